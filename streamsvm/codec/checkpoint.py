@@ -1,0 +1,348 @@
+"""Checkpoints as bytes: format 1.
+
+======  ====  =========================================================================
+offset  size  content
+======  ====  =========================================================================
+0       8     ``SSVMCKPT``
+8       4     format version, unsigned, little-endian
+12      8     H, the header's length in bytes, unsigned, little-endian
+20      H     header: JSON (UTF-8) that names every array by dtype, shape and place
+20 + H  B     arrays one after another, little-endian, C order
+end-32  32    SHA-256 of everything before
+======  ====  =========================================================================
+
+Each partition's part stands by itself: position, leader epoch, buckets, open leaf, and the exact moments of each. A
+reader checks the checksum first, then every size against the bytes at hand before it allocates.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from streamsvm.codec.model import Head, PartitionCut, partition_cuts, positions
+from streamsvm.coreset.moments import Moments
+from streamsvm.coreset.structure import Bucket, Extent
+from streamsvm.errors import CorruptCheckpoint
+from streamsvm.learner import Cut, LearnerState, PartitionState
+from streamsvm.points import Points, Position
+
+MAGIC: Final = b"SSVMCKPT"
+FORMAT: Final = 1
+_PREFIX: Final = struct.Struct("<8sIQ")
+_CHECKSUM_BYTES: Final = 32
+_DTYPES: Final = frozenset({"<f4", "<f8", "|i1"})
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """A pure function of the log, and what it belongs to.
+
+    Attributes
+    ----------
+    name : str
+    incarnation : int
+    sequence : int
+        Rises by one with each checkpoint written.
+    topic, topic_id : str
+    base : mapping of partition to Position
+        Where this incarnation began.
+    configuration : mapping
+        The model-affecting configuration.
+    configuration_sha256 : str
+    build : mapping of str to str
+    head : Head or None
+        The newest head record seen.
+    learner : LearnerState
+    pending : Cut or None
+        A cut that was not published yet, with its training set.
+    """
+
+    name: str
+    incarnation: int
+    sequence: int
+    topic: str
+    topic_id: str
+    base: Mapping[int, Position]
+    configuration: dict[str, Any]
+    configuration_sha256: str
+    build: dict[str, str]
+    head: Head | None
+    learner: LearnerState
+    pending: Cut | None
+
+    @property
+    def positions(self) -> dict[int, Position]:
+        """The next row to learn of each partition."""
+        return {partition: state.position for partition, state in self.learner.partitions.items()}
+
+
+class _Array(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    at: int
+    dtype: str
+    shape: tuple[int, ...]
+
+
+class _Points(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    X: _Array
+    y: _Array
+    weight: _Array
+
+
+class _Moments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    count: int
+    class_weight: _Array
+    mean: _Array
+    square: _Array
+
+
+class _Extent(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    start: tuple[int, int]
+    end: tuple[int, int]
+    rows: int
+    first_time_ms: int
+    last_time_ms: int
+    moments: _Moments
+
+
+class _Bucket(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    level: int
+    index: int
+    points: _Points
+    extent: _Extent
+
+
+class _Partition(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    partition: int
+    sealed: int
+    leader_epoch: int
+    buckets: tuple[_Bucket, ...]
+    leaf_points: _Points
+    leaf_extent: _Extent
+
+
+class _Cut(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    cut: tuple[PartitionCut, ...]
+    points: _Points
+    moments: _Moments
+    rows: int
+    first_time_ms: int
+    last_time_ms: int
+
+
+class _Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    name: str
+    incarnation: int
+    sequence: int
+    topic: str
+    topic_id: str
+    base: tuple[PartitionCut, ...]
+    configuration: dict[str, Any]
+    configuration_sha256: str
+    build: dict[str, str]
+    head: Head | None
+    leaves_since_cut: int
+    partitions: tuple[_Partition, ...]
+    pending: _Cut | None
+
+
+def encode(snapshot: Snapshot) -> bytes:
+    """Encode a snapshot: the same snapshot gives the same bytes."""
+    writer = _Writer()
+    learner, pending = snapshot.learner, snapshot.pending
+    header = msgspec.json.encode(
+        _Header(
+            snapshot.name,
+            snapshot.incarnation,
+            snapshot.sequence,
+            snapshot.topic,
+            snapshot.topic_id,
+            partition_cuts(snapshot.base, {}),
+            snapshot.configuration,
+            snapshot.configuration_sha256,
+            snapshot.build,
+            snapshot.head,
+            learner.leaves_since_cut,
+            tuple(
+                writer.partition(partition, learner.partitions[partition]) for partition in sorted(learner.partitions)
+            ),
+            None if pending is None else writer.cut(pending),
+        ),
+        order="deterministic",
+    )
+    body = b"".join([_PREFIX.pack(MAGIC, FORMAT, len(header)), header, *writer.parts])
+    return body + hashlib.sha256(body).digest()
+
+
+def decode(content: bytes) -> Snapshot:
+    """Decode a snapshot.
+
+    Raises
+    ------
+    CorruptCheckpoint
+        If a byte is damaged, the file is cut short, or its format is of another version.
+    """
+    if len(content) < _PREFIX.size + _CHECKSUM_BYTES:
+        raise CorruptCheckpoint(f"it has only {len(content)} bytes")
+    magic, version, header_bytes = _PREFIX.unpack_from(content)
+    if magic != MAGIC:
+        raise CorruptCheckpoint(f"it does not begin with {MAGIC.decode()}: not a checkpoint")
+    body = memoryview(content)[:-_CHECKSUM_BYTES]
+    if hashlib.sha256(body).digest() != content[-_CHECKSUM_BYTES:]:
+        raise CorruptCheckpoint("its checksum does not match: bytes were lost or changed")
+    if version != FORMAT:
+        raise CorruptCheckpoint(
+            f"its format version is {version}, this build reads {FORMAT}",
+            "Use the build that wrote it, or a newer one.",
+        )
+    end = _PREFIX.size + header_bytes
+    if end > len(body):
+        raise CorruptCheckpoint("its header is longer than the file")
+    try:
+        header = msgspec.json.decode(body[_PREFIX.size : end], type=_Header)
+        return _Reader(body[end:]).snapshot(header)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise CorruptCheckpoint(f"its header is damaged: {error}") from None
+
+
+class _Writer:
+    """Lays arrays one after another and remembers where."""
+
+    def __init__(self) -> None:
+        self.parts: list[bytes] = []
+        self._at = 0
+
+    def array(self, array: NDArray[Any]) -> _Array:
+        dtype = array.dtype.newbyteorder("<").str
+        assert dtype in _DTYPES
+        content = np.ascontiguousarray(array, dtype=dtype).tobytes()
+        placed = _Array(self._at, dtype, array.shape)
+        self.parts.append(content)
+        self._at += len(content)
+        return placed
+
+    def points(self, points: Points) -> _Points:
+        return _Points(self.array(points.X), self.array(points.y), self.array(points.weight))
+
+    def moments(self, moments: Moments) -> _Moments:
+        return _Moments(
+            moments.count, self.array(moments.class_weight), self.array(moments.mean), self.array(moments.square)
+        )
+
+    def extent(self, extent: Extent) -> _Extent:
+        return _Extent(
+            extent.start,
+            extent.end,
+            extent.rows,
+            extent.first_time_ms,
+            extent.last_time_ms,
+            self.moments(extent.moments),
+        )
+
+    def partition(self, partition: int, state: PartitionState) -> _Partition:
+        return _Partition(
+            partition,
+            state.sealed,
+            state.leader_epoch,
+            tuple(
+                _Bucket(bucket.level, bucket.index, self.points(bucket.points), self.extent(bucket.extent))
+                for bucket in state.buckets
+            ),
+            self.points(state.leaf_points),
+            self.extent(state.leaf_extent),
+        )
+
+    def cut(self, cut: Cut) -> _Cut:
+        return _Cut(
+            partition_cuts(cut.positions, cut.leader_epochs),
+            self.points(cut.points),
+            self.moments(cut.moments),
+            cut.rows,
+            cut.first_time_ms,
+            cut.last_time_ms,
+        )
+
+
+class _Reader:
+    """Reads arrays back; every size is checked against the bytes at hand."""
+
+    def __init__(self, arrays: memoryview) -> None:
+        self._arrays = arrays
+
+    def array(self, placed: _Array) -> NDArray[Any]:
+        if placed.dtype not in _DTYPES or min(placed.shape, default=0) < 0 or placed.at < 0:
+            raise CorruptCheckpoint(f"an array is described as {placed.dtype} {placed.shape} at {placed.at}")
+        dtype = np.dtype(placed.dtype)
+        stop = placed.at + math.prod(placed.shape) * dtype.itemsize
+        if stop > len(self._arrays):
+            raise CorruptCheckpoint(f"an array ends at byte {stop} of {len(self._arrays)}")
+        flat = np.frombuffer(self._arrays[placed.at : stop], dtype=dtype)
+        return flat.reshape(placed.shape).astype(dtype.newbyteorder("="))
+
+    def points(self, placed: _Points) -> Points:
+        points = Points(self.array(placed.X), self.array(placed.y), self.array(placed.weight))
+        if points.X.ndim != 2 or not len(points.X) == len(points.y) == len(points.weight):
+            raise CorruptCheckpoint("a set of points has arrays of different lengths")
+        return points
+
+    def moments(self, placed: _Moments) -> Moments:
+        return Moments(
+            placed.count, self.array(placed.class_weight), self.array(placed.mean), self.array(placed.square)
+        )
+
+    def extent(self, placed: _Extent) -> Extent:
+        return Extent(
+            Position(*placed.start),
+            Position(*placed.end),
+            placed.rows,
+            placed.first_time_ms,
+            placed.last_time_ms,
+            self.moments(placed.moments),
+        )
+
+    def partition(self, placed: _Partition) -> PartitionState:
+        return PartitionState(
+            placed.sealed,
+            placed.leader_epoch,
+            tuple(
+                Bucket(bucket.level, bucket.index, self.points(bucket.points), self.extent(bucket.extent))
+                for bucket in placed.buckets
+            ),
+            self.points(placed.leaf_points),
+            self.extent(placed.leaf_extent),
+        )
+
+    def cut(self, placed: _Cut) -> Cut:
+        return Cut(
+            positions(placed.cut),
+            {part.partition: part.leader_epoch for part in placed.cut},
+            self.points(placed.points),
+            self.moments(placed.moments),
+            placed.rows,
+            placed.first_time_ms,
+            placed.last_time_ms,
+        )
+
+    def snapshot(self, header: _Header) -> Snapshot:
+        return Snapshot(
+            header.name,
+            header.incarnation,
+            header.sequence,
+            header.topic,
+            header.topic_id,
+            positions(header.base),
+            header.configuration,
+            header.configuration_sha256,
+            header.build,
+            header.head,
+            LearnerState({part.partition: self.partition(part) for part in header.partitions}, header.leaves_since_cut),
+            None if header.pending is None else self.cut(header.pending),
+        )

@@ -1,0 +1,437 @@
+"""Model versions and the records of the aliases topic, as JSON.
+
+A version is one immutable record: its value holds the model, how it was fitted and its lineage; the SHA-256 of the
+value's bytes stands in a header and in the alias records. Nothing that a clock touches is inside the value: such things
+travel in headers (CloudEvents, binary mode). JSON writes a float64 with as many digits as it takes to read the same
+float64 back.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final, TypeVar
+
+import msgspec
+import numpy as np
+from cloudevents.core.bindings.kafka import to_binary
+from cloudevents.core.formats.json import JSONFormat
+from cloudevents.core.v1.event import CloudEvent
+
+from streamsvm.config import Label
+from streamsvm.errors import InvalidMessage
+from streamsvm.learner import Cut
+from streamsvm.points import Position
+from streamsvm.svm.kernels import Float, RbfKernel
+from streamsvm.svm.model import KernelMachine, LinearMachine, Machine, Model, Scaler
+from streamsvm.training import Fit
+
+FORMAT: Final = "streamsvm.model/1"
+CONTENT_TYPE: Final = "application/json"
+EVENT_TYPE: Final = "io.streamsvm.model.version"
+SHA256_HEADER: Final = "streamsvm.sha256"
+
+Record = TypeVar("Record")
+
+
+class PartitionCut(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One partition's part of a cut: everything before (offset, row) was learned."""
+
+    partition: int
+    offset: int
+    row: int
+    leader_epoch: int
+
+
+class Lineage(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Which data and which configuration made a version.
+
+    Attributes
+    ----------
+    parent : str or None
+        SHA-256 of the version before it.
+    topic, topic_id : str
+        Input topic; its id is empty where the broker tells none.
+    cut, base : tuple of PartitionCut
+        Up to where, and from where, the input was learned.
+    configuration : mapping
+        The model-affecting configuration, and its hash beside it.
+    seed : int
+    training_set_sha256 : str
+        Of the training set's bytes.
+    tuned_at : tuple of PartitionCut or None
+        The cut at which C and gamma were chosen; None where they are configured.
+    build : mapping of str to str
+        Library versions and CPU target: recomputing gives the same bytes on the same build only.
+    """
+
+    parent: str | None
+    topic: str
+    topic_id: str
+    cut: tuple[PartitionCut, ...]
+    base: tuple[PartitionCut, ...]
+    configuration: dict[str, Any]
+    configuration_sha256: str
+    seed: int
+    training_set_sha256: str
+    tuned_at: tuple[PartitionCut, ...] | None
+    build: dict[str, str]
+
+
+class StreamSummary(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a version covers: rows seen, valid points among them, their exact weight, and when they were written."""
+
+    rows: int
+    points: int
+    weight: float
+    class_weight: tuple[float, float]
+    first_time_ms: int
+    last_time_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """One published model.
+
+    Attributes
+    ----------
+    name : str
+    number : int
+        1, 2, 3, ... without a gap.
+    model : Model
+    labels : tuple of two labels
+        The negative and the positive one, as they stand in the records.
+    feature_names : tuple of str
+        Empty, or one a feature.
+    solver : str
+    fit : Fit
+    stream : StreamSummary
+    lineage : Lineage
+    """
+
+    name: str
+    number: int
+    model: Model
+    labels: tuple[Label, Label]
+    feature_names: tuple[str, ...]
+    solver: str
+    fit: Fit
+    stream: StreamSummary
+    lineage: Lineage
+
+    @property
+    def key(self) -> str:
+        """Key of its record, name@number."""
+        return version_key(self.name, self.number)
+
+
+class Head(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Where the models topic stands: written by every transaction that publishes a version, read by a starting trainer.
+
+    Attributes
+    ----------
+    number : int
+        Of the newest version.
+    incarnation : int
+    cut : tuple of PartitionCut
+    sha256 : str
+        Of the newest version's value.
+    offset : int
+        Of its record in the models topic.
+    training_set_sha256 : str
+    build : mapping of str to str
+    tuning, gate : None
+        Reserved for the tuning in force and the window of the quality gate.
+    """
+
+    number: int
+    incarnation: int
+    cut: tuple[PartitionCut, ...]
+    sha256: str
+    offset: int
+    training_set_sha256: str
+    build: dict[str, str]
+    tuning: None = None
+    gate: None = None
+
+
+class Alias(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What an alias such as `name@current` names: a version's number, its value's SHA-256 and its record's offset."""
+
+    number: int
+    sha256: str
+    offset: int
+
+
+class _Linear(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="kernel", tag="linear"):
+    coefficients: list[float]
+    intercept: float
+
+
+class _Rbf(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="kernel", tag="rbf"):
+    gamma: float
+    support_vectors: str
+    dual_coefficients: str
+    intercept: float
+
+
+class _Features(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    dimension: int
+    names: list[str]
+    mean: list[float]
+    scale: list[float]
+
+
+class _Training(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    solver: str
+    C: float
+    gamma: float | None
+    points: int
+    weight: float
+    support_vectors: int
+    objective: float
+    dual_objective: float
+    kkt_gap: float
+    iterations: int
+    converged: bool
+
+
+class _Message(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    format: str
+    name: str
+    version: int
+    labels: tuple[bool | int | str, bool | int | str]
+    features: _Features
+    model: _Linear | _Rbf
+    training: _Training
+    stream: StreamSummary
+    lineage: Lineage
+
+
+def version_key(name: str, number: int) -> str:
+    """Return the key of a version's record."""
+    return f"{name}@{number}"
+
+
+def head_key(name: str) -> str:
+    """Return the key of the head record."""
+    return f"{name}@head"
+
+
+def current_key(name: str) -> str:
+    """Return the key of the alias that the trainer moves."""
+    return f"{name}@current"
+
+
+def pin_key(name: str) -> str:
+    """Return the key of the alias that people set to hold `current` where it is; readers obey it first."""
+    return f"{name}@current#pin"
+
+
+def sha256(value: bytes) -> str:
+    """Return the lower-case hexadecimal SHA-256 of a record's value."""
+    return hashlib.sha256(value).hexdigest()
+
+
+def partition_cuts(positions: Mapping[int, Position], leader_epochs: Mapping[int, int]) -> tuple[PartitionCut, ...]:
+    """Write positions as a cut, in ascending order of partition."""
+    return tuple(
+        PartitionCut(partition, *positions[partition], leader_epochs.get(partition, -1))
+        for partition in sorted(positions)
+    )
+
+
+def positions(cut: tuple[PartitionCut, ...]) -> dict[int, Position]:
+    """Read positions back from a cut."""
+    return {part.partition: Position(part.offset, part.row) for part in cut}
+
+
+def summary(cut: Cut) -> StreamSummary:
+    """Summarise what a cut covers."""
+    negative, positive = (float(weight) for weight in cut.moments.class_weight)
+    return StreamSummary(
+        cut.rows, cut.moments.count, cut.moments.weight, (negative, positive), cut.first_time_ms, cut.last_time_ms
+    )
+
+
+def encode(version: Version) -> bytes:
+    """Encode a version's value: the same version gives the same bytes."""
+    fit, scaler = version.fit, version.model.scaler
+    return msgspec.json.encode(
+        _Message(
+            FORMAT,
+            version.name,
+            version.number,
+            version.labels,
+            _Features(
+                version.model.dimension, list(version.feature_names), scaler.mean.tolist(), scaler.scale.tolist()
+            ),
+            _encode_machine(version.model.machine),
+            _Training(
+                version.solver,
+                fit.C,
+                fit.gamma,
+                fit.points,
+                fit.weight,
+                fit.support_vectors,
+                fit.objective,
+                fit.dual_objective,
+                fit.kkt_gap,
+                fit.iterations,
+                fit.converged,
+            ),
+            version.stream,
+            version.lineage,
+        ),
+        order="deterministic",
+    )
+
+
+def decode(value: bytes, expected_sha256: str | None = None) -> Version:
+    """Decode and check a version's value.
+
+    Raises
+    ------
+    InvalidMessage
+        If it is damaged, of another format, or inconsistent in itself.
+    """
+    if expected_sha256 is not None and sha256(value) != expected_sha256:
+        raise InvalidMessage(f"the value's SHA-256 is {sha256(value)}, not {expected_sha256} as its header says")
+    try:
+        form = msgspec.json.decode(value, type=_Format).format
+        if form != FORMAT:
+            raise InvalidMessage(f"the format is {form!r}, this build reads {FORMAT!r}", "Upgrade the reader.")
+        message = msgspec.json.decode(value, type=_Message)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise InvalidMessage(f"the value is not a {FORMAT} message: {error}") from None
+    return _checked(message)
+
+
+class _Format(msgspec.Struct):
+    format: str
+
+
+def _checked(message: _Message) -> Version:
+    features, training = message.features, message.training
+    dimension = features.dimension
+    if message.version < 1 or dimension < 1:
+        raise InvalidMessage(f"version {message.version} with {dimension} features cannot be")
+    scaler = Scaler(_vector(features.mean, dimension, "mean"), _vector(features.scale, dimension, "scale"))
+    if not (scaler.scale > 0).all():
+        raise InvalidMessage("an entry of features.scale is not positive")
+    if features.names and len(features.names) != dimension:
+        raise InvalidMessage(f"features.names has {len(features.names)} names for {dimension} features")
+    return Version(
+        message.name,
+        message.version,
+        Model(scaler, _decode_machine(message.model, dimension)),
+        message.labels,
+        tuple(features.names),
+        training.solver,
+        Fit(**{field: getattr(training, field) for field in training.__struct_fields__ if field != "solver"}),
+        message.stream,
+        message.lineage,
+    )
+
+
+def _encode_machine(machine: Machine) -> _Linear | _Rbf:
+    if isinstance(machine, LinearMachine):
+        return _Linear(machine.coefficients.tolist(), machine.intercept)
+    return _Rbf(machine.kernel.gamma, _to_base64(machine.support), _to_base64(machine.dual), machine.intercept)
+
+
+def _decode_machine(machine: _Linear | _Rbf, dimension: int) -> Machine:
+    if not math.isfinite(machine.intercept):
+        raise InvalidMessage("the intercept is not finite")
+    if isinstance(machine, _Linear):
+        return LinearMachine(_vector(machine.coefficients, dimension, "coefficients"), machine.intercept)
+    if not 0 < machine.gamma < math.inf:
+        raise InvalidMessage(f"gamma is {machine.gamma}")
+    dual = _from_base64(machine.dual_coefficients, "dual_coefficients")
+    support = _from_base64(machine.support_vectors, "support_vectors")
+    if len(support) != len(dual) * dimension:
+        raise InvalidMessage(f"{len(support)} support vector entries for {len(dual)} duals of {dimension} features")
+    return KernelMachine(RbfKernel(machine.gamma), support.reshape(len(dual), dimension), dual, machine.intercept)
+
+
+def _vector(entries: list[float], length: int, name: str) -> Float:
+    vector = np.array(entries, dtype=np.float64)
+    if len(vector) != length:
+        raise InvalidMessage(f"{name} has {len(vector)} entries for {length} features")
+    if not np.isfinite(vector).all():
+        raise InvalidMessage(f"an entry of {name} is not finite")
+    return vector
+
+
+def _to_base64(array: Float) -> str:
+    return base64.b64encode(np.ascontiguousarray(array, dtype="<f8").tobytes()).decode("ascii")
+
+
+def _from_base64(text: str, name: str) -> Float:
+    try:
+        array = np.frombuffer(base64.b64decode(text, validate=True), dtype="<f8").astype(np.float64)
+    except ValueError as error:
+        raise InvalidMessage(f"{name} is not base64 of float64 values: {error}") from None
+    if not np.isfinite(array).all():
+        raise InvalidMessage(f"an entry of {name} is not finite")
+    return array
+
+
+def encode_head(head: Head) -> bytes:
+    """Encode a head record's value."""
+    return msgspec.json.encode(head)
+
+
+def decode_head(value: bytes) -> Head:
+    """Decode a head record's value; `InvalidMessage` if it is none."""
+    return _decode_record(value, Head)
+
+
+def encode_alias(alias: Alias) -> bytes:
+    """Encode an alias record's value."""
+    return msgspec.json.encode(alias)
+
+
+def decode_alias(value: bytes) -> Alias:
+    """Decode an alias record's value; `InvalidMessage` if it is none."""
+    return _decode_record(value, Alias)
+
+
+def _decode_record(value: bytes, form: type[Record]) -> Record:
+    try:
+        return msgspec.json.decode(value, type=form)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise InvalidMessage(f"the value is not a {form.__name__.lower()} record: {error}") from None
+
+
+def headers(
+    version: Version, value_sha256: str, time: datetime, extra: Mapping[str, str]
+) -> tuple[tuple[str, bytes], ...]:
+    """Return a version's headers: CloudEvents in binary mode, the value's hash, and what must not be hashed.
+
+    Parameters
+    ----------
+    version : Version
+    value_sha256 : str
+    time : datetime
+        When the model was made, with a time zone.
+    extra : mapping
+        Timings, incarnation and the like.
+    """
+    event = CloudEvent(
+        {
+            "id": version.key,
+            "source": f"streamsvm/{version.name}",
+            "type": EVENT_TYPE,
+            "subject": version.key,
+            "time": time,
+            "datacontenttype": CONTENT_TYPE,
+        }
+    )
+    bound = to_binary(event, JSONFormat()).headers
+    own = {SHA256_HEADER: value_sha256, **extra}
+    return (*bound.items(), *((name, text.encode()) for name, text in own.items()))

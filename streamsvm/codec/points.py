@@ -1,0 +1,363 @@
+"""Points as JSON: one object a record, or an array of them.
+
+A labeled point is ``{"x": [1.5, ...], "y": 1, "w": 1.0, "id": "..."}``; `w` defaults to 1 and `id` is optional. An
+unlabeled point has no `y`. Other fields are ignored, except `op`: a record that asks for an operation must not be
+learned as a point.
+
+Invariant: whether a row is accepted depends on its record's bytes and the configuration only. One bad row rejects that
+row; a record that cannot be told into rows is one rejected row.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+
+import msgspec
+import numpy as np
+
+from streamsvm.config import Label, PointsConfig
+from streamsvm.errors import InvalidPoint
+from streamsvm.points import Points, Rows
+
+CONTENT_TYPE: Final = "application/json"
+
+REASONS: Final[Mapping[str, str]] = {
+    "empty_record": "the record has no value, or holds no row",
+    "oversize_record": "the value is larger than points.max_record_bytes",
+    "too_many_rows": "the record holds more rows than points.max_rows_per_record",
+    "malformed_json": "the value is not JSON (UTF-8)",
+    "wrong_type": "a field, or the row itself, has the wrong JSON type",
+    "missing_field": "x or y is missing",
+    "wrong_dimension": "x does not have points.dimension entries",
+    "not_finite": "an entry of x is NaN, infinite, or beyond the range of points.dtype",
+    "unknown_label": "y is not one of points.labels",
+    "invalid_weight": "w is not a finite number in (0, 1e15]",
+    "unsupported_operation": "the row has an op field; only plain points are understood",
+}
+"""Every reason for rejecting a row, with its meaning: the labels of the dead-letter metric."""
+
+LARGEST_WEIGHT: Final = 1e15
+LARGEST_FEATURE: Final[Mapping[str, float]] = {"float32": float(np.finfo(np.float32).max), "float64": 1e100}
+"""Greatest magnitude of a feature: what the storage dtype holds, and what can be squared and summed in float64."""
+
+EXCERPT_CHARACTERS: Final = 80
+
+
+class RawRecord(Protocol):
+    """What a codec needs to know of a consumed record."""
+
+    @property
+    def partition(self) -> int:
+        """Partition of the record."""
+        ...
+
+    @property
+    def offset(self) -> int:
+        """Offset of the record."""
+        ...
+
+    @property
+    def value(self) -> bytes | None:
+        """Its bytes; None for a tombstone."""
+        ...
+
+    @property
+    def timestamp_ms(self) -> int | None:
+        """Its timestamp in the log, milliseconds."""
+        ...
+
+    @property
+    def leader_epoch(self) -> int | None:
+        """Leader epoch it was written under."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Rejection:
+    """One rejected row: where it stood, why, and the particulars."""
+
+    row: int
+    reason: str
+    what: str
+
+
+@dataclass(frozen=True, slots=True)
+class RejectedRecord:
+    """A record with at least one rejected row.
+
+    Attributes
+    ----------
+    record : RawRecord
+    rows : int
+        Rows the record was told into.
+    rejections : tuple of Rejection
+    """
+
+    record: RawRecord
+    rows: int
+    rejections: tuple[Rejection, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Decoded:
+    """What a batch of records came to.
+
+    Attributes
+    ----------
+    rows : list of Rows
+        One for each partition in the batch, in ascending order of partition.
+    rejected : list of RejectedRecord
+    ids : list of (str, int or None)
+        The `id` of each row, partition after partition; kept by `decode_unlabeled` only.
+    """
+
+    rows: list[Rows]
+    rejected: list[RejectedRecord]
+    ids: list[str | int | None]
+
+
+class _Point(msgspec.Struct):
+    x: list[float]
+    y: int | float | str | bool | None = None
+    w: float = 1.0
+    id: str | int | None = None
+    op: Any = None
+
+
+_fast_one = msgspec.json.Decoder(_Point)
+_fast_many = msgspec.json.Decoder(list[_Point])
+_raw_many = msgspec.json.Decoder(list[msgspec.Raw])
+
+
+class PointDecoder:
+    """Turns records into rows.
+
+    Parameters
+    ----------
+    config : PointsConfig
+    labeled : bool
+        Whether a row must have `y`.
+    """
+
+    def __init__(self, config: PointsConfig, *, labeled: bool = True) -> None:
+        self._config = config
+        self._labeled = labeled
+        self._signs = {(_kind(label), label): sign for label, sign in zip(config.labels, (-1, 1), strict=True)}
+
+    def decode(self, records: Sequence[RawRecord]) -> Decoded:
+        """Decode a batch; records of one partition must be in the order of their offsets."""
+        by_partition: dict[int, list[RawRecord]] = {}
+        for record in records:
+            by_partition.setdefault(record.partition, []).append(record)
+        decoded = Decoded([], [], [])
+        for partition in sorted(by_partition):
+            builder = _Builder(self._config.dimension)
+            for record in by_partition[partition]:
+                self._decode_record(record, builder)
+            decoded.rows.append(builder.rows(partition, self._config))
+            decoded.rejected.extend(builder.rejected)
+            decoded.ids.extend(builder.ids)
+        return decoded
+
+    def _decode_record(self, record: RawRecord, builder: _Builder) -> None:
+        rejections: list[Rejection] = []
+        try:
+            rows = self._rows_of(record.value)
+        except InvalidPoint as error:
+            rows = [error]
+        for index, row in enumerate(rows):
+            try:
+                if isinstance(row, InvalidPoint):
+                    raise row
+                sign = self._check(row)
+            except InvalidPoint as error:
+                rejections.append(Rejection(index, error.reason, error.what))
+                builder.reject(record, index)
+            else:
+                builder.accept(record, index, row, sign)
+        builder.end_record()
+        if rejections:
+            builder.rejected.append(RejectedRecord(record, len(rows), tuple(rejections)))
+
+    def _rows_of(self, value: bytes | None) -> Sequence[_Point | InvalidPoint]:
+        if not value:
+            raise InvalidPoint("empty_record", "the record has no value")
+        if len(value) > self._config.max_record_bytes:
+            raise InvalidPoint(
+                "oversize_record",
+                f"the value has {len(value)} bytes, points.max_record_bytes is {self._config.max_record_bytes}",
+            )
+        many = value.lstrip(b" \t\r\n")[:1] == b"["
+        try:
+            rows: Sequence[_Point | InvalidPoint] = _fast_many.decode(value) if many else [_fast_one.decode(value)]
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            rows = _decode_slowly(value, many=many)
+        if not rows:
+            raise InvalidPoint("empty_record", "the array holds no row")
+        if len(rows) > self._config.max_rows_per_record:
+            raise InvalidPoint(
+                "too_many_rows",
+                f"the record holds {len(rows)} rows, points.max_rows_per_record is {self._config.max_rows_per_record}",
+            )
+        return rows
+
+    def _check(self, point: _Point) -> int:
+        if point.op is not None:
+            raise InvalidPoint("unsupported_operation", f"op is {_excerpt(repr(point.op))}")
+        if len(point.x) != self._config.dimension:
+            raise InvalidPoint(
+                "wrong_dimension", f"x has {len(point.x)} entries, points.dimension is {self._config.dimension}"
+            )
+        largest = LARGEST_FEATURE[self._config.dtype]
+        if not (math.isfinite(sum(point.x)) and max(point.x) <= largest and min(point.x) >= -largest):
+            _refuse_outsized(point.x, largest)
+        if not 0.0 < point.w <= LARGEST_WEIGHT:
+            raise InvalidPoint("invalid_weight", f"w is {point.w!r}")
+        return self._sign(point.y) if self._labeled else 1
+
+    def _sign(self, label: Label | float | None) -> int:
+        if label is None:
+            raise InvalidPoint("missing_field", "y is missing")
+        if isinstance(label, float) and label.is_integer():
+            label = int(label)
+        sign = self._signs.get((_kind(label), label))  # type: ignore[arg-type]
+        if sign is None:
+            negative, positive = self._config.labels
+            raise InvalidPoint(
+                "unknown_label", f"y is {_excerpt(repr(label))}, points.labels are {negative!r} and {positive!r}"
+            )
+        return sign
+
+
+def _refuse_outsized(x: Sequence[float], largest: float) -> None:
+    for index, entry in enumerate(x):
+        if not -largest <= entry <= largest:
+            raise InvalidPoint("not_finite", f"x[{index}] is {entry!r}, beyond the range of points.dtype")
+
+
+class _Builder:
+    """Collects the rows of one partition."""
+
+    def __init__(self, dimension: int) -> None:
+        self._blank = [0.0] * dimension
+        self._x: list[list[float]] = []
+        self._sign: list[int] = []
+        self._weight: list[float] = []
+        self._accepted: list[bool] = []
+        self._offset: list[int] = []
+        self._row: list[int] = []
+        self._last: list[bool] = []
+        self._time: list[int] = []
+        self._epoch: list[int] = []
+        self.ids: list[str | int | None] = []
+        self.rejected: list[RejectedRecord] = []
+
+    def accept(self, record: RawRecord, row: int, point: _Point, sign: int) -> None:
+        self._append(record, row, point.x, sign, point.w, accepted=True)
+        self.ids.append(point.id)
+
+    def reject(self, record: RawRecord, row: int) -> None:
+        self._append(record, row, self._blank, 1, 1.0, accepted=False)
+        self.ids.append(None)
+
+    def _append(self, record: RawRecord, row: int, x: list[float], sign: int, weight: float, *, accepted: bool) -> None:
+        self._x.append(x)
+        self._sign.append(sign)
+        self._weight.append(weight)
+        self._accepted.append(accepted)
+        self._offset.append(record.offset)
+        self._row.append(row)
+        self._last.append(False)
+        self._time.append(-1 if record.timestamp_ms is None else record.timestamp_ms)
+        self._epoch.append(-1 if record.leader_epoch is None else record.leader_epoch)
+
+    def end_record(self) -> None:
+        self._last[-1] = True
+
+    def rows(self, partition: int, config: PointsConfig) -> Rows:
+        X = np.array(self._x, dtype=np.float64).reshape(len(self._x), config.dimension)
+        return Rows(
+            partition,
+            np.array(self._offset, dtype=np.int64),
+            np.array(self._row, dtype=np.int64),
+            np.array(self._last, dtype=np.bool_),
+            np.array(self._time, dtype=np.int64),
+            np.array(self._accepted, dtype=np.bool_),
+            Points(
+                X.astype(config.numpy_dtype), np.array(self._sign, dtype=np.int8), np.array(self._weight, np.float64)
+            ),
+            np.array(self._epoch, dtype=np.int64),
+        )
+
+
+def _decode_slowly(value: bytes, *, many: bool) -> list[_Point | InvalidPoint]:
+    """Decode row by row, to reject only the bad ones; knows the NaN and Infinity that JSON does not."""
+    if many:
+        try:
+            return [_decode_row(bytes(row)) for row in _raw_many.decode(value)]
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            pass
+    try:
+        loose = json.loads(value)
+    except (ValueError, RecursionError) as error:
+        raise InvalidPoint("malformed_json", f"{error}; the value begins {_excerpt(repr(value[:200]))}") from None
+    return [_convert_row(row) for row in (loose if isinstance(loose, list) else [loose])]
+
+
+def _decode_row(raw: bytes) -> _Point | InvalidPoint:
+    try:
+        return _fast_one.decode(raw)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        try:
+            return _convert_row(json.loads(raw))
+        except (ValueError, RecursionError) as error:
+            return InvalidPoint("malformed_json", str(error))
+
+
+def _convert_row(row: Any) -> _Point | InvalidPoint:
+    if not isinstance(row, dict):
+        return InvalidPoint("wrong_type", f"a row is {_excerpt(json.dumps(row))}, not an object")
+    if "x" not in row:
+        return InvalidPoint("missing_field", "x is missing")
+    try:
+        return msgspec.convert(_with_floats(row), _Point)
+    except (msgspec.ValidationError, OverflowError) as error:
+        return InvalidPoint("wrong_type", str(error))
+
+
+def _with_floats(row: dict[str, Any]) -> dict[str, Any]:
+    """Let an integer beyond float64 count as infinite."""
+    changed = dict(row)
+    if isinstance(changed["x"], list):
+        changed["x"] = [_as_float(entry) for entry in changed["x"]]
+    if "w" in changed:
+        changed["w"] = _as_float(changed["w"])
+    return changed
+
+
+def _as_float(entry: Any) -> Any:
+    if isinstance(entry, int) and not isinstance(entry, bool):
+        try:
+            return float(entry)
+        except OverflowError:
+            return math.inf if entry > 0 else -math.inf
+    return entry
+
+
+def _kind(label: object) -> str:
+    return "number" if isinstance(label, int | float) and not isinstance(label, bool) else type(label).__name__
+
+
+def _excerpt(text: str) -> str:
+    return text if len(text) <= EXCERPT_CHARACTERS else text[: EXCERPT_CHARACTERS - 3] + "..."
+
+
+def encode(x: Iterable[float], y: Label | None = None, w: float | None = None, id: str | int | None = None) -> bytes:  # noqa: A002
+    """Encode one point as a JSON record; `y`, `w` and `id` are left out where None."""
+    optional = {"y": y, "w": w, "id": id}
+    given = {name: value for name, value in optional.items() if value is not None}
+    return msgspec.json.encode({"x": [float(entry) for entry in x], **given})

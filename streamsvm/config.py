@@ -1,0 +1,497 @@
+"""Every option, once: its type, default, unit and consequence.
+
+The command line, the environment, the TOML file, the configuration reference and the configuration hash are all made
+from these classes. Sections under `ModelConfig` decide what a model is and are hashed into its lineage; the others
+decide only when and where things happen, and may change between two starts.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import tomllib
+from collections.abc import Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal, Self
+
+import numpy as np
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StrictBool,
+    StrictInt,
+    StrictStr,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
+from pydantic_settings import (
+    BaseSettings,
+    NestedSecretsSettingsSource,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+    SettingsError,
+    TomlConfigSettingsSource,
+)
+
+from streamsvm.errors import ConfigurationError
+
+Label = StrictBool | StrictInt | StrictStr
+
+ENVIRONMENT_PREFIX = "STREAMSVM_"
+
+
+def _split(value: object) -> object:
+    """Let `a,b` stand for a list where only text can be given (environment, command line)."""
+    if not isinstance(value, str):
+        return value
+    whole = _literal(value)
+    return whole if isinstance(whole, list) else [_literal(part.strip()) for part in value.split(",")]
+
+
+def _literal(text: str) -> object:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+class Section(BaseModel):
+    """A frozen section that refuses unknown options."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class PointsConfig(Section):
+    """What a valid point is; decides which rows are rejected."""
+
+    dimension: Annotated[int, Field(ge=1, le=100_000)] = Field(
+        description="Number of features of every point; a row of another length is a dead letter."
+    )
+    labels: Annotated[tuple[Label, Label], BeforeValidator(_split)] = Field(
+        default=(-1, 1),
+        description="Negative and positive label, as they stand in the records; a score above 0 means the second.",
+    )
+    feature_names: Annotated[tuple[str, ...], BeforeValidator(_split)] = Field(
+        default=(),
+        description="Names of the features in their order, for people who read the model; empty: none.",
+    )
+    dtype: Literal["float32", "float64"] = Field(
+        default="float32", description="How features are stored; float64 doubles the memory a point takes."
+    )
+    max_record_bytes: Annotated[int, Field(ge=64, le=1 << 30)] = Field(
+        default=1_000_000,
+        description="A record whose value is larger, in bytes, is a dead letter and is not decoded.",
+    )
+    max_rows_per_record: Annotated[int, Field(ge=1, le=1 << 24)] = Field(
+        default=10_000, description="A record that holds more rows is a dead letter as a whole."
+    )
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        negative, positive = self.labels
+        if (type(negative), negative) == (type(positive), positive):
+            raise ValueError(f"points.labels names the same label twice: {negative!r}")
+        if type(negative) is not type(positive):
+            raise ValueError(f"points.labels mixes types: {negative!r} and {positive!r}")
+        if self.feature_names and len(self.feature_names) != self.dimension:
+            raise ValueError(
+                f"points.feature_names has {len(self.feature_names)} names, points.dimension is {self.dimension}"
+            )
+        return self
+
+    @property
+    def numpy_dtype(self) -> np.dtype[np.floating]:
+        """Storage dtype of the features."""
+        return np.dtype(self.dtype)
+
+
+class CoresetConfig(Section):
+    """How a partition's stream is summarised."""
+
+    reducer: Literal["uniform"] = Field(
+        default="uniform",
+        description="How many points become few: `uniform` samples in proportion to weight.",
+    )
+    structure: Literal["tree"] = Field(
+        default="tree", description="How buckets merge: `tree` carries like a counter of base `fan_in`."
+    )
+    fan_in: Annotated[int, Field(ge=2, le=64)] = Field(
+        default=2, description="Buckets of one level that make one of the next; 2 is the paper's Alg. 2."
+    )
+    leaf_rows: Annotated[int, Field(ge=1, le=1 << 24)] = Field(
+        default=2_000, description="Rows seen, accepted or not, after which a leaf is sealed."
+    )
+    bucket_points: Annotated[int, Field(ge=1, le=1 << 24)] = Field(
+        default=2_000, description="Most points a bucket holds; memory grows with it, the error falls."
+    )
+    train_points: Annotated[int, Field(ge=2, le=1 << 24)] = Field(
+        default=20_000, description="Most points a model is trained on; a larger union is reduced to so many."
+    )
+    max_partitions: Annotated[int, Field(ge=1, le=100_000)] = Field(
+        default=64,
+        description="Most partitions the input may have; more is refused, so that memory stays bounded.",
+    )
+
+
+class SvmConfig(Section):
+    """What is trained on a coreset."""
+
+    solver: Literal["libsvm"] = Field(
+        default="libsvm", description="Which solver trains: `libsvm` is scikit-learn's SVC."
+    )
+    kernel: Literal["linear", "rbf"] = Field(default="linear", description="Kernel of the machine.")
+    gamma: Literal["scale", "auto"] | Annotated[float, Field(gt=0)] = Field(
+        default="scale",
+        description="RBF width: a number, `scale` = 1 / (d variance of the scaled points), `auto` = 1 / d.",
+    )
+    alpha: Annotated[float, Field(gt=0, le=1)] | None = Field(
+        default=None,
+        description="Trade-off of margin against average loss, C = 1 / (alpha U); right for a stream without end. "
+        "Default 1e-4 unless C is given.",
+    )
+    C: Annotated[float, Field(gt=0)] | None = Field(
+        default=None, description="Fixed C of the papers: the boxes grow with the stream, instead of alpha."
+    )
+    standardize: bool = Field(
+        default=True,
+        description="Scale features to zero mean and unit variance of the whole stream up to the cut.",
+    )
+    tolerance: Annotated[float, Field(gt=0, le=1)] = Field(
+        default=1e-3, description="KKT gap at which the solver stops."
+    )
+    max_iterations: Annotated[int, Field(ge=1)] = Field(
+        default=10_000_000, description="Bound on the solver's iterations; a model that met it says so."
+    )
+    threads: Annotated[int, Field(ge=1, le=256)] = Field(
+        default=1, description="Threads of linear algebra in training; part of the bits of a model."
+    )
+
+    DEFAULT_ALPHA: ClassVar[float] = 1e-4
+
+    @model_validator(mode="after")
+    def _one_regulariser(self) -> Self:
+        if self.alpha is not None and self.C is not None:
+            raise ValueError("svm.alpha and svm.C are both given; they are two ways to say one thing: keep one")
+        return self
+
+    def penalty(self, weight: float) -> float:
+        """Return C for a training set of total weight U."""
+        if self.C is not None:
+            return self.C
+        return 1.0 / ((self.DEFAULT_ALPHA if self.alpha is None else self.alpha) * weight)
+
+
+class ModelConfig(Section):
+    """All that decides what a model is, given the log and a cut; hashed into every lineage."""
+
+    points: PointsConfig
+    coreset: CoresetConfig = CoresetConfig()
+    svm: SvmConfig = SvmConfig()
+    seed: Annotated[int, Field(ge=0, lt=1 << 64)] = 0
+
+    def canonical(self) -> dict[str, Any]:
+        """Return the plain JSON value that is hashed."""
+        return self.model_dump(mode="json")
+
+    def sha256(self) -> str:
+        """Hash the canonical value (keys sorted, no spaces; lower-case hexadecimal)."""
+        return hashlib.sha256(json.dumps(self.canonical(), sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+
+    def peak_points(self, partitions: int) -> int:
+        """Return a bound on the points that structures of this configuration hold at once, leaves included."""
+        levels = 1
+        while self.coreset.leaf_rows * self.coreset.fan_in**levels < 1 << 63:
+            levels += 1
+        return partitions * (levels * (self.coreset.fan_in - 1) * self.coreset.bucket_points + self.coreset.leaf_rows)
+
+
+Start = Literal["earliest", "latest"] | datetime
+
+
+class InputConfig(Section):
+    """Where labeled points come from."""
+
+    topic: Annotated[str, Field(min_length=1, max_length=249)] = Field(
+        default="labeled", description="Topic of labeled points."
+    )
+    start: Start = Field(
+        default="earliest",
+        description="Where a first start begins: earliest, latest, or a time such as 2026-01-31T12:00:00Z. Ignored "
+        "once there is a checkpoint.",
+    )
+    dead_letter_topic: str = Field(
+        default="", description="Topic of rejected records; empty: the input's name + `.dlq`."
+    )
+    group: str = Field(
+        default="", description="Consumer group whose offsets show progress to observers; empty: the name."
+    )
+    batch_records: Annotated[int, Field(ge=1, le=100_000)] = Field(
+        default=1_000, description="Most records taken from the client at once; does not affect the models."
+    )
+
+    @field_validator("start", mode="after")
+    @classmethod
+    def _with_zone(cls, start: Start) -> Start:
+        if isinstance(start, datetime) and start.tzinfo is None:
+            raise ValueError(f"start = {start.isoformat()} has no time zone; add Z for UTC")
+        return start
+
+    @property
+    def dead_letters(self) -> str:
+        """The dead-letter topic."""
+        return self.dead_letter_topic or f"{self.topic}.dlq"
+
+
+class OutputConfig(Section):
+    """Where model versions go."""
+
+    models_topic: Annotated[str, Field(min_length=1, max_length=249)] = Field(
+        default="models", description="Topic of model versions, one immutable record each, in partition 0."
+    )
+
+    @property
+    def aliases_topic(self) -> str:
+        """Compacted topic that says which version is current."""
+        return f"{self.models_topic}.aliases"
+
+
+class TrainingConfig(Section):
+    """When models are trained."""
+
+    every_leaves: Annotated[int, Field(ge=1)] = Field(
+        default=1, description="Sealed leaves, over all partitions, after which a new model is due."
+    )
+    policy: Literal["latest", "every"] = Field(
+        default="latest",
+        description="While a model trains: `latest` keeps reading and trains the newest due set next; `every` skips "
+        "none and pauses the input instead.",
+    )
+
+
+class CheckpointConfig(Section):
+    """Where and how often state is saved."""
+
+    directory: Path = Field(default=Path("checkpoint"), description="Directory of the checkpoints; one trainer each.")
+    interval_s: Annotated[float, Field(gt=0)] = Field(
+        default=30.0,
+        description="Seconds between two checkpoints; a crash costs at most this much reading again.",
+    )
+    generations: Annotated[int, Field(ge=1, le=100)] = Field(
+        default=3, description="How many checkpoint files are kept."
+    )
+
+
+class HttpConfig(Section):
+    """Metrics and health."""
+
+    host: str = Field(default="127.0.0.1", description="Address to listen on; loopback unless you say otherwise.")
+    port: Annotated[int, Field(ge=0, le=65_535)] = Field(
+        default=9464, description="Port of /metrics, /healthz and /readyz; 0: a free one, said in the log."
+    )
+    stuck_after_s: Annotated[float, Field(gt=0)] = Field(
+        default=60.0, description="Seconds without a turn of the poll loop after which /healthz answers 503."
+    )
+
+
+class LogConfig(Section):
+    """Logs."""
+
+    level: Literal["debug", "info", "warning", "error"] = Field(
+        default="info", description="Least level that is written."
+    )
+    format: Literal["auto", "json", "console"] = Field(
+        default="auto",
+        description="json: one object a line; console: for people; auto: console on a terminal.",
+    )
+
+
+class ScoringConfig(Section):
+    """Where unlabeled points come from and scores go."""
+
+    topic: Annotated[str, Field(min_length=1, max_length=249)] = Field(
+        default="points", description="Topic of unlabeled points."
+    )
+    output_topic: Annotated[str, Field(min_length=1, max_length=249)] = Field(
+        default="scores", description="Topic of scores."
+    )
+    dead_letter_topic: str = Field(
+        default="", description="Topic of rejected records; empty: the input's name + `.dlq`."
+    )
+    group: str = Field(default="", description="Consumer group of the scorers; empty: the model's name + `-scorer`.")
+    batch_records: Annotated[int, Field(ge=1, le=100_000)] = Field(
+        default=500, description="Most records scored at once."
+    )
+    max_record_bytes: Annotated[int, Field(ge=64, le=1 << 30)] = Field(
+        default=1_000_000,
+        description="A record whose value is larger, in bytes, is a dead letter and is not decoded.",
+    )
+    max_rows_per_record: Annotated[int, Field(ge=1, le=1 << 24)] = Field(
+        default=10_000, description="A record that holds more rows is a dead letter as a whole."
+    )
+
+    @property
+    def dead_letters(self) -> str:
+        """The dead-letter topic."""
+        return self.dead_letter_topic or f"{self.topic}.dlq"
+
+
+KafkaValue = str | int | float | bool
+MASK = "********"
+
+
+def is_secret(option: str) -> bool:
+    """Tell whether a librdkafka option holds a secret."""
+    words = option.split(".")
+    return "password" in words or "secret" in words or words[-1] == "pem" or option == "sasl.oauthbearer.config"
+
+
+class Settings(BaseSettings):
+    """All options; the strongest source first: options, environment, secrets directory, TOML file, defaults."""
+
+    model_config = SettingsConfigDict(
+        extra="forbid",
+        frozen=True,
+        env_prefix=ENVIRONMENT_PREFIX,
+        env_nested_delimiter="__",
+        enable_decoding=False,
+    )
+
+    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")] = Field(
+        default="model", description="Name of the model: versions are published as name@1, name@2, ..."
+    )
+    seed: Annotated[int, Field(ge=0, lt=1 << 64)] = Field(
+        default=0, description="Seed of every random number; the same stream and seed give the same models."
+    )
+    kafka: dict[str, KafkaValue] = Field(
+        default={"bootstrap.servers": "localhost:9092"},
+        description="Options passed through to librdkafka by their own names (environment: _ for the dots).",
+    )
+    input: InputConfig = Field(default=InputConfig(), description="Where labeled points come from.")
+    points: PointsConfig | None = Field(default=None, description="What a valid point is.")
+    coreset: CoresetConfig = Field(default=CoresetConfig(), description="How a stream is summarised.")
+    svm: SvmConfig = Field(default=SvmConfig(), description="What is trained on the summary.")
+    training: TrainingConfig = Field(default=TrainingConfig(), description="When models are trained.")
+    output: OutputConfig = Field(default=OutputConfig(), description="Where model versions go.")
+    checkpoint: CheckpointConfig = Field(default=CheckpointConfig(), description="Where state is saved.")
+    scoring: ScoringConfig = Field(default=ScoringConfig(), description="What the scorer reads and writes.")
+    http: HttpConfig = Field(default=HttpConfig(), description="Metrics and health.")
+    log: LogConfig = Field(default=LogConfig(), description="Logs.")
+
+    @field_validator("kafka", mode="before")
+    @classmethod
+    def _dotted(cls, options: object) -> object:
+        if not isinstance(options, dict):
+            return options
+        return {str(key).lower().replace("_", "."): value for key, value in options.items()}
+
+    def models(self) -> ModelConfig:
+        """Return the part that decides what a model is.
+
+        Raises
+        ------
+        ConfigurationError
+            If the points are not described.
+        """
+        if self.points is None:
+            raise ConfigurationError(
+                "points.dimension is not given",
+                "Say how many features a point has: dimension = N under [points] in the TOML file, "
+                "STREAMSVM_POINTS__DIMENSION=N, or --points-dimension N.",
+            )
+        return ModelConfig(points=self.points, coreset=self.coreset, svm=self.svm, seed=self.seed)
+
+    def masked(self) -> dict[str, Any]:
+        """Return the effective configuration as a plain JSON value, secrets masked."""
+        plain = self.model_dump(mode="json")
+        plain["kafka"] = {key: MASK if is_secret(key) else value for key, value in self.kafka.items()}
+        return plain
+
+
+def load(
+    options: Mapping[str, Any] | None = None, *, file: Path | None = None, secrets: Path | None = None
+) -> Settings:
+    """Read the configuration.
+
+    Parameters
+    ----------
+    options : mapping, optional
+        Nested values that win over every other source, as from the command line.
+    file : Path, optional
+        A TOML file.
+    secrets : Path, optional
+        A directory with a file for each secret, named as the environment variable without its prefix, for example
+        `kafka__sasl_password`.
+
+    Raises
+    ------
+    ConfigurationError
+        One line that names every option at fault, and where it was looked for.
+    """
+    for path, kind in ((file, "configuration file"), (secrets, "secrets directory")):
+        if path is not None and not path.exists():
+            raise ConfigurationError(f"the {kind} {path} does not exist")
+    _refuse_unknown_environment(os.environ)
+
+    class Bound(Settings):
+        @classmethod
+        def settings_customise_sources(
+            cls,
+            settings_cls: type[BaseSettings],
+            init_settings: PydanticBaseSettingsSource,
+            env_settings: PydanticBaseSettingsSource,
+            dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003
+            file_secret_settings: PydanticBaseSettingsSource,
+        ) -> tuple[PydanticBaseSettingsSource, ...]:
+            held = NestedSecretsSettingsSource(
+                file_secret_settings, secrets_dir=secrets, secrets_prefix="", secrets_nested_delimiter="__"
+            )
+            return init_settings, env_settings, held, TomlConfigSettingsSource(settings_cls, file)
+
+    try:
+        bound = Bound(**(options or {}))
+    except ValidationError as error:
+        raise ConfigurationError(f"invalid configuration: {_one_line(error)}", _sources(file)) from None
+    except (SettingsError, tomllib.TOMLDecodeError) as error:
+        raise ConfigurationError(f"unreadable configuration: {error}", _sources(file)) from None
+    return Settings.model_construct(**{field: getattr(bound, field) for field in Settings.model_fields})
+
+
+def _sources(file: Path | None) -> str:
+    where = f"{file}, " if file else ""
+    return (
+        f"Looked in the options, {ENVIRONMENT_PREFIX}* variables, {where}and the defaults; "
+        "`streamsvm config` lists every option."
+    )
+
+
+def _refuse_unknown_environment(environment: Mapping[str, str]) -> None:
+    known = {field.upper() for field in Settings.model_fields} | {"CONFIG", "SECRETS", "TEST"}
+    for variable in environment:
+        if variable.startswith(ENVIRONMENT_PREFIX):
+            first = variable.removeprefix(ENVIRONMENT_PREFIX).split("__")[0]
+            if first.upper() not in known and not first.upper().startswith("TEST_"):
+                raise ConfigurationError(
+                    f"the environment variable {variable} names no option",
+                    f"Sections are {', '.join(sorted(Settings.model_fields))}: for example STREAMSVM_INPUT__TOPIC.",
+                )
+
+
+def _one_line(error: ValidationError) -> str:
+    parts = []
+    for fault in error.errors(include_url=False, include_context=False):
+        where = ".".join(str(part) for part in fault["loc"])
+        message = fault["msg"].removeprefix("Value error, ")
+        if fault["type"] == "extra_forbidden":
+            message = "there is no such option"
+        shown = (
+            ""
+            if fault["type"] in ("missing", "value_error", "extra_forbidden") or is_secret(where)
+            else f" (got {fault['input']!r})"
+        )
+        parts.append(f"{where}: {message}{shown}" if where else message)
+    return "; ".join(parts)

@@ -1,0 +1,95 @@
+"""Exact, mergeable moments of a weighted stream, for the scaler of a version.
+
+Invariant: moments depend on the points and their order only, never on how the stream was cut into batches: a leaf adds
+its points one after another, and finished moments merge in a fixed order.
+
+Sources: West 1979 (weighted incremental mean and sum of squares); Chan, Golub and LeVeque 1979 (merging).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from streamsvm.points import Points
+
+
+@dataclass(frozen=True, slots=True)
+class Moments:
+    """Totals, mean and sum of squares of weighted points, all float64.
+
+    Attributes
+    ----------
+    count : int
+        Points counted.
+    class_weight : ndarray of shape (2,)
+        Total weight of the label -1 and of the label +1.
+    mean : ndarray of shape (d,)
+        Weighted mean.
+    square : ndarray of shape (d,)
+        Weighted sum of squared deviations from the mean.
+    """
+
+    count: int
+    class_weight: NDArray[np.float64]
+    mean: NDArray[np.float64]
+    square: NDArray[np.float64]
+
+    @property
+    def weight(self) -> float:
+        """Total weight U."""
+        return float(self.class_weight[0] + self.class_weight[1])
+
+    @staticmethod
+    def zero(dimension: int) -> Moments:
+        """Return the moments of no points."""
+        return Moments(0, np.zeros(2), np.zeros(dimension), np.zeros(dimension))
+
+    def add(self, points: Points) -> Moments:
+        """Return these moments with `points` added one after another."""
+        class_weight, mean, square = self.class_weight.copy(), self.mean.copy(), self.square.copy()
+        _add(points.X, points.y, points.weight, class_weight, mean, square)
+        return Moments(self.count + len(points), class_weight, mean, square)
+
+    def merge(self, later: Moments) -> Moments:
+        """Return the moments of both sets; the order of merging is part of the result's bits."""
+        if not later.count:
+            return self
+        if not self.count:
+            return later
+        weight = self.weight + later.weight
+        shift = later.mean - self.mean
+        share = later.weight / weight
+        return Moments(
+            self.count + later.count,
+            self.class_weight + later.class_weight,
+            self.mean + shift * share,
+            self.square + later.square + shift * shift * (self.weight * share),
+        )
+
+
+def merge_all(parts: Iterable[Moments], dimension: int) -> Moments:
+    """Merge in the given order."""
+    merged = Moments.zero(dimension)
+    for part in parts:
+        merged = merged.merge(part)
+    return merged
+
+
+@njit(cache=True, nogil=True)
+def _add(X, y, weight, class_weight, mean, square):  # type: ignore[no-untyped-def]
+    """Add rows one by one: mean += (u/U)(x - mean); square += u (x - old mean)(x - new mean)."""
+    total = class_weight[0] + class_weight[1]
+    for i in range(X.shape[0]):
+        u = weight[i]
+        class_weight[1 if y[i] > 0 else 0] += u
+        total += u
+        share = u / total
+        for j in range(X.shape[1]):
+            shift = np.float64(X[i, j]) - mean[j]
+            mean[j] += share * shift
+            square[j] += u * shift * (np.float64(X[i, j]) - mean[j])

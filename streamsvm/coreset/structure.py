@@ -1,0 +1,222 @@
+"""The merge-and-reduce structure of one partition: leaves seal into buckets, buckets merge into higher ones.
+
+Invariant: the structure is a pure function of the partition's rows in log order, the configuration and the seed. A leaf
+seals after a count of rows *seen*, accepted or not; so neither batches nor the clock can move a border, and two readers
+of one log build the same bytes.
+
+Source: Alg. 2 of Tukan, Baykal, Feldman and Rus 2020 (fan-in 2). Where we differ: the stream has no end, so there is no
+root: what stands for the stream is the union of all buckets and the open leaf, at any moment; and a leaf's bucket holds
+at most `bucket_points` points whatever the leaf's size, where the paper ties both to one parameter l.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from streamsvm.coreset.moments import Moments, merge_all
+from streamsvm.coreset.reduce import Pilot, Purpose, Reducer, generator
+from streamsvm.points import Points, Position, Rows
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """What a set of points stands for.
+
+    Attributes
+    ----------
+    start, end : Position
+        Its rows are those from `start` up to but not including `end`.
+    rows : int
+        Rows seen, rejected ones included.
+    first_time_ms, last_time_ms : int
+        Least and greatest timestamp of the rows seen; -1 if none has one.
+    moments : Moments
+        Exact moments and totals of every accepted row, kept or not.
+    """
+
+    start: Position
+    end: Position
+    rows: int
+    first_time_ms: int
+    last_time_ms: int
+    moments: Moments
+
+    def join(self, later: Extent) -> Extent:
+        """Return the extent of this and the one that follows it."""
+        times = [time for time in (self.first_time_ms, later.first_time_ms) if time >= 0]
+        return Extent(
+            self.start,
+            later.end,
+            self.rows + later.rows,
+            min(times, default=-1),
+            max(self.last_time_ms, later.last_time_ms),
+            self.moments.merge(later.moments),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Bucket:
+    """A reduced weighted set: self-contained, immutable, droppable.
+
+    Attributes
+    ----------
+    level : int
+        0 for a sealed leaf.
+    index : int
+        How many nodes of this level were made before it: with partition and level the name of the node.
+    points : Points
+    extent : Extent
+    """
+
+    level: int
+    index: int
+    points: Points
+    extent: Extent
+
+
+class Leaf:
+    """The rows of one partition that are not reduced yet, at most `rows` of them seen.
+
+    Parameters
+    ----------
+    start : Position
+    rows : int
+        Rows after which it is full; the memory for as many points is allocated at once.
+    dimension : int
+    dtype : numpy dtype of the features
+    """
+
+    def __init__(self, start: Position, rows: int, dimension: int, dtype: np.dtype[np.floating]) -> None:
+        self._buffer = Points(np.empty((rows, dimension), dtype), np.empty(rows, np.int8), np.empty(rows, np.float64))
+        self._capacity = rows
+        self._reset(start)
+
+    def _reset(self, start: Position) -> None:
+        self._kept = 0
+        self._extent = Extent(start, start, 0, -1, -1, Moments.zero(self._buffer.dimension))
+
+    @property
+    def extent(self) -> Extent:
+        """What the leaf has seen."""
+        return self._extent
+
+    @property
+    def points(self) -> Points:
+        """The accepted points, as views into the leaf's buffer: copy what must outlive the next `add`."""
+        return self._buffer.take(slice(0, self._kept))
+
+    @property
+    def missing(self) -> int:
+        """Rows still to be seen before it is full."""
+        return self._capacity - self._extent.rows
+
+    @property
+    def full(self) -> bool:
+        """Whether it must be sealed before it can take another row."""
+        return not self.missing
+
+    def add(self, rows: Rows) -> None:
+        """Add at most `missing` consecutive rows."""
+        seen = len(rows)
+        assert seen <= self.missing
+        accepted = rows.points.take(rows.accepted)
+        stop = self._kept + len(accepted)
+        self._buffer.X[self._kept : stop] = accepted.X
+        self._buffer.y[self._kept : stop] = accepted.y
+        self._buffer.weight[self._kept : stop] = accepted.weight
+        self._kept = stop
+        times = rows.time_ms[rows.time_ms >= 0]
+        fresh = Extent(
+            self._extent.end,
+            rows.position_after(seen - 1),
+            seen,
+            int(times.min(initial=np.iinfo(np.int64).max)) if len(times) else -1,
+            int(times.max(initial=-1)),
+            Moments.zero(self._buffer.dimension),
+        )
+        self._extent = replace(self._extent.join(fresh), moments=self._extent.moments.add(accepted))
+
+    def restore(self, points: Points, extent: Extent) -> None:
+        """Put a checkpoint's content in place."""
+        assert extent.rows <= self._capacity
+        assert len(points) <= extent.rows
+        self._kept = len(points)
+        self._buffer.X[: self._kept] = points.X
+        self._buffer.y[: self._kept] = points.y
+        self._buffer.weight[: self._kept] = points.weight
+        self._extent = extent
+
+    def seal(self) -> tuple[Points, Extent]:
+        """Return a copy of what the full leaf holds, and begin the next leaf where it ended."""
+        assert self.full
+        whole = self.points
+        sealed = Points(whole.X.copy(), whole.y.copy(), whole.weight.copy()), self._extent
+        self._reset(self._extent.end)
+        return sealed
+
+
+class Tree:
+    """Buckets in a counter of base `fan_in`: a level that holds `fan_in` buckets is reduced to one of the next level.
+
+    Parameters
+    ----------
+    partition : int
+    seed : int
+    fan_in : int
+        Buckets of one level that make one of the next; 2 is the paper's Alg. 2.
+    bucket_points : int
+        Most points a bucket holds (the paper's l).
+    reducer : Reducer
+    """
+
+    def __init__(self, partition: int, seed: int, fan_in: int, bucket_points: int, reducer: Reducer) -> None:
+        self._partition = partition
+        self._seed = seed
+        self._fan_in = fan_in
+        self._bucket_points = bucket_points
+        self._reducer = reducer
+        self._sealed = 0
+        self._buckets: tuple[Bucket, ...] = ()
+
+    @property
+    def buckets(self) -> tuple[Bucket, ...]:
+        """All buckets, the oldest first; levels never rise from one to the next."""
+        return self._buckets
+
+    @property
+    def sealed(self) -> int:
+        """Leaves sealed so far."""
+        return self._sealed
+
+    def restore(self, sealed: int, buckets: Sequence[Bucket]) -> None:
+        """Put a checkpoint's content in place."""
+        self._sealed = sealed
+        self._buckets = tuple(buckets)
+
+    def insert(self, points: Points, extent: Extent, pilot: Pilot | None) -> None:
+        """Add a sealed leaf, and carry."""
+        level, index = 0, self._sealed
+        bucket = self._node(level, index, points, extent, pilot)
+        self._sealed += 1
+        buckets = [*self._buckets, bucket]
+        while [node.level for node in buckets[-self._fan_in :]] == [level] * self._fan_in:
+            siblings = buckets[-self._fan_in :]
+            level, index = level + 1, index // self._fan_in
+            union = Points.union([node.points for node in siblings])
+            whole = siblings[0].extent
+            for node in siblings[1:]:
+                whole = whole.join(node.extent)
+            buckets[-self._fan_in :] = [self._node(level, index, union, whole, pilot)]
+        self._buckets = tuple(buckets)
+
+    def _node(self, level: int, index: int, points: Points, extent: Extent, pilot: Pilot | None) -> Bucket:
+        random = generator(self._seed, Purpose.NODE, (self._partition, level, index))
+        return Bucket(level, index, self._reducer.reduce(points, self._bucket_points, random, pilot), extent)
+
+
+def moments_of(buckets: Sequence[Bucket], leaf: Leaf, dimension: int) -> Moments:
+    """Return the exact moments of a partition: its buckets', oldest first, then its leaf's."""
+    return merge_all([*(bucket.extent.moments for bucket in buckets), leaf.extent.moments], dimension)

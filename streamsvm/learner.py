@@ -1,0 +1,257 @@
+"""The learner: rows in, cuts out; no I/O, no clock, no threads.
+
+Invariants: what a partition holds is a pure function of its log, the configuration and the seed; a row is learned once
+however often it is offered; a cut is a training set that is materialised at once, never a promise about a later state.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from streamsvm.config import ModelConfig
+from streamsvm.coreset.moments import Moments
+from streamsvm.coreset.reduce import Purpose, Reducer, UniformReducer, generator
+from streamsvm.coreset.structure import Bucket, Extent, Leaf, Tree
+from streamsvm.points import Points, Position, Positions, Rows
+
+REDUCERS: dict[str, type[Reducer]] = {"uniform": UniformReducer}
+"""Every reducer by the name it has in the configuration."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """A vector of positions and everything that a model of the stream up to there is made from.
+
+    Attributes
+    ----------
+    positions : mapping of partition to Position
+    leader_epochs : mapping of partition to int
+        Leader epoch of the newest learned record; -1 where unknown.
+    points : Points
+        The training set, raw, at most `coreset.train_points` points in partition order.
+    moments : Moments
+        Exact moments of all accepted points up to the cut, merged in partition order.
+    rows : int
+        Rows seen, rejected ones included.
+    first_time_ms, last_time_ms : int
+        Least and greatest record timestamp; -1 if unknown.
+    """
+
+    positions: Mapping[int, Position]
+    leader_epochs: Mapping[int, int]
+    points: Points
+    moments: Moments
+    rows: int
+    first_time_ms: int
+    last_time_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionState:
+    """All that a partition is, for a checkpoint: separable from every other partition.
+
+    Attributes
+    ----------
+    sealed : int
+        Leaves sealed.
+    leader_epoch : int
+    buckets : tuple of Bucket
+        The oldest first.
+    leaf_points : Points
+    leaf_extent : Extent
+        Its `end` is the partition's position.
+    """
+
+    sealed: int
+    leader_epoch: int
+    buckets: tuple[Bucket, ...]
+    leaf_points: Points
+    leaf_extent: Extent
+
+    @property
+    def position(self) -> Position:
+        """The next row to learn."""
+        return self.leaf_extent.end
+
+
+@dataclass(frozen=True, slots=True)
+class LearnerState:
+    """All that a learner is, for a checkpoint."""
+
+    partitions: Mapping[int, PartitionState]
+    leaves_since_cut: int
+
+
+class _Partition:
+    """One partition's structure and open leaf."""
+
+    def __init__(self, partition: int, base: Position, config: ModelConfig) -> None:
+        coreset = config.coreset
+        self.leader_epoch = -1
+        self.leaf = Leaf(base, coreset.leaf_rows, config.points.dimension, config.points.numpy_dtype)
+        self.tree = Tree(partition, config.seed, coreset.fan_in, coreset.bucket_points, REDUCERS[coreset.reducer]())
+
+    @property
+    def position(self) -> Position:
+        return self.leaf.extent.end
+
+    @property
+    def extent(self) -> Extent:
+        whole = [bucket.extent for bucket in self.tree.buckets] + [self.leaf.extent]
+        joined = whole[0]
+        for later in whole[1:]:
+            joined = joined.join(later)
+        return joined
+
+    def add(self, rows: Rows) -> bool:
+        """Add rows that fit into the leaf; tell whether that sealed it."""
+        self.leaf.add(rows)
+        self.leader_epoch = int(rows.leader_epoch[-1])
+        if not self.leaf.full:
+            return False
+        self.tree.insert(*self.leaf.seal(), pilot=None)
+        return True
+
+
+class Learner:
+    """Keeps the structures of all partitions and says when a cut is due.
+
+    Parameters
+    ----------
+    config : ModelConfig
+    base : mapping of partition to Position
+        Where each partition begins.
+    every_leaves : int
+        Sealed leaves, over all partitions, after which a cut is due.
+    """
+
+    def __init__(self, config: ModelConfig, base: Positions, every_leaves: int) -> None:
+        self._config = config
+        self._every_leaves = every_leaves
+        self._leaves_since_cut = 0
+        self._partitions = {partition: _Partition(partition, base[partition], config) for partition in sorted(base)}
+
+    @property
+    def positions(self) -> dict[int, Position]:
+        """The next row to learn of each partition."""
+        return {partition: held.position for partition, held in self._partitions.items()}
+
+    @property
+    def cut_due(self) -> bool:
+        """Whether `cut` or `decline_cut` must be called before more can be learned."""
+        return self._leaves_since_cut >= self._every_leaves and any(
+            held.extent.moments.count for held in self._partitions.values()
+        )
+
+    @property
+    def points_held(self) -> int:
+        """Points held now, buckets and open leaves together."""
+        return sum(
+            len(held.leaf.points) + sum(len(bucket.points) for bucket in held.tree.buckets)
+            for held in self._partitions.values()
+        )
+
+    @property
+    def points_accepted(self) -> int:
+        """Valid points learned since the base."""
+        return sum(held.extent.moments.count for held in self._partitions.values())
+
+    def buckets(self) -> dict[int, tuple[Bucket, ...]]:
+        """Return the buckets of each partition, the oldest first."""
+        return {partition: held.tree.buckets for partition, held in self._partitions.items()}
+
+    def learn(self, rows: Rows, until: Position | None = None) -> int:
+        """Learn rows of one partition until they end, a cut falls due, or `until` is reached.
+
+        Rows before the partition's position are passed over: they are learned already.
+
+        Returns
+        -------
+        int
+            How many of `rows` are done with; the rest must be offered again.
+        """
+        held = self._partitions[rows.partition]
+        done = rows.index_of(held.position)
+        stop = len(rows) if until is None else rows.index_of(until)
+        while done < stop and not self.cut_due:
+            step = min(held.leaf.missing, stop - done)
+            if held.add(rows.slice(done, done + step)):
+                self._leaves_since_cut += 1
+            done += step
+        return done
+
+    def cut(self) -> Cut:
+        """Materialise the training set of the present positions; the next cut is due `every_leaves` leaves later."""
+        parts = [
+            part
+            for held in self._partitions.values()
+            for part in (*(bucket.points for bucket in held.tree.buckets), held.leaf.points)
+            if len(part)
+        ]
+        extents = [held.extent for held in self._partitions.values()]
+        moments = Moments.zero(self._config.points.dimension)
+        for extent in extents:
+            moments = moments.merge(extent.moments)
+        self._leaves_since_cut = 0
+        return Cut(
+            self.positions,
+            {partition: held.leader_epoch for partition, held in self._partitions.items()},
+            self._training_set(parts),
+            moments,
+            sum(extent.rows for extent in extents),
+            min((extent.first_time_ms for extent in extents if extent.first_time_ms >= 0), default=-1),
+            max(extent.last_time_ms for extent in extents),
+        )
+
+    def decline_cut(self) -> None:
+        """Pass over a due cut, as during replay."""
+        self._leaves_since_cut = 0
+
+    def _training_set(self, parts: list[Points]) -> Points:
+        coreset = self._config.coreset
+        if not parts:
+            return Points.empty(self._config.points.dimension, self._config.points.numpy_dtype)
+        random = generator(self._config.seed, Purpose.CUT, cut_counter(self.positions))
+        return REDUCERS[coreset.reducer]().reduce(Points.union(parts), coreset.train_points, random, pilot=None)
+
+    def state(self) -> LearnerState:
+        """Return everything a checkpoint needs; the open leaves are copied, buckets are immutable."""
+        return LearnerState(
+            {
+                partition: PartitionState(
+                    held.tree.sealed,
+                    held.leader_epoch,
+                    held.tree.buckets,
+                    _copy(held.leaf.points),
+                    held.leaf.extent,
+                )
+                for partition, held in self._partitions.items()
+            },
+            self._leaves_since_cut,
+        )
+
+    def restore(self, state: LearnerState) -> None:
+        """Put a checkpoint's state in place; a partition that it does not know stays at its base."""
+        assert state.partitions.keys() <= self._partitions.keys()
+        self._leaves_since_cut = state.leaves_since_cut
+        for partition, saved in state.partitions.items():
+            held = self._partitions[partition]
+            held.leader_epoch = saved.leader_epoch
+            held.tree.restore(saved.sealed, saved.buckets)
+            held.leaf.restore(saved.leaf_points, saved.leaf_extent)
+
+
+def cut_counter(positions: Positions) -> tuple[int, int, int]:
+    """Return 192 bits that name a cut: the first three words of the SHA-256 of its positions."""
+    plain = json.dumps([[partition, *positions[partition]] for partition in sorted(positions)])
+    words = np.frombuffer(hashlib.sha256(plain.encode()).digest(), dtype="<u8")
+    return int(words[0]), int(words[1]), int(words[2])
+
+
+def _copy(points: Points) -> Points:
+    return Points(points.X.copy(), points.y.copy(), points.weight.copy())

@@ -1,0 +1,257 @@
+"""Every metric, once: name, meaning, unit, labels, and what to do when it moves.
+
+Labels are bounded: a version, a hash or an offset is never one. Base units: seconds, bytes, points, rows, records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final, Literal, TypeVar
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+Kind = Literal["counter", "gauge", "histogram"]
+
+TRAINING_BUCKETS_S: Final = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0)
+CHECKPOINT_BUCKETS_S: Final = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """One metric.
+
+    Attributes
+    ----------
+    name : str
+        As Prometheus shows it, without the `_total` of a counter.
+    kind : str
+    meaning : str
+        What it counts, with its unit.
+    advice : str
+        What to do when it moves.
+    labels : tuple of str
+    buckets : tuple of float
+        Of a histogram.
+    """
+
+    name: str
+    kind: Kind
+    meaning: str
+    advice: str
+    labels: tuple[str, ...] = ()
+    buckets: tuple[float, ...] = ()
+
+
+TRAINER: Final = (
+    Definition(
+        "streamsvm_input_records",
+        "counter",
+        "Records read from the input topic, by partition.",
+        "Flat while producers write: look at the lag and at readiness.",
+        ("partition",),
+    ),
+    Definition(
+        "streamsvm_input_rows",
+        "counter",
+        "Rows learned (accepted) or passed over (rejected).",
+        "A rising share of rejected rows: read the dead letters.",
+        ("outcome",),
+    ),
+    Definition(
+        "streamsvm_input_lag_records",
+        "gauge",
+        "Records between the trainer's own position and the end of the partition.",
+        "Growing: the trainer is slower than its input; see training time, or use the policy `latest`.",
+        ("partition",),
+    ),
+    Definition(
+        "streamsvm_dead_letters",
+        "counter",
+        "Rejected rows, by reason.",
+        "Read the dead-letter topic: each letter says where its record stood and why it was rejected.",
+        ("reason",),
+    ),
+    Definition(
+        "streamsvm_coreset_points",
+        "gauge",
+        "Points held in buckets, by level over all partitions; level `leaf` is the open leaves.",
+        "Bounded by the configuration; grows by one level each time the stream doubles.",
+        ("level",),
+    ),
+    Definition(
+        "streamsvm_coreset_bytes",
+        "gauge",
+        "Bytes of the points held.",
+        "Compare with the memory you meant to give.",
+    ),
+    Definition(
+        "streamsvm_training_points",
+        "gauge",
+        "Points of the newest training set.",
+        "At coreset.train_points the union is being reduced: raise it if training is fast.",
+    ),
+    Definition(
+        "streamsvm_training_seconds",
+        "histogram",
+        "Seconds of training, one observation a model.",
+        "Above the time between two cuts: versions are skipped (`latest`) or the input waits (`every`).",
+        buckets=TRAINING_BUCKETS_S,
+    ),
+    Definition(
+        "streamsvm_trainings",
+        "counter",
+        "Trainings by outcome: converged, or iteration_limit.",
+        "iteration_limit: the published model is rough; look at C, scaling and svm.max_iterations.",
+        ("outcome",),
+    ),
+    Definition(
+        "streamsvm_cuts_skipped",
+        "counter",
+        "Due training sets that a newer one replaced before they were trained (policy `latest`).",
+        "Normal when input is faster than training; use `every` where each must be trained.",
+    ),
+    Definition(
+        "streamsvm_model_version",
+        "gauge",
+        "Number of the newest published version.",
+        "Flat while rows are learned: look at training time and at the log.",
+    ),
+    Definition(
+        "streamsvm_model_published_timestamp_seconds",
+        "gauge",
+        "When the newest version was published, seconds since the epoch; its age is time() less this.",
+        "Old while rows are learned: see streamsvm_model_version.",
+    ),
+    Definition(
+        "streamsvm_model_points_covered",
+        "gauge",
+        "Valid points that the newest version covers.",
+        "Compare with streamsvm_input_rows: the difference is not in the model yet.",
+    ),
+    Definition(
+        "streamsvm_model_support_vectors",
+        "gauge",
+        "Support vectors of the newest version.",
+        "A sudden change: the data changed.",
+    ),
+    Definition(
+        "streamsvm_model_kkt_gap",
+        "gauge",
+        "Violation of optimality of the newest version on its training set.",
+        "Above svm.tolerance: the solver stopped early.",
+    ),
+    Definition(
+        "streamsvm_models_published",
+        "counter",
+        "Versions published by this process.",
+        "See streamsvm_model_version.",
+    ),
+    Definition(
+        "streamsvm_checkpoint_timestamp_seconds",
+        "gauge",
+        "When the newest checkpoint was written, seconds since the epoch.",
+        "Old: look for checkpoint failures; a restart reads again from there.",
+    ),
+    Definition(
+        "streamsvm_checkpoint_bytes",
+        "gauge",
+        "Size of the newest checkpoint.",
+        "Bounded by the configuration.",
+    ),
+    Definition(
+        "streamsvm_checkpoint_seconds",
+        "histogram",
+        "Seconds to write a checkpoint.",
+        "Rising: the disk is slow or full.",
+        buckets=CHECKPOINT_BUCKETS_S,
+    ),
+    Definition(
+        "streamsvm_checkpoint_failures",
+        "counter",
+        "Checkpoints that could not be written.",
+        "Any: look at the disk; the log names the file and the error.",
+    ),
+)
+"""Metrics of the trainer."""
+
+SCORER: Final = (
+    Definition(
+        "streamsvm_scored_points",
+        "counter",
+        "Points scored.",
+        "Flat while producers write: look at readiness; without a model nothing is scored.",
+    ),
+    Definition(
+        "streamsvm_dead_letters",
+        "counter",
+        "Rejected rows, by reason.",
+        "Read the dead-letter topic: each letter says where its record stood and why it was rejected.",
+        ("reason",),
+    ),
+    Definition(
+        "streamsvm_serving_version",
+        "gauge",
+        "Number of the version that scores now; 0 while there is none.",
+        "Behind streamsvm_model_version: a pin holds it, or the subscriber is cut off.",
+    ),
+    Definition(
+        "streamsvm_serving_loaded_timestamp_seconds",
+        "gauge",
+        "When the serving version was loaded, seconds since the epoch.",
+        "Old: no newer version came.",
+    ),
+    Definition(
+        "streamsvm_model_messages_refused",
+        "counter",
+        "Model messages that were damaged, foreign or unfit; the version before them goes on serving.",
+        "Any: the log names the record and the fault.",
+    ),
+)
+"""Metrics of the scorer."""
+
+
+Instrument = TypeVar("Instrument", Counter, Gauge, Histogram)
+
+
+class Metrics:
+    """The metrics of one process, in a registry of their own.
+
+    Parameters
+    ----------
+    definitions : iterable of Definition
+    """
+
+    def __init__(self, definitions: Iterable[Definition]) -> None:
+        self.registry = CollectorRegistry()
+        self._made = {definition.name: _make(definition, self.registry) for definition in definitions}
+
+    def increase(self, name: str, amount: float = 1.0, **labels: str) -> None:
+        """Add to a counter."""
+        counter = self._of(name, Counter, labels)
+        counter.inc(amount)
+
+    def put(self, name: str, value: float, **labels: str) -> None:
+        """Set a gauge."""
+        gauge = self._of(name, Gauge, labels)
+        gauge.set(value)
+
+    def observe(self, name: str, value: float, **labels: str) -> None:
+        """Add an observation to a histogram."""
+        histogram = self._of(name, Histogram, labels)
+        histogram.observe(value)
+
+    def _of(self, name: str, kind: type[Instrument], labels: dict[str, str]) -> Instrument:
+        made = self._made[name]
+        assert isinstance(made, kind)
+        return made.labels(**labels) if labels else made
+
+
+def _make(definition: Definition, registry: CollectorRegistry) -> Counter | Gauge | Histogram:
+    if definition.kind == "counter":
+        return Counter(definition.name, definition.meaning, definition.labels, registry=registry)
+    if definition.kind == "gauge":
+        return Gauge(definition.name, definition.meaning, definition.labels, registry=registry)
+    return Histogram(
+        definition.name, definition.meaning, definition.labels, registry=registry, buckets=definition.buckets
+    )

@@ -1,0 +1,160 @@
+"""Points, positions and decoded rows: the words every other module is written in.
+
+A *point* is (x in R^d, y, weight u). A *position* (offset, row) of a partition is the next row to learn; a record may
+hold many rows. Points are stored raw, never scaled: a scaler belongs to a model, and comes from its cut.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Features = NDArray[np.floating]
+"""Raw features, shape (n, d), float32 or float64 as configured."""
+Signs = NDArray[np.int8]
+"""Labels as -1 and +1, shape (n,)."""
+Weights = NDArray[np.float64]
+"""Positive weights, shape (n,)."""
+
+
+class Position(NamedTuple):
+    """The next row to learn of one partition: `row` rows of the record at `offset` are already learned."""
+
+    offset: int
+    row: int = 0
+
+
+Positions = Mapping[int, Position]
+"""One position for each partition: a cut, a base, or a checkpoint's truth."""
+
+
+def precedes(earlier: Positions, later: Positions) -> bool:
+    """Tell whether `earlier` <= `later` in every partition; a partition that is absent stands at its beginning."""
+    return all(position <= later.get(partition, Position(-1)) for partition, position in earlier.items())
+
+
+@dataclass(frozen=True, slots=True)
+class Points:
+    """Weighted labeled points.
+
+    Attributes
+    ----------
+    X : ndarray of shape (n, d), float32 or float64
+    y : ndarray of shape (n,), int8, each -1 or +1
+    weight : ndarray of shape (n,), float64, each positive
+    """
+
+    X: Features
+    y: Signs
+    weight: Weights
+
+    def __len__(self) -> int:
+        return len(self.y)
+
+    @property
+    def dimension(self) -> int:
+        """Number of features."""
+        return int(self.X.shape[1])
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the three arrays."""
+        return self.X.nbytes + self.y.nbytes + self.weight.nbytes
+
+    def take(self, rows: NDArray[np.intp] | NDArray[np.bool_] | slice) -> Points:
+        """Select rows, in the order given."""
+        return Points(self.X[rows], self.y[rows], self.weight[rows])
+
+    def reweighted(self, weight: Weights) -> Points:
+        """Return the same points under other weights."""
+        return Points(self.X, self.y, weight)
+
+    def sha256(self) -> str:
+        """Hash shape, dtype and every byte of the points in their order (lower-case hexadecimal)."""
+        digest = hashlib.sha256(f"{self.X.dtype.str} {self.X.shape}".encode())
+        for array in (self.X, self.y, self.weight):
+            digest.update(np.ascontiguousarray(array).tobytes())
+        return digest.hexdigest()
+
+    @staticmethod
+    def empty(dimension: int, dtype: np.dtype[np.floating]) -> Points:
+        """No points at all, of a given dimension."""
+        return Points(np.empty((0, dimension), dtype), np.empty(0, np.int8), np.empty(0, np.float64))
+
+    @staticmethod
+    def union(parts: Sequence[Points]) -> Points:
+        """Concatenate, keeping the order: the union of weighted sets (`parts` must not be empty)."""
+        return Points(
+            np.concatenate([part.X for part in parts]),
+            np.concatenate([part.y for part in parts]),
+            np.concatenate([part.weight for part in parts]),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Consecutive decoded rows of one partition, in log order, rejected ones included.
+
+    A rejected row still occupies its position, because leaves seal by rows *seen*: where a leaf ends may not depend
+    on anything but the log.
+
+    Attributes
+    ----------
+    partition : int
+    offset : ndarray of shape (n,), int64
+        Offset of the record that holds the row.
+    row : ndarray of shape (n,), int64
+        Index of the row inside its record.
+    last : ndarray of shape (n,), bool
+        Whether it is the last row of its record.
+    time_ms : ndarray of shape (n,), int64
+        The record's timestamp in the log, milliseconds since the epoch; -1 where the log has none.
+    accepted : ndarray of shape (n,), bool
+        Whether the row is a valid point; `points` holds meaningless values where not.
+    points : Points
+        n points, one a row.
+    leader_epoch : ndarray of shape (n,), int64
+        Leader epoch of the record; -1 where the broker tells none.
+    """
+
+    partition: int
+    offset: NDArray[np.int64]
+    row: NDArray[np.int64]
+    last: NDArray[np.bool_]
+    time_ms: NDArray[np.int64]
+    accepted: NDArray[np.bool_]
+    points: Points
+    leader_epoch: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.offset)
+
+    def position_after(self, index: int) -> Position:
+        """Return the position once row `index` is learned."""
+        offset, row = int(self.offset[index]), int(self.row[index])
+        return Position(offset + 1, 0) if self.last[index] else Position(offset, row + 1)
+
+    def index_of(self, position: Position) -> int:
+        """Return the index of the first row at or past `position` (n if all lie before it)."""
+        first = int(np.searchsorted(self.offset, position.offset, side="left"))
+        after = int(np.searchsorted(self.offset, position.offset, side="right"))
+        return first + int(np.searchsorted(self.row[first:after], position.row, side="left"))
+
+    def slice(self, start: int, stop: int) -> Rows:
+        """Return rows `start` to `stop` (exclusive), without copying."""
+        part = slice(start, stop)
+        return Rows(
+            self.partition,
+            self.offset[part],
+            self.row[part],
+            self.last[part],
+            self.time_ms[part],
+            self.accepted[part],
+            self.points.take(part),
+            self.leader_epoch[part],
+        )

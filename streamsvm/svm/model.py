@@ -1,0 +1,130 @@
+"""What a trained machine is: a scaler and a decision function, nothing that needs the solver."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streamsvm.points import Features
+from streamsvm.svm.kernels import Float, RbfKernel
+
+BLOCK_ROWS = 1024
+"""Rows scored at a time by a kernel machine, which bounds the memory of its Gram block."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scaler:
+    """Standardisation: z = (x - mean) / scale.
+
+    Attributes
+    ----------
+    mean, scale : ndarray of shape (d,), float64
+        `scale` is positive; 1 where a feature is constant.
+    """
+
+    mean: Float
+    scale: Float
+
+    def transform(self, X: Features) -> Float:
+        """Return the scaled features, float64."""
+        return np.asarray((np.asarray(X, dtype=np.float64) - self.mean) / self.scale, dtype=np.float64)
+
+    @staticmethod
+    def identity(dimension: int) -> Scaler:
+        """Leave every feature as it is."""
+        return Scaler(np.zeros(dimension), np.ones(dimension))
+
+    @staticmethod
+    def standard(mean: Float, variance: Float) -> Scaler:
+        """Scale to unit variance; a feature whose variance is nothing but rounding of its mean counts as constant."""
+        rounding = 10.0 * np.finfo(np.float64).eps * np.abs(mean)
+        deviation = np.sqrt(np.maximum(variance, 0.0))
+        return Scaler(mean, np.where(deviation > rounding, deviation, 1.0))
+
+
+@dataclass(frozen=True, slots=True)
+class LinearMachine:
+    """f(z) = <coefficients, z> + intercept, over scaled features.
+
+    Attributes
+    ----------
+    coefficients : ndarray of shape (d,), float64
+    intercept : float
+    """
+
+    coefficients: Float
+    intercept: float
+
+    def decide(self, Z: Float) -> Float:
+        """Return the decision values of scaled features, shape (n,)."""
+        return np.asarray(Z @ self.coefficients + self.intercept, dtype=np.float64)
+
+
+@dataclass(frozen=True, slots=True)
+class KernelMachine:
+    """f(z) = sum_i dual_i k(support_i, z) + intercept, over scaled features.
+
+    Attributes
+    ----------
+    kernel : RbfKernel
+    support : ndarray of shape (s, d), float64
+        Scaled support vectors.
+    dual : ndarray of shape (s,), float64
+        y_i a_i.
+    intercept : float
+    """
+
+    kernel: RbfKernel
+    support: Float
+    dual: Float
+    intercept: float
+
+    def decide(self, Z: Float) -> Float:
+        """Return the decision values of scaled features, shape (n,)."""
+        values = np.empty(len(Z))
+        for start in range(0, len(Z), BLOCK_ROWS):
+            block = slice(start, start + BLOCK_ROWS)
+            values[block] = self.kernel.gram(Z[block], self.support) @ self.dual + self.intercept
+        return values
+
+
+Machine = LinearMachine | KernelMachine
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """A scaler and a machine: everything that scoring needs.
+
+    Attributes
+    ----------
+    scaler : Scaler
+    machine : LinearMachine or KernelMachine
+    """
+
+    scaler: Scaler
+    machine: Machine
+
+    @property
+    def dimension(self) -> int:
+        """Number of features."""
+        return len(self.scaler.mean)
+
+    def decision_function(self, X: Features) -> Float:
+        """Score raw features.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n, d)
+
+        Returns
+        -------
+        ndarray of shape (n,), float64
+            Positive for the second configured label.
+        """
+        return self.machine.decide(self.scaler.transform(X))
+
+    def predict_sign(self, X: Features) -> NDArray[np.int8]:
+        """Return +1 where the decision value is positive, else -1."""
+        return np.where(self.decision_function(X) > 0, 1, -1).astype(np.int8)

@@ -1,0 +1,1 @@
+"""The daemons and the command line: they join the layers of `streamsvm` and hold no mathematics."""

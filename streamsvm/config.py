@@ -259,6 +259,11 @@ class OutputConfig(Section):
         """Compacted topic that says which version is current."""
         return f"{self.models_topic}.aliases"
 
+    @property
+    def audit_topic(self) -> str:
+        """Topic of every alias change and refused version, never compacted."""
+        return f"{self.models_topic}.audit"
+
 
 class TrainingConfig(Section):
     """When models are trained."""
@@ -340,7 +345,7 @@ class ScoringConfig(Section):
         return self.dead_letter_topic or f"{self.topic}.dlq"
 
 
-KafkaValue = str | int | float | bool
+KafkaValue = str | int | bool
 MASK = "********"
 
 

@@ -144,9 +144,7 @@ class Learner:
     @property
     def cut_due(self) -> bool:
         """Whether `cut` or `decline_cut` must be called before more can be learned."""
-        return self._leaves_since_cut >= self._every_leaves and any(
-            held.extent.moments.count for held in self._partitions.values()
-        )
+        return self._leaves_since_cut >= self._every_leaves
 
     @property
     def points_held(self) -> int:
@@ -180,10 +178,14 @@ class Learner:
         stop = len(rows) if until is None else rows.index_of(until)
         while done < stop and not self.cut_due:
             step = min(held.leaf.missing, stop - done)
-            if held.add(rows.slice(done, done + step)):
+            if held.add(rows.slice(done, done + step)) and self._anything_sealed():
                 self._leaves_since_cut += 1
             done += step
         return done
+
+    def _anything_sealed(self) -> bool:
+        """Tell whether a valid point was ever sealed: before that there is nothing to train on, and no leaf counts."""
+        return any(bucket.extent.moments.count for held in self._partitions.values() for bucket in held.tree.buckets)
 
     def cut(self) -> Cut:
         """Materialise the training set of the present positions; the next cut is due `every_leaves` leaves later."""

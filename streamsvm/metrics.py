@@ -142,10 +142,11 @@ TRAINER: Final = (
         "Above svm.tolerance: the solver stopped early.",
     ),
     Definition(
-        "streamsvm_models_published",
+        "streamsvm_publishes",
         "counter",
-        "Versions published by this process.",
-        "See streamsvm_model_version.",
+        "Versions by outcome: published, or refused by the broker.",
+        "refused: the log names the version and the limit; the next version takes its number.",
+        ("outcome",),
     ),
     Definition(
         "streamsvm_checkpoint_timestamp_seconds",

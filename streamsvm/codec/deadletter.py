@@ -3,7 +3,8 @@
 Headers follow Kafka Streams' (KIP-1034): ``__streams.errors.{exception,message,topic,partition,offset}``. To them come
 ``streamsvm.deadletter.id``, the same for every copy of one letter (delivery is at least once), and
 ``streamsvm.deadletter.rows``, a JSON list of the bad rows. The record's own key, value and headers are kept; a value
-beyond the limit is cut to a prefix, with its length and SHA-256 in headers.
+beyond the limit is cut to a prefix, with its length and SHA-256 in headers, and an outsized key or header set is left
+out, with a header that says so: a dead letter always fits into its topic.
 """
 
 from __future__ import annotations
@@ -22,6 +23,9 @@ Headers = tuple[tuple[str, bytes], ...]
 MOST_ROWS_LISTED: Final = 100
 LARGEST_VALUE_BYTES: Final = 512 * 1024
 PREFIX_BYTES: Final = 64 * 1024
+LARGEST_KEY_BYTES: Final = 64 * 1024
+LARGEST_HEADERS_BYTES: Final = 64 * 1024
+"""Together well below the broker's usual limit of a message, 1 MB."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +50,11 @@ def encode(topic: str, rejected: RejectedRecord, key: bytes | None, headers: Ite
     """
     record, first = rejected.record, rejected.rejections[0]
     value, cut = _bounded(record.value)
+    kept = tuple(headers)
+    if sum(len(name) + len(content) for name, content in kept) > LARGEST_HEADERS_BYTES:
+        kept, cut = (), (*cut, ("streamsvm.deadletter.headers.dropped", str(len(kept)).encode()))
+    if key is not None and len(key) > LARGEST_KEY_BYTES:
+        key, cut = None, (*cut, ("streamsvm.deadletter.key.bytes", str(len(key)).encode()))
     listed = [{"row": bad.row, "reason": bad.reason, "message": bad.what} for bad in rejected.rejections]
     described = (
         ("__streams.errors.exception", first.reason),
@@ -57,7 +66,7 @@ def encode(topic: str, rejected: RejectedRecord, key: bytes | None, headers: Ite
         ("streamsvm.deadletter.rejected", f"{len(listed)} of {rejected.rows}"),
         ("streamsvm.deadletter.rows", msgspec.json.encode(listed[:MOST_ROWS_LISTED]).decode()),
     )
-    return DeadLetter(key, value, (*headers, *((name, text.encode()) for name, text in described), *cut))
+    return DeadLetter(key, value, (*kept, *((name, text.encode()) for name, text in described), *cut))
 
 
 def _bounded(value: bytes | None) -> tuple[bytes | None, Headers]:

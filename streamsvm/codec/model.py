@@ -22,7 +22,7 @@ from cloudevents.core.bindings.kafka import to_binary
 from cloudevents.core.formats.json import JSONFormat
 from cloudevents.core.v1.event import CloudEvent
 
-from streamsvm.config import Label
+from streamsvm.config import Label, ModelConfig
 from streamsvm.errors import InvalidMessage
 from streamsvm.learner import Cut
 from streamsvm.points import Position
@@ -34,6 +34,11 @@ FORMAT: Final = "streamsvm.model/1"
 CONTENT_TYPE: Final = "application/json"
 EVENT_TYPE: Final = "io.streamsvm.model.version"
 SHA256_HEADER: Final = "streamsvm.sha256"
+
+NUMBER_BYTES: Final = 26
+"""Most characters of a float64 in JSON, with its comma."""
+PARTITION_BYTES: Final = 120
+"""Most characters of one `PartitionCut` in JSON."""
 
 Record = TypeVar("Record")
 
@@ -336,6 +341,27 @@ def _checked(message: _Message) -> Version:
         message.stream,
         message.lineage,
     )
+
+
+def largest_bytes(config: ModelConfig) -> int:
+    """Return a bound on the bytes of a version's value under a configuration."""
+    points, partitions = config.points, config.coreset.max_partitions
+    fixed = 8_192 + len(msgspec.json.encode(config.canonical())) + 2 * partitions * PARTITION_BYTES
+    described = points.dimension * 2 * NUMBER_BYTES + sum(len(name.encode()) * 2 + 3 for name in points.feature_names)
+    if config.svm.kernel == "linear":
+        return fixed + described + points.dimension * NUMBER_BYTES
+    return fixed + described + config.coreset.train_points * _support_vector_bytes(points.dimension)
+
+
+def train_points_within(config: ModelConfig, limit: int) -> int:
+    """Return how many training points keep `largest_bytes` within a limit; 0 if none do."""
+    one = _support_vector_bytes(config.points.dimension)
+    rest = largest_bytes(config) - config.coreset.train_points * one
+    return max(0, (limit - rest) // one)
+
+
+def _support_vector_bytes(dimension: int) -> int:
+    return -(-(dimension + 1) * 8 * 4 // 3) + 8
 
 
 def _encode_machine(machine: Machine) -> _Linear | _Rbf:

@@ -72,6 +72,11 @@ class Moments:
         )
 
 
+def warm_up(dtype: np.dtype[np.floating]) -> None:
+    """Compile, or load from the cache, what `Moments.add` runs; seconds on a cold start."""
+    Moments.zero(1).add(Points.empty(1, dtype))
+
+
 def merge_all(parts: Iterable[Moments], dimension: int) -> Moments:
     """Merge in the given order."""
     merged = Moments.zero(dimension)
@@ -83,12 +88,10 @@ def merge_all(parts: Iterable[Moments], dimension: int) -> Moments:
 @njit(cache=True, nogil=True)
 def _add(X, y, weight, class_weight, mean, square):  # type: ignore[no-untyped-def]
     """Add rows one by one: mean += (u/U)(x - mean); square += u (x - old mean)(x - new mean)."""
-    total = class_weight[0] + class_weight[1]
     for i in range(X.shape[0]):
         u = weight[i]
         class_weight[1 if y[i] > 0 else 0] += u
-        total += u
-        share = u / total
+        share = u / (class_weight[0] + class_weight[1])  # not a running total: it must not depend on the call's border
         for j in range(X.shape[1]):
             shift = np.float64(X[i, j]) - mean[j]
             mean[j] += share * shift

@@ -1,0 +1,181 @@
+"""The command line: every command in a few lines, each of them a join of what the library offers."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from consumers.options import fields, flag, sections, shown_default, shown_type, variable, with_settings
+from consumers.runtime import (
+    Health,
+    HttpServer,
+    configure_logging,
+    connect,
+    exit_code,
+    stop_on_signals,
+)
+from streamsvm import __version__
+from streamsvm.config import Settings
+from streamsvm.errors import StreamsvmError
+
+if TYPE_CHECKING:
+    from streamsvm.subscriber import Loaded
+
+app = typer.Typer(
+    name="streamsvm",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+    help="A margin classifier that is always current: labeled points in at a Kafka topic, model versions out.",
+)
+model_app = typer.Typer(no_args_is_help=True, help="Look at published models.")
+topics_app = typer.Typer(no_args_is_help=True, help="Prepare the topics.")
+app.add_typer(model_app, name="model")
+app.add_typer(topics_app, name="topics")
+
+TRAINER_SECTIONS = ("input", "points", "coreset", "svm", "training", "checkpoint")
+
+
+def main() -> None:
+    """Run the command line; errors become one line and a documented exit status."""
+    try:
+        app()
+    except StreamsvmError as error:
+        sys.stderr.write(f"streamsvm: error: {error}\n")
+        sys.exit(exit_code(error))
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"streamsvm {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    pass
+
+
+@app.command()
+@with_settings(*TRAINER_SECTIONS)
+def train(
+    settings: Settings,
+    reset: Annotated[
+        str,
+        typer.Option(help="End the named incarnation and begin anew; a refusal to start prints what to say here."),
+    ] = "",
+) -> None:
+    """Learn from a topic of labeled points and publish model versions, until told to stop."""
+    from consumers.trainer import Trainer
+    from streamsvm.metrics import TRAINER, Metrics
+
+    configure_logging(settings.log)
+    settings.models()
+    metrics, health = Metrics(TRAINER), Health(settings.http.stuck_after_s)
+    stop = stop_on_signals()
+    with HttpServer(settings.http, health, metrics.registry) as http:
+        log_start(settings, http.port)
+        Trainer(settings, connect(settings, "trainer"), metrics, health, stop, reset=reset).run()
+
+
+@app.command()
+@with_settings("scoring")
+def score(settings: Settings) -> None:
+    """Score a topic of unlabeled points with the current model, following every new version."""
+    from consumers.scorer import Scorer
+    from streamsvm.metrics import SCORER, Metrics
+
+    configure_logging(settings.log)
+    metrics, health = Metrics(SCORER), Health(settings.http.stuck_after_s)
+    stop = stop_on_signals()
+    with HttpServer(settings.http, health, metrics.registry) as http:
+        log_start(settings, http.port)
+        Scorer(settings, connect(settings, "scorer"), metrics, health, stop).run()
+
+
+def log_start(settings: Settings, port: int) -> None:
+    """Say once what the effective configuration is, secrets masked."""
+    import structlog
+
+    structlog.get_logger("streamsvm").info(
+        "configuration", effective=settings.masked(), version=__version__, http=f"http://{settings.http.host}:{port}"
+    )
+
+
+@topics_app.command("create")
+@with_settings(*TRAINER_SECTIONS)
+def topics_create(settings: Settings) -> None:
+    """Create the output topics of a trainer, with the settings they need; those that exist are left alone."""
+    from consumers.topics import output_topics
+    from streamsvm.kafka import create_topics
+
+    made = set(create_topics(connect(settings, "admin"), output_topics(settings)))
+    for spec in output_topics(settings):
+        typer.echo(f"{'created' if spec.name in made else 'exists '}  {spec.name}")
+
+
+@app.command()
+def config(
+    file: Annotated[Path | None, typer.Option("--config", help="Show what is in force with this TOML file.")] = None,
+    effective: Annotated[bool, typer.Option(help="Show the values in force, secrets masked, as JSON.")] = False,
+) -> None:
+    """List every option: its flag, environment variable, type, default and meaning."""
+    if effective or file:
+        from streamsvm.config import load
+
+        typer.echo(json.dumps(load(file=file).masked(), indent=2))
+        return
+    for section in sections():
+        typer.echo(f"\n[{section}]" if section else "# options, by TOML section")
+        for name, info in fields(section).items():
+            typer.echo(f"{name} = {shown_default(info) or '-'}   ({shown_type(info)})")
+            typer.echo(f"    {info.description}")
+            typer.echo(f"    {flag(section, name)}   {variable(section, name)}")
+
+
+@model_app.command("show")
+@with_settings()
+def model_show(
+    settings: Settings,
+    version: Annotated[int | None, typer.Option(help="Number of the version; the current one if left out.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the message itself.")] = False,
+) -> None:
+    """Show a published version: what it is, what it was made from, and how good the fit is."""
+    from streamsvm.subscriber import load_version
+
+    loaded = load_version(
+        connect(settings, "cli"), settings.name, models_topic=settings.output.models_topic, number=version
+    )
+    if as_json:
+        from streamsvm.codec import model as model_codec
+
+        typer.echo(model_codec.encode(loaded.version).decode())
+        return
+    _show(loaded)
+
+
+def _show(loaded: Loaded) -> None:
+    from rich.console import Console
+
+    from consumers.show import describe
+
+    Console().print(describe(loaded))
+
+
+@app.command()
+def demo(
+    keep_open: Annotated[bool, typer.Option(help="Stay after the table, with /metrics still answering.")] = False,
+) -> None:
+    """Replay the HTRU2 pulsar survey through an embedded broker, train, subscribe, and compare with the full data."""
+    from consumers.demo import run
+
+    if not run(keep_open=keep_open):
+        raise typer.Exit(1)

@@ -1,0 +1,226 @@
+"""Command-line options made from the typed configuration, so that they are declared, explained and checked once."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from types import NoneType
+from typing import Annotated, Any, Literal, get_args, get_origin
+
+import typer
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+from rich.markup import escape
+
+from streamsvm.config import ENVIRONMENT_PREFIX, Settings, is_secret, load
+from streamsvm.errors import ConfigurationError
+
+COMMON = ("", "kafka", "output", "http", "log")
+"""Sections that every daemon has; the empty name stands for the options outside a section."""
+
+
+def fields(section: str) -> dict[str, FieldInfo]:
+    """Return the options of a section by name; the empty section holds those outside one."""
+    if section == "kafka":
+        return {}
+    if not section:
+        return {name: info for name, info in Settings.model_fields.items() if name in ("name", "seed")}
+    return section_class(section).model_fields
+
+
+def section_class(section: str) -> type[BaseModel]:
+    """Return the class of a section."""
+    for part in (Settings.model_fields[section].annotation, *get_args(Settings.model_fields[section].annotation)):
+        if isinstance(part, type) and issubclass(part, BaseModel):
+            return part
+    raise AssertionError(section)
+
+
+def sections() -> list[str]:
+    """Return every section, the empty one first."""
+    return ["", *(name for name in Settings.model_fields if name not in ("name", "seed", "kafka"))]
+
+
+def flag(section: str, name: str) -> str:
+    """Return the command-line flag of an option."""
+    return "--" + "-".join(part for part in (section, name) if part).replace("_", "-").lower()
+
+
+def variable(section: str, name: str) -> str:
+    """Return the environment variable of an option."""
+    return ENVIRONMENT_PREFIX + "__".join(part for part in (section, name) if part).upper()
+
+
+def shown_default(info: FieldInfo) -> str:
+    """Return an option's default as people read it."""
+    if info.is_required():
+        return "required"
+    default = info.get_default()
+    if default is None or default in ("", ()):
+        return ""
+    if isinstance(default, tuple):
+        return ",".join(str(part) for part in default)
+    return str(default).lower() if isinstance(default, bool) else str(default)
+
+
+def shown_type(info: FieldInfo) -> str:
+    """Return an option's type as people read it."""
+    choices: list[str] = []
+    for part in _flatten(info.annotation):
+        if get_origin(part) is Literal:
+            choices += [str(choice) for choice in get_args(part)]
+        elif part is not NoneType:
+            choices.append(_TYPE_NAMES.get(part, "LIST" if get_origin(part) is tuple else "TEXT"))
+    return "|".join(dict.fromkeys(choices))
+
+
+_TYPE_NAMES: dict[Any, str] = {int: "INTEGER", float: "NUMBER", bool: "BOOLEAN", str: "TEXT", Path: "PATH"}
+
+
+def _flatten(annotation: Any) -> Iterable[Any]:
+    origin = get_origin(annotation)
+    if origin is Annotated:
+        return _flatten(get_args(annotation)[0])
+    if origin is not Literal and origin is not tuple and get_args(annotation):
+        return [leaf for part in get_args(annotation) for leaf in _flatten(part)]
+    return [annotation]
+
+
+def with_settings(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Give a command, whose first parameter is `settings`, the options of the named sections.
+
+    Parameters
+    ----------
+    names : str
+        Sections beside `COMMON`.
+    """
+    chosen = [*COMMON, *names]
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        own = list(inspect.signature(command, eval_str=True).parameters.values())[1:]
+        made = [parameter for section in chosen for parameter in _parameters(section)]
+
+        def wrapped(**given: Any) -> None:
+            values = {parameter.name: given.pop(parameter.name) for parameter in made}
+            command(settings_from(values, chosen), **given)
+
+        parameters = [*own, *made]
+        wrapped.__name__, wrapped.__doc__ = command.__name__, command.__doc__
+        wrapped.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        wrapped.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+        return wrapped
+
+    return decorate
+
+
+def _parameters(section: str) -> list[inspect.Parameter]:
+    if section == "kafka":
+        return _kafka_parameters()
+    made = [
+        _parameter(
+            f"{section}__{name}" if section else name,
+            flag(section, name),
+            (info.description or "") + (f" \\[default: {escape(text)}]" if (text := shown_default(info)) else ""),
+            section or "model",
+            shown_type(info),
+        )
+        for name, info in fields(section).items()
+    ]
+    return _source_parameters() + made if not section else made
+
+
+def _source_parameters() -> list[inspect.Parameter]:
+    return [
+        _parameter("config", "--config", "TOML file with any of the options.", "sources", "FILE", "STREAMSVM_CONFIG"),
+        _parameter(
+            "secrets",
+            "--secrets",
+            "Directory with one file a secret, such as kafka__sasl_password.",
+            "sources",
+            "DIRECTORY",
+            "STREAMSVM_SECRETS",
+        ),
+    ]
+
+
+def _kafka_parameters() -> list[inspect.Parameter]:
+    return [
+        _parameter(
+            "bootstrap_servers",
+            "--bootstrap-servers",
+            "Brokers to ask first, host:port, separated by commas. \\[default: localhost:9092]",
+            "kafka",
+            "TEXT",
+        ),
+        inspect.Parameter(
+            "kafka",
+            inspect.Parameter.KEYWORD_ONLY,
+            default=None,
+            annotation=Annotated[
+                list[str] | None,
+                typer.Option(
+                    "--kafka",
+                    metavar="OPTION=VALUE",
+                    help="Any option of librdkafka; may be repeated. Secrets only by file or environment.",
+                    rich_help_panel="kafka",
+                    show_default=False,
+                ),
+            ],
+        ),
+    ]
+
+
+def _parameter(
+    name: str, shown: str, text: str, panel: str, metavar: str, envvar: str | None = None
+) -> inspect.Parameter:
+    option = typer.Option(
+        shown, help=text, rich_help_panel=panel, metavar=metavar, show_default=False, envvar=envvar, show_envvar=False
+    )
+    return inspect.Parameter(
+        name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[str | None, option]
+    )
+
+
+def settings_from(values: dict[str, Any], chosen: Sequence[str]) -> Settings:
+    """Load the settings under what the command line says.
+
+    Parameters
+    ----------
+    values : dict
+        Each option's text by its parameter's name, None where it was not given.
+    chosen : sequence of str
+        The sections that the command knows.
+    """
+    options: dict[str, Any] = {}
+    for section in chosen:
+        given = {
+            name: values[f"{section}__{name}" if section else name]
+            for name in fields(section)
+            if values.get(f"{section}__{name}" if section else name) is not None
+        }
+        if given:
+            options |= {section: given} if section else given
+    kafka = _kafka_options(values.get("kafka") or [])
+    if values.get("bootstrap_servers"):
+        kafka["bootstrap.servers"] = values["bootstrap_servers"]
+    if kafka:
+        options["kafka"] = kafka
+    file, secrets = values.get("config"), values.get("secrets")
+    return load(options, file=Path(file) if file else None, secrets=Path(secrets) if secrets else None)
+
+
+def _kafka_options(pairs: Iterable[str]) -> dict[str, str]:
+    options = {}
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not equals:
+            raise ConfigurationError(f"--kafka {name} has no value", "Write --kafka OPTION=VALUE.")
+        if is_secret(name):
+            raise ConfigurationError(
+                f"--kafka {name}=... would show a secret to everyone who can list processes",
+                f"Give it as a file in --secrets, named kafka__{name.replace('.', '_')}, or in the environment as "
+                f"{ENVIRONMENT_PREFIX}KAFKA__{name.replace('.', '_').upper()}.",
+            )
+        options[name] = value
+    return options

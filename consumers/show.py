@@ -1,0 +1,55 @@
+"""A published version as a table for people."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from rich.table import Table
+
+from streamsvm.subscriber import Loaded
+from streamsvm.svm.model import LinearMachine
+
+FEATURES_SHOWN = 12
+
+
+def describe(loaded: Loaded) -> Table:
+    """Return what a version is, what it was made from, and how good its fit is."""
+    version, fit, lineage = loaded.version, loaded.version.fit, loaded.version.lineage
+    table = Table(title=version.key, show_header=False, title_style="bold")
+    table.add_column(style="cyan", no_wrap=True)
+    table.add_column(overflow="fold")
+    machine = version.model.machine
+    kind = "linear" if isinstance(machine, LinearMachine) else f"rbf, gamma {machine.kernel.gamma:.6g}"
+    stream = version.stream
+    for name, value in (
+        ("labels", f"{version.labels[0]!r} (negative), {version.labels[1]!r} (positive)"),
+        ("machine", f"{kind}, C {fit.C:.6g}, solver {version.solver}"),
+        ("covers", f"{stream.points:,} points of {stream.rows:,} rows, weight {stream.weight:,.6g}"),
+        ("written", f"{_time(stream.first_time_ms)} to {_time(stream.last_time_ms)}"),
+        ("trained on", f"{fit.points:,} points, {fit.support_vectors:,} support vectors"),
+        ("objective", f"{fit.objective:.8g} (dual {fit.dual_objective:.8g}, KKT gap {fit.kkt_gap:.2g})"),
+        ("converged", "yes" if fit.converged else f"no: stopped after {fit.iterations:,} iterations"),
+        ("input", f"{lineage.topic}" + (f" (id {lineage.topic_id})" if lineage.topic_id else "")),
+        ("cut", ", ".join(f"[{part.partition}] {part.offset}+{part.row}" for part in lineage.cut)),
+        ("parent", lineage.parent or "none: the first version"),
+        ("sha256", loaded.sha256),
+        ("configuration", lineage.configuration_sha256),
+        ("training set", lineage.training_set_sha256),
+        ("record", f"offset {loaded.offset} of the models topic"),
+    ):
+        table.add_row(name, value)
+    if isinstance(machine, LinearMachine):
+        names = version.feature_names or tuple(f"x[{index}]" for index in range(version.model.dimension))
+        weights = machine.coefficients
+        shown = sorted(range(len(weights)), key=lambda index: -abs(weights[index]))[:FEATURES_SHOWN]
+        table.add_section()
+        for index in shown:
+            table.add_row(names[index], f"{weights[index]:+.6f}")
+        table.add_row("intercept", f"{machine.intercept:+.6f}")
+    return table
+
+
+def _time(milliseconds: int) -> str:
+    if milliseconds < 0:
+        return "unknown"
+    return datetime.fromtimestamp(milliseconds / 1000, UTC).isoformat(timespec="seconds")

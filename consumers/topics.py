@@ -1,0 +1,52 @@
+"""The topics that a trainer writes: their settings, and the head record read back from them."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from streamsvm.codec import model as model_codec
+from streamsvm.codec.model import Head
+from streamsvm.config import Settings
+from streamsvm.errors import InvalidMessage, StateError
+from streamsvm.kafka import Connection, TopicSpec, read_to_end
+
+FOR_EVER: Final = {"retention.ms": "-1", "retention.bytes": "-1"}
+READ_TIMEOUT_S: Final = 30.0
+
+
+def output_topics(settings: Settings) -> list[TopicSpec]:
+    """Return what a trainer's topics must be like: one partition each, for the order is their meaning.
+
+    Versions and the audit trail are kept for ever, dead letters as the broker's default says; aliases are compacted.
+    """
+    output = settings.output
+    return [
+        TopicSpec(output.models_topic, 1, config={"cleanup.policy": "delete", **FOR_EVER}),
+        TopicSpec(output.aliases_topic, 1, config={"cleanup.policy": "compact"}),
+        TopicSpec(output.audit_topic, 1, config={"cleanup.policy": "delete", **FOR_EVER}),
+        TopicSpec(settings.input.dead_letters, 1, config={}),
+    ]
+
+
+def read_head(connection: Connection, settings: Settings) -> Head | None:
+    """Return the newest head record of this model, having read its topic to the end.
+
+    Raises
+    ------
+    StateError
+        If the record under the head's key is not one.
+    """
+    topic, key = settings.output.aliases_topic, model_codec.head_key(settings.name).encode()
+    newest = None
+    for record in read_to_end(connection, topic, 0, timeout_s=READ_TIMEOUT_S):
+        if record.key == key:
+            newest = record
+    if newest is None or newest.value is None:
+        return None
+    try:
+        return model_codec.decode_head(newest.value)
+    except InvalidMessage as error:
+        raise StateError(
+            f"the head record at {topic}[0]@{newest.offset} cannot be read: {error}",
+            "Another program wrote it, or a newer streamsvm did: use that one, or another models topic.",
+        ) from None

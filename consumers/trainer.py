@@ -1,0 +1,600 @@
+"""The trainer: labeled points in at a topic, model versions out at another.
+
+One thread polls, learns, publishes and saves; a second one trains. Positions in the checkpoint are the truth, group
+offsets are for observers. What is delivered, and how a start decides, is `streamsvm.delivery`; this module only carries
+it out.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+import uuid
+from collections import Counter, deque
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Final
+
+import msgspec
+import structlog
+
+from consumers.runtime import Health
+from consumers.topics import output_topics, read_head
+from consumers.worker import Result, TrainFunction, Worker
+from streamsvm.build import build
+from streamsvm.checkpoint import CheckpointDirectory
+from streamsvm.codec import deadletter
+from streamsvm.codec import model as model_codec
+from streamsvm.codec.checkpoint import Snapshot
+from streamsvm.codec.model import Alias, Head, Lineage, Version
+from streamsvm.codec.points import PointDecoder, RejectedRecord
+from streamsvm.config import ModelConfig, Settings
+from streamsvm.coreset.moments import warm_up
+from streamsvm.delivery import Begin, Delivery, Present, Resume, decide
+from streamsvm.errors import ConfigurationError, StateError, TransientError
+from streamsvm.kafka import (
+    Connection,
+    Input,
+    Message,
+    Outbox,
+    Publisher,
+    PublishRefused,
+    Record,
+    TopicInfo,
+    create_topics,
+    describe_topic,
+    log_range,
+    start_positions,
+)
+from streamsvm.learner import Cut, Learner
+from streamsvm.metrics import Metrics
+from streamsvm.points import Position, Rows
+from streamsvm.training import train
+
+log = structlog.get_logger("streamsvm.trainer")
+
+POLL_S: Final = 0.1
+METRICS_INTERVAL_S: Final = 0.5
+HOLD_BEFORE_PAUSE_S: Final = 1.0
+FLUSH_TIMEOUT_S: Final = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """The two clocks that the trainer reads; tests give their own.
+
+    Attributes
+    ----------
+    monotonic : callable
+        Seconds that never go back, for intervals.
+    now : callable
+        The time of day, for headers and metrics only: no model depends on it.
+    """
+
+    monotonic: Callable[[], float] = time.monotonic
+    now: Callable[[], datetime] = lambda: datetime.now(UTC)
+
+
+class Trainer:
+    """The daemon's life from its start to its stop.
+
+    Parameters
+    ----------
+    settings : Settings
+    connection : Connection
+    metrics : Metrics
+        Made of `streamsvm.metrics.TRAINER`.
+    health : Health
+    stop : threading.Event
+        Set it to stop: the trainer finishes the model in training, publishes it, saves, and returns.
+    reset : str
+        What `--reset` said.
+    clock : Clock
+    train_function : callable
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        connection: Connection,
+        metrics: Metrics,
+        health: Health,
+        stop: threading.Event,
+        *,
+        reset: str = "",
+        clock: Clock | None = None,
+        train_function: TrainFunction = train,
+    ) -> None:
+        self._settings = settings
+        self._config: ModelConfig = settings.models()
+        self._connection = connection
+        self._metrics = metrics
+        self._health = health
+        self._stop = stop
+        self._reset = reset
+        self._clock = clock or Clock()
+        self._train = train_function
+        self._session = uuid.uuid4().hex
+        self._sequence = 0
+        self._backlog: deque[Rows] = deque()
+        self._waiting: Cut | None = None
+        self._held_since: float | None = None
+        self._paused = False
+        self._catching_up = False
+        self._seen_levels: set[str] = set()
+        self._saved_at = 0.0
+        self._measured_at = 0.0
+
+    def run(self) -> None:
+        """Start, work until stopped, stop.
+
+        Raises
+        ------
+        StreamsvmError
+            If it cannot start, or cannot go on; whatever was published stays published.
+        """
+        with ExitStack() as stack:
+            for condition in ("start", "broker", "replay"):
+                self._health.require(condition, "starting")
+            self._directory = stack.enter_context(
+                CheckpointDirectory(self._settings.checkpoint.directory, self._settings.checkpoint.generations)
+            )
+            self._start(stack)
+            self._health.require("start", "")
+            while not self._stop.is_set():
+                self._turn()
+            log.info("stopping", remedy="waiting for the model in training; a second signal stops at once")
+            self._finish()
+
+    # ------------------------------------------------------------------ start
+
+    def _start(self, stack: ExitStack) -> None:
+        settings = self._settings
+        topic = describe_topic(self._connection, settings.input.topic)
+        self._check_partitions(topic)
+        self._topic_id = topic.topic_id or ""
+        create_topics(self._connection, output_topics(self._settings))
+        self._check_message_size(describe_topic(self._connection, settings.output.models_topic))
+        self._publisher = Publisher(self._connection, f"streamsvm/{settings.name}/{settings.output.models_topic}")
+        stack.callback(self._publisher.close)
+        self._publisher.start()
+        begun = self._decide(topic)
+        self._delivery = Delivery(
+            begun.incarnation if isinstance(begun, Begin) else begun.snapshot.incarnation, begun.head
+        )
+        self._restore(begun, topic)
+        self._dead_letters = Outbox(self._connection)
+        stack.callback(self._dead_letters.close)
+        warm_up(self._config.points.numpy_dtype)
+        self._decoder = PointDecoder(self._config.points)
+        self._worker = Worker(self._train, self._config.svm)
+        stack.callback(self._worker.close)
+        self._save()
+        self._input = Input(
+            self._connection, settings.input.topic, group=settings.input.group or f"streamsvm-{settings.name}"
+        )
+        stack.callback(self._input.close)
+        self._assign()
+        log.info(
+            "started",
+            name=settings.name,
+            topic=topic.name,
+            partitions=len(topic.partitions),
+            incarnation=self._delivery.incarnation,
+            next_version=self._delivery.next_number,
+            positions={str(partition): list(at) for partition, at in self._learner.positions.items()},
+        )
+
+    def _check_partitions(self, topic: TopicInfo) -> None:
+        most = self._config.coreset.max_partitions
+        if len(topic.partitions) > most:
+            raise ConfigurationError(
+                f"the topic {topic.name} has {len(topic.partitions)} partitions, coreset.max_partitions is {most}",
+                "Raise coreset.max_partitions: it bounds memory, and belongs to the configuration of a model.",
+            )
+
+    def _check_message_size(self, topic: TopicInfo) -> None:
+        largest = model_codec.largest_bytes(self._config)
+        limit = int(topic.config.get("max.message.bytes", largest))
+        if largest > limit:
+            raise ConfigurationError(
+                f"a model may take {largest} bytes, the topic {topic.name} takes {limit} (max.message.bytes)",
+                f"Lower coreset.train_points to {model_codec.train_points_within(self._config, limit)}, "
+                "or raise the topic's limit.",
+            )
+
+    def _decide(self, topic: TopicInfo) -> Begin | Resume:
+        snapshot = None
+        faults = []
+        for generation in self._directory.generations():
+            snapshot = generation.snapshot
+            if snapshot is not None:
+                break
+            faults.append(f"{generation.path.name}: {generation.fault}")
+            log.warning("checkpoint_unusable", file=str(generation.path), why=generation.fault)
+        if faults and snapshot is None:
+            raise StateError(
+                f"no checkpoint in {self._settings.checkpoint.directory} is usable: {'; '.join(faults)}",
+                "Put back a good copy, or move the directory away to be told how to begin anew.",
+            )
+        present = Present(
+            self._settings.name,
+            topic.name,
+            self._topic_id,
+            self._config.canonical(),
+            self._config.sha256(),
+            {partition: log_range(self._connection, topic.name, partition) for partition in topic.partitions},
+            read_head(self._connection, self._settings),
+            self._reset,
+        )
+        self._log_start = {partition: first for partition, (first, _) in present.log.items()}
+        begun = decide(snapshot, present)
+        if isinstance(begun, Resume) and begun.reset_ignored:
+            log.warning("reset_ignored", asked=self._reset, remedy="nothing needed a reset; remove the option")
+        return begun
+
+    def _restore(self, begun: Begin | Resume, topic: TopicInfo) -> None:
+        every = self._settings.training.every_leaves
+        if isinstance(begun, Begin):
+            starts = start_positions(self._connection, topic.name, topic.partitions, self._settings.input.start)
+            self._base = {partition: Position(offset) for partition, offset in sorted(starts.items())}
+            self._learner = Learner(self._config, self._base, every)
+            return
+        snapshot = begun.snapshot
+        added = {partition: Position(self._log_start[partition]) for partition in topic.partitions}
+        self._base = dict(sorted((added | dict(snapshot.base)).items()))
+        self._learner = Learner(self._config, self._base, every)
+        self._learner.restore(snapshot.learner)
+        self._sequence = snapshot.sequence
+        if snapshot.pending is not None and self._delivery.admits(snapshot.pending.positions):
+            self._waiting = snapshot.pending
+
+    def _assign(self) -> None:
+        """Read on from the learner's positions; while behind the head, only the partitions that are behind."""
+        positions = self._learner.positions
+        self._catching_up = self._delivery.replaying(positions)
+        if self._catching_up:
+            published = self._delivery.published_cut
+            positions = {p: at for p, at in positions.items() if p in published and at < published[p]}
+        self._input.assign({partition: at.offset for partition, at in positions.items()})
+        self._backlog.clear()
+        self._health.require("replay", "reading again up to the newest version" if self._catching_up else "")
+
+    # ------------------------------------------------------------------- turn
+
+    def _turn(self) -> None:
+        """Do one round of the main loop; blocks at most about `POLL_S`, but for a publish or a checkpoint."""
+        self._health.beat()
+        self._collect(0.0)
+        self._learn()
+        self._feed_worker()
+        if self._backlog:
+            self._hold()
+        else:
+            self._release()
+            self._read(self._settings.input.batch_records, POLL_S)
+        self._dead_letters.poll()
+        now = self._clock.monotonic()
+        if now - self._saved_at >= self._settings.checkpoint.interval_s:
+            self._save_or_warn()
+        if now - self._measured_at >= METRICS_INTERVAL_S:
+            self._measure()
+
+    def _read(self, most: int, timeout_s: float) -> None:
+        """Take records from the client into the backlog; bad rows go to the dead letters on the way."""
+        records = self._input.poll(most, timeout_s)
+        self._health.require("broker", "" if self._input.connected() else "no broker connection is up")
+        if not records:
+            return
+        decoded = self._decoder.decode(records)
+        if decoded.rejected:
+            self._bury(records, decoded.rejected)
+        self._backlog.extend(decoded.rows)
+        for partition, count in Counter(record.partition for record in records).items():
+            self._metrics.increase("streamsvm_input_records", count, partition=str(partition))
+
+    def _bury(self, records: Sequence[Record], rejected: Sequence[RejectedRecord]) -> None:
+        """Send dead letters; no checkpoint is written before they are acknowledged."""
+        sources = {(record.partition, record.offset): record for record in records}
+        topic = self._settings.input.topic
+        for bad in rejected:
+            source = sources[bad.record.partition, bad.record.offset]
+            letter = deadletter.encode(topic, bad, source.key, source.headers)
+            self._dead_letters.send(
+                Message(self._settings.input.dead_letters, letter.value, letter.key, letter.headers)
+            )
+            for rejection in bad.rejections:
+                self._metrics.increase("streamsvm_dead_letters", reason=rejection.reason)
+        first = rejected[0]
+        log.warning(
+            "rows_rejected",
+            rows=sum(len(bad.rejections) for bad in rejected),
+            records=len(rejected),
+            dead_letter_topic=self._settings.input.dead_letters,
+            first=f"{topic}[{first.record.partition}]@{first.record.offset} row {first.rejections[0].row}",
+            reason=first.rejections[0].reason,
+            message=first.rejections[0].what,
+        )
+
+    def _learn(self) -> None:
+        """Learn the backlog until it ends or a cut falls due that nobody can take yet."""
+        published = self._delivery.published_cut if self._catching_up else {}
+        while not self._learner.cut_due or self._take_cut():
+            if not self._backlog:
+                return
+            rows = self._backlog.popleft()
+            known = rows.index_of(self._learner.positions[rows.partition])
+            done = self._learner.learn(rows, until=published.get(rows.partition))
+            self._count(rows.slice(known, done))
+            rest = rows.slice(done, len(rows))
+            if len(rest) and not (self._catching_up and self._reached(rows.partition)):
+                self._backlog.appendleft(rest)
+            if self._learner.cut_due:
+                continue
+            if self._catching_up and not self._delivery.replaying(self._learner.positions):
+                log.info("caught_up", version=self._delivery.next_number - 1)
+                self._assign()
+                return
+
+    def _count(self, learned: Rows) -> None:
+        accepted = int(learned.accepted.sum())
+        self._metrics.increase("streamsvm_input_rows", accepted, outcome="accepted")
+        self._metrics.increase("streamsvm_input_rows", len(learned) - accepted, outcome="rejected")
+
+    def _reached(self, partition: int) -> bool:
+        return self._learner.positions[partition] >= self._delivery.published_cut[partition]
+
+    def _take_cut(self) -> bool:
+        """Materialise a due cut, or decline it if it was published before; False: it must wait for the worker."""
+        if not self._delivery.admits(self._learner.positions):
+            self._compare_with_head()
+            self._learner.decline_cut()
+            return True
+        if self._settings.training.policy == "every" and (self._worker.training or self._waiting):
+            return False
+        if self._waiting is not None:
+            self._metrics.increase("streamsvm_cuts_skipped")
+        self._waiting = self._learner.cut()
+        self._feed_worker()
+        return True
+
+    def _compare_with_head(self) -> None:
+        """At exactly the newest version's cut the training set must be the one it was trained on."""
+        head = self._delivery.head
+        if head is None or self._learner.positions != self._delivery.published_cut:
+            return
+        found = self._learner.cut().points.sha256()
+        if found == head.training_set_sha256:
+            return
+        what = (
+            f"reading again gave another training set for {self._settings.name}@{head.number}: "
+            f"{found}, published {head.training_set_sha256}"
+        )
+        if head.build == build():
+            raise StateError(what, "The input log no longer holds what that version was made from.")
+        log.warning("training_set_differs", what=what, remedy="this is another build or CPU than the version's")
+
+    def _feed_worker(self) -> None:
+        if self._waiting is not None and self._worker.training is None:
+            waiting, self._waiting = self._waiting, None
+            self._metrics.put("streamsvm_training_points", len(waiting.points))
+            self._worker.submit(waiting)
+
+    def _hold(self) -> None:
+        """Wait for the worker without reading; after a while pause the input, so that its client stays served."""
+        now = self._clock.monotonic()
+        if self._held_since is None:
+            self._held_since = now
+        if self._paused:
+            self._read(1, 0.0)
+        elif now - self._held_since > HOLD_BEFORE_PAUSE_S:
+            self._input.pause()
+            self._paused = True
+        self._collect(POLL_S)
+
+    def _release(self) -> None:
+        self._held_since = None
+        if self._paused:
+            self._input.resume()
+            self._paused = False
+
+    # ---------------------------------------------------------------- publish
+
+    def _collect(self, timeout_s: float) -> None:
+        result = self._worker.take(timeout_s)
+        if result is not None:
+            self._publish(result)
+
+    def _publish(self, result: Result) -> None:
+        """Publish a finished model: version, head, current and audit in one transaction."""
+        cut = result.cut
+        if not self._delivery.admits(cut.positions):
+            return
+        version = self._version(result)
+        value = model_codec.encode(version)
+        digest = model_codec.sha256(value)
+        now = self._clock.now()
+        headers = model_codec.headers(
+            version,
+            digest,
+            now,
+            {
+                "streamsvm.incarnation": str(self._delivery.incarnation),
+                "streamsvm.session": self._session,
+                "streamsvm.training.seconds": f"{result.seconds:.6f}",
+            },
+        )
+        topics = self._settings.output
+        head = Head(
+            version.number,
+            self._delivery.incarnation,
+            version.lineage.cut,
+            digest,
+            -1,
+            result.training_set_sha256,
+            version.lineage.build,
+        )
+
+        def pointers(offsets: Sequence[int]) -> list[Message]:
+            name, offset = version.name, offsets[0]
+            alias = Alias(version.number, digest, offset)
+            event = {"event": "alias_moved", "alias": model_codec.current_key(name), "by": "trainer"}
+            audit = {**event, "to": version.number, "sha256": digest, "time": now.isoformat()}
+            placed = msgspec.structs.replace(head, offset=offset)
+            return [
+                _to(topics.aliases_topic, model_codec.head_key(name), model_codec.encode_head(placed)),
+                _to(topics.aliases_topic, model_codec.current_key(name), model_codec.encode_alias(alias)),
+                _to(topics.audit_topic, version.key, msgspec.json.encode(audit)),
+            ]
+
+        message = replace(_to(topics.models_topic, version.key, value), headers=headers)
+        try:
+            offsets = self._publisher.publish([message], pointers)
+        except PublishRefused as refusal:
+            self._metrics.increase("streamsvm_publishes", outcome="refused")
+            log.error("version_refused", version=version.key, bytes=len(value), what=str(refusal))
+            return
+        self._delivery.published(msgspec.structs.replace(head, offset=offsets[0]))
+        self._report(version, result, now, len(value))
+
+    def _version(self, result: Result) -> Version:
+        cut, config = result.cut, self._config
+        lineage = Lineage(
+            self._delivery.parent,
+            self._settings.input.topic,
+            self._topic_id,
+            model_codec.partition_cuts(cut.positions, cut.leader_epochs),
+            model_codec.partition_cuts(self._base, {}),
+            config.canonical(),
+            config.sha256(),
+            config.seed,
+            result.training_set_sha256,
+            None,
+            build(),
+        )
+        return Version(
+            self._settings.name,
+            self._delivery.next_number,
+            result.trained.model,
+            config.points.labels,
+            config.points.feature_names,
+            config.svm.solver,
+            result.trained.fit,
+            model_codec.summary(cut),
+            lineage,
+        )
+
+    def _report(self, version: Version, result: Result, now: datetime, value_bytes: int) -> None:
+        fit, metrics = version.fit, self._metrics
+        metrics.put("streamsvm_model_version", version.number)
+        metrics.put("streamsvm_model_published_timestamp_seconds", now.timestamp())
+        metrics.put("streamsvm_model_points_covered", version.stream.points)
+        metrics.put("streamsvm_model_support_vectors", fit.support_vectors)
+        metrics.put("streamsvm_model_kkt_gap", fit.kkt_gap)
+        metrics.observe("streamsvm_training_seconds", result.seconds)
+        metrics.increase("streamsvm_trainings", outcome="converged" if fit.converged else "iteration_limit")
+        metrics.increase("streamsvm_publishes", outcome="published")
+        if not fit.converged:
+            log.warning(
+                "not_converged",
+                version=version.key,
+                kkt_gap=fit.kkt_gap,
+                remedy="raise svm.max_iterations, or lower svm.C (its boxes grow with the stream; svm.alpha's do not)",
+            )
+        log.info(
+            "model_published",
+            version=version.key,
+            points=version.stream.points,
+            training_points=fit.points,
+            support_vectors=fit.support_vectors,
+            objective=round(fit.objective, 6),
+            seconds=round(result.seconds, 4),
+            bytes=value_bytes,
+        )
+
+    # ------------------------------------------------------------- checkpoint
+
+    def _save(self) -> None:
+        """Write a checkpoint, then show observers how far it reaches."""
+        begun = self._clock.monotonic()
+        if self._sequence:
+            self._dead_letters.flush(FLUSH_TIMEOUT_S)
+        self._sequence += 1
+        pending = self._waiting or self._worker.training
+        state = self._learner.state()
+        written = self._directory.save(
+            Snapshot(
+                self._settings.name,
+                self._delivery.incarnation,
+                self._sequence,
+                self._settings.input.topic,
+                self._topic_id,
+                self._base,
+                self._config.canonical(),
+                self._config.sha256(),
+                build(),
+                self._delivery.head,
+                state,
+                pending,
+            )
+        )
+        self._saved_at = self._clock.monotonic()
+        self._metrics.put("streamsvm_checkpoint_timestamp_seconds", self._clock.now().timestamp())
+        self._metrics.put("streamsvm_checkpoint_bytes", written)
+        self._metrics.observe("streamsvm_checkpoint_seconds", self._saved_at - begun)
+        log.debug("checkpoint_written", sequence=self._sequence, bytes=written)
+
+    def _save_or_warn(self) -> None:
+        try:
+            self._save()
+        except TransientError as error:
+            self._saved_at = self._clock.monotonic()
+            self._metrics.increase("streamsvm_checkpoint_failures")
+            self._health.require("checkpoint", str(error))
+            log.error("checkpoint_failed", what=error.what, remedy=error.remedy)
+            return
+        self._health.require("checkpoint", "")
+        self._show_progress()
+
+    def _show_progress(self) -> None:
+        """Commit group offsets, for observers."""
+        self._input.commit({partition: at.offset for partition, at in self._learner.positions.items()})
+
+    def _finish(self) -> None:
+        """Save first, so that nothing hangs on the training; then publish all that is due, and save again."""
+        self._save()
+        while self._worker.training or self._waiting or self._learner.cut_due:
+            self._health.beat()
+            if self._learner.cut_due:
+                self._take_cut()
+            self._feed_worker()
+            self._collect(POLL_S)
+        self._save()
+        self._show_progress()
+        self._measure()
+        log.info("stopped", next_version=self._delivery.next_number)
+
+    def _measure(self) -> None:
+        self._measured_at = self._clock.monotonic()
+        levels: Counter[str] = Counter()
+        held = 0
+        for state in self._learner.buckets().values():
+            for bucket in state:
+                levels[str(bucket.level)] += len(bucket.points)
+                held += bucket.points.nbytes
+        levels["leaf"] = self._learner.points_held - sum(levels.values())
+        for level in self._seen_levels | levels.keys():
+            self._metrics.put("streamsvm_coreset_points", levels.get(level, 0), level=level)
+        self._seen_levels |= levels.keys()
+        self._metrics.put("streamsvm_coreset_bytes", held)
+        for partition, at in self._learner.positions.items():
+            end = self._input.high_watermark(partition)
+            if end is not None:
+                self._metrics.put("streamsvm_input_lag_records", max(0, end - at.offset), partition=str(partition))
+
+
+def _to(topic: str, key: str, value: bytes) -> Message:
+    """Address a record to the one partition of an output topic."""
+    return Message(topic, value, key.encode(), partition=0)

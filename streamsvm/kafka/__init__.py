@@ -1,0 +1,41 @@
+"""The way to Kafka: bytes and positions, no points; the only package that knows the client library.
+
+Every verb says what may block. Readers never move a position by themselves, never return a record of
+an aborted or open transaction, and never skip one that is committed. Writers are idempotent and drop
+nothing unsaid. Errors are those of `streamsvm.errors`, one line each.
+"""
+
+from streamsvm.kafka.connection import RESERVED, Connection
+from streamsvm.kafka.consuming import Input, Subscription
+from streamsvm.kafka.embedded import EmbeddedBroker
+from streamsvm.kafka.failures import OffsetOutOfRange, OutcomeUnknown, PublishRefused
+from streamsvm.kafka.log import log_range, start_positions
+from streamsvm.kafka.producing import Outbox, Publisher
+from streamsvm.kafka.reading import Reader, Tail, fetch_one, read_to_end
+from streamsvm.kafka.records import Message, Record
+from streamsvm.kafka.topics import TopicInfo, TopicSpec, create_topics, describe_topic
+
+__all__ = [
+    "RESERVED",
+    "Connection",
+    "EmbeddedBroker",
+    "Input",
+    "Message",
+    "OffsetOutOfRange",
+    "Outbox",
+    "OutcomeUnknown",
+    "PublishRefused",
+    "Publisher",
+    "Reader",
+    "Record",
+    "Subscription",
+    "Tail",
+    "TopicInfo",
+    "TopicSpec",
+    "create_topics",
+    "describe_topic",
+    "fetch_one",
+    "log_range",
+    "read_to_end",
+    "start_positions",
+]

@@ -1,0 +1,249 @@
+"""Making clients: defaults that follow from measurements, guarantees nobody may switch off, one log.
+
+The client library reports through callbacks that it calls only inside `poll`, `consume` and `flush`,
+on the caller's thread: no state here needs a lock. What others may read at any time is one boolean.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from streamsvm.errors import ConfigurationError, StreamsvmError
+from streamsvm.kafka.connection import Connection, Option
+from streamsvm.kafka.failures import (
+    UNREACHABLE,
+    UNTRUSTED,
+    error_of,
+    text_of,
+    topic_missing,
+    translate,
+    unavailable,
+)
+
+SLICE_S = 0.1
+"""Longest single wait inside the client, in seconds: signals and deadlines are seen this often."""
+
+_STATISTICS_INTERVAL_MS = 1000
+_REPEAT_AFTER_S = 60.0
+_KINDS_OF_LINES = 200
+
+logger = logging.getLogger("streamsvm.kafka.client")
+
+
+class ClientLog:
+    """Passes the client library's lines on to our logger; a repeated line is said once a minute, with its count.
+
+    Lines that differ in digits only count as the same: they are what an unreachable broker or a wrong
+    password produces several times a second, for ever.
+    """
+
+    def __init__(self) -> None:
+        self._seen: dict[tuple[str, str], tuple[float, int]] = {}
+
+    def log(self, level: int, template: str, *args: object) -> None:
+        """Log one line of the client; the signature is `logging.Logger.log`'s, which the client calls."""
+        line = template % args if args else template
+        if line.startswith("CONFWARN") and "property and will be ignored by this" in line:
+            return  # options are shared by consumers and producers; those for the other kind are no news
+        now = time.monotonic()
+        kind = (str(level), re.sub(r"\d+", "#", line))
+        said_at, repeated = self._seen.get(kind, (-_REPEAT_AFTER_S, 0))
+        if now - said_at < _REPEAT_AFTER_S:
+            self._seen[kind] = (said_at, repeated + 1)
+            return
+        if len(self._seen) >= _KINDS_OF_LINES:
+            self._seen.clear()
+        self._seen[kind] = (now, 0)
+        logger.log(level, "%s%s", line, f" (and {repeated} times before)" if repeated else "")
+
+
+class Link:
+    """What a client knows about its way to the broker, kept by the client's callbacks."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._was_up = False
+        self._untrusted: KafkaError | None = None
+        self._all_down = False
+        self.up = False
+        self.fatal: KafkaError | None = None
+        self.last_trouble = ""
+
+    def on_error(self, error: KafkaError) -> None:
+        """Note a client-wide error; raises nothing, since it runs inside the client."""
+        code = error.code()
+        if error.fatal():
+            self.fatal = error
+        elif code in UNTRUSTED:
+            self._untrusted = error
+        if code == KafkaError._ALL_BROKERS_DOWN:
+            self.up, self._all_down = False, True
+        else:
+            self.last_trouble = text_of(error)
+
+    def on_statistics(self, text: str) -> None:
+        """Note whether any broker's connection is up."""
+        brokers = json.loads(text).get("brokers", {}).values()
+        self.up = any(
+            broker.get("state") == "UP" and broker.get("source") not in ("logical", "internal") for broker in brokers
+        )
+        if self.up:
+            self.saw_answer()
+
+    def saw_answer(self) -> None:
+        """Note that a broker answered: security is right, later refusals are the network's."""
+        self._was_up, self.up, self._all_down, self._untrusted = True, True, False, None
+
+    def check(self) -> None:
+        """Raise what no waiting mends.
+
+        Raises
+        ------
+        FatalError
+            If the client is broken for good.
+        ConfigurationError
+            If every broker refuses our credentials or certificate, and none ever accepted them.
+        """
+        if self.fatal is not None:
+            raise translate(self.fatal, self._connection, "go on with this client")
+        if self._untrusted is not None and self._all_down and not self._was_up:
+            raise translate(self._untrusted, self._connection, "connect")
+
+    def failure(self, error: KafkaError, doing: str) -> StreamsvmError:
+        """Return our error for the client's, preferring the root cause that a callback reported."""
+        if self.fatal is not None:
+            return translate(self.fatal, self._connection, doing)
+        if error.code() in UNREACHABLE and not self._was_up:
+            if self._untrusted is not None:
+                return translate(self._untrusted, self._connection, doing)
+            return unavailable(self._connection, self.last_trouble)
+        return translate(error, self._connection, doing)
+
+
+def options_for(
+    connection: Connection, defaults: Mapping[str, Option], fixed: Mapping[str, Option]
+) -> dict[str, Option]:
+    """Return the options of one client: `defaults`, over them the person's, over them `fixed`.
+
+    The order of the names matters: of two names for one option the client takes the later.
+    """
+    timeout_ms = max(int(connection.request_timeout_s * 1000), 2000)
+    return {
+        "socket.timeout.ms": timeout_ms,
+        "socket.connection.setup.timeout.ms": timeout_ms,
+        "reconnect.backoff.max.ms": 2000,
+        **defaults,
+        **connection.options,
+        "client.id": connection.client_id,
+        **fixed,
+    }
+
+
+def make_consumer(
+    connection: Connection,
+    link: Link,
+    group: str | None = None,
+    *,
+    defaults: Mapping[str, Option] | None = None,
+    fixed: Mapping[str, Option] | None = None,
+    on_commit: Callable[[KafkaError | None, list[TopicPartition]], None] | None = None,
+) -> Consumer:
+    """Return a consumer that keeps our guarantees; `defaults` yield to the person's options, `fixed` do not.
+
+    Without a group the client still wants a name for one; nothing is ever committed under it.
+    """
+    options = options_for(
+        connection,
+        {
+            "fetch.queue.backoff.ms": 10,
+            "allow.auto.create.topics": connection.embedded,
+            **(defaults or {}),
+        },
+        {
+            "group.id": group or f"{connection.client_id}-reader",
+            "auto.offset.reset": "error",
+            "enable.auto.commit": False,
+            "enable.auto.offset.store": False,
+            "isolation.level": "read_committed",
+            "check.crcs": True,
+            "statistics.interval.ms": _STATISTICS_INTERVAL_MS,
+            **(fixed or {}),
+        },
+    )
+    callbacks: dict[str, Any] = {"error_cb": link.on_error, "stats_cb": link.on_statistics}
+    if on_commit is not None:
+        callbacks["on_commit"] = on_commit
+    try:
+        return Consumer({**options, **callbacks}, logger=ClientLog())
+    except (KafkaException, ValueError, TypeError) as error:
+        raise _bad_options(error, connection) from error
+
+
+def make_producer(
+    connection: Connection,
+    link: Link,
+    *,
+    defaults: Mapping[str, Option] | None = None,
+    fixed: Mapping[str, Option] | None = None,
+) -> Producer:
+    """Return an idempotent producer; `defaults` yield to the person's options, `fixed` do not.
+
+    Keys choose partitions as a Java client's would, so that both kinds of producers agree.
+    """
+    options = options_for(
+        connection,
+        {"compression.type": "zstd", "partitioner": "murmur2_random", **(defaults or {})},
+        {"enable.idempotence": True, **(fixed or {})},
+    )
+    try:
+        return Producer({**options, "error_cb": link.on_error}, logger=ClientLog())
+    except (KafkaException, ValueError, TypeError) as error:
+        raise _bad_options(error, connection) from error
+
+
+def make_admin(connection: Connection, link: Link) -> AdminClient:
+    """Return a client for questions about topics."""
+    options: dict[str, Any] = {**options_for(connection, {}, {}), "error_cb": link.on_error}
+    try:
+        return AdminClient(options, logger=ClientLog())
+    except (KafkaException, ValueError, TypeError) as error:
+        raise _bad_options(error, connection) from error
+
+
+def _bad_options(error: Exception, connection: Connection) -> StreamsvmError:
+    if isinstance(error, KafkaException):
+        return translate(error_of(error), connection, "make a client")
+    return ConfigurationError(f"failed to make a client: {error}", "Correct the broker options.")
+
+
+def partitions_of(client: Consumer | Producer, link: Link, connection: Connection, topic: str) -> tuple[int, ...]:
+    """Return the partitions of a topic; one question to the broker, blocks at most the request's timeout.
+
+    Raises
+    ------
+    TopicMissing
+        If there is no such topic. Asking does not create it, except on the embedded broker.
+    BrokerUnavailable
+        If no broker answers in time.
+    """
+    doing = f"look up topic {topic}"
+    try:
+        metadata = client.list_topics(topic, timeout=connection.request_timeout_s)
+    except KafkaException as error:
+        client.poll(0)
+        raise link.failure(error_of(error), doing) from error
+    link.saw_answer()
+    found = metadata.topics[topic]
+    if found.error is not None and found.error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+        raise topic_missing(topic)
+    if found.error is not None and found.error.code() != KafkaError.LEADER_NOT_AVAILABLE:
+        raise translate(found.error, connection, doing)
+    return tuple(sorted(found.partitions))

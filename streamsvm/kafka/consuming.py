@@ -1,0 +1,284 @@
+"""Long-running readers: `Input`, whose positions are the caller's, and `Subscription`, a group member."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import Literal
+
+from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, Consumer, KafkaError, KafkaException, TopicPartition
+
+from streamsvm.errors import ConfigurationError, TransientError
+from streamsvm.kafka.client import Link, make_consumer, partitions_of
+from streamsvm.kafka.connection import Connection, Option
+from streamsvm.kafka.failures import error_of, text_of, translate
+from streamsvm.kafka.feed import Feed
+from streamsvm.kafka.log import require_partitions
+from streamsvm.kafka.records import Record
+
+DEFAULT_BUFFERED_BYTES = 32 * 2**20
+"""Default bound of what a reader holds ahead of its caller; one fetched batch may come on top."""
+
+logger = logging.getLogger("streamsvm.kafka")
+
+_LOST_MEMBERSHIP = frozenset(
+    {
+        KafkaError.ILLEGAL_GENERATION,
+        KafkaError.UNKNOWN_MEMBER_ID,
+        KafkaError.REBALANCE_IN_PROGRESS,
+        KafkaError._ASSIGNMENT_LOST,
+    }
+)
+
+
+class Input:
+    """Reads partitions at positions that are the caller's truth: no group membership, no reset.
+
+    Not thread-safe, except for `connected`. Only committed records are returned, in the order of
+    each partition's log.
+
+    Parameters
+    ----------
+    connection : Connection
+        The broker; nothing blocks or fails here for want of one.
+    topic : str
+        The topic.
+    group : str or None
+        Where `commit` publishes positions for observers; None if nobody wants to see them.
+    max_buffered_bytes : int
+        How much is fetched ahead of `poll`, in bytes; one fetched batch may come on top.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        topic: str,
+        *,
+        group: str | None,
+        max_buffered_bytes: int = DEFAULT_BUFFERED_BYTES,
+    ) -> None:
+        self._connection = connection
+        self._topic = topic
+        self._group = group
+        self._link = Link(connection)
+        self._forbidden: ConfigurationError | None = None
+        self._consumer = make_consumer(
+            connection, self._link, group, fixed=buffer_of(max_buffered_bytes), on_commit=self._on_commit
+        )
+        self._feed = Feed(self._consumer, self._link, connection, topic, group=group)
+        self._assigned: list[int] = []
+
+    def assign(self, positions: Mapping[int, int]) -> None:
+        """Read these partitions from these offsets on, and no others.
+
+        Blocks at most the connection's request timeout, to see that the topic exists.
+
+        Parameters
+        ----------
+        positions : mapping of int to int
+            Partition to the next offset to read. Whether the log holds it shows at `poll`.
+
+        Raises
+        ------
+        TopicMissing
+            If the topic or a partition does not exist.
+        BrokerUnavailable
+            If no broker answers in time.
+        """
+        assign_positions(self._consumer, self._link, self._connection, self._topic, positions)
+        self._assigned = sorted(positions)
+
+    def poll(self, max_records: int, timeout_s: float) -> list[Record]:
+        """Return at most `max_records` records; blocks at most `timeout_s`, then returns none.
+
+        With records at hand it waits at most 0.1 s for the batch to fill. Call it often, also while
+        paused: it is what notices that a broker came or went. While no broker answers it returns
+        nothing and `connected` is False.
+
+        Raises
+        ------
+        OffsetOutOfRange
+            If the log does not hold an assigned position (a `StateError`).
+        TopicMissing
+            If the topic has been deleted.
+        ConfigurationError
+            If the broker refuses us.
+        FatalError
+            If a record batch is damaged, or the client cannot go on.
+        """
+        if self._forbidden is not None:
+            raise self._forbidden
+        return self._feed.take(max_records, timeout_s, gather=True)
+
+    def pause(self) -> None:
+        """Stop fetching from all partitions; keep polling.
+
+        What was fetched ahead is dropped and fetched again after `resume` (librdkafka#2703): pause
+        rarely, or keep the buffer small.
+        """
+        self._consumer.pause([TopicPartition(self._topic, p) for p in self._assigned])
+
+    def resume(self) -> None:
+        """Go on fetching from all partitions, where `poll` left off."""
+        self._consumer.resume([TopicPartition(self._topic, p) for p in self._assigned])
+
+    def high_watermark(self, partition: int) -> int | None:
+        """Return the offset after the partition's last record, as of the last fetch; never blocks.
+
+        None before the first fetch. It counts records of open transactions, which `poll` withholds.
+        """
+        tp = TopicPartition(self._topic, partition)
+        try:
+            _, high = self._consumer.get_watermark_offsets(tp, cached=True)
+        except KafkaException:
+            return None
+        return high if high >= 0 else None
+
+    def commit(self, positions: Mapping[int, int]) -> None:
+        """Publish positions for observers of the group; returns at once, failures are only logged.
+
+        A refusal for want of permission is raised by a later `poll`. Without a group it does nothing.
+        """
+        if self._group is None or not positions:
+            return
+        offsets = [TopicPartition(self._topic, p, offset) for p, offset in positions.items()]
+        try:
+            self._consumer.commit(offsets=offsets, asynchronous=True)
+        except KafkaException as error:
+            self._on_commit(error_of(error), offsets)
+
+    def connected(self) -> bool:
+        """Return whether a broker's connection was up at the last `poll`; any thread may ask."""
+        return self._link.up
+
+    def close(self) -> None:
+        """Send off pending commits and let go of the broker; may block for about a second."""
+        self._consumer.close()
+
+    def _on_commit(self, error: KafkaError | None, _: list[TopicPartition]) -> None:
+        if error is None:
+            return
+        meaning = translate(error, self._connection, f"commit positions of {self._topic} as {self._group}")
+        if isinstance(meaning, ConfigurationError):
+            self._forbidden = meaning
+        logger.debug("positions not committed: %s", text_of(error))
+
+
+class Subscription:
+    """A member of a consumer group, at least once: records come again unless their position is committed.
+
+    Not thread-safe, except for `connected`. Partitions move between members cooperatively; what one
+    had polled but not committed is polled again by the next.
+
+    Parameters
+    ----------
+    connection : Connection
+        The broker; nothing blocks or fails here for want of one.
+    topic : str
+        The topic.
+    group : str
+        The group that shares the work.
+    start : "earliest" or "latest"
+        Where to start in a partition for which the group has no position yet. A position that the log
+        no longer holds is an error, whatever is given here.
+    max_buffered_bytes : int
+        How much is fetched ahead of `poll`, in bytes; one fetched batch may come on top.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        topic: str,
+        *,
+        group: str,
+        start: Literal["earliest", "latest"] = "earliest",
+        max_buffered_bytes: int = DEFAULT_BUFFERED_BYTES,
+    ) -> None:
+        self._connection = connection
+        self._topic = topic
+        self._group = group
+        self._start = OFFSET_BEGINNING if start == "earliest" else OFFSET_END
+        self._link = Link(connection)
+        self._consumer = make_consumer(
+            connection,
+            self._link,
+            group,
+            fixed={
+                **buffer_of(max_buffered_bytes),
+                "group.protocol": "classic",
+                "partition.assignment.strategy": "cooperative-sticky",
+            },
+        )
+        self._feed = Feed(self._consumer, self._link, connection, topic, group=group, on_unplaced=self._place)
+        self._consumer.subscribe([topic])
+
+    def poll(self, max_records: int, timeout_s: float) -> list[Record]:
+        """Return at most `max_records` records as soon as there are any; blocks at most `timeout_s`.
+
+        Call it at least every ``max.poll.interval.ms`` (5 minutes), or the partitions go to others.
+
+        Raises
+        ------
+        OffsetOutOfRange
+            If the log no longer holds the group's position (a `StateError`).
+        TopicMissing, ConfigurationError, FatalError
+            As for `Input.poll`.
+        """
+        return self._feed.take(max_records, timeout_s, gather=False)
+
+    def commit(self, positions: Mapping[int, int]) -> None:
+        """Commit the next offsets to read, and wait for the broker; partitions since lost are left out.
+
+        Blocks at most about the connection's request timeout.
+
+        Raises
+        ------
+        TransientError
+            If it failed for now, or another member holds the partitions by now: go on polling.
+        ConfigurationError
+            If the broker forbids it.
+        """
+        held = {tp.partition for tp in self._consumer.assignment()}
+        offsets = [TopicPartition(self._topic, p, offset) for p, offset in positions.items() if p in held]
+        if not offsets:
+            return
+        doing = f"commit positions of {self._topic} as {self._group}"
+        try:
+            committed = self._consumer.commit(offsets=offsets, asynchronous=False)
+        except KafkaException as error:
+            failure = error_of(error)
+            if failure.code() in _LOST_MEMBERSHIP:
+                raise TransientError(f"failed to {doing}: {text_of(failure)}", "Go on polling.") from error
+            raise self._link.failure(failure, doing) from error
+        for tp in committed:
+            if tp.error is not None:
+                raise self._link.failure(tp.error, doing)
+
+    def connected(self) -> bool:
+        """Return whether a broker's connection was up at the last `poll`; any thread may ask."""
+        return self._link.up
+
+    def close(self) -> None:
+        """Leave the group, so that others take over at once; may block for some seconds."""
+        self._consumer.close()
+
+    def _place(self, partition: int) -> None:
+        # A partition in this error cannot be sought: it is taken out and put back with a position.
+        self._consumer.incremental_unassign([TopicPartition(self._topic, partition)])
+        self._consumer.incremental_assign([TopicPartition(self._topic, partition, self._start)])
+
+
+def buffer_of(max_bytes: int) -> dict[str, Option]:
+    """Return the options that bound what a consumer fetches ahead."""
+    return {"queued.max.messages.kbytes": max(max_bytes // 1024, 1)}
+
+
+def assign_positions(
+    consumer: Consumer, link: Link, connection: Connection, topic: str, positions: Mapping[int, int]
+) -> None:
+    """Assign explicit offsets after seeing that the topic has the partitions."""
+    negative = {p: offset for p, offset in positions.items() if offset < 0}
+    if negative:
+        raise ValueError(f"positions must be offsets, not {negative}")
+    require_partitions(topic, positions, partitions_of(consumer, link, connection, topic))
+    consumer.assign([TopicPartition(topic, p, offset) for p, offset in positions.items()])

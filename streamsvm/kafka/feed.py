@@ -1,0 +1,168 @@
+"""The one place where records and their errors come out of a consumer; every reader is built on it.
+
+Invariant: no record is lost between two calls. An error that ends the reading is raised only after
+the records before it were handed over; an error that will pass is logged and never raised.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterable
+
+from confluent_kafka import Consumer, KafkaError, KafkaException
+from confluent_kafka import Message as Consumed
+
+from streamsvm.errors import FatalError, StreamsvmError, TransientError
+from streamsvm.kafka.client import SLICE_S, Link
+from streamsvm.kafka.connection import Connection
+from streamsvm.kafka.failures import (
+    DAMAGED,
+    GROUP_FORBIDDEN,
+    MISSING,
+    OffsetOutOfRange,
+    error_of,
+    text_of,
+    topic_missing,
+    translate,
+)
+from streamsvm.kafka.log import log_range
+from streamsvm.kafka.records import Record
+
+logger = logging.getLogger("streamsvm.kafka")
+
+
+class Feed:
+    """Records of one consumer, and what its errors mean.
+
+    Parameters
+    ----------
+    consumer, link, connection
+        The consumer, already assigned or subscribed, and what its callbacks know.
+    topic : str
+        For messages.
+    group : str or None
+        The group if it matters whether we may use it.
+    on_unplaced : callable, optional
+        Called with a partition for which the group has no position yet.
+
+    Attributes
+    ----------
+    ends : dict of int to int
+        The offset of each partition at which its end was last seen, if end-of-partition is enabled.
+    """
+
+    def __init__(
+        self,
+        consumer: Consumer,
+        link: Link,
+        connection: Connection,
+        topic: str,
+        *,
+        group: str | None = None,
+        on_unplaced: Callable[[int], None] | None = None,
+    ) -> None:
+        self._consumer = consumer
+        self._link = link
+        self._connection = connection
+        self._topic = topic
+        self._group = group
+        self._on_unplaced = on_unplaced
+        self._ending: StreamsvmError | None = None
+        self.ends: dict[int, int] = {}
+
+    def take(self, max_records: int, timeout_s: float, *, gather: bool) -> list[Record]:
+        """Return at most `max_records`, as soon as there are any; blocks at most `timeout_s`.
+
+        Parameters
+        ----------
+        max_records : int
+            At least 1.
+        timeout_s : float
+            Seconds to wait for the first record; 0 takes what is there.
+        gather : bool
+            Wait up to 0.1 s for the batch to fill (throughput), or return with the first (latency).
+        """
+        deadline = time.monotonic() + timeout_s
+        while True:
+            if self._ending is not None:
+                raise self._ending
+            wait_s = min(SLICE_S, max(deadline - time.monotonic(), 0.0))
+            records = self._records(self._consume(max_records, wait_s, gather))
+            if records:
+                self._link.saw_answer()
+                return records
+            if self._ending is None:
+                self._link.check()
+                if time.monotonic() >= deadline:
+                    return []
+
+    def _consume(self, max_records: int, wait_s: float, gather: bool) -> list[Consumed]:
+        try:
+            if gather:
+                return self._consumer.consume(max_records, wait_s)
+            first = self._consumer.consume(1, wait_s)
+            if first and max_records > 1:
+                first += self._consumer.consume(max_records - 1, 0)
+            return first
+        except KafkaException as error:
+            raise self._link.failure(error_of(error), f"read {self._topic}") from error
+
+    def _records(self, consumed: Iterable[Consumed]) -> list[Record]:
+        records = []
+        for message in consumed:
+            error = message.error()
+            if error is None:
+                records.append(_record(message))
+            elif self._ending is None:
+                self._ending = self._meaning(error, message)
+        return records
+
+    def _meaning(self, error: KafkaError, message: Consumed) -> StreamsvmError | None:
+        """Return the error to raise, or None for an event that is no reason to end."""
+        code, partition, offset = error.code(), message.partition(), message.offset()
+        if code == KafkaError._PARTITION_EOF:
+            self.ends[partition or 0] = offset or 0
+            return None
+        if code == KafkaError._AUTO_OFFSET_RESET:
+            return self._misplaced(partition or 0, offset)
+        if code == GROUP_FORBIDDEN and self._group is None:
+            return None  # the name of a group that nothing is committed to
+        if code in MISSING:
+            return topic_missing(self._topic)
+        if code in DAMAGED:
+            return FatalError(
+                f"a record batch of {self._topic}[{partition}] is damaged: {text_of(error)}",
+                "Start again; if it stops at the same offset, repair or skip the broker's log there.",
+            )
+        meaning = translate(error, self._connection, f"read {self._topic}")
+        if isinstance(meaning, TransientError):
+            self._link.last_trouble = text_of(error)
+            logger.debug("passing error on %s: %s", self._topic, text_of(error))
+            return None
+        return meaning
+
+    def _misplaced(self, partition: int, offset: int | None) -> StreamsvmError | None:
+        if offset is None and self._on_unplaced is not None:
+            self._on_unplaced(partition)
+            return None
+        try:
+            low, high = log_range(self._connection, self._topic, partition)
+        except TransientError:
+            return OffsetOutOfRange(self._topic, partition, offset or 0)
+        return OffsetOutOfRange(self._topic, partition, offset or 0, low, high)
+
+
+def _record(message: Consumed) -> Record:
+    kind, timestamp_ms = message.timestamp()
+    headers = message.headers()
+    return Record(
+        message.topic(),  # type: ignore[arg-type]
+        message.partition(),  # type: ignore[arg-type]
+        message.offset(),  # type: ignore[arg-type]
+        message.key(),
+        message.value(),
+        tuple((name, value or b"") for name, value in headers) if headers else (),  # type: ignore[str-unpack,misc]
+        timestamp_ms if kind else None,
+        message.leader_epoch(),
+    )

@@ -1,0 +1,230 @@
+"""Topics: what the broker says about one, and making those that are missing."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any
+
+from confluent_kafka import KafkaError, KafkaException, TopicCollection
+from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic  # type: ignore[attr-defined]
+
+from streamsvm.errors import ConfigurationError, TopicMissing
+from streamsvm.kafka.client import SLICE_S, Link, make_admin, make_producer, partitions_of
+from streamsvm.kafka.connection import Connection
+from streamsvm.kafka.embedded import EMBEDDED_PARTITIONS
+from streamsvm.kafka.failures import FORBIDDEN, MISSING, UNREACHABLE, UNTRUSTED, error_of, text_of, unavailable
+
+
+@dataclass(frozen=True, slots=True)
+class TopicInfo:
+    """What the broker says about a topic.
+
+    Attributes
+    ----------
+    name
+        Its name.
+    topic_id
+        The broker's id of this incarnation of the name; None where the broker has none (embedded).
+    partitions
+        Its partitions, ascending.
+    config
+        Its effective settings (``cleanup.policy``, ``max.message.bytes``, ...); empty on the embedded
+        broker, and where we may not ask.
+    """
+
+    name: str
+    topic_id: str | None
+    partitions: tuple[int, ...]
+    config: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class TopicSpec:
+    """A topic that ought to exist.
+
+    Attributes
+    ----------
+    name
+        Its name.
+    partitions
+        How many partitions.
+    replication_factor
+        How many replicas; -1 takes the broker's default.
+    config
+        Settings that differ from the broker's defaults.
+    """
+
+    name: str
+    partitions: int = 1
+    replication_factor: int = -1
+    config: Mapping[str, str] = field(default_factory=dict)
+
+
+def describe_topic(connection: Connection, topic: str) -> TopicInfo:
+    """Return what the broker says about a topic.
+
+    Blocks at most twice the connection's request timeout. On the embedded broker asking for a topic
+    creates it.
+
+    Raises
+    ------
+    TopicMissing
+        If there is no such topic.
+    BrokerUnavailable
+        If no broker answers in time.
+    ConfigurationError
+        If the broker refuses us.
+    """
+    link = Link(connection)
+    if connection.embedded:
+        return TopicInfo(topic, None, _touch(connection, link, topic))
+    return _described(make_admin(connection, link), link, connection, topic)
+
+
+def create_topics(connection: Connection, specs: Sequence[TopicSpec]) -> list[str]:
+    """Create the topics that do not exist, wait until they can be used, and return their names.
+
+    Topics that exist are left as they are. Blocks at most a few times the connection's request
+    timeout. On the embedded broker settings do not apply.
+
+    Raises
+    ------
+    ConfigurationError
+        If the broker refuses a specification or us.
+    BrokerUnavailable
+        If no broker answers in time.
+    """
+    link = Link(connection)
+    if connection.embedded:
+        return _touch_missing(connection, link, specs)
+    admin = make_admin(connection, link)
+    missing = [spec for spec in specs if not _exists(admin, link, connection, spec.name)]
+    if not missing:
+        return []
+    timeout_s = connection.request_timeout_s
+    futures = admin.create_topics(
+        [_new_topic(spec) for spec in missing], operation_timeout=timeout_s, request_timeout=timeout_s
+    )
+    created = [name for name, future in futures.items() if _was_created(future, admin, link, name)]
+    for name in created:
+        _wait_for(admin, link, connection, name)
+    return created
+
+
+def _new_topic(spec: TopicSpec) -> NewTopic:
+    return NewTopic(
+        spec.name,
+        num_partitions=spec.partitions,
+        replication_factor=spec.replication_factor,
+        config=dict(spec.config),
+    )
+
+
+def _was_created(future: Future[None], admin: AdminClient, link: Link, name: str) -> bool:
+    try:
+        _answer(future, admin, link, f"create topic {name}")
+    except KafkaException as failure:
+        error = error_of(failure)
+        if error.code() == KafkaError.TOPIC_ALREADY_EXISTS:
+            return False  # another process was faster
+        raise ConfigurationError(
+            f"failed to create topic {name}: {text_of(error)}", "Correct its settings."
+        ) from failure
+    return True
+
+
+def _exists(admin: AdminClient, link: Link, connection: Connection, name: str) -> bool:
+    try:
+        _partitions(admin, link, connection, name)
+    except TopicMissing:
+        return False
+    return True
+
+
+def _wait_for(admin: AdminClient, link: Link, connection: Connection, name: str) -> None:
+    """Wait until the cluster's metadata know the topic."""
+    deadline = time.monotonic() + connection.request_timeout_s
+    while not _exists(admin, link, connection, name):
+        if time.monotonic() >= deadline:
+            raise unavailable(connection, f"topic {name} was created but does not appear")
+        admin.poll(SLICE_S)
+
+
+def _partitions(admin: AdminClient, link: Link, connection: Connection, topic: str) -> tuple[str, tuple[int, ...]]:
+    """Return a topic's id and partitions; unlike a plain metadata request this never creates it."""
+    futures = admin.describe_topics(TopicCollection([topic]), request_timeout=connection.request_timeout_s)
+    try:
+        found = _answer(futures[topic], admin, link, f"look up topic {topic}")
+    except KafkaException as failure:
+        raise link.failure(error_of(failure), f"look up topic {topic}") from failure
+    return str(found.topic_id), tuple(sorted(partition.id for partition in found.partitions))
+
+
+def _described(admin: AdminClient, link: Link, connection: Connection, topic: str) -> TopicInfo:
+    topic_id, partitions = _partitions(admin, link, connection, topic)
+    resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
+    futures = admin.describe_configs([resource], request_timeout=connection.request_timeout_s)
+    doing = f"ask for the settings of topic {topic}"
+    try:
+        entries = _answer(futures[resource], admin, link, doing)
+    except KafkaException as failure:
+        if error_of(failure).code() not in FORBIDDEN:
+            raise link.failure(error_of(failure), doing) from failure
+        entries = {}
+    config = {name: entry.value for name, entry in entries.items() if entry.value is not None}
+    return TopicInfo(topic, topic_id, partitions, MappingProxyType(config))
+
+
+def _answer(future: Future[Any], admin: AdminClient, link: Link, doing: str) -> Any:
+    """Return the answer of a question to the broker.
+
+    Raises
+    ------
+    KafkaException
+        What the broker objects to, for the caller to interpret.
+    StreamsvmError
+        If the topic is missing, or the broker does not answer or refuses us.
+    """
+    try:
+        answer = future.result()
+    except KafkaException as failure:
+        error = error_of(failure)
+        admin.poll(0)  # serves the callbacks that know why
+        if error.code() in UNREACHABLE | MISSING | UNTRUSTED:
+            raise link.failure(error, doing) from failure
+        raise
+    link.saw_answer()
+    return answer
+
+
+def _touch(connection: Connection, link: Link, topic: str) -> tuple[int, ...]:
+    producer = make_producer(connection, link)
+    try:
+        return partitions_of(producer, link, connection, topic)
+    finally:
+        producer.close()
+
+
+def _touch_missing(connection: Connection, link: Link, specs: Sequence[TopicSpec]) -> list[str]:
+    for spec in specs:
+        if spec.partitions > EMBEDDED_PARTITIONS:
+            raise ConfigurationError(
+                f"topic {spec.name} wants {spec.partitions} partitions, "
+                f"and those of the embedded broker have {EMBEDDED_PARTITIONS}",
+                "Ask for fewer, or use a real broker.",
+            )
+    producer = make_producer(connection, link)
+    try:
+        existing = producer.list_topics(timeout=connection.request_timeout_s).topics
+        missing = [spec.name for spec in specs if spec.name not in existing]
+        for name in missing:
+            partitions_of(producer, link, connection, name)
+        return missing
+    except KafkaException as failure:
+        raise link.failure(error_of(failure), "list topics") from failure
+    finally:
+        producer.close()

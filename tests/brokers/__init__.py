@@ -1,0 +1,11 @@
+"""Brokers for tests: which one can be had here, how to start it, how to stop it for sure.
+
+`STREAMSVM_TEST_BROKER` (env, testcontainers, jvm or none) forces a branch; without it the first that
+can be had is taken: the broker at `KAFKA_BOOTSTRAP_SERVERS`, a container, Apache Kafka from Maven
+Central as a plain process. `python -m tests.brokers` starts one for people.
+"""
+
+from tests.brokers.choice import NoBroker, RealBroker, start_real_broker
+from tests.brokers.jvm import JvmBroker
+
+__all__ = ["JvmBroker", "NoBroker", "RealBroker", "start_real_broker"]

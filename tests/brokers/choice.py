@@ -1,0 +1,108 @@
+"""Which real broker the tests use, and why not another."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from tests.brokers.jvm import CannotRun, JvmBroker
+from tests.brokers.settings import KAFKA_VERSION
+
+FORCE = "STREAMSVM_TEST_BROKER"
+SERVERS = "KAFKA_BOOTSTRAP_SERVERS"
+
+
+class NoBroker(Exception):
+    """No real broker can be had, and why.
+
+    Attributes
+    ----------
+    forced
+        Whether a particular one was asked for: then it is an error, otherwise a reason to skip.
+    """
+
+    def __init__(self, reason: str, *, forced: bool) -> None:
+        self.forced = forced
+        super().__init__(reason)
+
+
+@dataclass(frozen=True)
+class RealBroker:
+    """A running broker.
+
+    Attributes
+    ----------
+    bootstrap_servers
+        Where clients find it.
+    description
+        For people: what it is and where it comes from.
+    stop
+        Ends it, if it was started here.
+    """
+
+    bootstrap_servers: str
+    description: str
+    stop: Callable[[], None]
+
+
+def start_real_broker() -> RealBroker:
+    """Start, or find, the broker for this test run.
+
+    Raises
+    ------
+    NoBroker
+        If none can be had, or not the one that was asked for.
+    """
+    forced = os.environ.get(FORCE, "")
+    if forced == "none":
+        raise NoBroker(f"no real broker wanted: {FORCE}=none", forced=False)
+    if forced and forced not in BRANCHES:
+        raise NoBroker(f"{FORCE}={forced}, but it must be one of {', '.join(BRANCHES)}, none", forced=True)
+    reasons = []
+    for name in [forced] if forced else BRANCHES:
+        try:
+            return BRANCHES[name]()
+        except CannotRun as error:
+            reasons.append(f"{name}: {error}")
+    raise NoBroker("no real broker: " + "; ".join(reasons), forced=bool(forced))
+
+
+def _from_environment() -> RealBroker:
+    servers = os.environ.get(SERVERS)
+    if not servers:
+        raise CannotRun(f"{SERVERS} is not set")
+    return RealBroker(servers, f"{servers}, from {SERVERS}", lambda: None)
+
+
+def _from_container() -> RealBroker:
+    try:
+        from tests.brokers.container import IMAGE, ContainerBroker
+    except ImportError as error:
+        raise CannotRun(f"testcontainers is not installed: {error}") from error
+    broker = ContainerBroker()
+    try:
+        broker.start()
+    except BaseException:
+        broker.stop()
+        raise
+    description = f"container {IMAGE} by testcontainers at {broker.bootstrap_servers}{broker.remark}"
+    return RealBroker(broker.bootstrap_servers, description, broker.stop)
+
+
+def _from_maven() -> RealBroker:
+    broker = JvmBroker()
+    try:
+        broker.start()
+    except BaseException:
+        broker.stop()
+        raise
+    description = f"Apache Kafka {KAFKA_VERSION} as a process at {broker.bootstrap_servers}"
+    return RealBroker(broker.bootstrap_servers, description, broker.stop)
+
+
+BRANCHES: dict[str, Callable[[], RealBroker]] = {
+    "env": _from_environment,
+    "testcontainers": _from_container,
+    "jvm": _from_maven,
+}

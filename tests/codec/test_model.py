@@ -1,0 +1,188 @@
+"""Model messages: exact, checked, and bounded in size."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+
+import msgspec
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from streamsvm.codec import model as codec
+from streamsvm.codec.model import Alias, Head, Lineage, PartitionCut, StreamSummary, Version
+from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig
+from streamsvm.coreset.moments import Moments
+from streamsvm.errors import InvalidMessage
+from streamsvm.points import Points
+from streamsvm.svm.model import KernelMachine, LinearMachine
+from streamsvm.training import train
+from tests.streams import gaussian
+
+
+def version_of(kernel: str = "linear", number: int = 3, points: Points | None = None) -> Version:
+    points = points or gaussian(80)
+    config = ModelConfig(points=PointsConfig(dimension=points.dimension), svm=SvmConfig(kernel=kernel, C=1.0))
+    trained = train(points, Moments.zero(points.dimension).add(points), config.svm)
+    cut = (PartitionCut(0, 80, 0, 4),)
+    lineage = Lineage(
+        "ab" * 32,
+        "labeled",
+        "",
+        cut,
+        (PartitionCut(0, 0, 0, -1),),
+        config.canonical(),
+        config.sha256(),
+        0,
+        "cd" * 32,
+        None,
+        {"numpy": "x"},
+    )
+    stream = StreamSummary(80, 80, 80.0, (50.0, 30.0), 1, 2)
+    return Version("m", number, trained.model, (-1, 1), (), "libsvm", trained.fit, stream, lineage)
+
+
+@pytest.mark.parametrize("kernel", ["linear", "rbf"])
+def test_a_version_survives_its_bytes(kernel: str) -> None:
+    """Decoding gives the same decision values to the last bit, and encoding again the same bytes."""
+    version = version_of(kernel)
+    value = codec.encode(version)
+    back = codec.decode(value, codec.sha256(value))
+    X = gaussian(50, seed=2).X
+    assert back.model.decision_function(X).tobytes() == version.model.decision_function(X).tobytes()
+    assert codec.encode(back) == value
+    assert (back.fit, back.lineage, back.stream) == (version.fit, version.lineage, version.stream)
+
+
+def test_the_value_is_json_that_people_can_read() -> None:
+    """Linear coefficients stand as numbers; their order is that of the features."""
+    version = version_of()
+    plain = json.loads(codec.encode(version))
+    assert isinstance(version.model.machine, LinearMachine)
+    assert plain["model"]["coefficients"] == version.model.machine.coefficients.tolist()
+    assert plain["format"] == "streamsvm.model/1"
+    assert (plain["name"], plain["version"]) == ("m", 3)
+
+
+def mutated(field: str, value: object) -> bytes:
+    plain = json.loads(codec.encode(version_of("rbf" if "rbf:" in field else "linear")))
+    *path, last = field.removeprefix("rbf:").split(".")
+    target = plain
+    for part in path:
+        target = target[part]
+    if value is ...:
+        del target[last]
+    else:
+        target[last] = value
+    return json.dumps(plain).encode()
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "named"),
+    [
+        ("format", "streamsvm.model/9", "streamsvm.model/9"),
+        ("format", ..., "format"),
+        ("version", 0, "version 0"),
+        ("lineage", ..., "lineage"),
+        ("surprise", 1, "surprise"),
+        ("features.mean", [1.0], "mean"),
+        ("features.scale", [1.0, 0.0, 1.0], "scale"),
+        ("features.names", ["only one"], "names"),
+        ("model.coefficients", [1.0, 2.0], "coefficients"),
+        ("model.coefficients", [1.0, 2.0, 1e999], "malformed"),
+        ("model.kernel", "poly", "poly"),
+        ("rbf:model.gamma", -1.0, "gamma"),
+        ("rbf:model.support_vectors", "AAAA", "support_vectors"),
+        ("rbf:model.dual_coefficients", "!", "dual_coefficients"),
+        ("rbf:model.dual_coefficients", "", "duals"),
+    ],
+)
+def test_a_damaged_message_is_refused_by_name(field: str, value: object, named: str) -> None:
+    """Whatever is wrong, the error names it."""
+    with pytest.raises(InvalidMessage, match=named):
+        codec.decode(mutated(field, value))
+
+
+@settings(max_examples=200, deadline=None)
+@given(at=st.integers(0, 10_000), byte=st.integers(0, 255))
+def test_a_changed_byte_never_passes_the_hash(at: int, byte: int) -> None:
+    """Any single change is caught by the SHA-256 of the header."""
+    value = VALUE
+    at %= len(value)
+    changed = value[:at] + bytes([byte]) + value[at + 1 :]
+    if changed != value:
+        with pytest.raises(InvalidMessage, match="SHA-256"):
+            codec.decode(changed, codec.sha256(value))
+
+
+VALUE = codec.encode(version_of())
+
+
+@settings(max_examples=100, deadline=None)
+@given(length=st.integers(0, 5_000))
+def test_a_cut_off_message_is_refused(length: int) -> None:
+    """Every proper prefix is refused, hash or no hash."""
+    if length < len(VALUE):
+        with pytest.raises(InvalidMessage):
+            codec.decode(VALUE[:length])
+
+
+def test_headers_are_cloudevents_and_carry_the_hash() -> None:
+    """Binary mode: attributes in ce_ headers, the clock's things outside the value."""
+    version = version_of()
+    digest = codec.sha256(codec.encode(version))
+    headers = dict(codec.headers(version, digest, datetime(2026, 1, 2, tzinfo=UTC), {"streamsvm.session": "s"}))
+    assert headers["ce_id"] == b"m@3"
+    assert headers["ce_specversion"] == b"1.0"
+    assert headers["ce_time"] == b"2026-01-02T00:00:00Z"
+    assert headers["content-type"] == b"application/json"
+    assert headers[codec.SHA256_HEADER] == digest.encode()
+
+
+def test_alias_and_head_records_survive_their_bytes() -> None:
+    """And refuse what is not theirs."""
+    head = Head(7, 2, (PartitionCut(0, 5, 1, -1),), "ab", 12, "cd", {"numpy": "2"})
+    alias = Alias(7, "ab", 12)
+    assert codec.decode_head(codec.encode_head(head)) == head
+    assert codec.decode_alias(codec.encode_alias(alias)) == alias
+    with pytest.raises(InvalidMessage, match="alias"):
+        codec.decode_alias(codec.encode_head(head))
+    with pytest.raises(InvalidMessage, match="head"):
+        codec.decode_head(b"{}")
+
+
+@pytest.mark.parametrize("kernel", ["linear", "rbf"])
+@pytest.mark.parametrize("n", [10, 400])
+def test_the_size_bound_holds(kernel: str, n: int) -> None:
+    """No message of a configuration is larger than foreseen, and the advice for a limit fits into it."""
+    points = gaussian(n, dimension=40)
+    config = ModelConfig(
+        points=PointsConfig(dimension=40),
+        coreset=CoresetConfig(train_points=n),
+        svm=SvmConfig(kernel=kernel, C=1e-3),
+    )
+    version = version_of(kernel, points=points)
+    lineage = msgspec.structs.replace(
+        version.lineage, configuration=config.canonical(), cut=(PartitionCut(0, 2**62, 2**30, 2**30),) * 64
+    )
+    machine = version.model.machine
+    assert len(machine.dual) <= n if isinstance(machine, KernelMachine) else True
+    value = codec.encode(Version(**{**fields_of(version), "lineage": lineage}))
+    bound = codec.largest_bytes(config)
+    assert len(value) <= bound
+    if kernel == "rbf":
+        within = codec.train_points_within(config, bound - 1)
+        assert within == n - 1
+        assert codec.train_points_within(config, 10) == 0
+
+
+def fields_of(version: Version) -> dict[str, object]:
+    return {name: getattr(version, name) for name in Version.__dataclass_fields__}
+
+
+def test_numbers_take_the_shortest_form_that_reads_back() -> None:
+    """JSON keeps every float64 exactly."""
+    values = np.random.default_rng(0).normal(size=1000) * 10.0 ** np.random.default_rng(1).integers(-300, 300, 1000)
+    assert (np.array(msgspec.json.decode(msgspec.json.encode(values.tolist()))) == values).all()

@@ -1,0 +1,164 @@
+"""JSON points: what is accepted, what is rejected, and why."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from streamsvm.codec.points import LARGEST_FEATURE, REASONS, Decoded, PointDecoder, encode
+from streamsvm.config import PointsConfig
+from streamsvm.points import Position
+
+
+@dataclass(frozen=True)
+class Raw:
+    value: bytes | None
+    offset: int = 0
+    partition: int = 0
+    timestamp_ms: int | None = 1000
+    leader_epoch: int | None = None
+
+
+CONFIG = PointsConfig(dimension=2, labels=(0, 1), max_record_bytes=2_000, max_rows_per_record=5)
+
+
+def decode(*values: bytes | None, config: PointsConfig = CONFIG) -> Decoded:
+    return PointDecoder(config).decode([Raw(value, offset) for offset, value in enumerate(values)])
+
+
+BAD = [
+    (b"nonsense", "malformed_json"),
+    (b"{", "malformed_json"),
+    (b"\xff\xfe", "malformed_json"),
+    (b"[" * 1500, "malformed_json"),
+    (b"", "empty_record"),
+    (None, "empty_record"),
+    (b"[]", "empty_record"),
+    (b'{"y": 1}', "missing_field"),
+    (b'{"x": [1, 2]}', "missing_field"),
+    (b'{"x": [1, 2], "y": null}', "missing_field"),
+    (b'{"x": [1], "y": 1}', "wrong_dimension"),
+    (b'{"x": [], "y": 1}', "wrong_dimension"),
+    (b'{"x": [1, 2, 3], "y": 1}', "wrong_dimension"),
+    (b'{"x": [1, NaN], "y": 1}', "not_finite"),
+    (b'{"x": [-Infinity, 1], "y": 1}', "not_finite"),
+    (b'{"x": [1, 1e999], "y": 1}', "not_finite"),
+    (b'{"x": [1, 4e38], "y": 1}', "not_finite"),
+    (b'{"x": [1, ' + b"9" * 400 + b'], "y": 1}', "not_finite"),
+    (b'{"x": [1, 2], "y": 2}', "unknown_label"),
+    (b'{"x": [1, 2], "y": "1"}', "unknown_label"),
+    (b'{"x": [1, 2], "y": true}', "unknown_label"),
+    (b'{"x": [1, 2], "y": 0.5}', "unknown_label"),
+    (b'{"x": [1, 2], "y": 1, "w": 0}', "invalid_weight"),
+    (b'{"x": [1, 2], "y": 1, "w": -1}', "invalid_weight"),
+    (b'{"x": [1, 2], "y": 1, "w": NaN}', "invalid_weight"),
+    (b'{"x": [1, 2], "y": 1, "w": 1e16}', "invalid_weight"),
+    (b'{"x": ["1", 2], "y": 1}', "wrong_type"),
+    (b'{"x": 3, "y": 1}', "wrong_type"),
+    (b'{"x": [true, 2], "y": 1}', "wrong_type"),
+    (b'{"x": [1, 2], "y": [1]}', "wrong_type"),
+    (b"7", "wrong_type"),
+    (b'"text"', "wrong_type"),
+    (b'{"x": [1, 2], "y": 1, "op": "delete"}', "unsupported_operation"),
+    (b'{"x": [1, 2], "y": 1}' + b" " * 2000, "oversize_record"),
+    (b"[" + b",".join([b'{"x": [1, 2], "y": 1}'] * 6) + b"]", "too_many_rows"),
+]
+
+
+@pytest.mark.parametrize(("value", "reason"), BAD)
+def test_bad_records_are_rejected_with_their_reason(value: bytes | None, reason: str) -> None:
+    """Each kind of bad record is one rejected row with a reason of the closed list and words for people."""
+    decoded = decode(b'{"x": [1, 2], "y": 1}', value, b'{"x": [3, 4], "y": 0}')
+    assert decoded.rows[0].accepted.tolist() == [True, False, True]
+    (rejected,) = decoded.rejected
+    assert [bad.reason for bad in rejected.rejections] == [reason]
+    assert rejected.rejections[0].what
+    assert "\n" not in rejected.rejections[0].what
+
+
+def test_every_reason_is_reached() -> None:
+    """The closed list of reasons has no entry that nothing produces."""
+    assert {reason for _, reason in BAD} == set(REASONS)
+
+
+def test_one_bad_row_rejects_that_row() -> None:
+    """The other rows of its record are learned, and positions count all of them."""
+    decoded = decode(b'[{"x": [1, 2], "y": 1}, {"x": [1], "y": 1}, {"x": [1, NaN], "y": 1}, {"x": [3, 4], "y": 0}]')
+    rows = decoded.rows[0]
+    assert rows.accepted.tolist() == [True, False, False, True]
+    assert [(bad.row, bad.reason) for bad in decoded.rejected[0].rejections] == [
+        (1, "wrong_dimension"),
+        (2, "not_finite"),
+    ]
+    assert [rows.position_after(index) for index in range(4)] == [
+        Position(0, 1),
+        Position(0, 2),
+        Position(0, 3),
+        Position(1, 0),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("labels", "accepted", "rejected"),
+    [
+        ((0, 1), [b"0", b"1", b"1.0"], [b"true", b'"1"', b"2"]),
+        (("no", "yes"), [b'"no"', b'"yes"'], [b'"maybe"', b"1"]),
+        ((False, True), [b"false", b"true"], [b"0", b"1"]),
+    ],
+)
+def test_labels_are_matched_by_type_and_value(
+    labels: tuple[object, object], accepted: list[bytes], rejected: list[bytes]
+) -> None:
+    """The second label is +1; a label of another JSON type is not the same label."""
+    config = PointsConfig(dimension=1, labels=labels)  # type: ignore[arg-type]
+    for y in accepted:
+        rows = decode(b'{"x": [1], "y": ' + y + b"}", config=config).rows[0]
+        assert rows.accepted.all()
+        assert rows.points.y[0] == (1 if y.rstrip(b".0") == accepted[-1].rstrip(b".0") or y == accepted[1] else -1)
+    for y in rejected:
+        assert not decode(b'{"x": [1], "y": ' + y + b"}", config=config).rows[0].accepted.any()
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    x=st.lists(st.floats(-1e30, 1e30), min_size=2, max_size=2),
+    y=st.sampled_from([0, 1]),
+    w=st.none() | st.floats(1e-12, 1e15),
+)
+def test_encoded_points_decode_to_the_same(x: list[float], y: int, w: float | None) -> None:
+    """Features to float32, label and weight exactly."""
+    rows = decode(encode(x, y, w)).rows[0]
+    assert rows.accepted.all()
+    np.testing.assert_array_equal(rows.points.X[0], np.array(x, np.float64).astype(np.float32))
+    assert rows.points.y[0] == 2 * y - 1
+    assert rows.points.weight[0] == (1.0 if w is None else w)
+
+
+@settings(max_examples=300, deadline=None)
+@given(value=st.binary(max_size=60) | st.text(alphabet='[]{}",:xyw1e-9NaN ', max_size=40).map(str.encode))
+def test_no_bytes_break_the_decoder(value: bytes) -> None:
+    """Whatever comes is accepted or rejected, row by row, and never raises."""
+    decoded = decode(value)
+    rows = decoded.rows[0]
+    assert len(rows) >= 1
+    assert rows.last[-1]
+    assert int((~rows.accepted).sum()) == sum(len(bad.rejections) for bad in decoded.rejected)
+
+
+def test_partitions_are_told_apart() -> None:
+    """Each partition's rows come by themselves, in ascending order of partition."""
+    records = [Raw(encode([1, 2], 1), 5, 3), Raw(encode([3, 4], 0), 9, 1), Raw(encode([5, 6], 0), 6, 3)]
+    rows = PointDecoder(CONFIG).decode(records).rows
+    assert [(part.partition, part.offset.tolist()) for part in rows] == [(1, [9]), (3, [5, 6])]
+
+
+def test_float64_keeps_what_float32_cannot() -> None:
+    """The wider dtype accepts larger features, up to what can be squared."""
+    config = PointsConfig(dimension=1, dtype="float64")
+    assert decode(b'{"x": [4e38], "y": 1}', config=config).rows[0].accepted.all()
+    beyond = LARGEST_FEATURE["float64"] * 10
+    assert not decode(encode([beyond], 1), config=config).rows[0].accepted.any()

@@ -1,0 +1,287 @@
+"""The trainer end to end: on the embedded broker, and on a real one where there is one."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from uuid import uuid4
+
+import numpy as np
+import pytest
+
+from streamsvm.codec import model as model_codec
+from streamsvm.codec.model import Version
+from streamsvm.config import ModelConfig, Settings, SvmConfig
+from streamsvm.errors import ConfigurationError, StateError, TransientError
+from streamsvm.kafka import Connection, EmbeddedBroker, Record, read_to_end
+from streamsvm.learner import Learner
+from streamsvm.points import Position
+from streamsvm.training import train
+from tests.consumers.trainers import Running, produce, records, run_until, settings_for, topic, versions
+from tests.streams import gaussian, rows_of
+
+
+@pytest.fixture(scope="module")
+def connection() -> Connection:
+    with EmbeddedBroker() as broker:
+        yield broker.connection
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    return settings_for(uuid4().hex[:8], tmp_path / "checkpoint")
+
+
+def oracle(config: ModelConfig, n: int) -> list[tuple[int, bytes, str]]:
+    """Train the same stream without broker, batches or daemon: (rows, coefficients, training set) of each version."""
+    learner, rows, found = Learner(config, {0: Position(0)}, 2), rows_of(gaussian(n)), []
+    while len(rows):
+        rows = rows.slice(learner.learn(rows), len(rows))
+        if learner.cut_due:
+            cut = learner.cut()
+            model = train(cut.points, cut.moments, config.svm).model
+            found.append((cut.rows, coefficients(model), cut.points.sha256()))
+    return found
+
+
+def coefficients(model: object) -> bytes:
+    machine, scaler = model.machine, model.scaler  # type: ignore[attr-defined]
+    return b"".join(part.tobytes() for part in (machine.coefficients, scaler.mean, scaler.scale))
+
+
+def seen(found: list[Version]) -> list[tuple[int, bytes, str]]:
+    return [(v.stream.rows, coefficients(v.model), v.lineage.training_set_sha256) for v in found]
+
+
+def test_versions_are_those_of_the_stream(settings: Settings, connection: Connection) -> None:
+    """What comes out of the topic is, bit for bit, what the mathematics gives for what went in."""
+    produce(connection, settings.input.topic, records(250))
+    run_until(settings, connection, 250)
+    found = versions(connection, settings)
+    assert [version.number for version in found] == [1, 2, 3, 4, 5, 6]
+    assert seen(found) == oracle(settings.models(), 250)
+    parents = [version.lineage.parent for version in found]
+    hashes = [model_codec.sha256(record.value) for record in topic(connection, settings.output.models_topic)]
+    assert parents == [None, *hashes[:-1]]
+
+
+def test_aliases_head_and_audit_follow_each_version(settings: Settings, connection: Connection) -> None:
+    """current and head name the newest version's number, hash and offset; the audit trail names each move."""
+    produce(connection, settings.input.topic, records(130))
+    run_until(settings, connection, 130)
+    newest = {record.key: record.value for record in topic(connection, settings.output.aliases_topic)}
+    record = topic(connection, settings.output.models_topic)[-1]
+    alias = model_codec.decode_alias(newest[b"m@current"])
+    head = model_codec.decode_head(newest[b"m@head"])
+    assert (alias.number, alias.offset, alias.sha256) == (3, record.offset, model_codec.sha256(record.value))
+    assert (head.number, head.offset, head.sha256, head.incarnation) == (3, record.offset, alias.sha256, 1)
+    audit = [json.loads(entry.value) for entry in topic(connection, settings.output.audit_topic)]
+    assert [entry["to"] for entry in audit] == [1, 2, 3]
+
+
+@pytest.mark.parametrize("first_life", [1, 37, 40, 41, 95, 200])
+def test_stopping_and_starting_changes_nothing(first_life: int, settings: Settings, connection: Connection) -> None:
+    """Stopped anywhere and started again: the same models, none twice, numbers without a gap."""
+    values = records(250)
+    produce(connection, settings.input.topic, values[:first_life])
+    run_until(settings, connection, first_life)
+    produce(connection, settings.input.topic, values[first_life:])
+    run_until(settings, connection, 250 - first_life)
+    found = versions(connection, settings)
+    assert [version.number for version in found] == [1, 2, 3, 4, 5, 6]
+    assert seen(found) == oracle(settings.models(), 250)
+
+
+class Killed(BaseException):
+    """Stands for a kill: nothing is tidied up after it."""
+
+
+def test_a_crash_in_training_loses_and_doubles_nothing(settings: Settings, connection: Connection) -> None:
+    """Every second training dies before it is published; the cut is trained again from the checkpoint or the log."""
+    produce(connection, settings.input.topic, records(250))
+    lives = 0
+    while len(found := versions(connection, settings) if lives else []) < 6:
+        lives += 1
+        trained = 0
+
+        def dying(*arguments: object) -> object:
+            nonlocal trained
+            trained += 1
+            if trained == 2:
+                raise Killed
+            return train(*arguments)  # type: ignore[arg-type]
+
+        try:
+            with Running(settings, connection, train_function=dying) as running:
+                running.wait_until(lambda: running.value("streamsvm_model_version") >= 6)
+        except Killed:
+            pass
+        assert lives < 20
+    assert [version.number for version in found] == [1, 2, 3, 4, 5, 6]
+    assert seen(found) == oracle(settings.models(), 250)
+
+
+def dead_letters(connection: Connection, settings: Settings) -> list[Record]:
+    """Return the letters of all partitions: on the embedded broker every topic has four."""
+    name = settings.input.dead_letters
+    return [letter for p in range(4) for letter in read_to_end(connection, name, p, timeout_s=30.0)]
+
+
+def source_offset(letter: Record) -> int:
+    return int(dict(letter.headers)["__streams.errors.offset"])
+
+
+BAD = [
+    b"nonsense",
+    b'{"y": 1}',
+    b'{"x": [1], "y": 1}',
+    b'{"x": [1, NaN, 2], "y": 1}',
+    b'{"x": [1, Infinity, 2], "y": 1}',
+    b'{"x": [1, 2, 3], "y": 7}',
+    b'{"x": [1, 2, 3], "y": 1, "w": -1}',
+    b'{"x": [1, 2, 3], "y": 1, "w": 0}',
+    b'{"x": [1, 2, 3], "y": 1}' + b" " * 300,
+]
+
+
+def test_bad_records_go_to_the_dead_letters_and_the_stream_goes_on(settings: Settings, connection: Connection) -> None:
+    """Each bad record is one letter with its bytes, coordinates and reason; the good ones around it are learned."""
+    points = settings.points.model_copy(update={"max_record_bytes": 250})
+    settings = settings.model_copy(update={"points": points})
+    good = records(80)
+    mixed = [value for pair in zip(good, [*BAD, *([None] * 71)], strict=True) for value in pair if value is not None]
+    produce(connection, settings.input.topic, mixed)
+    running = run_until(settings, connection, len(mixed))
+    letters = sorted(dead_letters(connection, settings), key=source_offset)
+    assert [letter.value for letter in letters] == BAD
+    headers = [dict(letter.headers) for letter in letters]
+    assert [h["__streams.errors.exception"].decode() for h in headers] == [
+        "malformed_json",
+        "missing_field",
+        "wrong_dimension",
+        "not_finite",
+        "not_finite",
+        "unknown_label",
+        "invalid_weight",
+        "invalid_weight",
+        "oversize_record",
+    ]
+    assert [int(h["__streams.errors.offset"]) for h in headers] == [1, 3, 5, 7, 9, 11, 13, 15, 17]
+    assert all(h["__streams.errors.topic"].decode() == settings.input.topic for h in headers)
+    assert running.value("streamsvm_dead_letters_total", reason="not_finite") == 2
+    newest = versions(connection, settings)[-1]
+    assert newest.stream.rows == 80
+    assert newest.stream.points == 71
+
+
+def test_an_array_record_counts_each_of_its_rows(settings: Settings, connection: Connection) -> None:
+    """Leaves end inside records: the version's cut says at which row."""
+    values = records(90)
+    produce(connection, settings.input.topic, [b"[" + b",".join(values[i : i + 7]) + b"]" for i in range(0, 90, 7)])
+    run_until(settings, connection, 90)
+    found = versions(connection, settings)
+    assert seen(found) == oracle(settings.models(), 90)
+    assert [(v.lineage.cut[0].offset, v.lineage.cut[0].row) for v in found] == [(5, 5), (11, 3)]
+
+
+def test_latest_skips_cuts_but_no_points(settings: Settings, connection: Connection) -> None:
+    """While one model trains only the newest due cut waits; every point is in the last version all the same."""
+    produce(connection, settings.input.topic, records(400))
+    relaxed = settings.model_copy(update={"training": settings.training.model_copy(update={"policy": "latest"})})
+    running = run_until(relaxed, connection, 400)
+    found = versions(connection, relaxed)
+    assert [version.number for version in found] == list(range(1, len(found) + 1))
+    assert found[-1].stream.points == 400
+    assert len(found) + running.value("streamsvm_cuts_skipped_total") == 10
+    assert seen(found)[-1] == oracle(settings.models(), 400)[-1]
+
+
+def test_partitions_have_structures_of_their_own(settings: Settings, connection: Connection) -> None:
+    """Two partitions: every point counted once, each position in the lineage."""
+    produce(connection, settings.input.topic, records(100, seed=1), partition=1)
+    produce(connection, settings.input.topic, records(60, seed=2), partition=3)
+    run_until(settings, connection, 160)
+    run_until(settings, connection, 0)
+    newest = versions(connection, settings)[-1]
+    assert newest.stream.points == 160
+    assert {part.partition: part.offset for part in newest.lineage.cut} == {0: 0, 1: 100, 2: 0, 3: 60}
+
+
+def test_another_configuration_is_refused_by_name(settings: Settings, connection: Connection) -> None:
+    """The refusal names the option with both values, nothing is written, and the printed reset begins anew."""
+    produce(connection, settings.input.topic, records(100))
+    run_until(settings, connection, 100)
+    changed = settings.model_copy(update={"svm": SvmConfig(C=2.0)})
+    with pytest.raises(StateError, match=r"svm.C was 1.0, is 2.0.*--reset m/1"):
+        run_until(changed, connection, 0)
+    assert len(versions(connection, settings)) == 2
+    run_until(changed, connection, 100, reset="m/1")
+    found = versions(connection, settings)
+    assert [version.number for version in found] == [1, 2, 3, 4]
+    assert [version.fit.C for version in found] == [1.0, 1.0, 2.0, 2.0]
+
+
+def test_a_lost_checkpoint_is_refused(settings: Settings, connection: Connection, tmp_path: Path) -> None:
+    """With versions on the topic and no checkpoint, going on would be silently wrong."""
+    produce(connection, settings.input.topic, records(50))
+    run_until(settings, connection, 50)
+    lost = settings.model_copy(
+        update={"checkpoint": settings.checkpoint.model_copy(update={"directory": tmp_path / "elsewhere"})}
+    )
+    with pytest.raises(StateError, match=r"m@1, but there is no checkpoint.*--reset m/1"):
+        run_until(lost, connection, 0)
+
+
+def test_damaged_checkpoints_are_named(settings: Settings, connection: Connection) -> None:
+    """One damaged: the one before it serves. All damaged: refused, each file named."""
+    values = records(200)
+    produce(connection, settings.input.topic, values[:100])
+    run_until(settings, connection, 100)
+    files = sorted(settings.checkpoint.directory.glob("checkpoint-*"))
+    files[-1].write_bytes(b"damaged")
+    produce(connection, settings.input.topic, values[100:])
+    run_until(settings, connection, 100)
+    assert seen(versions(connection, settings)) == oracle(settings.models(), 200)
+    for file in settings.checkpoint.directory.glob("checkpoint-*"):
+        file.write_bytes(b"damaged")
+    with pytest.raises(StateError, match=r"no checkpoint in .* is usable: checkpoint-000001-.*only 7 bytes"):
+        run_until(settings, connection, 0)
+
+
+def test_too_many_partitions_are_refused(settings: Settings, connection: Connection) -> None:
+    """The bound of the memory budget is checked before anything is read."""
+    few = settings.model_copy(update={"coreset": settings.coreset.model_copy(update={"max_partitions": 3})})
+    with pytest.raises(ConfigurationError, match=r"has 4 partitions, coreset\.max_partitions is 3"):
+        run_until(few, connection, 0)
+
+
+def test_an_unreachable_broker_is_one_line(settings: Settings) -> None:
+    """Retryable, within the request's timeout, naming the address."""
+    nowhere = Connection({"bootstrap.servers": "127.0.0.1:1"}, request_timeout_s=2.0)
+    with pytest.raises(TransientError, match=r"127\.0\.0\.1:1"):
+        run_until(settings, nowhere, 0)
+
+
+def test_readiness_follows_the_state(settings: Settings, connection: Connection) -> None:
+    """Not ready before it reads, ready while it does."""
+    produce(connection, settings.input.topic, records(50))
+    running = Running(settings, connection)
+    assert running.health.ready()[0] is False
+    with running:
+        running.wait_for_rows(50)
+        running.wait_until(lambda: running.health.ready()[0])
+        assert running.health.healthy() == (True, {"healthy": True})
+
+
+def test_rbf_models_travel_too(settings: Settings, connection: Connection) -> None:
+    """A kernel machine comes out of the topic with the decision values it was trained with."""
+    rbf = settings.model_copy(update={"svm": SvmConfig(C=1.0, kernel="rbf")})
+    produce(connection, settings.input.topic, records(50))
+    run_until(rbf, connection, 50)
+    (version,) = versions(connection, rbf)
+    X = gaussian(30, seed=4).X
+    learner = Learner(rbf.models(), {0: Position(0)}, 2)
+    learner.learn(rows_of(gaussian(50)))
+    cut = learner.cut()
+    expected = train(cut.points, cut.moments, rbf.svm).model.decision_function(X)
+    np.testing.assert_array_equal(version.model.decision_function(X), expected)

@@ -1,0 +1,146 @@
+"""A trainer under test: settings for a small stream, and ways to run one until something has happened."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from consumers.runtime import Health
+from consumers.trainer import Trainer
+from streamsvm.codec import model as model_codec
+from streamsvm.codec.model import Version
+from streamsvm.codec.points import encode
+from streamsvm.config import (
+    CheckpointConfig,
+    CoresetConfig,
+    InputConfig,
+    OutputConfig,
+    PointsConfig,
+    Settings,
+    SvmConfig,
+    TrainingConfig,
+)
+from streamsvm.kafka import Connection, Message, Outbox, Record, read_to_end
+from streamsvm.metrics import TRAINER, Metrics
+from tests.streams import DIMENSION, gaussian
+
+DEADLINE_S = 60.0
+
+
+def settings_for(prefix: str, directory: Path, **training: Any) -> Settings:
+    """Return settings whose topics begin with `prefix`: a leaf every 20 rows, a model every two leaves."""
+    return Settings(
+        name="m",
+        kafka={"bootstrap.servers": "unused:1"},
+        input=InputConfig(topic=f"{prefix}-in", batch_records=17),
+        points=PointsConfig(dimension=DIMENSION),
+        coreset=CoresetConfig(leaf_rows=20, bucket_points=10, train_points=500, max_partitions=4),
+        svm=SvmConfig(C=1.0),
+        output=OutputConfig(models_topic=f"{prefix}-models"),
+        training=TrainingConfig(**{"policy": "every", "every_leaves": 2, **training}),
+        checkpoint=CheckpointConfig(directory=directory, interval_s=0.05),
+    )
+
+
+def produce(connection: Connection, topic: str, values: Sequence[bytes | None], partition: int = 0) -> None:
+    """Put records into one partition and wait until they are stored."""
+    outbox = Outbox(connection)
+    for value in values:
+        outbox.send(Message(topic, value, partition=partition))
+    outbox.flush(30.0)
+    outbox.close()
+
+
+def records(n: int, seed: int = 0) -> list[bytes]:
+    """Return n labeled points, one a record."""
+    points = gaussian(n, seed)
+    return [encode(x, int(y), float(w)) for x, y, w in zip(points.X, points.y, points.weight, strict=True)]
+
+
+def versions(connection: Connection, settings: Settings) -> list[Version]:
+    """Return every version of the models topic, its hash checked."""
+    return [
+        model_codec.decode(record.value, dict(record.headers)[model_codec.SHA256_HEADER].decode())
+        for record in topic(connection, settings.output.models_topic)
+        if record.value is not None
+    ]
+
+
+def topic(connection: Connection, name: str) -> list[Record]:
+    """Return every record of partition 0."""
+    return list(read_to_end(connection, name, 0, timeout_s=30.0))
+
+
+class Running:
+    """A trainer in a thread.
+
+    Parameters
+    ----------
+    settings, connection
+        What it runs with.
+    options
+        More arguments of `Trainer`.
+    """
+
+    def __init__(self, settings: Settings, connection: Connection, **options: Any) -> None:
+        self.metrics, self.health = Metrics(TRAINER), Health(60.0)
+        self.failure: BaseException | None = None
+        self._stop = threading.Event()
+        self._trainer = Trainer(settings, connection, self.metrics, self.health, self._stop, **options)
+        self._thread = threading.Thread(target=self._run, name="trainer-under-test")
+
+    def _run(self) -> None:
+        try:
+            self._trainer.run()
+        except BaseException as error:  # noqa: BLE001 - shown to the test
+            self.failure = error
+
+    def __enter__(self) -> Running:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        """Ask it to stop and wait until it has."""
+        self._stop.set()
+        self._thread.join(DEADLINE_S)
+        assert not self._thread.is_alive(), "the trainer did not stop"
+        if self.failure is not None:
+            raise self.failure
+
+    def value(self, name: str, **labels: str) -> float:
+        """Return a metric's value now; 0 where it has none yet."""
+        return self.metrics.registry.get_sample_value(name, labels) or 0.0
+
+    def wait_until(self, happened: Callable[[], bool]) -> None:
+        """Wait for something to have happened, or fail when the trainer ends or takes too long."""
+        pause = threading.Event()
+        waited_s = 0.0
+        while not happened():
+            if not self._thread.is_alive():
+                self.stop()
+                raise AssertionError("the trainer ended early")
+            assert waited_s < DEADLINE_S, "it did not happen in time"
+            pause.wait(0.02)
+            waited_s += 0.02
+
+    def wait_for_rows(self, n: int) -> None:
+        """Wait until n rows were learned; a clean stop then publishes every version that is due."""
+        self.wait_until(
+            lambda: (
+                self.value("streamsvm_input_rows_total", outcome="accepted")
+                + self.value("streamsvm_input_rows_total", outcome="rejected")
+                >= n
+            )
+        )
+
+
+def run_until(settings: Settings, connection: Connection, rows: int, **options: Any) -> Running:
+    """Run a trainer until it has read so many rows in this life, then stop it cleanly."""
+    with Running(settings, connection, **options) as running:
+        running.wait_for_rows(rows)
+    return running

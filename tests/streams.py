@@ -1,0 +1,54 @@
+"""Streams for tests: rows of a partition made from arrays, without a broker."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig
+from streamsvm.points import Points, Rows
+
+DIMENSION = 3
+
+
+def small_config(**coreset: object) -> ModelConfig:
+    """Return a configuration whose tree grows fast: leaves of 8 rows, buckets of 5 points."""
+    options = {"leaf_rows": 8, "bucket_points": 5, "train_points": 64, **coreset}
+    return ModelConfig(
+        points=PointsConfig(dimension=DIMENSION), coreset=CoresetConfig(**options), svm=SvmConfig(C=1.0), seed=11
+    )
+
+
+def gaussian(n: int, seed: int = 0, dimension: int = DIMENSION) -> Points:
+    """Return two overlapping Gaussian classes, one third positive, with weights from 0.5 to 2."""
+    random = np.random.default_rng(seed)
+    y = np.where(random.random(n) < 1 / 3, 1, -1).astype(np.int8)
+    X = (random.normal(size=(n, dimension)) + 0.7 * y[:, None]).astype(np.float32)
+    return Points(X, y, random.uniform(0.5, 2.0, n))
+
+
+def rows_of(
+    points: Points,
+    partition: int = 0,
+    accepted: NDArray[np.bool_] | None = None,
+    record_rows: NDArray[np.int64] | None = None,
+    first_offset: int = 0,
+) -> Rows:
+    """Lay points out as consecutive rows; `record_rows` says how many rows each record holds (1 if left out)."""
+    n = len(points)
+    counts = np.ones(n, np.int64) if record_rows is None else record_rows
+    assert counts.sum() == n
+    offset = np.repeat(np.arange(len(counts)) + first_offset, counts)
+    row = np.concatenate([np.arange(count) for count in counts]) if n else np.empty(0, np.int64)
+    last = np.zeros(n, np.bool_)
+    last[np.cumsum(counts) - 1] = True
+    return Rows(
+        partition,
+        offset,
+        row.astype(np.int64),
+        last,
+        1_700_000_000_000 + offset * 10,
+        np.ones(n, np.bool_) if accepted is None else accepted,
+        points,
+        offset // 50,
+    )

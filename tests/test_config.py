@@ -1,0 +1,120 @@
+"""Configuration: one source of options, strict, with secrets kept."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from streamsvm.config import ModelConfig, PointsConfig, Settings, SvmConfig, load
+from streamsvm.errors import ConfigurationError
+
+
+@pytest.fixture(autouse=True)
+def _clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    import os
+
+    for variable in list(os.environ):
+        if variable.startswith("STREAMSVM_"):
+            monkeypatch.delenv(variable)
+
+
+def write(path: Path, text: str) -> Path:
+    path.write_text(text)
+    return path
+
+
+def test_sources_win_in_their_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Options over environment over secrets over the file over defaults, each for its own option."""
+    file = write(
+        tmp_path / "c.toml",
+        'name = "from-file"\nseed = 5\n[points]\ndimension = 2\nlabels = [0, 1]\n[input]\ntopic = "file"\n'
+        '[kafka]\n"bootstrap.servers" = "file:1"\n"sasl.username" = "file"\n',
+    )
+    secrets = tmp_path / "secrets"
+    secrets.mkdir()
+    write(secrets / "kafka__sasl_password", "hush")
+    monkeypatch.setenv("STREAMSVM_NAME", "from-environment")
+    monkeypatch.setenv("STREAMSVM_KAFKA__BOOTSTRAP_SERVERS", "environment:1")
+    monkeypatch.setenv("STREAMSVM_POINTS__LABELS", "no,yes")
+    settings = load({"input": {"topic": "option"}}, file=file, secrets=secrets)
+    assert (settings.name, settings.seed, settings.input.topic) == ("from-environment", 5, "option")
+    assert settings.kafka == {
+        "bootstrap.servers": "environment:1",
+        "sasl.username": "file",
+        "sasl.password": "hush",
+    }
+    assert settings.models().points == PointsConfig(dimension=2, labels=("no", "yes"))
+
+
+def test_secrets_are_masked() -> None:
+    """What is shown or logged holds no secret."""
+    settings = load({"kafka": {"sasl.password": "hush", "ssl.key.pem": "hush", "bootstrap.servers": "h:1"}})
+    shown = str(settings.masked())
+    assert "hush" not in shown
+    assert "h:1" in shown
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        ({"coreset": {"leaf_rows": 0}}, "coreset.leaf_rows: Input should be greater than or equal to 1 (got 0)"),
+        ({"coreset": {"leef_rows": 1}}, "coreset.leef_rows: there is no such option"),
+        ({"corset": {}}, "corset: there is no such option"),
+        ({"svm": {"alpha": 0.1, "C": 1}}, "svm.alpha and svm.C are both given"),
+        ({"points": {"labels": [1, 0]}}, "points.dimension: Field required"),
+        ({"points": {"dimension": 1, "labels": [1, 1]}}, "the same label twice"),
+        ({"points": {"dimension": 1, "labels": [1, "1"]}}, "mixes types"),
+        ({"points": {"dimension": 2, "feature_names": ["a"]}}, "has 1 names, points.dimension is 2"),
+        ({"input": {"start": "yesterday"}}, "input.start"),
+        ({"input": {"start": "2026-01-01T00:00:00"}}, "no time zone"),
+        ({"name": "a/b"}, "name"),
+        ({"training": {"policy": "some"}}, "'latest' or 'every'"),
+    ],
+)
+def test_a_wrong_option_is_one_clear_line(options: dict[str, object], named: str) -> None:
+    """The message names the option, what is wrong with it, and where options come from."""
+    with pytest.raises(ConfigurationError) as error:
+        load(options)
+    assert named in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("variable", ["STREAMSVM_COREST__FAN_IN", "STREAMSVM_NAMED"])
+def test_an_unknown_variable_is_refused(variable: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A misspelt variable is not silently without effect."""
+    monkeypatch.setenv(variable, "1")
+    with pytest.raises(ConfigurationError, match=variable):
+        load()
+
+
+def test_missing_and_broken_files_are_named(tmp_path: Path) -> None:
+    """The path stands in the message."""
+    with pytest.raises(ConfigurationError, match=r"nowhere\.toml does not exist"):
+        load(file=tmp_path / "nowhere.toml")
+    with pytest.raises(ConfigurationError, match=r"broken\.toml"):
+        load(file=write(tmp_path / "broken.toml", "name = \n"))
+
+
+def test_training_needs_the_dimension() -> None:
+    """The remedy shows all three ways to give it."""
+    with pytest.raises(ConfigurationError, match="--points-dimension"):
+        load().models()
+
+
+def test_the_hash_covers_what_makes_a_model_and_nothing_else() -> None:
+    """Model-affecting options change it; where and when things happen does not."""
+    base = Settings(points=PointsConfig(dimension=2))
+    same = base.model_copy(update={"name": "other", "kafka": {"bootstrap.servers": "x"}})
+    other = base.model_copy(update={"svm": SvmConfig(kernel="rbf")})
+    assert base.models().sha256() == same.models().sha256()
+    assert base.models().sha256() != other.models().sha256()
+    assert base.models().sha256() == ModelConfig(points=PointsConfig(dimension=2)).sha256()
+
+
+def test_the_hash_does_not_drift() -> None:
+    """A configuration's hash is part of lineages: it may change only together with the checkpoint format."""
+    assert ModelConfig(points=PointsConfig(dimension=2)).sha256().startswith(GOLDEN)
+
+
+GOLDEN = "2bfdff0c27516b40"

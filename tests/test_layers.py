@@ -1,0 +1,136 @@
+"""The layers of the design hold: imports run downward only."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+
+LAYERS: list[set[str]] = [
+    {"streamsvm.errors"},
+    {"streamsvm.points", "streamsvm.config", "streamsvm.metrics", "streamsvm.build"},
+    {"streamsvm.coreset"},
+    {"streamsvm.svm"},
+    {"streamsvm.training"},
+    {"streamsvm.learner"},
+    {"streamsvm.codec"},
+    {"streamsvm.delivery", "streamsvm.checkpoint", "streamsvm.sources"},
+    {"streamsvm.datasets"},
+    {"streamsvm.kafka"},
+    {"streamsvm.subscriber"},
+    {"consumers"},
+]
+"""Every unit by its height; a unit may import those below it."""
+
+FORBIDDEN = [
+    ("streamsvm.coreset", "streamsvm.svm", "a reducer gets its pilot as an argument"),
+    ("streamsvm.svm", "streamsvm.coreset", "a solver knows no coreset"),
+    ("streamsvm.kafka", "streamsvm.points", "the Kafka shell knows bytes and positions, no points"),
+    ("streamsvm.kafka", "streamsvm.codec", "the Kafka shell knows bytes and positions, no points"),
+]
+CLOCKS_AND_CHANCE = {"time", "random", "datetime", "os", "threading", "socket", "logging"}
+PURE = {"points", "coreset", "svm", "learner", "training", "delivery"}
+
+
+def modules() -> dict[str, Path]:
+    found = {}
+    for package in ("streamsvm", "consumers"):
+        for path in sorted((ROOT / package).rglob("*.py")):
+            parts = path.relative_to(ROOT).with_suffix("").parts
+            found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return found
+
+
+def imports_of(path: Path) -> set[str]:
+    tree = ast.parse(path.read_text())
+    found: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: relative import"
+            assert node.module
+            found |= {node.module} | {f"{node.module}.{alias.name}" for alias in node.names}
+    return found
+
+
+def height(module: str) -> int | None:
+    for level, units in enumerate(LAYERS):
+        if any(module == unit or module.startswith(unit + ".") for unit in units):
+            return level
+    return None
+
+
+def unit(module: str) -> str:
+    return module if module.startswith("consumers") else ".".join(module.split(".")[:2])
+
+
+def upward_edges(module: str, imported: set[str]) -> list[str]:
+    own = height(module)
+    assert own is not None, f"{module} stands in no layer"
+    return [
+        f"{module} -> {target}"
+        for target in sorted(imported)
+        if (there := height(target)) is not None
+        and unit(target) != unit(module)
+        and there >= own
+        and not (module.startswith("consumers") and target.startswith("consumers"))
+    ]
+
+
+@pytest.mark.parametrize("module", sorted(set(modules()) - {"streamsvm"}))
+def test_imports_run_downward(module: str) -> None:
+    """No module imports from its own height or above."""
+    assert upward_edges(module, imports_of(modules()[module])) == []
+
+
+def test_an_upward_import_would_be_found() -> None:
+    """The check can fail: a coreset that imports the learner is reported."""
+    assert upward_edges("streamsvm.coreset.reduce", {"streamsvm.learner.Learner"})
+    assert not upward_edges("streamsvm.learner", {"streamsvm.coreset.reduce"})
+
+
+@pytest.mark.parametrize(("source", "target", "reason"), FORBIDDEN)
+def test_neighbours_that_must_not_know_each_other(source: str, target: str, reason: str) -> None:
+    """Some units are kept apart whatever their height."""
+    guilty = [
+        module
+        for module, path in modules().items()
+        if module.startswith(source) and any(name.startswith(target) for name in imports_of(path))
+    ]
+    assert guilty == [], reason
+
+
+def test_the_client_library_is_imported_in_one_package() -> None:
+    """Only streamsvm.kafka knows confluent_kafka."""
+    guilty = [
+        module
+        for module, path in modules().items()
+        if not module.startswith("streamsvm.kafka") and any(n.startswith("confluent_kafka") for n in imports_of(path))
+    ]
+    assert guilty == []
+
+
+@pytest.mark.parametrize("module", [name for name in modules() if name.split(".")[1:2] and name.split(".")[1] in PURE])
+def test_the_core_reads_no_clock_and_no_chance(module: str) -> None:
+    """The numerical core takes time, randomness and files as arguments."""
+    assert {name.split(".")[0] for name in imports_of(modules()[module])} & CLOCKS_AND_CHANCE == set()
+
+
+def test_nothing_imports_the_consumers() -> None:
+    """The library does not know its daemons."""
+    guilty = [
+        m
+        for m, p in modules().items()
+        if m.startswith("streamsvm") and any(name.startswith("consumers") for name in imports_of(p))
+    ]
+    assert guilty == []
+
+
+def test_no_pickle() -> None:
+    """Nothing on a topic or a disk is ever unpickled."""
+    guilty = [m for m, p in modules().items() if imports_of(p) & {"pickle", "joblib", "cloudpickle", "shelve"}]
+    assert guilty == []

@@ -1,0 +1,153 @@
+"""The learner: a pure function of the log, whatever the batches."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from streamsvm.codec import checkpoint as checkpoint_codec
+from streamsvm.codec.checkpoint import Snapshot
+from streamsvm.learner import Cut, Learner
+from streamsvm.points import Position, Rows
+from tests.streams import gaussian, rows_of, small_config
+
+
+def learner(base: dict[int, Position] | None = None, every: int = 2, **coreset: object) -> Learner:
+    return Learner(small_config(**coreset), base or {0: Position(0)}, every)
+
+
+def state_bytes(held: Learner) -> bytes:
+    """Encode the whole state: what a checkpoint would hold, byte for byte."""
+    return checkpoint_codec.encode(Snapshot("m", 1, 1, "t", "", {0: Position(0)}, {}, "", {}, None, held.state(), None))
+
+
+def feed(held: Learner, rows: Rows, borders: list[int]) -> list[Cut]:
+    """Offer rows in batches that end at `borders`, taking every cut that falls due."""
+    cuts = []
+    for start, stop in zip([0, *borders], [*borders, len(rows)], strict=True):
+        batch = rows.slice(start, stop)
+        done = 0
+        while done < len(batch) or held.cut_due:
+            if held.cut_due:
+                cuts.append(held.cut())
+            done += held.learn(batch.slice(done, len(batch))) if done < len(batch) else 0
+    return cuts
+
+
+@settings(max_examples=60, deadline=None)
+@given(data=st.data(), n=st.integers(1, 200), fan_in=st.integers(2, 4))
+def test_batches_do_not_matter(data: st.DataObject, n: int, fan_in: int) -> None:
+    """The same stream cut into any batches gives the same tree, leaf, moments and cuts, byte for byte."""
+    counts = data.draw(st.lists(st.integers(1, 5), min_size=1).filter(lambda c: sum(c) <= n))
+    counts = np.array([*counts, *([1] * (n - sum(counts)))], np.int64)
+    accepted = np.array(data.draw(st.lists(st.booleans(), min_size=n, max_size=n)))
+    rows = rows_of(gaussian(n), accepted=accepted, record_rows=counts)
+    borders = sorted(data.draw(st.lists(st.integers(0, n), max_size=10)))
+    whole, cut_up = learner(fan_in=fan_in), learner(fan_in=fan_in)
+    cuts, others = feed(whole, rows, []), feed(cut_up, rows, borders)
+    assert state_bytes(whole) == state_bytes(cut_up)
+    assert [cut.positions for cut in cuts] == [cut.positions for cut in others]
+    assert [cut.points.sha256() for cut in cuts] == [cut.points.sha256() for cut in others]
+    assert [cut.leader_epochs for cut in cuts] == [cut.leader_epochs for cut in others]
+
+
+@settings(max_examples=40, deadline=None)
+@given(at=st.integers(0, 150), again_from=st.integers(0, 150))
+def test_a_restored_learner_goes_on_as_if_never_stopped(at: int, again_from: int) -> None:
+    """Encode, decode, and read again from an earlier row: the same bytes as without a stop."""
+    rows = rows_of(gaussian(150), record_rows=np.full(50, 3))
+    straight = learner()
+    feed(straight, rows, [])
+    first = learner()
+    cuts = feed(first, rows.slice(0, at), [])
+    again = learner()
+    again.restore(checkpoint_codec.decode(state_bytes(first)).learner)
+    cuts += feed(again, rows.slice(min(again_from, at), 150), [])
+    assert state_bytes(again) == state_bytes(straight)
+    assert [cut.positions[0] for cut in cuts] == [Position(*divmod(n, 3)) for n in range(16, 151, 16)]
+
+
+def test_a_row_offered_twice_is_learned_once() -> None:
+    """Rows before the position are passed over."""
+    rows = rows_of(gaussian(20))
+    held = learner()
+    held.learn(rows.slice(0, 12))
+    assert held.learn(rows.slice(0, 12)) == 12
+    assert held.points_accepted == 12
+
+
+def test_rejected_rows_move_the_leaf_border_but_hold_no_memory() -> None:
+    """A leaf seals by rows seen; rejected rows leave no point and no moment behind."""
+    points = gaussian(8)
+    accepted = np.array([True, False] * 4)
+    held = learner(every=1)
+    held.learn(rows_of(points, accepted=accepted))
+    assert held.cut_due
+    cut = held.cut()
+    assert cut.rows == 8
+    assert cut.moments.count == len(cut.points) == 4
+    np.testing.assert_array_equal(cut.points.X, points.X[accepted])
+
+
+def test_a_leaf_of_rejected_rows_makes_no_cut() -> None:
+    """Without a single valid point there is nothing to train on, and nothing falls due."""
+    held = learner(every=1)
+    assert held.learn(rows_of(gaussian(24), accepted=np.zeros(24, np.bool_))) == 24
+    assert not held.cut_due
+
+
+def test_until_stops_learning_inside_a_record() -> None:
+    """Replay goes exactly as far as the newest version's cut."""
+    rows = rows_of(gaussian(12), record_rows=np.array([4, 4, 4]))
+    held = learner(leaf_rows=100)
+    assert held.learn(rows, until=Position(1, 2)) == 6
+    assert held.positions == {0: Position(1, 2)}
+
+
+def test_cut_is_the_union_in_partition_order() -> None:
+    """Partitions contribute in ascending order, whichever was read first."""
+    a, b = gaussian(8, seed=1), gaussian(8, seed=2)
+    one, other = (learner({0: Position(0), 1: Position(0)}, every=2) for _ in range(2))
+    for held, order in ((one, (0, 1)), (other, (1, 0))):
+        for partition in order:
+            held.learn(rows_of((a, b)[partition], partition))
+    assert one.cut().points.sha256() == other.cut().points.sha256()
+    np.testing.assert_array_equal(one.cut().moments.mean, other.cut().moments.mean)
+
+
+def test_moments_of_a_cut_are_those_of_all_points() -> None:
+    """Count, weights, mean and variance agree with numpy over the raw stream, though few points are kept."""
+    points = gaussian(500)
+    held = learner(every=1)
+    cuts = feed(held, rows_of(points), [])
+    cut = cuts[-1]
+    n = cut.rows
+    assert n == 496
+    assert len(cut.points) < 64
+    weight = points.weight[:n]
+    np.testing.assert_allclose(cut.moments.mean, np.average(points.X[:n].astype(float), axis=0, weights=weight))
+    expected = np.average((points.X[:n] - cut.moments.mean) ** 2, axis=0, weights=weight)
+    np.testing.assert_allclose(cut.moments.square / cut.moments.weight, expected, rtol=1e-9)
+    np.testing.assert_allclose(cut.moments.class_weight, [weight[points.y[:n] == s].sum() for s in (-1, 1)])
+
+
+def test_a_cut_is_reduced_to_the_training_bound() -> None:
+    """A union beyond train_points is reduced, keeping its total weight."""
+    held = learner(every=15, train_points=10)
+    cut = feed(held, rows_of(gaussian(120)), [])[0]
+    assert len(cut.points) == 10
+    assert cut.points.weight.sum() == pytest.approx(cut.moments.weight)
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_the_seed_decides(seed: int) -> None:
+    """Another seed gives another sample; the same one the same."""
+    config = small_config().model_copy(update={"seed": seed})
+    made = []
+    for chosen in (config, small_config()):
+        held = Learner(chosen, {0: Position(0)}, 100)
+        held.learn(rows_of(gaussian(100)))
+        made.append(state_bytes(held))
+    assert made[0] != made[1]

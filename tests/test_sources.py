@@ -1,0 +1,501 @@
+"""Points from files: what is read is what was written, in bounded memory, and a bad file is told in one line."""
+
+from __future__ import annotations
+
+import bz2
+import csv
+import gzip
+import io
+import tracemalloc
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from streamsvm import sources
+from streamsvm.codec.points import encode
+from streamsvm.errors import ConfigurationError
+from streamsvm.sources import Source, from_arrays, open_source, shuffled
+
+ROUND_TRIP = settings(deadline=None)
+FINITE = st.floats(allow_nan=False, allow_infinity=False)
+INTEGERS = st.integers(min_value=-(2**63), max_value=2**63 - 1)
+WORDS = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1)
+CELLS = st.from_regex(r"[A-Za-z_,\";éß][A-Za-z _,\";0-9]*[A-Za-z]", fullmatch=True)
+"""Texts that a CSV can carry without types: not blank, no number, no space around them."""
+
+
+def matrices(elements: st.SearchStrategy[float] = FINITE) -> st.SearchStrategy[list[list[float]]]:
+    return st.integers(1, 4).flatmap(
+        lambda d: st.lists(st.lists(elements, min_size=d, max_size=d), min_size=1, max_size=12)
+    )
+
+
+def labels_for(rows: int, kinds: st.SearchStrategy[Any]) -> st.SearchStrategy[list[Any]]:
+    return st.lists(kinds, min_size=rows, max_size=rows)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("files")
+
+
+def put(path: Path, content: str | bytes) -> Path:
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    return path
+
+
+def read(source: Source) -> tuple[np.ndarray, list[Any] | None, np.ndarray | None, list[Any] | None]:
+    """Read all batches, checking that they are consecutive."""
+    batches = list(source.batches())
+    starts = np.cumsum([0, *map(len, batches)])
+    assert [batch.first_row for batch in batches] == starts[:-1].tolist()
+    assert source.rows in (None, starts[-1])
+    first = batches[0]
+    return (
+        np.concatenate([batch.X for batch in batches]),
+        None if first.y is None else [label for batch in batches for label in batch.y or ()],
+        None if first.weight is None else np.concatenate([batch.weight for batch in batches]),
+        None if first.ids is None else [mark for batch in batches for mark in batch.ids or ()],
+    )
+
+
+def same(found: list[Any] | None, given: list[Any]) -> bool:
+    """Compare values and their types."""
+    return found is not None and [(type(v), v) for v in found] == [(type(v), v) for v in given]
+
+
+def csv_text(rows: list[list[Any]], header: list[str] | None = None) -> str:
+    text = io.StringIO()
+    csv.writer(text).writerows([*([header] if header else []), *rows])
+    return text.getvalue()
+
+
+# Round trips
+
+
+@ROUND_TRIP
+@given(st.data(), matrices())
+def test_a_csv_gives_back_values_and_labels(folder: Path, data: st.DataObject, X: list[list[float]]) -> None:
+    """Every float64 and every label that a CSV can carry comes back as it was, type included."""
+    y = data.draw(labels_for(len(X), INTEGERS) | labels_for(len(X), CELLS))
+    path = put(folder / "a.csv", csv_text([[*x, label] for x, label in zip(X, y, strict=True)]))
+    found, labels, weight, ids = read(open_source(path, header=False))
+    assert found.tobytes() == np.array(X).tobytes()
+    assert same(labels, y)
+    assert weight is None
+    assert ids is None
+
+
+@ROUND_TRIP
+@given(st.data(), matrices())
+def test_json_points_give_back_values_labels_weights_and_ids(
+    folder: Path, data: st.DataObject, X: list[list[float]]
+) -> None:
+    """Lines in the project's own form pass through, labels of mixed types included."""
+    n = len(X)
+    y = data.draw(labels_for(n, INTEGERS | WORDS | st.booleans()))
+    w = data.draw(st.lists(st.floats(1e-300, 1e15), min_size=n, max_size=n))
+    ids = data.draw(st.lists(INTEGERS | WORDS, min_size=n, max_size=n))
+    lines = [encode(*point) for point in zip(X, y, w, ids, strict=True)]
+    found, labels, weight, marks = read(open_source(put(folder / "a.jsonl", b"\n".join(lines))))
+    assert found.tobytes() == np.array(X).tobytes()
+    assert same(labels, y)
+    assert weight is not None
+    assert weight.tolist() == w
+    assert same(marks, ids)
+
+
+@ROUND_TRIP
+@given(st.data(), matrices())
+def test_json_objects_give_back_values_and_labels(folder: Path, data: st.DataObject, X: list[list[float]]) -> None:
+    """Flat objects are columns by their fields' names, whatever the order of the fields in a line."""
+    y = data.draw(labels_for(len(X), INTEGERS | WORDS | st.booleans()))
+    rows = [{**{f"f{i}": value for i, value in enumerate(x)}, "Class": label} for x, label in zip(X, y, strict=True)]
+    turned = [rows[0], *({name: row[name] for name in reversed(row)} for row in rows[1:])]
+    source = open_source(put(folder / "b.jsonl", b"\n".join(map(msgspec.json.encode, turned))))
+    found, labels, _, _ = read(source)
+    assert found.tobytes() == np.array(X).tobytes()
+    assert same(labels, y)
+    assert source.feature_names == tuple(f"f{i}" for i in range(len(X[0])))
+
+
+@ROUND_TRIP
+@given(st.data(), matrices())
+def test_parquet_gives_back_values_and_labels(folder: Path, data: st.DataObject, X: list[list[float]]) -> None:
+    """Typed columns keep their values and the labels' type."""
+    n = len(X)
+    y = data.draw(labels_for(n, INTEGERS) | labels_for(n, WORDS) | labels_for(n, st.booleans()))
+    columns = {f"f.{i}": list(column) for i, column in enumerate(zip(*X, strict=True))}
+    pa.parquet.write_table(pa.table({**columns, "y": y}), folder / "a.parquet")
+    source = open_source(folder / "a.parquet")
+    found, labels, _, _ = read(source)
+    assert found.tobytes() == np.array(X).tobytes()
+    assert same(labels, y)
+    assert source.rows == n
+
+
+@ROUND_TRIP
+@given(st.data(), matrices(), st.sampled_from([0, 1]))
+def test_svm_files_give_back_values_and_labels(
+    folder: Path, data: st.DataObject, X: list[list[float]], first_index: int
+) -> None:
+    """Sparse rows become dense, whether indices begin at 0 or at 1; entries left out are zero."""
+    X[0][0] = X[0][-1] = 1.0
+    y = data.draw(labels_for(len(X), st.integers(-(2**53), 2**53)))
+    lines = [
+        " ".join([str(label), *(f"{i + first_index}:{value!r}" for i, value in enumerate(x) if value != 0)])
+        for x, label in zip(X, y, strict=True)
+    ]
+    source = open_source(put(folder / "a.svm", "\n".join(lines)))
+    found, labels, _, _ = read(source)
+    assert np.array_equal(found, np.array(X))
+    assert same(labels, y)
+    assert source.rows == len(X)
+
+
+@ROUND_TRIP
+@given(matrices(st.floats(width=32, allow_nan=False, allow_infinity=False)), st.integers(0, 2**32))
+def test_shuffling_keeps_every_point_and_depends_on_the_seed_only(X: list[list[float]], seed: int) -> None:
+    """A shuffle is a permutation in which features, labels, weights and ids stay together."""
+    rows = list(range(len(X)))
+    source = from_arrays("here", np.array(X, np.float32), rows, weight=np.add(rows, 1.0), ids=rows)
+    found, labels, weight, ids = read(shuffled(source, seed))
+    assert labels is not None
+    assert weight is not None
+    assert sorted(labels) == rows
+    assert labels == ids
+    assert labels == (weight - 1).tolist()
+    assert np.array_equal(found, np.array(X)[labels])
+    assert read(shuffled(source, seed))[1] == labels
+
+
+# What is a label
+
+
+@pytest.mark.parametrize("written", ["1", "+1", "1.0", "1e0", " 1 "])
+def test_a_whole_number_is_an_integer_however_it_is_written(tmp_path: Path, written: str) -> None:
+    """Labels 1 and 1.0 are the same label."""
+    _, labels, _, _ = read(open_source(put(tmp_path / "a.csv", f"0.5,{written}\n0.5,-1\n"), header=False))
+    assert same(labels, [1, -1])
+
+
+@pytest.mark.parametrize("ending", [".csv", ".jsonl", ".parquet", ".svm"])
+def test_a_label_that_is_not_whole_is_refused(tmp_path: Path, ending: str) -> None:
+    """A regression's target is no class: the error says which column was taken for the label."""
+    path = tmp_path / f"a{ending}"
+    if ending == ".parquet":
+        pa.parquet.write_table(pa.table({"a": [1.0, 2.0], "y": [1.0, 0.5]}), path)
+    else:
+        put(
+            path,
+            {".csv": "a,y\n1,1\n2,0.5\n", ".jsonl": '{"a":1,"y":1}\n{"a":2,"y":0.5}\n', ".svm": "1 1:1\n0.5 1:2"}[
+                ending
+            ],
+        )
+    with pytest.raises(ConfigurationError, match=r"row 2, column (y|label): the label 0\.5 is neither"):
+        read(open_source(path))
+
+
+def test_float_labels_of_parquet_become_integers(tmp_path: Path) -> None:
+    """Many tools write the classes 0 and 1 as floats."""
+    pa.parquet.write_table(pa.table({"a": [1, 2], "target": [0.0, 1.0]}), tmp_path / "a.parquet")
+    assert same(read(open_source(tmp_path / "a.parquet"))[1], [0, 1])
+
+
+# Which column is what
+
+
+def test_the_label_is_the_column_with_a_known_name(tmp_path: Path) -> None:
+    """A column named y, label, class or target is the label wherever it stands, and no feature."""
+    source = open_source(put(tmp_path / "a.csv", "a,Class,b\n1,yes,2\n3,no,4\n"))
+    found, labels, _, _ = read(source)
+    assert found.tolist() == [[1, 2], [3, 4]]
+    assert labels == ["yes", "no"]
+    assert source.feature_names == ("a", "b")
+
+
+@pytest.mark.parametrize("header", ["a,b,c", "y,b,class"])
+def test_without_one_known_name_the_last_column_of_a_csv_is_the_label(tmp_path: Path, header: str) -> None:
+    """As most data sets have it."""
+    assert read(open_source(put(tmp_path / "a.csv", f"{header}\n1,2,3\n")))[1] == [3]
+
+
+def test_columns_are_taken_by_name_or_index_in_the_order_given(tmp_path: Path) -> None:
+    """Features, label, weight and id may stand anywhere; an index may count from the end."""
+    path = put(tmp_path / "a.csv", "key,a,w,b,t,unused\n007,1,2.5,3,yes,x\n,4,1,6,no,x\n")
+    source = open_source(path, label_column=-2, weight_column="w", id_column="0", columns=["b", 1])
+    found, labels, weight, ids = read(source)
+    assert found.tolist() == [[3, 1], [6, 4]]
+    assert labels == ["yes", "no"]
+    assert weight is not None
+    assert weight.tolist() == [2.5, 1]
+    assert ids == ["007", None]
+    assert source.feature_names == ("b", "a")
+
+
+def test_a_file_without_labels_is_features_only(tmp_path: Path) -> None:
+    """With labeled=False no column is taken for the label, not even one of a known name."""
+    source = open_source(put(tmp_path / "a.csv", "a,y\n1,2\n"), labeled=False)
+    found, labels, _, _ = read(source)
+    assert found.tolist() == [[1, 2]]
+    assert labels is None
+    assert not source.labeled
+
+
+@pytest.mark.parametrize(
+    ("text", "header"),
+    [
+        ("1,2,yes\n3,4,no\n", False),
+        ("a,b,c\n1,2,yes\n", True),
+        ("a,b,c\n", True),
+        ("1,2,yes\n", False),
+        ("\ufeffa,b,label\n1,2,3\n", True),
+    ],
+)
+def test_a_header_is_text_over_numbers(tmp_path: Path, text: str, header: bool) -> None:
+    """A label of text does not make a first row a header, nor does a byte order mark hide one."""
+    path = put(tmp_path / "a.csv", text)
+    if text == "a,b,c\n":
+        with pytest.raises(ConfigurationError, match="holds no points"):
+            open_source(path)
+    else:
+        assert bool(open_source(path).feature_names) is header
+        assert read(open_source(path))[0].shape[1] == 2
+
+
+def test_a_first_line_that_may_be_either_is_not_guessed_at(tmp_path: Path) -> None:
+    """Text and numbers over numbers: a header of numbers or a bad row, which only a person can tell."""
+    path = put(tmp_path / "a.csv", "0,1,label\n5,6,7\n")
+    with pytest.raises(ConfigurationError, match="may be a header or a row"):
+        open_source(path)
+    assert open_source(path, header=True).feature_names == ("0", "1")
+
+
+def test_an_unnamed_column_is_no_feature_by_accident(tmp_path: Path) -> None:
+    """A data frame's index, written without a name, would leak the order of the rows into the model."""
+    path = put(tmp_path / "a.csv", ",a,y\n0,1.5,1\n1,2.5,0\n")
+    with pytest.raises(ConfigurationError, match="has no name"):
+        open_source(path)
+    assert read(open_source(path, id_column=0))[3] == ["0", "1"]
+
+
+# Endings, compression, bounded memory
+
+
+@pytest.mark.parametrize(("ending", "compress"), [(".gz", gzip.compress), (".bz2", bz2.compress)])
+@pytest.mark.parametrize("kind", [".csv", ".jsonl", ".svm"])
+def test_compressed_text_is_read_like_plain_text(tmp_path: Path, kind: str, ending: str, compress: Any) -> None:
+    """The ending before the compression's tells the format."""
+    text = {".csv": "a,y\n1.5,1\n", ".jsonl": '{"x":[1.5],"y":1}\n', ".svm": "1 1:1.5\n"}[kind]
+    found, labels, _, _ = read(open_source(put(tmp_path / f"a{kind}{ending}", compress(text.encode()))))
+    assert found.tolist() == [[1.5]]
+    assert labels == [1]
+
+
+def test_tabs_and_other_delimiters(tmp_path: Path) -> None:
+    """A .tsv has tabs; any single character can be named."""
+    assert read(open_source(put(tmp_path / "a.tsv", "1\t2\t0\n")))[0].tolist() == [[1, 2]]
+    assert read(open_source(put(tmp_path / "a.txt", "1;2;0\n"), format="csv", delimiter=";"))[0].tolist() == [[1, 2]]
+
+
+def test_a_source_can_be_read_again(tmp_path: Path) -> None:
+    """Each call of batches starts at the first row."""
+    source = open_source(put(tmp_path / "a.csv", "1,2,0\n3,4,1\n"))
+    assert read(source)[0].tolist() == read(source)[0].tolist() == [[1, 2], [3, 4]]
+
+
+@pytest.mark.parametrize("ending", [".csv", ".jsonl", ".parquet", ".svm"])
+def test_files_are_read_in_batches(tmp_path: Path, ending: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No batch is larger than its bound, and the batches together are the file."""
+    monkeypatch.setattr(sources, "BATCH_CELLS", 64)
+    monkeypatch.setattr(sources, "CSV_BLOCK_BYTES", 256)
+    monkeypatch.setattr(sources, "SPARSE_ROWS", 7)
+    X = np.arange(1.0, 1001).reshape(500, 2)
+    path = tmp_path / f"a{ending}"
+    if ending == ".parquet":
+        pa.parquet.write_table(pa.table({"a": X[:, 0], "b": X[:, 1], "y": [0] * 500}), path)
+    else:
+        form = {".csv": "{},{},0", ".jsonl": '{{"x":[{},{}],"y":0}}', ".svm": "0 1:{} 2:{}"}[ending]
+        put(path, "\n".join(form.format(*x) for x in X.tolist()))
+    source = open_source(path)
+    assert max(map(len, source.batches())) <= 32
+    assert np.array_equal(read(source)[0], X)
+
+
+def test_reading_takes_memory_for_a_batch_and_not_for_the_file(tmp_path: Path) -> None:
+    """A compressed file of 40 MB is read within a few megabytes of Python's and numpy's memory."""
+    path = tmp_path / "a.jsonl.gz"
+    with gzip.open(path, "wb", compresslevel=1) as file:
+        for _ in range(400):
+            file.write(
+                b'{"x":[1.5,2.5,3.5,4.5,5.5,6.5,7.5,8.5,9.5,0.5,1.5,2.5,3.5,4.5,5.5,6.5,7.5,8.5,9.5],"y":1}\n' * 1000
+            )
+    source = open_source(path)
+    tracemalloc.start()
+    try:
+        rows = sum(len(batch) for batch in source.batches())
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert rows == 400_000
+    assert peak < 30e6
+
+
+# Bad files
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "says"),
+    [
+        ("a.csv", "", "holds no points"),
+        ("a.csv", "\n\n", "holds no points"),
+        ("a.jsonl", "\n", "holds no points"),
+        ("a.svm", "# only a comment\n", "holds no points"),
+        ("a.xlsx", "x", "tells no format"),
+        ("a", "x", "tells no format"),
+        ("a.csv", "1,2,0\n1,2\n", "row 2: it has 2 cells, the first line has 3"),
+        ("a.csv", "a,b,y\n1,2,0\n\n1,2,0,9\n", "row 2: it has 4 cells, the first line has 3"),
+        ("a.csv", "a,b,y\n1,2,0\n1,,0\n", "row 2, column b: the value is missing"),
+        ("a.csv", "a,b,y\n1,2,0\n1,two,0\n", "row 2, column b: 'two' is not a number"),
+        ("a.csv", "a,b,y\n1,2,0\n1,nan,0\n", "row 2, column b: nan is not a finite number"),
+        ("a.csv", "a,b,y\n1,2,0\n1,1e999,0\n", "row 2, column b: inf is not a finite number"),
+        ("a.csv", "a,b,y\n1,2,0\n1,2, \n", "row 2, column y: the label is missing"),
+        ("a.csv", b"1,2,0\n1,\xff,0\n1,2,0\n", "cannot be read"),
+        ("a.csv", 'a,y\n1,2\n"1,2\n', "cannot be read|cells"),
+        ("a.csv.gz", "not gzip at all", "cannot be read"),
+        ("a.csv.gz", gzip.compress(b"1,2,0\n" * 10_000)[:-9], "cannot be read"),
+        ("a.parquet", "PAR1 is not all it takes", "cannot be read"),
+        ("a.jsonl", '{"x":[1],"y":0}\n{"x":[1,2],"y":0}\n', "row 2: x has 2 entries, the first row's has 1"),
+        ("a.jsonl", '{"x":[1],"y":0}\n{"x":["1"],"y":0}\n', "row 2: Expected `float`, got `str`"),
+        ("a.jsonl", '{"x":[1],"y":0}\n{"x":[1]}\n', "row 2, column y: the label is missing"),
+        ("a.jsonl", '{"x":[1],"y":0}\n{"x":[1],"y":0,"w":0}\n', "row 2, column w: the weight 0.0 is not in"),
+        ("a.jsonl", '{"x":[1],"y":0}\n{"op":"delete","x":[1],"y":0}\n', "row 2: it asks for an operation"),
+        ("a.jsonl", '{"x":[],"y":0}\n', "row 1: x has no entries"),
+        ("a.jsonl", '{"x":[1],"y":0}\n{"x":[1],\n', "row 2: Input data was truncated"),
+        ("a.jsonl", "[1, 2]\n", "row 1: Expected `object`, got `array`"),
+        ("a.jsonl", '{"a":1,"y":0}\n{"b":1,"y":0}\n', "row 2: its fields differ from the first row's in a, b"),
+        ("a.jsonl", '{"a":1,"y":0}\n{"a":null,"y":0}\n', "row 2, column a: the value is missing"),
+        ("a.jsonl", '{"a":1,"y":0}\n{"a":"1","y":0}\n', "row 2, column a: '1' is not a number"),
+        ("a.jsonl", '{"a":1,"y":0}\n{"a":1' + "0" * 400 + ',"y":0}\n', "beyond float64"),
+        ("a.jsonl", '{"a":1,"b":2}\n', "no column named y, label, class or target.*a, b"),
+        ("a.jsonl", '{"a":1,"y":2,"label":2}\n', "several columns named y, label"),
+        ("a.jsonl", '{"a":1,"y":[2]}\n', r"row 1, column y: the label \[2\] is neither"),
+        ("a.svm", "1 1:1\n1 1:x\n", "row 2: could not convert"),
+        ("a.svm", "1 1:1\nyes 1:1\n", "row 2: could not convert"),
+        ("a.svm", "1 1:1\n1 1:nan\n", r"row 2, column x\[0\]: nan is not a finite number"),
+        ("a.svm", "1 1:1\n1 4000000:1\n", "index 4000000.*At most 100000"),
+    ],
+)
+def test_a_bad_file_is_told_in_one_line(tmp_path: Path, name: str, content: str | bytes, says: str) -> None:
+    """The error names the file, the row and the column, and what to do."""
+    path = put(tmp_path / name, content)
+    with pytest.raises(ConfigurationError, match=says) as caught:
+        read(open_source(path))
+    assert str(path) in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert caught.value.remedy
+
+
+def test_a_missing_file_and_a_directory_are_told_apart(tmp_path: Path) -> None:
+    """Both are named."""
+    with pytest.raises(ConfigurationError, match="does not exist"):
+        open_source(tmp_path / "none.csv")
+    with pytest.raises(ConfigurationError, match="is a directory"):
+        open_source(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"label_column": "grade"}, "no column grade.*Its columns are a, b, y"),
+        ({"label_column": 3}, "no column 3"),
+        ({"columns": ["a", "a"]}, "column a is used twice"),
+        ({"columns": ["a", "y"]}, "column y is used twice"),
+        ({"columns": []}, "no column of features"),
+        ({"weight_column": "b", "id_column": "b"}, "column b is used twice"),
+        ({"weight_column": "b"}, "row 1, column b: the weight -2.0 is not in"),
+        ({"labeled": False, "label_column": "y"}, "said to have no labels"),
+        ({"dimension": 2}, "has no use for dimension"),
+        ({"format": "svm", "header": True}, "has no use for header"),
+        ({"format": "xml"}, "'xml' is no format"),
+        ({"delimiter": "::"}, "not one character"),
+    ],
+)
+def test_a_wrong_option_is_told_in_one_line(tmp_path: Path, options: dict[str, Any], says: str) -> None:
+    """A column that does not exist, or is asked to be two things, is refused with the columns there are."""
+    path = put(tmp_path / "a.csv", "a,b,y\n1,-2,0\n")
+    with pytest.raises(ConfigurationError, match=says):
+        read(open_source(path, **options))
+
+
+def test_columns_of_other_types_are_refused(tmp_path: Path) -> None:
+    """Lists and dates are no numbers; a null is a missing value; text and categories of numbers are read."""
+    pa.parquet.write_table(pa.table({"a": [[1.0]], "y": [1]}), tmp_path / "a.parquet")
+    with pytest.raises(ConfigurationError, match="column a holds list"):
+        read(open_source(tmp_path / "a.parquet"))
+    pa.parquet.write_table(pa.table({"a": [1.0, None], "y": [1, 1]}), tmp_path / "b.parquet")
+    with pytest.raises(ConfigurationError, match="row 2, column a: the value is missing"):
+        read(open_source(tmp_path / "b.parquet"))
+    columns = {"a": pa.array([" 1.5"]), "b": pa.array(["2"]).dictionary_encode(), "c": [True], "y": [1]}
+    pa.parquet.write_table(pa.table(columns), tmp_path / "c.parquet")
+    assert read(open_source(tmp_path / "c.parquet"))[0].tolist() == [[1.5, 2, 1]]
+
+
+def test_the_first_bad_cell_of_a_long_column_is_found(tmp_path: Path) -> None:
+    """Many rows and batches into a file, the row that is named is the first bad one."""
+    rows = [f"{i}.5,0" for i in range(300_000)]
+    rows[212_345] = rows[250_000] = "oops,0"
+    with pytest.raises(ConfigurationError, match="row 212346, column 0: 'oops' is not a number"):
+        read(open_source(put(tmp_path / "a.csv", "\n".join(rows))))
+
+
+def test_a_sparse_file_takes_a_wider_dimension_but_no_narrower_one(tmp_path: Path) -> None:
+    """A test file may lack the last features that its training file has."""
+    path = put(tmp_path / "a.svm", "1 1:1 2:2\n")
+    assert read(open_source(path, dimension=4))[0].tolist() == [[1, 2, 0, 0]]
+    with pytest.raises(ConfigurationError, match="has 2 features, dimension is 1"):
+        open_source(path, dimension=1)
+
+
+def test_a_line_without_end_is_refused_before_it_fills_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A binary file under a wrong name has no line breaks."""
+    monkeypatch.setattr(sources, "LONGEST_LINE_BYTES", 100)
+    with pytest.raises(ConfigurationError, match="longer than 100 bytes"):
+        open_source(put(tmp_path / "a.jsonl", b"x" * 1000))
+
+
+# In memory
+
+
+def test_arrays_are_a_source(tmp_path: Path) -> None:
+    """Labels of numpy become plain values; float32 becomes float64 without change."""
+    X = np.array([[0.1], [0.2]], np.float32)
+    found, labels, weight, ids = read(from_arrays("here", X, np.array([-1, 1], np.int8)))
+    assert found.dtype == np.float64
+    assert np.array_equal(found, X)
+    assert same(labels, [-1, 1])
+    assert weight is None
+    assert ids is None
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (([[1.0], [np.nan]], [1, 1]), r"row 2, column x\[0\]: nan"),
+        (([[1.0], [2.0]], [1]), "2 rows and 1 labels"),
+        (([], []), "holds no points"),
+        (([1.0], [1]), "holds no points"),
+        (([[1.0]], [0.5]), "neither a whole number nor text"),
+    ],
+)
+def test_arrays_that_are_no_points_are_refused(arguments: tuple[Any, Any], says: str) -> None:
+    """The same rules hold as for files."""
+    with pytest.raises(ConfigurationError, match=says):
+        read(from_arrays("here", *arguments))

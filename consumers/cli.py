@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -20,9 +20,10 @@ from consumers.runtime import (
 )
 from streamsvm import __version__
 from streamsvm.config import Settings
-from streamsvm.errors import StreamsvmError
+from streamsvm.errors import ConfigurationError, StreamsvmError
 
 if TYPE_CHECKING:
+    from streamsvm.sources import Source
     from streamsvm.subscriber import Loaded
 
 app = typer.Typer(
@@ -37,6 +38,7 @@ topics_app = typer.Typer(no_args_is_help=True, help="Prepare the topics.")
 app.add_typer(model_app, name="model")
 app.add_typer(topics_app, name="topics")
 
+Format = Literal["csv", "svm", "jsonl", "parquet"]
 TRAINER_SECTIONS = ("input", "points", "coreset", "svm", "training", "checkpoint")
 
 
@@ -99,6 +101,103 @@ def score(settings: Settings) -> None:
     with HttpServer(settings.http, health, metrics.registry) as http:
         log_start(settings, http.port)
         Scorer(settings, connect(settings, "scorer"), metrics, health, stop).run()
+
+
+@app.command(name="replay")
+@with_settings()
+def replay_command(
+    settings: Settings,
+    topic: Annotated[str, typer.Option(help="Topic to write to.")],
+    file: Annotated[Path | None, typer.Argument(help="CSV, LIBSVM, JSON lines or Parquet file.")] = None,
+    dataset: Annotated[str | None, typer.Option(help="A bundled data set instead of a file: htru2.")] = None,
+    format_: Annotated[
+        Format | None, typer.Option("--format", help="Format of the file; by its ending if left out.")
+    ] = None,
+    label: Annotated[str | None, typer.Option(help="Name or index of the label column.")] = None,
+    weight: Annotated[str | None, typer.Option(help="Name or index of the weight column.")] = None,
+    id_: Annotated[str | None, typer.Option("--id", help="Name or index of the id column.")] = None,
+    columns: Annotated[str | None, typer.Option(help="Feature columns in their order, separated by commas.")] = None,
+    dimension: Annotated[int | None, typer.Option(help="Number of features of a LIBSVM file.")] = None,
+    unlabeled: Annotated[bool, typer.Option("--unlabeled", help="Write points without their labels.")] = False,
+    rate: Annotated[float | None, typer.Option(help="Points a second; as fast as possible if left out.")] = None,
+    rows_per_record: Annotated[int, typer.Option(help="Points in one record; more than 1 writes arrays.")] = 1,
+    limit: Annotated[int | None, typer.Option(help="Stop after so many points.")] = None,
+    shuffle: Annotated[int | None, typer.Option(help="Shuffle in memory with this seed, for sorted files.")] = None,
+    partition: Annotated[int | None, typer.Option(help="Write to this partition only.")] = None,
+    create: Annotated[int | None, typer.Option(help="Create a missing topic with so many partitions.")] = None,
+    repeat: Annotated[bool, typer.Option("--repeat", help="Begin again at the end, until interrupted.")] = False,
+) -> None:
+    """Write the points of a file, or of the bundled pulsar survey, to a topic."""
+    from consumers.replay import expected_points, prepare_topic, progress_bar, replay
+    from streamsvm.kafka import Outbox
+
+    configure_logging(settings.log)
+    source = _source(file, dataset, format_, label, weight, id_, columns, dimension, labeled=not unlabeled)
+    connection, stop = connect(settings, "replay"), stop_on_signals()
+    prepare_topic(connection, topic, create_partitions=create, partition=partition)
+    outbox = Outbox(connection)
+    try:
+        while True:
+            with progress_bar(expected_points(source, limit), topic) as progress:
+                sent = replay(
+                    source,
+                    outbox,
+                    topic,
+                    rate_per_s=rate,
+                    labeled=not unlabeled,
+                    partition=partition,
+                    rows_per_record=rows_per_record,
+                    limit=limit,
+                    shuffle_seed=shuffle,
+                    progress=progress,
+                    stop=stop,
+                )
+            typer.echo(
+                f"{sent.points:,} points in {sent.records:,} records to {topic}: {sent.bytes / 1e6:,.2f} MB "
+                f"in {sent.seconds:,.2f} s ({sent.points / max(sent.seconds, 1e-9):,.0f} points/s), all acknowledged"
+            )
+            if stop.is_set() or not repeat:
+                return
+    finally:
+        outbox.close()
+
+
+def _source(
+    file: Path | None,
+    dataset: str | None,
+    format_: Format | None,
+    label: str | None,
+    weight: str | None,
+    id_: str | None,
+    columns: str | None,
+    dimension: int | None,
+    *,
+    labeled: bool,
+) -> Source:
+    from streamsvm.datasets import dataset_source
+    from streamsvm.sources import open_source
+
+    if (file is None) == (dataset is None):
+        raise ConfigurationError(
+            "replay needs either a file or --dataset", "For example: streamsvm replay points.csv --topic labeled"
+        )
+    if dataset is not None:
+        return dataset_source(dataset)
+    assert file is not None
+    return open_source(
+        file,
+        format=format_,
+        label_column=_column(label),
+        weight_column=_column(weight),
+        id_column=_column(id_),
+        columns=None if columns is None else [column.strip() for column in columns.split(",")],
+        dimension=dimension,
+        labeled=labeled,
+    )
+
+
+def _column(text: str | None) -> str | int | None:
+    return int(text) if text is not None and text.lstrip("-").isdigit() else text
 
 
 def log_start(settings: Settings, port: int) -> None:

@@ -124,6 +124,7 @@ class Trainer:
         self._paused = False
         self._catching_up = False
         self._seen_levels: set[str] = set()
+        self._held_peak = 0
         self._saved_at = 0.0
         self._measured_at = 0.0
 
@@ -328,6 +329,7 @@ class Trainer:
             known = rows.index_of(self._learner.positions[rows.partition])
             done = self._learner.learn(rows, until=published.get(rows.partition))
             self._count(rows.slice(known, done))
+            self._held_peak = max(self._held_peak, self._points_held() + len(rows))
             rest = rows.slice(done, len(rows))
             if len(rest) and not (self._catching_up and self._reached(rows.partition)):
                 self._backlog.appendleft(rest)
@@ -357,6 +359,7 @@ class Trainer:
         if self._waiting is not None:
             self._metrics.increase("streamsvm_cuts_skipped")
         self._waiting = self._learner.cut()
+        self._held_peak = max(self._held_peak, self._points_held())
         self._feed_worker()
         return True
 
@@ -576,6 +579,11 @@ class Trainer:
         self._measure()
         log.info("stopped", next_version=self._delivery.next_number)
 
+    def _points_held(self) -> int:
+        """Count buckets, leaves, the backlog, and the training sets that wait or train."""
+        in_flight = sum(len(cut.points) for cut in (self._waiting, self._worker.training) if cut is not None)
+        return self._learner.points_held + sum(len(rows) for rows in self._backlog) + in_flight
+
     def _measure(self) -> None:
         self._measured_at = self._clock.monotonic()
         levels: Counter[str] = Counter()
@@ -584,6 +592,8 @@ class Trainer:
             for bucket in state:
                 levels[str(bucket.level)] += len(bucket.points)
                 held += bucket.points.nbytes
+        self._metrics.put("streamsvm_points_held", self._points_held())
+        self._metrics.put("streamsvm_points_held_peak", self._held_peak)
         levels["leaf"] = self._learner.points_held - sum(levels.values())
         for level in self._seen_levels | levels.keys():
             self._metrics.put("streamsvm_coreset_points", levels.get(level, 0), level=level)

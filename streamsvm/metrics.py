@@ -86,6 +86,18 @@ TRAINER: Final = (
         "Compare with the memory you meant to give.",
     ),
     Definition(
+        "streamsvm_points_held",
+        "gauge",
+        "Points held at once: buckets, open leaves, decoded rows not learned yet, training sets in flight.",
+        "Bounded by the configuration; what memory is planned by.",
+    ),
+    Definition(
+        "streamsvm_points_held_peak",
+        "gauge",
+        "Most points held at once since the process started.",
+        "Bounded by the configuration; what memory is planned by.",
+    ),
+    Definition(
         "streamsvm_training_points",
         "gauge",
         "Points of the newest training set.",

@@ -68,7 +68,10 @@ LABEL_NAMES: Final = frozenset({"y", "label", "class", "target"})
 
 BATCH_CELLS: Final = 1 << 18
 """Features in a batch, at most: rows times dimension (a single row may have more)."""
-CSV_BLOCK_BYTES: Final = 1 << 22
+CSV_BLOCK_BYTES: Final = 1 << 20
+"""Bytes of a CSV that are parsed at once; the reader holds some thirty blocks, read ahead."""
+CSV_CELL_BYTES: Final = 32
+"""A block has room for so many bytes in each cell of a row: more than a float64 takes."""
 LONGEST_LINE_BYTES: Final = 1 << 24
 LONGEST_INTEGER: Final = 300
 """Characters of a label that is read as an integer; beyond float64 in any case."""
@@ -555,10 +558,9 @@ def _open_csv(path: Path, options: _Options) -> Source:
     delimiter = options.delimiter or ("\t" if ".tsv" in (ending.lower() for ending in path.suffixes) else ",")
     if len(delimiter) != 1:
         raise ConfigurationError(f"the delimiter {delimiter!r} is not one character", "Give one, such as ; or a tab.")
-    with io.TextIOWrapper(_open_bytes(path), encoding="utf-8-sig", newline="") as text:
-        rows = [
-            [cell.strip() for cell in row] for row in islice(filter(None, csv.reader(text, delimiter=delimiter)), 2)
-        ]
+    with _open_bytes(path) as file:
+        lines = csv.reader((line.decode() for line in _lines(path, file)), delimiter=delimiter)
+        rows = [[cell.strip() for cell in row] for row in islice(lines, 2)]
     header = options.header
     if header is None and rows:
         header = _has_header(path, rows)
@@ -606,7 +608,7 @@ def _read_csv(
                 file,
                 pa.csv.ReadOptions(
                     use_threads=False,
-                    block_size=CSV_BLOCK_BYTES,
+                    block_size=max(CSV_BLOCK_BYTES, CSV_CELL_BYTES * len(names)),
                     column_names=indices,
                     skip_rows_after_names=int(header),
                 ),

@@ -329,23 +329,36 @@ def test_files_are_read_in_batches(tmp_path: Path, ending: str, monkeypatch: pyt
     assert np.array_equal(read(source)[0], X)
 
 
-def test_reading_takes_memory_for_a_batch_and_not_for_the_file(tmp_path: Path) -> None:
-    """A compressed file of 40 MB is read within a few megabytes of Python's and numpy's memory."""
-    path = tmp_path / "a.jsonl.gz"
-    with gzip.open(path, "wb", compresslevel=1) as file:
-        for _ in range(400):
-            file.write(
-                b'{"x":[1.5,2.5,3.5,4.5,5.5,6.5,7.5,8.5,9.5,0.5,1.5,2.5,3.5,4.5,5.5,6.5,7.5,8.5,9.5],"y":1}\n' * 1000
-            )
+@pytest.mark.parametrize("kind", [".csv", ".jsonl"])
+def test_reading_takes_memory_for_a_batch_and_not_for_the_file(
+    tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file of 20 MB is read within 5 MB, what the CSV reader reads ahead included."""
+    monkeypatch.setattr(sources, "BATCH_CELLS", 1 << 13)
+    monkeypatch.setattr(sources, "CSV_BLOCK_BYTES", 1 << 16)
+    row = {".csv": "1.5," * 100 + "0\n", ".jsonl": '{"x":[' + ",".join(["1.5"] * 100) + '],"y":0}\n'}[kind]
+    path = put(tmp_path / f"a{kind}", row * 50_000)
     source = open_source(path)
+    pool, held = pa.default_memory_pool(), 0
     tracemalloc.start()
     try:
-        rows = sum(len(batch) for batch in source.batches())
+        for batch in source.batches():
+            assert batch.X[0, 99] == 1.5
+            held = max(held, pool.bytes_allocated())
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    assert rows == 400_000
-    assert peak < 30e6
+    assert path.stat().st_size > 20e6
+    assert peak + held < 5e6
+
+
+def test_a_wide_row_of_a_csv_is_read(tmp_path: Path) -> None:
+    """A row may be longer than the blocks that are read of a file of few columns."""
+    d = 60_000
+    path = put(tmp_path / "a.csv", "\n".join([",".join(["-1.2345678901234567e-300"] * d + ["1"])] * 2))
+    found, labels, _, _ = read(open_source(path))
+    assert found.shape == (2, d)
+    assert labels == [1, 1]
 
 
 # Bad files
@@ -464,11 +477,14 @@ def test_a_sparse_file_takes_a_wider_dimension_but_no_narrower_one(tmp_path: Pat
         open_source(path, dimension=1)
 
 
-def test_a_line_without_end_is_refused_before_it_fills_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("kind", [".csv", ".jsonl", ".svm"])
+def test_a_line_without_end_is_refused_before_it_fills_memory(
+    tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A binary file under a wrong name has no line breaks."""
     monkeypatch.setattr(sources, "LONGEST_LINE_BYTES", 100)
     with pytest.raises(ConfigurationError, match="longer than 100 bytes"):
-        open_source(put(tmp_path / "a.jsonl", b"x" * 1000))
+        open_source(put(tmp_path / f"a{kind}", b"x" * 1000))
 
 
 # In memory

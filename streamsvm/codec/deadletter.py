@@ -54,7 +54,8 @@ def encode(topic: str, rejected: RejectedRecord, key: bytes | None, headers: Ite
     if sum(len(name) + len(content) for name, content in kept) > LARGEST_HEADERS_BYTES:
         kept, cut = (), (*cut, ("streamsvm.deadletter.headers.dropped", str(len(kept)).encode()))
     if key is not None and len(key) > LARGEST_KEY_BYTES:
-        key, cut = None, (*cut, ("streamsvm.deadletter.key.bytes", str(len(key)).encode()))
+        dropped = str(len(key)).encode()
+        key, cut = None, (*cut, ("streamsvm.deadletter.key.bytes", dropped))
     listed = [{"row": bad.row, "reason": bad.reason, "message": bad.what} for bad in rejected.rejections]
     described = (
         ("__streams.errors.exception", first.reason),

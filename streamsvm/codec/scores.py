@@ -1,0 +1,224 @@
+"""Scores as JSON: one output record for each input record that holds at least one valid point.
+
+A score is ``{"id": ..., "score": 1.25, "label": 1, "model": "pulsar", "version": 7, "points": 120000}``: the point's
+own `id` (null if it has none), the decision value, the label it means, and the version that decided, with the number of
+valid points that it covers. An array of points gives an array of scores in the same order, each with its `row`, the
+index of its point in the array, because rejected rows are left out (they go to the dead-letter topic).
+
+The record keeps its input's key. Headers: ``streamsvm.source`` (topic/partition/offset of the input, the same for every
+copy of one score: delivery is at least once), ``streamsvm.model.sha256`` and ``content-type``.
+
+Invariant: every score of a batch belongs wholly to one version. Features are read as float64, whatever the version was
+trained in, so that scoring loses no precision.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+import msgspec
+import numpy as np
+from pydantic import ValidationError
+
+from streamsvm.codec.model import Version
+from streamsvm.codec.points import PointDecoder, RawRecord, RejectedRecord, Rejection
+from streamsvm.config import Label, PointsConfig
+from streamsvm.errors import InvalidMessage
+from streamsvm.points import Rows
+
+CONTENT_TYPE: Final = "application/json"
+SOURCE_HEADER: Final = "streamsvm.source"
+MODEL_SHA256_HEADER: Final = "streamsvm.model.sha256"
+CONTENT_TYPE_HEADER: Final = "content-type"
+
+FRAMING_BYTES: Final = 512
+"""What a record takes beyond its key, value and headers, generously."""
+
+Headers = tuple[tuple[str, bytes], ...]
+
+
+class SourceRecord(RawRecord, Protocol):
+    """What is needed of an input record beyond its points."""
+
+    @property
+    def topic(self) -> str:
+        """Topic it came from."""
+        ...
+
+    @property
+    def key(self) -> bytes | None:
+        """Its key."""
+        ...
+
+
+class Score(msgspec.Struct, frozen=True):
+    """One score; `row` only within an array."""
+
+    id: str | int | None
+    score: float
+    label: bool | int | str
+    model: str
+    version: int
+    points: int
+    row: int | msgspec.UnsetType = msgspec.UNSET
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreRecord:
+    """One record of the output topic; `rows` is how many points it scores."""
+
+    key: bytes | None
+    value: bytes
+    headers: Headers
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class Scored:
+    """What a batch of records came to; every record is in one of the two lists, or (in part each) in both."""
+
+    records: list[ScoreRecord]
+    rejected: list[RejectedRecord]
+
+
+def points_config(
+    version: Version, *, max_record_bytes: int | None = None, max_rows_per_record: int | None = None
+) -> PointsConfig:
+    """Return what a valid unlabeled point is to a version: its dimension and labels, as float64.
+
+    Raises
+    ------
+    InvalidMessage
+        If no points can be of that kind, for example because both labels are the same.
+    """
+    given = {"max_record_bytes": max_record_bytes, "max_rows_per_record": max_rows_per_record}
+    limits = {name: value for name, value in given.items() if value is not None}
+    described = {"dimension": version.model.dimension, "labels": version.labels, "dtype": "float64", **limits}
+    try:
+        return PointsConfig.model_validate(described)
+    except ValidationError as error:
+        fault = error.errors(include_url=False)[0]
+        where = ".".join(str(part) for part in fault["loc"])
+        raise InvalidMessage(f"{version.key} describes impossible points: {where} {fault['msg']}".rstrip()) from None
+
+
+class BatchScorer:
+    """Scores batches of records with one version.
+
+    Parameters
+    ----------
+    version : Version
+    sha256 : str
+        Of the version's value; goes into a header.
+    max_record_bytes, max_rows_per_record : int
+        Larger input records are rejected.
+    max_message_bytes : int
+        Largest output message, key and headers included; a record whose scores would take more is rejected.
+
+    Raises
+    ------
+    InvalidMessage
+        If no point can be valid to this version.
+    """
+
+    def __init__(
+        self, version: Version, sha256: str, *, max_record_bytes: int, max_rows_per_record: int, max_message_bytes: int
+    ) -> None:
+        self._version = version
+        self._sha256 = sha256.encode()
+        self._max_message_bytes = max_message_bytes
+        config = points_config(version, max_record_bytes=max_record_bytes, max_rows_per_record=max_rows_per_record)
+        self._decoder = PointDecoder(config, labeled=False)
+
+    def score(self, records: Sequence[SourceRecord]) -> Scored:
+        """Score a batch; records of one partition must be in the order of their offsets."""
+        decoded = self._decoder.decode(records)
+        sources = {(record.partition, record.offset): record for record in records}
+        rejections = {(bad.record.partition, bad.record.offset): bad.rejections for bad in decoded.rejected}
+        scored = Scored([], [])
+        base = 0
+        for rows in decoded.rows:
+            scores = self._scores(rows)
+            for start, end in _records(rows):
+                at = rows.partition, int(rows.offset[start])
+                ids = decoded.ids[base + start : base + end]
+                self._score_record(sources[at], scores[start:end], ids, rejections.get(at, ()), scored)
+            base += len(rows)
+        return scored
+
+    def _scores(self, rows: Rows) -> list[float]:
+        """Return a decision value for each row; meaningless where the row was rejected."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            scores: list[float] = self._version.model.decision_function(rows.points.X).tolist()
+        return scores
+
+    def _score_record(
+        self,
+        source: SourceRecord,
+        scores: Sequence[float],
+        ids: Sequence[str | int | None],
+        known: tuple[Rejection, ...],
+        scored: Scored,
+    ) -> None:
+        """Add one record's output and dead letter to `scored`."""
+        bad = {rejection.row: rejection for rejection in known}
+        for row, score in enumerate(scores):
+            if row not in bad and not math.isfinite(score):
+                bad[row] = Rejection(row, "not_finite", f"x is so large that its score is {score}")
+        good = [row for row in range(len(scores)) if row not in bad]
+        record = self._encode(source, [(row, ids[row], scores[row]) for row in good]) if good else None
+        if record is not None and (needed := _message_bytes(record)) > self._max_message_bytes:
+            what = f"the record's scores take {needed} bytes, the output topic takes {self._max_message_bytes}"
+            bad |= {row: Rejection(row, "too_many_rows", what) for row in good}
+            record = None
+        if record is not None:
+            scored.records.append(record)
+        if bad:
+            scored.rejected.append(RejectedRecord(source, len(scores), tuple(bad[row] for row in sorted(bad))))
+
+    def _encode(self, source: SourceRecord, rows: Sequence[tuple[int, str | int | None, float]]) -> ScoreRecord:
+        many = _is_array(source.value)
+        found = [self._score(identity, score, row if many else None) for row, identity, score in rows]
+        headers = (
+            (SOURCE_HEADER, f"{source.topic}/{source.partition}/{source.offset}".encode()),
+            (MODEL_SHA256_HEADER, self._sha256),
+            (CONTENT_TYPE_HEADER, CONTENT_TYPE.encode()),
+        )
+        return ScoreRecord(source.key, msgspec.json.encode(found if many else found[0]), headers, len(found))
+
+    def _score(self, identity: str | int | None, score: float, row: int | None) -> Score:
+        version = self._version
+        return Score(
+            identity,
+            score,
+            label_of(score, version.labels),
+            version.name,
+            version.number,
+            version.stream.points,
+            msgspec.UNSET if row is None else row,
+        )
+
+
+def label_of(score: float, labels: tuple[Label, Label]) -> Label:
+    """Return the label that a decision value means: the second one above 0, the first one otherwise."""
+    return labels[1] if score > 0 else labels[0]
+
+
+def _records(rows: Rows) -> Iterator[tuple[int, int]]:
+    """Yield where each record's rows begin and end."""
+    start = 0
+    for end in (np.flatnonzero(rows.last) + 1).tolist():
+        yield start, end
+        start = end
+
+
+def _is_array(value: bytes | None) -> bool:
+    return value is not None and value.lstrip(b" \t\r\n")[:1] == b"["
+
+
+def _message_bytes(record: ScoreRecord) -> int:
+    headers = sum(len(name) + len(content) for name, content in record.headers)
+    return len(record.value) + len(record.key or b"") + headers + FRAMING_BYTES

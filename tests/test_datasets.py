@@ -1,0 +1,79 @@
+"""The data set that ships with the package."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from streamsvm.datasets import DATASETS, HTRU2_FEATURES, dataset_source, load_htru2, write_csv
+from streamsvm.errors import ConfigurationError
+from streamsvm.sources import Source, open_source
+
+PROJECT = Path(__file__).parents[1]
+
+
+def read(source: Source) -> tuple[np.ndarray, list[object]]:
+    batches = list(source.batches())
+    return np.concatenate([batch.X for batch in batches]), [label for batch in batches for label in batch.y or ()]
+
+
+def test_htru2_is_the_published_set() -> None:
+    """The counts are those that its source states, the values are raw and finite."""
+    X, y, names = load_htru2()
+    assert X.shape == (17_898, 8)
+    assert X.dtype == np.float32
+    assert y.dtype == np.int8
+    assert np.unique(y, return_counts=True)[1].tolist() == [16_259, 1_639]
+    assert np.unique(y).tolist() == [-1, 1]
+    assert X[0, :2].tolist() == [140.5625, np.float32(55.68378214)]
+    assert np.isfinite(X).all()
+    assert len(names) == len(set(names)) == 8
+
+
+def test_a_data_set_is_a_source() -> None:
+    """It can be replayed like a file, and says its size and its features' names."""
+    source = dataset_source("htru2")
+    X, y, _ = load_htru2()
+    found, labels = read(source)
+    assert source.feature_names == HTRU2_FEATURES
+    assert source.rows == len(y)
+    assert np.array_equal(found, X)
+    assert labels == y.tolist()
+
+
+@pytest.mark.parametrize("name", DATASETS)
+def test_the_csv_holds_the_same_points(tmp_path: Path, name: str) -> None:
+    """Read back, the file gives the same bits, labels and names as the data set itself."""
+    write_csv(tmp_path / "a.csv", name)
+    source, expected = open_source(tmp_path / "a.csv"), dataset_source(name)
+    found, labels = read(source)
+    given, expected_labels = read(expected)
+    assert found.tobytes() == given.tobytes()
+    assert labels == expected_labels
+    assert source.feature_names == expected.feature_names
+
+
+def test_an_unknown_set_is_refused_with_the_names_there_are() -> None:
+    """The error lists what ships."""
+    with pytest.raises(ConfigurationError, match=r"no data set iris\. Data sets are htru2"):
+        dataset_source("iris")
+
+
+def test_a_csv_that_cannot_be_written_is_told_in_one_line(tmp_path: Path) -> None:
+    """A folder that does not exist is the person's to mend."""
+    with pytest.raises(ConfigurationError, match="cannot be written: No such file"):
+        write_csv(tmp_path / "none" / "a.csv")
+
+
+def test_the_wheel_carries_the_data_and_it_is_small(tmp_path: Path) -> None:
+    """Whoever installs the package has the demonstration's data, below a megabyte."""
+    build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)]
+    subprocess.run(build, cwd=PROJECT, check=True, capture_output=True)
+    (wheel,) = tmp_path.glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        assert archive.getinfo("streamsvm/datasets/htru2.npz").file_size < 1_000_000

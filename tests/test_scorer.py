@@ -1,0 +1,505 @@
+"""The scorer: what a score says, what is rejected, and that no point is lost."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import replace
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+import pytest
+
+import consumers.scorer as scorer_module
+from consumers.runtime import Health
+from consumers.scorer import Scorer
+from streamsvm.codec.points import Rejection, encode
+from streamsvm.codec.scores import BatchScorer, ScoreRecord, label_of, points_config
+from streamsvm.config import Label, OutputConfig, ScoringConfig, Settings
+from streamsvm.errors import ConfigurationError, FatalError, InvalidMessage, TopicMissing, TransientError
+from streamsvm.kafka import (
+    Connection,
+    Message,
+    Outbox,
+    Record,
+    Subscription,
+    TopicSpec,
+    create_topics,
+    describe_topic,
+    read_to_end,
+)
+from streamsvm.metrics import SCORER, Metrics
+from streamsvm.svm.model import LinearMachine, Model, Scaler
+from tests.brokers.fixtures import TestBroker
+from tests.test_subscriber import DEADLINE_S, NAME, Trainer, eventually, version_of
+
+# ---------------------------------------------------------------- one batch
+
+
+def record_of(value: bytes | None, offset: int = 0, partition: int = 0, key: bytes | None = b"k") -> Record:
+    return Record("points", partition, offset, key, value, (), 1_700_000_000_000, None)
+
+
+def batch_scorer(number: int = 2, **options: Any) -> BatchScorer:
+    limits = {"max_record_bytes": 10_000, "max_rows_per_record": 100, "max_message_bytes": 1_000_000}
+    labels: tuple[Label, Label] = options.pop("labels", (-1, 1))
+    return BatchScorer(version_of(number, labels=labels), "ab" * 32, **{**limits, **options})
+
+
+def test_a_point_becomes_a_score() -> None:
+    """A score repeats the id and says value, label, version and points covered; the record says where it is from."""
+    scored = batch_scorer().score([record_of(encode([1.0, 2.5], id="a"), offset=7, partition=3)])
+    assert scored.rejected == []
+    (record,) = scored.records
+    assert json.loads(record.value) == {
+        "id": "a",
+        "score": 9.0,
+        "label": 1,
+        "model": NAME,
+        "version": 2,
+        "points": 180,
+    }
+    assert (record.key, record.rows) == (b"k", 1)
+    assert dict(record.headers) == {
+        "streamsvm.source": b"points/3/7",
+        "streamsvm.model.sha256": b"ab" * 32,
+        "content-type": b"application/json",
+    }
+
+
+def test_a_point_without_an_id_has_a_score_with_null() -> None:
+    """The fields of a score are always the same."""
+    (record,) = batch_scorer().score([record_of(encode([1.0, 1.0]), key=None)]).records
+    assert json.loads(record.value)["id"] is None
+    assert record.key is None
+
+
+@pytest.mark.parametrize(
+    ("labels", "negative", "positive"),
+    [((-1, 1), -1, 1), (("noise", "pulsar"), "noise", "pulsar"), ((False, True),) * 1 + (False, True)],
+)
+def test_labels_are_the_configured_ones(labels: tuple[Label, Label], negative: Label, positive: Label) -> None:
+    """Above 0 the second label is meant, at 0 and below the first, with their own JSON types."""
+    records = [record_of(encode([x, 0.0]), offset) for offset, x in enumerate([1.0, -1.0, -3.0])]
+    found = [json.loads(record.value) for record in batch_scorer(labels=labels).score(records).records]
+    assert [(score["score"], score["label"]) for score in found] == [(4.0, positive), (0.0, negative), (-4.0, negative)]
+    assert type(found[0]["label"]) is type(positive)
+
+
+def test_an_array_gives_an_array_without_its_bad_rows() -> None:
+    """Scores of an array keep its order and say their row; a bad row is rejected alone."""
+    rows = [encode([1.0, 0.0], id=1), encode([1.0]), b"17", encode([2.0, 0.0], y="ignored", id="b")]
+    scored = batch_scorer(1).score([record_of(b" [" + b",".join(rows) + b"]")])
+    (record,) = scored.records
+    assert [(s["row"], s["id"], s["score"]) for s in json.loads(record.value)] == [(0, 1, 2.0), (3, "b", 3.0)]
+    assert record.rows == 2
+    (bad,) = scored.rejected
+    assert [(rejection.row, rejection.reason) for rejection in bad.rejections] == [
+        (1, "wrong_dimension"),
+        (2, "wrong_type"),
+    ]
+    assert bad.rows == 4
+
+
+def test_an_array_of_one_stays_an_array() -> None:
+    """The form of the output is the form of the input, not the number of rows."""
+    (record,) = batch_scorer().score([record_of(b"[" + encode([1.0, 1.0]) + b"]")]).records
+    assert [score["row"] for score in json.loads(record.value)] == [0]
+
+
+def test_a_record_without_a_good_row_gives_no_score() -> None:
+    """What cannot be decoded is rejected, and there is no empty output."""
+    records = [record_of(value, offset) for offset, value in enumerate([None, b"", b"[]", b"{", b"[17]"])]
+    scored = batch_scorer().score(records)
+    assert scored.records == []
+    assert [bad.record.offset for bad in scored.rejected] == [0, 1, 2, 3, 4]
+
+
+def test_scores_of_a_batch_belong_to_their_points() -> None:
+    """Over partitions, arrays and bad rows, every score is the decision value of its own point, in full precision."""
+    random = np.random.default_rng(5)
+    version = replace(
+        version_of(1), model=Model(Scaler(random.normal(size=3), np.ones(3)), LinearMachine(random.normal(size=3), 0.1))
+    )
+    points = {f"{p}-{o}-{r}": random.normal(size=3) for p in (2, 0) for o in range(20) for r in range(1 + o % 3)}
+    records = []
+    for partition in (2, 0):
+        for offset in range(20):
+            rows = [
+                encode(points[f"{partition}-{offset}-{r}"], id=f"{partition}-{offset}-{r}")
+                for r in range(1 + offset % 3)
+            ]
+            rows.insert(offset % 2, b"null")
+            records.append(record_of(b"[" + b",".join(rows) + b"]", offset, partition))
+    scorer = BatchScorer(version, "", max_record_bytes=10_000, max_rows_per_record=10, max_message_bytes=10_000)
+    scored = scorer.score(records)
+    found = {score["id"]: score["score"] for record in scored.records for score in json.loads(record.value)}
+    assert found.keys() == points.keys()
+    for name, x in points.items():
+        assert found[name] == pytest.approx(float(version.model.decision_function(x[None])[0]), rel=1e-13)
+    assert len(scored.rejected) == 40
+
+
+def test_a_score_beyond_float64_is_rejected() -> None:
+    """JSON has no infinity: a point whose score overflows is a dead letter, its neighbours are not."""
+    version = version_of(1, weight=1e300)
+    scorer = BatchScorer(version, "", max_record_bytes=10_000, max_rows_per_record=10, max_message_bytes=10_000)
+    value = (
+        b"[" + encode([1e99, 1e99], id="big") + b"," + encode([1e99, -1e99], id="odd") + b"," + encode([0, 0]) + b"]"
+    )
+    scored = scorer.score([record_of(value)])
+    (bad,) = scored.rejected
+    assert {(rejection.row, rejection.reason) for rejection in bad.rejections} == {(0, "not_finite"), (1, "not_finite")}
+    assert [score["row"] for score in json.loads(scored.records[0].value)] == [2]
+
+
+def test_scores_too_large_for_the_output_are_rejected() -> None:
+    """A record whose scores would not fit into a message is a dead letter, and says so, instead of stopping the stream."""
+    rows = [encode([1.0, 1.0]) for _ in range(50)]
+    records = [record_of(b"[" + b",".join(rows) + b"]", 0), record_of(rows[0], 1)]
+    scored = batch_scorer(max_message_bytes=2_000).score(records)
+    (bad,) = scored.rejected
+    assert bad.rejections[0] == Rejection(0, "too_many_rows", bad.rejections[0].what)
+    assert "the output topic takes 2000" in bad.rejections[0].what
+    assert len(bad.rejections) == 50
+    assert [dict(record.headers)["streamsvm.source"] for record in scored.records] == [b"points/0/1"]
+
+
+def test_the_limits_of_scoring_hold() -> None:
+    """Oversize records are rejected undecoded, by scoring's own limits."""
+    records = [record_of(encode([1.0, 1.0], id="x" * 200)), record_of(b"[" + b",".join([encode([1, 1])] * 4) + b"]", 1)]
+    scored = batch_scorer(max_record_bytes=150, max_rows_per_record=3).score(records)
+    assert [bad.rejections[0].reason for bad in scored.rejected] == ["oversize_record", "too_many_rows"]
+
+
+def test_points_are_read_as_float64() -> None:
+    """Whatever a version was trained in, scoring keeps the precision of the input."""
+    assert points_config(version_of(1)).dtype == "float64"
+    (record,) = batch_scorer(1).score([record_of(encode([0.1, 0.0]))]).records
+    assert json.loads(record.value)["score"] == 1.1
+
+
+def test_impossible_labels_are_refused() -> None:
+    """A version whose labels cannot be told apart scores nothing."""
+    with pytest.raises(InvalidMessage, match="names the same label twice"):
+        batch_scorer(labels=("a", "a"))
+
+
+def test_zero_means_the_first_label() -> None:
+    """The border belongs to the negative label, as in `Model.predict_sign`."""
+    assert [label_of(score, ("no", "yes")) for score in (-1.0, 0.0, 1e-300)] == ["no", "no", "yes"]
+
+
+# ---------------------------------------------------------------- the daemon
+
+
+class Running:
+    """A scorer in a thread; leaving stops it and raises what it raised."""
+
+    def __init__(self, settings: Settings, connection: Connection) -> None:
+        self.metrics, self.health, self._stop = Metrics(SCORER), Health(60.0), threading.Event()
+        self.failure: BaseException | None = None
+        self._scorer = Scorer(settings, connection, self.metrics, self.health, self._stop)
+        self._thread = threading.Thread(target=self._run)
+
+    def _run(self) -> None:
+        try:
+            self._scorer.run()
+        except BaseException as error:  # noqa: BLE001 - raised in the test's thread
+            self.failure = error
+
+    def __enter__(self) -> Running:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stop.set()
+        self._thread.join(DEADLINE_S)
+        assert not self._thread.is_alive(), "the scorer did not stop"
+        if self.failure is not None and error is None:
+            raise self.failure
+
+    def ended(self) -> bool:
+        return not self._thread.is_alive()
+
+    def value(self, name: str, **labels: str) -> float:
+        return self.metrics.registry.get_sample_value(name, labels) or 0.0
+
+    def waiting_for(self) -> dict[str, str]:
+        waiting = self.health.ready()[1]["waiting_for"]
+        assert isinstance(waiting, dict)
+        return waiting
+
+
+@pytest.fixture
+def connection(broker: TestBroker) -> Connection:
+    return broker.connect(fetch_wait_max_ms=10)
+
+
+@pytest.fixture
+def settings(broker: TestBroker) -> Settings:
+    """Settings whose topics no other test uses; input and models exist, the others do not yet."""
+    points, models = broker.name("points"), broker.name("models")
+    create_topics(broker.connection, [TopicSpec(points, 4), TopicSpec(models), TopicSpec(f"{models}.aliases")])
+    return Settings(
+        name=NAME,
+        kafka={"bootstrap.servers": "unused:1"},
+        output=OutputConfig(models_topic=models),
+        scoring=ScoringConfig(
+            topic=points, output_topic=broker.name("scores"), group=broker.name("g"), batch_records=7
+        ),
+    )
+
+
+@pytest.fixture
+def trainer(connection: Connection, settings: Settings) -> Iterator[Trainer]:
+    with closing(Trainer(connection, settings.output.models_topic)) as made:
+        yield made
+
+
+def produce(connection: Connection, topic: str, values: Sequence[bytes | None], key: bytes | None = None) -> None:
+    """Store records, dealt over four partitions."""
+    with closing(Outbox(connection)) as outbox:
+        for index, value in enumerate(values):
+            outbox.send(Message(topic, value, key, (("trace", b"t"),), partition=index % 4))
+        outbox.flush(DEADLINE_S)
+
+
+def stored(connection: Connection, topic: str) -> list[Record]:
+    partitions = describe_topic(connection, topic).partitions
+    return [record for p in partitions for record in read_to_end(connection, topic, p, timeout_s=DEADLINE_S)]
+
+
+def scores(connection: Connection, settings: Settings) -> list[dict[str, Any]]:
+    found = [json.loads(record.value or b"") for record in stored(connection, settings.scoring.output_topic)]
+    return [score for one in found for score in (one if isinstance(one, list) else [one])]
+
+
+def points(numbers: Sequence[int], dimension: int = 2) -> list[bytes | None]:
+    return [encode([float(number)] * dimension, id=number) for number in numbers]
+
+
+def test_points_in_scores_out(connection: Connection, settings: Settings, trainer: Trainer) -> None:
+    """Good, bad and array records: every good row has its score, every bad record its dead letter."""
+    topic = settings.scoring.topic
+    trainer.publish(version_of(2, labels=("noise", "pulsar")))
+    array = b"[" + b",".join([encode([-1, -2], id="x"), encode([1, 2, 3]), encode([5, 5], id="y")]) + b"]"
+    bad: list[bytes | None] = [b"not json", None, encode([1.0], id="short")]
+    produce(connection, topic, [*points(range(20)), array, *bad], key=b"star")
+    with Running(settings, connection) as running:
+        eventually(lambda: running.value("streamsvm_scored_points_total") == 22, "22 points are scored")
+        eventually(lambda: len(stored(connection, settings.scoring.dead_letters)) == 4, "four dead letters")
+        assert running.health.ready()[0], running.health.ready()
+    by_id = {score["id"]: score for score in scores(connection, settings)}
+    assert by_id.keys() == {*range(20), "x", "y"}
+    for number in range(20):
+        assert (by_id[number]["score"], by_id[number]["version"]) == (4.0 * number + 2.0, 2)
+        assert (by_id[number]["label"], by_id[number]["points"]) == ("pulsar", 180)
+    assert (by_id["x"]["score"], by_id["x"]["label"], by_id["x"]["row"]) == (-4.0, "noise", 0)
+    assert by_id["y"]["row"] == 2
+    assert {record.key for record in stored(connection, settings.scoring.output_topic)} == {b"star"}
+    letters = stored(connection, settings.scoring.dead_letters)
+    assert {dict(letter.headers)["__streams.errors.exception"] for letter in letters} == {
+        b"wrong_dimension",
+        b"malformed_json",
+        b"empty_record",
+    }
+    assert {letter.value for letter in letters} == {array, *bad}
+    assert all(dict(letter.headers)["trace"] == b"t" and letter.key == b"star" for letter in letters)
+    assert running.value("streamsvm_dead_letters_total", reason="wrong_dimension") == 2
+    assert running.value("streamsvm_serving_version") == 2
+    assert running.value("streamsvm_serving_loaded_timestamp_seconds") > 1.7e9
+
+
+def test_nothing_is_consumed_before_there_is_a_model(
+    connection: Connection, settings: Settings, trainer: Trainer
+) -> None:
+    """Without a model the scorer is not ready, says why, and scores every point once a model comes."""
+    produce(connection, settings.scoring.topic, points(range(5)))
+    with Running(settings, connection) as running:
+        eventually(lambda: "names no version" in running.waiting_for().get("model", ""), "it says what it waits for")
+        assert running.value("streamsvm_serving_version") == 0
+        trainer.publish_hashed(b"{", 1)
+        eventually(lambda: running.value("streamsvm_model_messages_refused_total") == 1, "the refusal is counted")
+        assert running.value("streamsvm_scored_points_total") == 0
+        trainer.publish(version_of(2))
+        eventually(lambda: running.value("streamsvm_scored_points_total") == 5, "all are scored")
+    assert {score["id"] for score in scores(connection, settings)} == set(range(5))
+
+
+def test_each_score_belongs_to_one_version(connection: Connection, settings: Settings, trainer: Trainer) -> None:
+    """While versions change, a score is always the one that its own version gives."""
+    trainer.publish(version_of(1))
+    with Running(settings, connection) as running:
+        for number in range(1, 11):
+            trainer.publish(version_of(number))
+            produce(connection, settings.scoring.topic, points(range(20 * number - 20, 20 * number)))
+        eventually(lambda: running.value("streamsvm_scored_points_total") == 200, "all are scored")
+        eventually(lambda: running.value("streamsvm_serving_version") == 10, "the newest serves")
+    found = scores(connection, settings)
+    assert {score["id"] for score in found} == set(range(200))
+    for score in found:
+        assert score["score"] == score["version"] * (2.0 * score["id"] + 1)
+        assert score["points"] == 90 * score["version"]
+
+
+@pytest.mark.embedded_broker
+def test_a_version_of_another_dimension_decides_what_a_point_is(
+    connection: Connection, settings: Settings, trainer: Trainer
+) -> None:
+    """Points are decoded by the dimension of the version that serves."""
+    trainer.publish(version_of(1))
+    with Running(settings, connection) as running:
+        produce(connection, settings.scoring.topic, points([1, 2]))
+        eventually(lambda: running.value("streamsvm_scored_points_total") == 2, "two are scored")
+        trainer.publish(version_of(2, dimension=3))
+        eventually(lambda: running.value("streamsvm_serving_version") == 2, "the new version serves")
+        produce(connection, settings.scoring.topic, [*points([3]), *points([4, 5], dimension=3)])
+        eventually(lambda: running.value("streamsvm_scored_points_total") == 4, "two more are scored")
+        eventually(
+            lambda: running.value("streamsvm_dead_letters_total", reason="wrong_dimension") == 1, "one is rejected"
+        )
+    assert {score["id"] for score in scores(connection, settings)} == {1, 2, 4, 5}
+
+
+def test_a_restart_goes_on_where_the_last_batch_was_committed(
+    connection: Connection, settings: Settings, trainer: Trainer
+) -> None:
+    """After a clean stop the next scorer scores what came meanwhile, and nothing twice."""
+    trainer.publish(version_of(1))
+    for start in (0, 30):
+        produce(connection, settings.scoring.topic, points(range(start, start + 30)))
+        with Running(settings, connection) as running:
+            eventually(lambda: running.value("streamsvm_scored_points_total") == 30, "30 are scored")
+    assert sorted(score["id"] for score in scores(connection, settings)) == list(range(60))
+
+
+def test_a_crash_before_the_commit_loses_no_point(
+    connection: Connection, settings: Settings, trainer: Trainer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A scorer that dies between storing scores and committing leaves copies, with the same source, and no gap."""
+    trainer.publish(version_of(1))
+    produce(connection, settings.scoring.topic, points(range(30)))
+
+    def die(self: Subscription, positions: dict[int, int]) -> None:
+        raise FatalError(f"killed before committing {positions}")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Subscription, "commit", die)
+        with pytest.raises(FatalError, match="killed before committing"), Running(settings, connection) as running:
+            eventually(running.ended, "it dies")
+    first = scores(connection, settings)
+    assert first
+    with Running(settings, connection) as running:
+        eventually(lambda: running.value("streamsvm_scored_points_total") == 30, "all are scored, the first again")
+    assert {score["id"] for score in scores(connection, settings)} == set(range(30))
+    sources = [dict(record.headers)["streamsvm.source"] for record in stored(connection, settings.scoring.output_topic)]
+    assert len(sources) == 30 + len(first)
+    assert len(set(sources)) == 30
+
+
+@pytest.mark.embedded_broker
+def test_a_failed_delivery_is_sent_again_whole(
+    connection: Connection, settings: Settings, trainer: Trainer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An outbox that failed for good is replaced; a flush that is only slow is waited for; nothing is committed before."""
+    events: list[str] = []
+
+    class Unlucky(Outbox):
+        def __init__(self, connection: Connection) -> None:
+            super().__init__(connection)
+            self._lucky = "made" in events
+            events.append("made")
+
+        def flush(self, timeout_s: float) -> None:
+            if not self._lucky:
+                raise TransientError("the delivery failed")
+            super().flush(timeout_s)
+            events.append("stored")
+
+    class Watched(Subscription):
+        def commit(self, positions: dict[int, int]) -> None:  # type: ignore[override]
+            events.append("committed")
+            raise TransientError("the group is busy")
+
+    monkeypatch.setattr(scorer_module, "Outbox", Unlucky)
+    monkeypatch.setattr(scorer_module, "Subscription", Watched)
+    monkeypatch.setattr(scorer_module, "RETRY_S", 0.0)
+    trainer.publish(version_of(1))
+    produce(connection, settings.scoring.topic, points(range(3)))
+    with Running(settings, connection) as running:
+        eventually(lambda: running.value("streamsvm_scored_points_total") == 3, "all are scored")
+        eventually(lambda: events[-1] == "committed", "the end")
+    assert events[:4] == ["made", "made", "stored", "committed"]
+    assert {score["id"] for score in scores(connection, settings)} == {0, 1, 2}
+
+
+@pytest.mark.embedded_broker
+def test_a_stop_without_a_broker_returns_at_once(
+    connection: Connection, settings: Settings, trainer: Trainer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A batch that cannot be delivered does not hold up the stop; its positions are not committed."""
+
+    class Dead(Outbox):
+        def flush(self, timeout_s: float) -> None:
+            raise TransientError("nobody answers")
+
+    committed: list[object] = []
+    monkeypatch.setattr(scorer_module, "Outbox", Dead)
+    monkeypatch.setattr(Subscription, "commit", lambda self, positions: committed.append(positions))
+    trainer.publish(version_of(1))
+    produce(connection, settings.scoring.topic, points(range(3)))
+    with Running(settings, connection) as running:
+        eventually(lambda: "nobody answers" in running.waiting_for().get("broker", ""), "it says what is wrong")
+    assert committed == []
+
+
+@pytest.mark.embedded_broker
+def test_a_subscriber_that_ended_stops_the_scorer(
+    connection: Connection, settings: Settings, trainer: Trainer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A scorer never goes on with a model that nobody follows any more."""
+    trainer.publish(version_of(1))
+    with pytest.raises(FatalError, match="the client cannot go on"), Running(settings, connection) as running:
+        eventually(lambda: running.value("streamsvm_serving_version") == 1, "it serves")
+
+        def broken(*_: object) -> list[Record]:
+            raise FatalError("the client cannot go on")
+
+        monkeypatch.setattr("streamsvm.subscriber.Tail.poll", broken)
+        eventually(running.ended, "it stops")
+
+
+@pytest.mark.real_broker
+@pytest.mark.parametrize("missing", ["input", "models"])
+def test_a_missing_topic_is_an_error_of_the_start(broker: TestBroker, settings: Settings, missing: str) -> None:
+    """The input and the models topic must exist; the error names the one that does not."""
+    absent = broker.name("absent")
+    scoring = settings.scoring.model_copy(update={"topic": absent}) if missing == "input" else settings.scoring
+    output = OutputConfig(models_topic=absent) if missing == "models" else settings.output
+    changed = settings.model_copy(update={"scoring": scoring, "output": output})
+    with pytest.raises(TopicMissing, match=absent), Running(changed, broker.connection) as running:
+        eventually(running.ended, "it ends")
+
+
+def test_the_outputs_are_created(connection: Connection, settings: Settings, trainer: Trainer) -> None:
+    """Scores get as many partitions as the input has; the dead-letter topic exists before it is needed."""
+    trainer.publish(version_of(1))
+    with Running(settings, connection) as running:
+        eventually(lambda: running.health.ready()[0], "it is ready")
+        assert len(describe_topic(connection, settings.scoring.output_topic).partitions) == 4
+        assert describe_topic(connection, settings.scoring.dead_letters).partitions
+
+
+@pytest.mark.embedded_broker
+def test_scores_must_not_go_to_the_input(connection: Connection, settings: Settings) -> None:
+    """A topic that feeds itself is refused."""
+    loop = settings.scoring.model_copy(update={"output_topic": settings.scoring.topic})
+    changed = settings.model_copy(update={"scoring": loop})
+    with pytest.raises(ConfigurationError, match="also where scores"), Running(changed, connection) as running:
+        eventually(running.ended, "it ends")

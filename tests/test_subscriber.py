@@ -1,0 +1,616 @@
+"""Following a model: order, pins, refusals, whole swaps, restarts."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import numpy as np
+import pytest
+
+import streamsvm.subscriber as subscriber_module
+from streamsvm.build import build
+from streamsvm.codec import model as model_codec
+from streamsvm.codec.model import Alias, Lineage, StreamSummary, Version
+from streamsvm.config import Label
+from streamsvm.errors import BrokerUnavailable, ConfigurationError, FatalError, TopicMissing, TransientError
+from streamsvm.kafka import Connection, Message, Publisher, TopicSpec, create_topics
+from streamsvm.subscriber import REASONS, Loaded, ModelSubscriber, NoModel, RefusedMessage, load_version
+from streamsvm.svm.model import LinearMachine, Model, Scaler
+from streamsvm.training import Fit
+from tests.brokers.fixtures import TestBroker
+
+DEADLINE_S = 20.0
+NAME = "pulsar"
+
+
+def version_of(
+    number: int, *, name: str = NAME, dimension: int = 2, labels: tuple[Label, Label] = (-1, 1), weight: float = 0.0
+) -> Version:
+    """Return a linear version whose coefficients and intercept all equal its number, or `weight` if given."""
+    value = weight or float(number)
+    model = Model(Scaler.identity(dimension), LinearMachine(np.full(dimension, value), value))
+    fit = Fit(1.0, None, 10, 10.0, 3, 1.5, 1.4, 1e-4, 17, converged=True)
+    stream = StreamSummary(100 * number, 90 * number, 90.0 * number, (45.0, 45.0), 0, 1)
+    lineage = Lineage(None, "labeled", "", (), (), {}, "0" * 64, 0, "0" * 64, None, build())
+    return Version(name, number, model, labels, (), "libsvm", fit, stream, lineage)
+
+
+class Trainer:
+    """Publishes versions and moves aliases as the real one does, and damages them where a test says so."""
+
+    def __init__(self, connection: Connection, topic: str) -> None:
+        self._publisher = Publisher(connection, f"test/{topic}")
+        self._publisher.start()
+        self._topic = topic
+
+    def close(self) -> None:
+        self._publisher.close()
+
+    def publish(
+        self, version: Version, *, key: str = "", value: bytes | None = None, header: str = "", named: bool = True
+    ) -> Alias:
+        """Publish a version and move `current` to it; what is given replaces the right key, value or header."""
+        right = model_codec.encode(version)
+        digest = model_codec.sha256(right)
+        headers = model_codec.headers(version, header or digest, datetime(2026, 1, 1, tzinfo=UTC), {})
+        stored = right if value is None else value
+        message = Message(self._topic, stored, (key or version.key).encode(), headers, partition=0)
+
+        def pointers(offsets: Sequence[int]) -> list[Message]:
+            alias = Alias(version.number, digest, offsets[0])
+            return [self._alias(f"{version.name}@current", model_codec.encode_alias(alias))] if named else []
+
+        return Alias(version.number, digest, self._publisher.publish([message], pointers)[0])
+
+    def publish_hashed(self, value: bytes, number: int, *, key: str = "") -> Alias:
+        """Publish arbitrary bytes as a version, with every hash right."""
+        digest = model_codec.sha256(value)
+        headers = ((model_codec.SHA256_HEADER, digest.encode()),)
+        message = Message(self._topic, value, (key or f"{NAME}@{number}").encode(), headers, partition=0)
+        alias = Alias(number, digest, self._publisher.publish([message])[0])
+        self.point(f"{NAME}@current", alias)
+        return alias
+
+    def retire(self, key: str) -> int:
+        """Write a tombstone to the models topic, and return its offset."""
+        return self._publisher.publish([Message(self._topic, None, key.encode(), partition=0)])[0]
+
+    def point(self, key: str, alias: Alias | bytes | None) -> None:
+        """Write an alias record; None is a tombstone."""
+        value = model_codec.encode_alias(alias) if isinstance(alias, Alias) else alias
+        self._publisher.publish([self._alias(key, value)])
+
+    def pin(self, alias: Alias | None) -> None:
+        self.point(model_codec.pin_key(NAME), alias)
+
+    def _alias(self, key: str, value: bytes | None) -> Message:
+        return Message(f"{self._topic}.aliases", value, key.encode(), partition=0)
+
+
+def eventually(holds: Callable[[], bool], what: str) -> None:
+    """Wait until something holds, or fail."""
+    deadline = time.monotonic() + DEADLINE_S
+    while not holds():
+        assert time.monotonic() < deadline, f"never: {what}"
+        threading.Event().wait(0.01)
+
+
+def number_of(subscriber: ModelSubscriber) -> int:
+    loaded = subscriber.loaded
+    return loaded.version.number if loaded else 0
+
+
+@pytest.fixture
+def connection(broker: TestBroker) -> Connection:
+    """A connection whose reads answer soon: the embedded broker keeps an idle fetch for its whole wait."""
+    return broker.connect(fetch_wait_max_ms=10)
+
+
+@pytest.fixture
+def models(broker: TestBroker) -> str:
+    """A models topic with its aliases, both empty."""
+    name = broker.name("models")
+    compacted = {"cleanup.policy": "compact"}
+    create_topics(broker.connection, [TopicSpec(name), TopicSpec(f"{name}.aliases", config=compacted)])
+    return name
+
+
+@pytest.fixture
+def trainer(connection: Connection, models: str) -> Iterator[Trainer]:
+    with closing(Trainer(connection, models)) as made:
+        yield made
+
+
+@pytest.fixture
+def subscriber(connection: Connection, models: str) -> Iterator[ModelSubscriber]:
+    with ModelSubscriber(connection, NAME, models_topic=models, dimension=2, patience_s=0.0) as started:
+        yield started
+
+
+# ---------------------------------------------------------------- following
+
+
+def test_versions_are_followed_in_order(trainer: Trainer, subscriber: ModelSubscriber) -> None:
+    """Each version that is published is served, newest last, with the coordinates of its own record."""
+    for number in range(1, 6):
+        alias = trainer.publish(version_of(number))
+        loaded = subscriber.wait_for(number, DEADLINE_S)
+        assert (loaded.version.number, loaded.sha256, loaded.offset) == (number, alias.sha256, alias.offset)
+        np.testing.assert_array_equal(subscriber.model.decision_function(np.ones((1, 2))), [3.0 * number])
+    assert subscriber.missing == ""
+    assert subscriber.refused == 0
+
+
+def test_updates_begin_with_what_serves_and_end_when_nothing_comes(
+    trainer: Trainer, subscriber: ModelSubscriber
+) -> None:
+    """The iterator yields the serving version, then each newer one, and ends after its timeout."""
+    trainer.publish(version_of(1))
+    subscriber.wait_ready(DEADLINE_S)
+    updates = subscriber.updates(DEADLINE_S)
+    assert next(updates).version.number == 1
+    trainer.publish(version_of(2))
+    assert next(updates).version.number == 2
+    assert [loaded.version.number for loaded in subscriber.updates(0.05)] == [2]
+
+
+def test_closing_ends_the_iterator(trainer: Trainer, subscriber: ModelSubscriber) -> None:
+    """A reader that waits without a timeout is let go when the subscriber is closed."""
+    trainer.publish(version_of(1))
+    updates = subscriber.updates()
+    assert next(updates).version.number == 1
+    ended = threading.Event()
+
+    def drain() -> None:
+        list(updates)
+        ended.set()
+
+    reader = threading.Thread(target=drain, daemon=True)
+    reader.start()
+    subscriber.close()
+    assert ended.wait(DEADLINE_S)
+    reader.join()
+    assert number_of(subscriber) == 1, "the loaded version stays"
+
+
+def test_a_new_subscriber_reads_to_the_end_before_it_loads(
+    connection: Connection, models: str, trainer: Trainer
+) -> None:
+    """After a restart the first version that is loaded is the newest one."""
+    for number in range(1, 31):
+        trainer.publish(version_of(number))
+    seen: list[int] = []
+    with ModelSubscriber(
+        connection, NAME, models_topic=models, callback=lambda loaded: seen.append(loaded.version.number)
+    ) as restarted:
+        assert restarted.wait_ready(DEADLINE_S).version.number == 30
+        eventually(lambda: bool(seen), "the callback")
+    assert seen == [30]
+
+
+def test_other_names_and_keys_are_passed_over(trainer: Trainer, subscriber: ModelSubscriber) -> None:
+    """Heads, owners and other models in the same topics change nothing."""
+    trainer.publish(version_of(1))
+    trainer.publish(version_of(9, name="quasar"))
+    trainer.point(f"{NAME}@head", b"{}")
+    trainer.point("", b"no key at all")
+    trainer.publish(version_of(2))
+    assert subscriber.wait_for(2, DEADLINE_S).version.key == f"{NAME}@2"
+    assert subscriber.refused == 0
+
+
+def test_another_alias_can_be_followed(connection: Connection, models: str, trainer: Trainer) -> None:
+    """An alias set by people is followed by its name, whatever `current` is."""
+    first = trainer.publish(version_of(1))
+    trainer.publish(version_of(2))
+    trainer.point(f"{NAME}@stable", first)
+    with ModelSubscriber(connection, NAME, models_topic=models, alias="stable") as following:
+        assert following.wait_ready(DEADLINE_S).version.number == 1
+
+
+@pytest.mark.parametrize("alias", ["head", "owner", "current#pin", "", "7"])
+def test_a_name_that_no_alias_can_have_is_refused(connection: Connection, models: str, alias: str) -> None:
+    """Keys that mean something else cannot be followed."""
+    with pytest.raises(ConfigurationError, match="cannot be an alias"):
+        ModelSubscriber(connection, NAME, models_topic=models, alias=alias)
+
+
+# ---------------------------------------------------------------- pins
+
+
+def test_a_pin_wins_and_unpinning_returns_to_current(trainer: Trainer, subscriber: ModelSubscriber) -> None:
+    """While there is a pin it serves, whatever is published; its tombstone gives `current` back."""
+    first = trainer.publish(version_of(1))
+    trainer.publish(version_of(2))
+    subscriber.wait_for(2, DEADLINE_S)
+    trainer.pin(first)
+    eventually(lambda: number_of(subscriber) == 1, "the pin serves")
+    trainer.publish(version_of(3))
+    other = trainer.publish(version_of(4))
+    trainer.pin(other)
+    eventually(lambda: number_of(subscriber) == 4, "the pin moved, over version 3")
+    trainer.pin(first)
+    eventually(lambda: number_of(subscriber) == 1, "the pin moved back")
+    trainer.publish(version_of(5))
+    trainer.pin(None)
+    eventually(lambda: number_of(subscriber) == 5, "unpinned")
+
+
+def test_a_pin_is_obeyed_from_the_start(connection: Connection, models: str, trainer: Trainer) -> None:
+    """A subscriber that starts under a pin never serves anything else."""
+    first = trainer.publish(version_of(1))
+    trainer.pin(first)
+    trainer.publish(version_of(2))
+    seen: list[int] = []
+    with ModelSubscriber(
+        connection, NAME, models_topic=models, callback=lambda loaded: seen.append(loaded.version.number)
+    ) as pinned:
+        assert pinned.wait_ready(DEADLINE_S).version.number == 1
+        trainer.pin(None)
+        assert pinned.wait_for(2, DEADLINE_S).version.number == 2
+        eventually(lambda: len(seen) == 2, "both callbacks")
+    assert seen == [1, 2]
+
+
+def test_pinning_what_serves_loads_nothing_anew(trainer: Trainer, subscriber: ModelSubscriber) -> None:
+    """A pin on the serving version, and its removal, leave the very same object in place."""
+    alias = trainer.publish(version_of(1))
+    loaded = subscriber.wait_ready(DEADLINE_S)
+    trainer.pin(alias)
+    trainer.pin(None)
+    trainer.point(f"{NAME}@current", b"unreadable, so that we know how far it has read")
+    eventually(lambda: subscriber.refused == 1, "all was read")
+    assert subscriber.loaded is loaded
+
+
+# ---------------------------------------------------------------- refusals
+
+
+def damage_value(trainer: Trainer) -> None:
+    right = model_codec.encode(version_of(2))
+    trainer.publish(version_of(2), value=right.replace(b"2.0", b"3.0", 1))
+
+
+def damage_value_and_header(trainer: Trainer) -> None:
+    changed = model_codec.encode(version_of(2)).replace(b"2.0", b"3.0", 1)
+    trainer.publish(version_of(2), value=changed, header=model_codec.sha256(changed))
+
+
+def damage_header(trainer: Trainer) -> None:
+    trainer.publish(version_of(2), header="f" * 64)
+
+
+def change_alias_hash(trainer: Trainer) -> None:
+    alias = trainer.publish(version_of(2), named=False)
+    trainer.point(f"{NAME}@current", Alias(2, "f" * 64, alias.offset))
+
+
+def publish_foreign_name(trainer: Trainer) -> None:
+    trainer.publish_hashed(model_codec.encode(version_of(2, name="quasar")), 2)
+
+
+def publish_foreign_number(trainer: Trainer) -> None:
+    trainer.publish_hashed(model_codec.encode(version_of(7)), 2)
+
+
+def publish_foreign_key(trainer: Trainer) -> None:
+    trainer.publish_hashed(model_codec.encode(version_of(2)), 2, key="quasar@2")
+
+
+def point_at_another_record(trainer: Trainer) -> None:
+    alias = trainer.publish(version_of(2), named=False)
+    trainer.point(f"{NAME}@current", Alias(1, alias.sha256, alias.offset))
+
+
+def truncate(trainer: Trainer) -> None:
+    trainer.publish_hashed(model_codec.encode(version_of(2))[:-40], 2)
+
+
+def use_another_format(trainer: Trainer) -> None:
+    changed = model_codec.encode(version_of(2)).replace(b"streamsvm.model/1", b"streamsvm.model/9")
+    trainer.publish_hashed(changed, 2)
+
+
+def repeat_a_label(trainer: Trainer) -> None:
+    trainer.publish(version_of(2, labels=(1, 1)))
+
+
+def change_dimension(trainer: Trainer) -> None:
+    trainer.publish(version_of(2, dimension=5))
+
+
+def point_nowhere(trainer: Trainer) -> None:
+    trainer.point(f"{NAME}@current", Alias(2, "0" * 64, 1_000))
+
+
+def point_at_a_tombstone(trainer: Trainer) -> None:
+    trainer.point(f"{NAME}@current", Alias(1, "0" * 64, trainer.retire(f"{NAME}@1")))
+
+
+def write_no_alias(trainer: Trainer) -> None:
+    trainer.point(f"{NAME}@current", b'{"number": 2}')
+
+
+def pin_a_negative_offset(trainer: Trainer) -> None:
+    trainer.pin(Alias(2, "0" * 64, -1))
+
+
+BAD = [
+    (damage_value, "hash_mismatch"),
+    (damage_value_and_header, "hash_mismatch"),
+    (damage_header, "hash_mismatch"),
+    (change_alias_hash, "hash_mismatch"),
+    (publish_foreign_name, "foreign"),
+    (publish_foreign_number, "foreign"),
+    (publish_foreign_key, "foreign"),
+    (point_at_another_record, "foreign"),
+    (truncate, "undecodable"),
+    (use_another_format, "undecodable"),
+    (repeat_a_label, "undecodable"),
+    (change_dimension, "wrong_dimension"),
+    (point_nowhere, "record_missing"),
+    (point_at_a_tombstone, "record_missing"),
+    (write_no_alias, "alias_unreadable"),
+    (pin_a_negative_offset, "alias_unreadable"),
+]
+
+
+@pytest.mark.embedded_broker
+@pytest.mark.parametrize(("spoil", "reason"), BAD, ids=[spoil.__name__ for spoil, _ in BAD])
+def test_a_bad_message_never_replaces_a_good_model(
+    trainer: Trainer,
+    subscriber: ModelSubscriber,
+    caplog: pytest.LogCaptureFixture,
+    spoil: Callable[[Trainer], None],
+    reason: str,
+) -> None:
+    """What is damaged, foreign or unfit is counted and said once; the old version serves until the next good one."""
+    trainer.publish(version_of(1))
+    serving = subscriber.wait_ready(DEADLINE_S)
+    with caplog.at_level(logging.WARNING, "streamsvm.subscriber"):
+        spoil(trainer)
+        eventually(lambda: subscriber.refusals == {reason: 1}, f"refused as {reason}")
+        assert subscriber.loaded is serving
+        trainer.publish(version_of(3))
+        assert subscriber.wait_for(3, DEADLINE_S).version.number == 3
+    assert subscriber.refused == 1
+    said = [record.getMessage() for record in caplog.records if "refused the message at models" in record.getMessage()]
+    assert len(said) == 1
+    assert f"{NAME}@1 goes on serving" in said[0]
+    assert reason in REASONS
+
+
+def test_a_record_that_comes_late_is_waited_for(
+    broker: TestBroker, trainer: Trainer, subscriber: ModelSubscriber
+) -> None:
+    """An alias may be visible before its record is; it is loaded once it is there."""
+    ahead = version_of(2)
+    first = trainer.publish(version_of(1))
+    subscriber.wait_ready(DEADLINE_S)
+    offset = first.offset + (1 if broker.kind == "embedded" else 2)  # a commit takes an offset too
+    trainer.point(f"{NAME}@current", Alias(2, model_codec.sha256(model_codec.encode(ahead)), offset))
+    eventually(lambda: "no record is at" in subscriber.missing, "it is missed")
+    trainer.publish(ahead, named=False)
+    assert subscriber.wait_for(2, DEADLINE_S).offset == offset
+
+
+def test_with_nothing_good_there_is_no_model(connection: Connection, models: str, trainer: Trainer) -> None:
+    """A subscriber whose only version is bad says why it has none, instead of serving it."""
+    truncate(trainer)
+    with ModelSubscriber(connection, NAME, models_topic=models) as waiting:
+        eventually(lambda: waiting.refused == 1, "refused")
+        with pytest.raises(NoModel, match=r"not within 0.05 s: .* is not a streamsvm.model/1 message"):
+            waiting.wait_ready(0.05)
+        with pytest.raises(NoModel, match="no version of pulsar is loaded yet"):
+            _ = waiting.model
+        assert waiting.loaded is None
+        assert waiting.age_s is None
+
+
+def test_an_empty_topic_is_waited_at(subscriber: ModelSubscriber, trainer: Trainer) -> None:
+    """Before anything is published the subscriber is connected and says what is missing."""
+    eventually(lambda: "names no version as pulsar@current" in subscriber.missing, "it says what is missing")
+    eventually(lambda: subscriber.connected, "it is connected")
+    trainer.publish(version_of(1))
+    assert subscriber.wait_ready(DEADLINE_S).version.number == 1
+
+
+# ---------------------------------------------------------------- concurrency
+
+
+def test_concurrent_scoring_sees_only_whole_versions(trainer: Trainer, subscriber: ModelSubscriber) -> None:
+    """Four threads that score during many swaps only ever see a version's own coefficients, intercept and hash."""
+    versions = 25
+    trainer.publish(version_of(1))
+    subscriber.wait_ready(DEADLINE_S)
+    hashes = {number: model_codec.sha256(model_codec.encode(version_of(number))) for number in range(1, versions + 1)}
+    stop = threading.Event()
+    faults: list[str] = []
+    seen: list[set[int]] = []
+
+    def score() -> None:
+        x, numbers, newest = np.ones((3, 2)), set(), 0
+        while not stop.is_set():
+            loaded = subscriber.loaded
+            assert loaded is not None
+            number = loaded.version.number
+            scores = loaded.version.model.decision_function(x)
+            if set(scores) != {3.0 * number} or loaded.sha256 != hashes[number] or number < newest:
+                faults.append(f"{number} after {newest}: {scores} {loaded.sha256}")
+            newest = number
+            numbers.add(number)
+        seen.append(numbers)
+
+    threads = [threading.Thread(target=score) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for number in range(2, versions + 1):
+        trainer.publish(version_of(number))
+        subscriber.wait_for(number, DEADLINE_S)
+    stop.set()
+    for thread in threads:
+        thread.join()
+    assert faults == []
+    assert len(set().union(*seen)) > versions // 2, "the threads saw many swaps"
+
+
+def test_a_callback_that_raises_is_logged_and_changes_nothing(
+    connection: Connection, models: str, trainer: Trainer, caplog: pytest.LogCaptureFixture
+) -> None:
+    """An error in the callback never ends the following."""
+
+    def fail(loaded: Loaded) -> None:
+        raise RuntimeError(f"cannot bear {loaded.version.key}")
+
+    trainer.publish(version_of(1))
+    with ModelSubscriber(connection, NAME, models_topic=models, callback=fail) as following:
+        following.wait_ready(DEADLINE_S)
+        trainer.publish(version_of(2))
+        assert following.wait_for(2, DEADLINE_S).version.number == 2
+    assert "the callback failed for pulsar@1" in caplog.text
+
+
+# ---------------------------------------------------------------- trouble
+
+
+class Interrupted(subscriber_module.Tail):
+    """A follower that breaks off at its first poll."""
+
+    def poll(self, max_records: int, timeout_s: float) -> list[subscriber_module.Record]:
+        raise TransientError("the broker went away")
+
+
+def test_following_goes_on_after_an_interruption(
+    connection: Connection, models: str, trainer: Trainer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What may pass is retried: the aliases are read again, what serves is kept, and newer versions are found."""
+    trainer.publish(version_of(1))
+    whole = subscriber_module.Tail
+    made: list[int] = []
+
+    def interrupted_twice(*arguments: object) -> subscriber_module.Tail:
+        made.append(len(made))
+        return (Interrupted if len(made) <= 2 else whole)(*arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(subscriber_module, "Tail", interrupted_twice)
+    with ModelSubscriber(connection, NAME, models_topic=models) as following:
+        loaded = following.wait_ready(DEADLINE_S)
+        eventually(lambda: len(made) == 3 and following.connected, "it follows again")
+        eventually(lambda: following.missing == "", "it has what is wanted")
+        assert following.loaded is loaded, "the same version was not loaded again"
+        trainer.publish(version_of(2))
+        assert following.wait_for(2, DEADLINE_S).version.number == 2
+
+
+def test_a_fatal_error_is_raised_from_every_accessor(
+    connection: Connection, models: str, trainer: Trainer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What no retry mends is kept, and told to whoever asks."""
+    trainer.publish(version_of(1))
+
+    class Broken(subscriber_module.Tail):
+        def poll(self, max_records: int, timeout_s: float) -> list[subscriber_module.Record]:
+            raise FatalError("the client cannot go on")
+
+    monkeypatch.setattr(subscriber_module, "Tail", Broken)
+    with ModelSubscriber(connection, NAME, models_topic=models) as ended:
+        asks: list[Callable[[], object]] = [
+            lambda: ended.wait_for(99, DEADLINE_S),
+            lambda: ended.wait_ready(DEADLINE_S),
+            lambda: ended.loaded,
+            lambda: ended.model,
+            lambda: next(ended.updates(DEADLINE_S)),
+        ]
+        for ask in asks:
+            with pytest.raises(FatalError, match="the client cannot go on"):
+                ask()
+        assert not ended.connected
+
+
+@pytest.mark.real_broker
+@pytest.mark.parametrize("existing", ["", "models"])
+def test_a_missing_topic_is_said_at_the_start(broker: TestBroker, existing: str) -> None:
+    """Without both of its topics a subscriber does not start, and names the one that it misses."""
+    models = broker.name("models")
+    if existing:
+        create_topics(broker.connection, [TopicSpec(models)])
+    missing = f"{models}.aliases" if existing else models
+    with pytest.raises(TopicMissing, match=f"topic {missing}\\b.*Create"):
+        ModelSubscriber(broker.connection, NAME, models_topic=models).start()
+
+
+def test_without_a_broker_the_start_says_so() -> None:
+    """A broker that cannot be reached is an error of the start, not a silent wait."""
+    nowhere = Connection({"bootstrap.servers": "127.0.0.1:1"}, request_timeout_s=0.5)
+    with pytest.raises(BrokerUnavailable, match=r"127\.0\.0\.1:1"):
+        ModelSubscriber(nowhere, NAME).start()
+
+
+def test_age_counts_from_loading(connection: Connection, models: str, trainer: Trainer) -> None:
+    """The age of what serves is measured on the given clock."""
+    trainer.publish(version_of(1))
+    now = [1_000.0]
+    with ModelSubscriber(connection, NAME, models_topic=models, clock=lambda: now[0]) as following:
+        assert following.wait_ready(DEADLINE_S).loaded_at == 1_000.0
+        now[0] = 1_007.5
+        assert following.age_s == 7.5
+
+
+# ---------------------------------------------------------------- one version
+
+
+def test_one_version_can_be_loaded_by_alias_or_number(connection: Connection, models: str, trainer: Trainer) -> None:
+    """Without a number the pin comes first, then `current`; a number is looked up in the models topic."""
+    aliases = [trainer.publish(version_of(number)) for number in (1, 2, 3)]
+    assert load_version(connection, NAME, models_topic=models).version.number == 3
+    trainer.pin(aliases[0])
+    assert load_version(connection, NAME, models_topic=models).version.number == 1
+    second = load_version(connection, NAME, models_topic=models, number=2)
+    assert (second.version.number, second.sha256, second.offset) == (2, aliases[1].sha256, aliases[1].offset)
+
+
+def test_a_version_that_is_not_there_is_named_with_the_newest(
+    connection: Connection, models: str, trainer: Trainer
+) -> None:
+    """The error says what was asked for and what there is."""
+    with pytest.raises(ConfigurationError, match=f"{models}.aliases names no version as pulsar@current"):
+        load_version(connection, NAME, models_topic=models)
+    with pytest.raises(ConfigurationError, match=f"there is no version 7 of pulsar; {models} holds none"):
+        load_version(connection, NAME, models_topic=models, number=7)
+    trainer.publish(version_of(20, name="quasar"))
+    for number in range(1, 6):
+        trainer.publish(version_of(number))
+    with pytest.raises(ConfigurationError, match="there is no version 7 of pulsar; the newest is 5"):
+        load_version(connection, NAME, models_topic=models, number=7)
+    trainer.retire(f"{NAME}@3")
+    with pytest.raises(ConfigurationError, match="version 3 of pulsar was retired; the newest is 5"):
+        load_version(connection, NAME, models_topic=models, number=3)
+
+
+def test_a_damaged_version_is_not_shown(connection: Connection, models: str, trainer: Trainer) -> None:
+    """Loading one version checks it as following does."""
+    damage_value(trainer)
+    for number in (None, 2):
+        with pytest.raises(RefusedMessage, match="its header is"):
+            load_version(connection, NAME, models_topic=models, number=number)
+    point_nowhere(trainer)
+    with pytest.raises(RefusedMessage, match=r"no record is at .*\[0\]@1000, for pulsar@2"):
+        load_version(connection, NAME, models_topic=models)
+
+
+def test_scores_of_a_version_are_those_of_its_training(trainer: Trainer, subscriber: ModelSubscriber) -> None:
+    """What is served scores bit for bit as what was published."""
+    random = np.random.default_rng(3)
+    scaler = Scaler(random.normal(size=2), random.uniform(0.1, 3.0, 2))
+    machine = LinearMachine(random.normal(size=2), float(random.normal()))
+    version = replace(version_of(1), model=Model(scaler, machine))
+    trainer.publish(version)
+    X = random.normal(size=(50, 2))
+    served = subscriber.wait_ready(DEADLINE_S).version.model.decision_function(X)
+    np.testing.assert_array_equal(served, version.model.decision_function(X))

@@ -23,7 +23,6 @@ from streamsvm.config import Settings
 from streamsvm.errors import ConfigurationError, StreamsvmError
 
 if TYPE_CHECKING:
-    from streamsvm.sources import Source
     from streamsvm.subscriber import Loaded
 
 app = typer.Typer(
@@ -118,7 +117,14 @@ def replay_command(
     id_: Annotated[str | None, typer.Option("--id", help="Name or index of the id column.")] = None,
     columns: Annotated[str | None, typer.Option(help="Feature columns in their order, separated by commas.")] = None,
     dimension: Annotated[int | None, typer.Option(help="Number of features of a LIBSVM file.")] = None,
-    unlabeled: Annotated[bool, typer.Option("--unlabeled", help="Write points without their labels.")] = False,
+    header: Annotated[
+        bool | None, typer.Option("--header/--no-header", help="Whether a CSV's first line names its columns.")
+    ] = None,
+    delimiter: Annotated[str | None, typer.Option(help="Between the cells of a CSV.")] = None,
+    no_label_column: Annotated[
+        bool, typer.Option("--no-label-column", help="The file has no labels: every column is a feature.")
+    ] = False,
+    unlabeled: Annotated[bool, typer.Option("--unlabeled", help="Leave the labels out of the records.")] = False,
     rate: Annotated[float | None, typer.Option(help="Points a second; as fast as possible if left out.")] = None,
     rows_per_record: Annotated[int, typer.Option(help="Points in one record; more than 1 writes arrays.")] = 1,
     limit: Annotated[int | None, typer.Option(help="Stop after so many points.")] = None,
@@ -129,10 +135,32 @@ def replay_command(
 ) -> None:
     """Write the points of a file, or of the bundled pulsar survey, to a topic."""
     from consumers.replay import expected_points, prepare_topic, progress_bar, replay
+    from streamsvm.datasets import dataset_source
     from streamsvm.kafka import Outbox
+    from streamsvm.sources import open_source
 
     configure_logging(settings.log)
-    source = _source(file, dataset, format_, label, weight, id_, columns, dimension, labeled=not unlabeled)
+    if (file is None) == (dataset is None):
+        raise ConfigurationError(
+            "replay needs either a file or --dataset", "For example: streamsvm replay points.csv --topic labeled"
+        )
+    source = (
+        dataset_source(dataset or "")
+        if file is None
+        else open_source(
+            file,
+            format=format_,
+            labeled=not no_label_column,
+            label_column=label,
+            weight_column=weight,
+            id_column=id_,
+            columns=None if columns is None else [column.strip() for column in columns.split(",")],
+            header=header,
+            delimiter=delimiter,
+            dimension=dimension,
+        )
+    )
+    labeled = source.labeled and not unlabeled
     connection, stop = connect(settings, "replay"), stop_on_signals()
     prepare_topic(connection, topic, create_partitions=create, partition=partition)
     outbox = Outbox(connection)
@@ -144,7 +172,7 @@ def replay_command(
                     outbox,
                     topic,
                     rate_per_s=rate,
-                    labeled=not unlabeled,
+                    labeled=labeled,
                     partition=partition,
                     rows_per_record=rows_per_record,
                     limit=limit,
@@ -160,44 +188,6 @@ def replay_command(
                 return
     finally:
         outbox.close()
-
-
-def _source(
-    file: Path | None,
-    dataset: str | None,
-    format_: Format | None,
-    label: str | None,
-    weight: str | None,
-    id_: str | None,
-    columns: str | None,
-    dimension: int | None,
-    *,
-    labeled: bool,
-) -> Source:
-    from streamsvm.datasets import dataset_source
-    from streamsvm.sources import open_source
-
-    if (file is None) == (dataset is None):
-        raise ConfigurationError(
-            "replay needs either a file or --dataset", "For example: streamsvm replay points.csv --topic labeled"
-        )
-    if dataset is not None:
-        return dataset_source(dataset)
-    assert file is not None
-    return open_source(
-        file,
-        format=format_,
-        label_column=_column(label),
-        weight_column=_column(weight),
-        id_column=_column(id_),
-        columns=None if columns is None else [column.strip() for column in columns.split(",")],
-        dimension=dimension,
-        labeled=labeled,
-    )
-
-
-def _column(text: str | None) -> str | int | None:
-    return int(text) if text is not None and text.lstrip("-").isdigit() else text
 
 
 def log_start(settings: Settings, port: int) -> None:

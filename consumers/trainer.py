@@ -57,6 +57,7 @@ log = structlog.get_logger("streamsvm.trainer")
 
 POLL_S: Final = 0.1
 METRICS_INTERVAL_S: Final = 0.5
+REJECTIONS_INTERVAL_S: Final = 10.0
 HOLD_BEFORE_PAUSE_S: Final = 1.0
 FLUSH_TIMEOUT_S: Final = 30.0
 
@@ -123,6 +124,7 @@ class Trainer:
         self._held_since: float | None = None
         self._paused = False
         self._catching_up = False
+        self._rejected_unsaid, self._rejected_said_at = 0, -REJECTIONS_INTERVAL_S
         self._seen_levels: set[str] = set()
         self._held_peak = 0
         self._saved_at = 0.0
@@ -308,16 +310,22 @@ class Trainer:
             )
             for rejection in bad.rejections:
                 self._metrics.increase("streamsvm_dead_letters", reason=rejection.reason)
-        first = rejected[0]
+        self._rejected_unsaid += sum(len(bad.rejections) for bad in rejected)
+        if self._clock.monotonic() - self._rejected_said_at >= REJECTIONS_INTERVAL_S:
+            self._say_rejected(rejected[0])
+
+    def _say_rejected(self, example: RejectedRecord) -> None:
+        """Log how many rows were rejected since it was last said, with one example."""
+        record, first = example.record, example.rejections[0]
         log.warning(
             "rows_rejected",
-            rows=sum(len(bad.rejections) for bad in rejected),
-            records=len(rejected),
+            rows=self._rejected_unsaid,
             dead_letter_topic=self._settings.input.dead_letters,
-            first=f"{topic}[{first.record.partition}]@{first.record.offset} row {first.rejections[0].row}",
-            reason=first.rejections[0].reason,
-            message=first.rejections[0].what,
+            example=f"{self._settings.input.topic}[{record.partition}]@{record.offset} row {first.row}",
+            reason=first.reason,
+            message=first.what,
         )
+        self._rejected_said_at, self._rejected_unsaid = self._clock.monotonic(), 0
 
     def _learn(self) -> None:
         """Learn the backlog until it ends or a cut falls due that nobody can take yet."""
@@ -499,6 +507,15 @@ class Trainer:
         metrics.observe("streamsvm_training_seconds", result.seconds)
         metrics.increase("streamsvm_trainings", outcome="converged" if fit.converged else "iteration_limit")
         metrics.increase("streamsvm_publishes", outcome="published")
+        if 0.0 in version.stream.class_weight:
+            seen = version.labels[0] if version.stream.class_weight[1] == 0.0 else version.labels[1]
+            log.warning(
+                "one_label_only",
+                version=version.key,
+                seen=seen,
+                labels=version.labels,
+                remedy="the model answers with that label always; see whether points.labels fits the records",
+            )
         if not fit.converged:
             log.warning(
                 "not_converged",

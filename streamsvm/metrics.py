@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final, Literal, TypeVar
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics
 
 Kind = Literal["counter", "gauge", "histogram"]
 
@@ -236,6 +236,7 @@ class Metrics:
     """
 
     def __init__(self, definitions: Iterable[Definition]) -> None:
+        disable_created_metrics()  # type: ignore[no-untyped-call]
         self.registry = CollectorRegistry()
         self._made = {definition.name: _make(definition, self.registry) for definition in definitions}
 

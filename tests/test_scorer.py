@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
 from types import TracebackType
@@ -17,7 +17,7 @@ import consumers.scorer as scorer_module
 from consumers.runtime import Health
 from consumers.scorer import Scorer
 from streamsvm.codec.points import Rejection, encode
-from streamsvm.codec.scores import BatchScorer, ScoreRecord, label_of, points_config
+from streamsvm.codec.scores import BatchScorer, label_of, points_config
 from streamsvm.config import Label, OutputConfig, ScoringConfig, Settings
 from streamsvm.errors import ConfigurationError, FatalError, InvalidMessage, TopicMissing, TransientError
 from streamsvm.kafka import (
@@ -79,7 +79,7 @@ def test_a_point_without_an_id_has_a_score_with_null() -> None:
 
 @pytest.mark.parametrize(
     ("labels", "negative", "positive"),
-    [((-1, 1), -1, 1), (("noise", "pulsar"), "noise", "pulsar"), ((False, True),) * 1 + (False, True)],
+    [((-1, 1), -1, 1), (("noise", "pulsar"), "noise", "pulsar"), ((False, True), False, True)],
 )
 def test_labels_are_the_configured_ones(labels: tuple[Label, Label], negative: Label, positive: Label) -> None:
     """Above 0 the second label is meant, at 0 and below the first, with their own JSON types."""
@@ -157,7 +157,7 @@ def test_a_score_beyond_float64_is_rejected() -> None:
 
 
 def test_scores_too_large_for_the_output_are_rejected() -> None:
-    """A record whose scores would not fit into a message is a dead letter, and says so, instead of stopping the stream."""
+    """A record whose scores would not fit into a message is a dead letter and does not stop the stream."""
     rows = [encode([1.0, 1.0]) for _ in range(50)]
     records = [record_of(b"[" + b",".join(rows) + b"]", 0), record_of(rows[0], 1)]
     scored = batch_scorer(max_message_bytes=2_000).score(records)
@@ -238,7 +238,9 @@ class Running:
 
 @pytest.fixture
 def connection(broker: TestBroker) -> Connection:
-    return broker.connect(fetch_wait_max_ms=10)
+    """A connection that waits for little: the embedded broker lets a group's next member in after a session's time."""
+    session = {"session_timeout_ms": 6_000, "heartbeat_interval_ms": 500} if broker.kind == "embedded" else {}
+    return broker.connect(fetch_wait_max_ms=10, **session)
 
 
 @pytest.fixture
@@ -407,7 +409,7 @@ def test_a_crash_before_the_commit_loses_no_point(
 def test_a_failed_delivery_is_sent_again_whole(
     connection: Connection, settings: Settings, trainer: Trainer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An outbox that failed for good is replaced; a flush that is only slow is waited for; nothing is committed before."""
+    """An outbox that failed for good is replaced and the batch sent again; nothing is committed before."""
     events: list[str] = []
 
     class Unlucky(Outbox):
@@ -465,14 +467,16 @@ def test_a_subscriber_that_ended_stops_the_scorer(
 ) -> None:
     """A scorer never goes on with a model that nobody follows any more."""
     trainer.publish(version_of(1))
-    with pytest.raises(FatalError, match="the client cannot go on"), Running(settings, connection) as running:
+
+    def broken(*_: object) -> list[Record]:
+        raise FatalError("the client cannot go on")
+
+    with Running(settings, connection) as running:
         eventually(lambda: running.value("streamsvm_serving_version") == 1, "it serves")
-
-        def broken(*_: object) -> list[Record]:
-            raise FatalError("the client cannot go on")
-
         monkeypatch.setattr("streamsvm.subscriber.Tail.poll", broken)
         eventually(running.ended, "it stops")
+        failure, running.failure = running.failure, None
+    assert str(failure) == "the client cannot go on"
 
 
 @pytest.mark.real_broker

@@ -224,6 +224,14 @@ def _bad_options(error: Exception, connection: Connection) -> StreamsvmError:
     return ConfigurationError(f"failed to make a client: {error}", "Correct the broker options.")
 
 
+def serve(producer: Producer, link: Link, timeout_s: float = 0.0) -> None:
+    """Serve a producer's callbacks, waiting at most `timeout_s` for one; what ends the client is noted."""
+    try:
+        producer.poll(timeout_s)
+    except KafkaException as error:
+        link.on_error(error_of(error))
+
+
 def partitions_of(client: Consumer | Producer, link: Link, connection: Connection, topic: str) -> tuple[int, ...]:
     """Return the partitions of a topic; one question to the broker, blocks at most the request's timeout.
 
@@ -238,7 +246,10 @@ def partitions_of(client: Consumer | Producer, link: Link, connection: Connectio
     try:
         metadata = client.list_topics(topic, timeout=connection.request_timeout_s)
     except KafkaException as error:
-        client.poll(0)
+        if isinstance(client, Producer):
+            serve(client, link)
+        elif not client.assignment():  # else a record might come out
+            client.poll(0)
         raise link.failure(error_of(error), doing) from error
     link.saw_answer()
     found = metadata.topics[topic]

@@ -31,6 +31,13 @@ _LOST_MEMBERSHIP = frozenset(
 )
 
 
+_CLASSIC: dict[str, Option] = {
+    "group.protocol": "classic",
+    "partition.assignment.strategy": "cooperative-sticky",
+}
+_NEXT_GENERATION: dict[str, Option] = {"group.protocol": "consumer"}
+
+
 class Input:
     """Reads partitions at positions that are the caller's truth: no group membership, no reset.
 
@@ -205,8 +212,9 @@ class Subscription:
             group,
             fixed={
                 **buffer_of(max_buffered_bytes),
-                "group.protocol": "classic",
-                "partition.assignment.strategy": "cooperative-sticky",
+                # The classic protocol is known to every broker; the embedded one takes seconds for it,
+                # and lets nobody into a group that was left until the last session has run out.
+                **(_NEXT_GENERATION if connection.embedded else _CLASSIC),
             },
         )
         self._feed = Feed(self._consumer, self._link, connection, topic, group=group, on_unplaced=self._place)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -9,10 +10,10 @@ from functools import partial
 from confluent_kafka import KafkaError, KafkaException, Producer
 from confluent_kafka import Message as Delivered
 
-from streamsvm.errors import StreamsvmError, TransientError
-from streamsvm.kafka.client import SLICE_S, Link, make_producer
+from streamsvm.errors import FatalError, StreamsvmError, TransientError
+from streamsvm.kafka.client import SLICE_S, Link, make_producer, serve
 from streamsvm.kafka.connection import Connection, Option
-from streamsvm.kafka.failures import FENCED, OutcomeUnknown, error_of, text_of
+from streamsvm.kafka.failures import OutcomeUnknown, error_of, text_of
 from streamsvm.kafka.records import Message
 
 DEFAULT_QUEUED_BYTES = 32 * 2**20
@@ -20,6 +21,11 @@ DEFAULT_QUEUED_BYTES = 32 * 2**20
 
 _DELIVERY_TIMEOUT_MS = 60_000
 _BY_KEY = -1
+
+_MOST_GAPS = 2
+_PURGED = frozenset({KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT})
+_FORGOTTEN = KafkaError.INVALID_PRODUCER_ID_MAPPING
+_RENEW = "Make a new publisher and read the topic to its end before publishing again."
 
 OnDelivery = Callable[[KafkaError | None, Delivered], None]
 
@@ -43,6 +49,7 @@ class Outbox:
         self._connection = connection
         self._link = Link(connection)
         self._failure: StreamsvmError | None = None
+        self._introduced = False
         self._producer = make_producer(
             connection,
             self._link,
@@ -62,14 +69,16 @@ class Outbox:
             The first failed delivery.
         """
         self.poll()
+        if not self._introduced:
+            self._introduce(message.topic)
         while True:
             try:
                 produce(self._producer, message, partial(self._delivered, message.topic))
             except BufferError:
-                self._producer.poll(SLICE_S)
+                serve(self._producer, self._link, SLICE_S)
                 self._check()
             except KafkaException as error:
-                self._producer.poll(0)
+                serve(self._producer, self._link)
                 raise self._link.failure(error_of(error), f"send to topic {message.topic}") from error
             else:
                 return
@@ -82,7 +91,7 @@ class Outbox:
         PublishRefused, TransientError, FatalError, ConfigurationError
             The first failed delivery.
         """
-        self._producer.poll(0)
+        serve(self._producer, self._link)
         self._check()
 
     def flush(self, timeout_s: float) -> None:
@@ -97,7 +106,7 @@ class Outbox:
         """
         deadline = time.monotonic() + timeout_s
         while True:
-            waiting = self._producer.flush(min(SLICE_S, max(deadline - time.monotonic(), 0.0)))
+            waiting = self._flush(min(SLICE_S, max(deadline - time.monotonic(), 0.0)))
             self._check()
             if waiting == 0:
                 return
@@ -113,6 +122,19 @@ class Outbox:
         """Let go of the broker; what is still queued is not sent, so `flush` before."""
         self._producer.purge()
         self._producer.close()
+
+    def _introduce(self, topic: str) -> None:
+        """Connect before the first message: on its own the client asks for its id half a second later."""
+        self._introduced = True
+        with contextlib.suppress(KafkaException):
+            self._producer.list_topics(topic, timeout=SLICE_S)
+
+    def _flush(self, timeout_s: float) -> int:
+        try:
+            return self._producer.flush(timeout_s)
+        except KafkaException as error:
+            self._link.on_error(error_of(error))
+            return len(self._producer)
 
     def _delivered(self, topic: str, error: KafkaError | None, _: Delivered) -> None:
         if error is not None and self._failure is None:
@@ -132,8 +154,8 @@ class Publisher:
     there a group is produced plainly, idempotently and in order, fences nobody, and a failure in its
     midst leaves its beginning behind.
 
-    Not thread-safe. After `OutcomeUnknown` or a `FatalError` other than `PublishRefused` this object is
-    spent: make another.
+    Not thread-safe. After `OutcomeUnknown` or a `FatalError` other than `PublishRefused` every later
+    group fails likewise: make another publisher.
 
     Parameters
     ----------
@@ -151,7 +173,7 @@ class Publisher:
         self._id = transactional_id
         self._timeout_s = transaction_timeout_s
         self._link = Link(connection)
-        self._spent = False
+        self._ended: StreamsvmError | None = None
         timeout_ms = int(transaction_timeout_s * 1000)
         fixed: dict[str, Option] = {"delivery.timeout.ms": timeout_ms}
         if not connection.embedded:
@@ -179,7 +201,7 @@ class Publisher:
             if not self._connection.embedded:
                 self._producer.init_transactions(self._connection.request_timeout_s)
         except KafkaException as error:
-            self._producer.poll(0)
+            serve(self._producer, self._link)
             raise self._link.failure(error_of(error), doing) from error
 
     def publish(
@@ -197,7 +219,7 @@ class Publisher:
             What to publish.
         last : callable, optional
             Given the offsets of `messages`, returns messages to add to the same group: those that
-            point at the others.
+            point at the others. It may be called again if the client has to begin anew.
 
         Raises
         ------
@@ -213,10 +235,25 @@ class Publisher:
         TopicMissing, ConfigurationError, FatalError
             If the topic does not exist, the broker forbids it, or the client cannot go on.
         """
-        if self._spent:
-            raise OutcomeUnknown(
-                f"publisher {self._id} has an earlier transaction of unknown outcome", "Make a new publisher."
-            )
+        for _ in range(_MOST_GAPS):
+            try:
+                return self._publish(messages, last)
+            except _Purged:
+                continue
+        return self._publish(messages, last)
+
+    def close(self) -> None:
+        """Let go of the broker; a transaction that is open is aborted, by us or by the broker's timeout."""
+        if self._ended is None and self._link.fatal is None:
+            self._producer.purge()
+            self._producer.close()
+        del self._producer  # a client that has ended is only destroyed: its `close` would try to abort
+
+    def _publish(
+        self, messages: Sequence[Message], last: Callable[[Sequence[int]], Sequence[Message]] | None
+    ) -> list[int]:
+        if self._ended is not None:
+            raise self._ended
         self._begin()
         try:
             offsets = self._store(messages)
@@ -227,11 +264,6 @@ class Publisher:
             raise
         self._commit()
         return offsets
-
-    def close(self) -> None:
-        """Let go of the broker; a transaction that is open is left to the broker's timeout."""
-        self._producer.purge()
-        self._producer.close()
 
     def _begin(self) -> None:
         if self._connection.embedded:
@@ -248,7 +280,7 @@ class Publisher:
         for index, message in enumerate(messages):
             self._queue(message, partial(reports.delivered, index), deadline)
         while reports.waiting and reports.failure is None:
-            self._producer.poll(SLICE_S)
+            serve(self._producer, self._link, SLICE_S)
             if time.monotonic() >= deadline:
                 raise TransientError(
                     f"{reports.waiting} messages of {self._id} are not acknowledged within {self._timeout_s:g} s",
@@ -256,7 +288,9 @@ class Publisher:
                 )
         if reports.failure is not None:
             error, topic = reports.failure
-            self._producer.poll(0)
+            serve(self._producer, self._link)
+            if error.code() in _PURGED and self._link.fatal is None:
+                raise _Purged(f"failed to publish to topic {topic}: {text_of(error)}", "Try again.")
             raise self._link.failure(error, f"publish to topic {topic}")
         return reports.offsets
 
@@ -265,7 +299,7 @@ class Publisher:
             try:
                 produce(self._producer, message, on_delivery)
             except BufferError:
-                self._producer.poll(SLICE_S)
+                serve(self._producer, self._link, SLICE_S)
                 if time.monotonic() >= deadline:
                     raise TransientError(
                         f"no room for a message of {self._id} within {self._timeout_s:g} s",
@@ -278,19 +312,20 @@ class Publisher:
 
     def _abort(self, cause: BaseException) -> None:
         """Abort, so that the next group can begin; raises only if that did not work."""
-        if self._connection.embedded or self._link.fatal is not None:
+        if self._connection.embedded:
+            return
+        if isinstance(cause, FatalError) and self._link.fatal is not None:
+            self._ended = cause
             return
         try:
             self._producer.abort_transaction(self._timeout_s)
         except KafkaException as error:
-            self._spent = True
             failure = self._failure(error, f"abort a transaction of {self._id}")
-            if error_of(error).code() in FENCED or self._link.fatal is not None:
-                raise failure from cause
-            raise OutcomeUnknown(
-                f"a transaction of {self._id} failed and could not be aborted: {text_of(error_of(error))}",
-                "Make a new publisher, which aborts it.",
-            ) from cause
+            if not isinstance(failure, FatalError):
+                said = text_of(error_of(error))
+                failure = OutcomeUnknown(f"a transaction of {self._id} failed and could not be aborted: {said}", _RENEW)
+            self._ended = failure
+            raise failure from cause
 
     def _commit(self) -> None:
         if self._connection.embedded:
@@ -301,30 +336,31 @@ class Publisher:
             raise self._uncommitted(error) from error
 
     def _uncommitted(self, exception: KafkaException) -> StreamsvmError:
+        """Return what a commit that failed means, having aborted if that is still possible."""
         error = error_of(exception)
-        self._producer.poll(0)
-        lost_id = KafkaError.INVALID_PRODUCER_ID_MAPPING
-        fatal = self._link.fatal
-        if error.code() == lost_id or (fatal is not None and fatal.code() == lost_id):
-            return self._unknown(error)
         failure = self._failure(exception, f"commit a transaction of {self._id}")
-        if error.code() in FENCED or fatal is not None or error.fatal():
+        fatal = self._link.fatal
+        forgotten = _FORGOTTEN in (error.code(), fatal.code() if fatal is not None else None)
+        if error.txn_requires_abort() and not forgotten:
+            self._abort(failure)
             return failure
-        if error.txn_requires_abort():
-            self._abort(exception)
-            return failure
-        return self._unknown(error)
-
-    def _unknown(self, error: KafkaError) -> OutcomeUnknown:
-        self._spent = True
-        return OutcomeUnknown(
-            f"the outcome of a transaction of {self._id} is unknown: {text_of(error)}",
-            "Make a new publisher and read the topic to its end before publishing again.",
-        )
+        if forgotten or not isinstance(failure, FatalError):
+            said = text_of(error)
+            failure = OutcomeUnknown(f"the outcome of a transaction of {self._id} is unknown: {said}", _RENEW)
+        self._ended = failure
+        return failure
 
     def _failure(self, exception: KafkaException, doing: str) -> StreamsvmError:
-        self._producer.poll(0)
+        serve(self._producer, self._link)
         return self._link.failure(error_of(exception), doing)
+
+
+class _Purged(TransientError):
+    """The client dropped a group by itself, to begin a new epoch; nothing of it was committed.
+
+    After a refused message the numbers of the messages have a gap. The client notices at the next
+    transaction: it fails that one, and takes a new epoch when it is aborted. Then it can be published.
+    """
 
 
 class _Reports:

@@ -11,6 +11,7 @@ SETTINGS = {
     "share.coordinator.state.topic.replication.factor": "1",
     "share.coordinator.state.topic.min.isr": "1",
     "group.initial.rebalance.delay.ms": "0",
+    "group.min.session.timeout.ms": "500",
     "auto.create.topics.enable": "false",
     "log.initial.task.delay.ms": "500",
     "log.cleaner.backoff.ms": "500",

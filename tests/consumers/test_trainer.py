@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import threading
+from datetime import UTC, datetime
 from pathlib import Path
-from uuid import uuid4
 
 import numpy as np
 import pytest
@@ -12,24 +13,26 @@ import pytest
 from streamsvm.codec import model as model_codec
 from streamsvm.codec.model import Version
 from streamsvm.config import ModelConfig, Settings, SvmConfig
-from streamsvm.errors import ConfigurationError, StateError, TransientError
-from streamsvm.kafka import Connection, EmbeddedBroker, Record, read_to_end
+from streamsvm.errors import ConfigurationError, StateError, TopicMissing, TransientError
+from streamsvm.kafka import Connection, Record, TopicSpec, create_topics, describe_topic, read_to_end
 from streamsvm.learner import Learner
 from streamsvm.points import Position
 from streamsvm.training import train
+from tests.brokers.fixtures import TestBroker
 from tests.consumers.trainers import Running, produce, records, run_until, settings_for, topic, versions
 from tests.streams import gaussian, rows_of
 
 
-@pytest.fixture(scope="module")
-def connection() -> Connection:
-    with EmbeddedBroker() as broker:
-        yield broker.connection
+@pytest.fixture
+def connection(broker: TestBroker) -> Connection:
+    return broker.connection
 
 
 @pytest.fixture
-def settings(tmp_path: Path) -> Settings:
-    return settings_for(uuid4().hex[:8], tmp_path / "checkpoint")
+def settings(broker: TestBroker, tmp_path: Path) -> Settings:
+    made = settings_for(broker.name("t"), tmp_path / "checkpoint")
+    create_topics(broker.connection, [TopicSpec(made.input.topic, 4)])
+    return made
 
 
 def oracle(config: ModelConfig, n: int) -> list[tuple[int, bytes, str]]:
@@ -124,7 +127,8 @@ def test_a_crash_in_training_loses_and_doubles_nothing(settings: Settings, conne
 def dead_letters(connection: Connection, settings: Settings) -> list[Record]:
     """Return the letters of all partitions: on the embedded broker every topic has four."""
     name = settings.input.dead_letters
-    return [letter for p in range(4) for letter in read_to_end(connection, name, p, timeout_s=30.0)]
+    partitions = describe_topic(connection, name).partitions
+    return [letter for p in partitions for letter in read_to_end(connection, name, p, timeout_s=30.0)]
 
 
 def source_offset(letter: Record) -> int:
@@ -255,6 +259,7 @@ def test_too_many_partitions_are_refused(settings: Settings, connection: Connect
         run_until(few, connection, 0)
 
 
+@pytest.mark.embedded_broker
 def test_an_unreachable_broker_is_one_line(settings: Settings) -> None:
     """Retryable, within the request's timeout, naming the address."""
     nowhere = Connection({"bootstrap.servers": "127.0.0.1:1"}, request_timeout_s=2.0)
@@ -285,3 +290,40 @@ def test_rbf_models_travel_too(settings: Settings, connection: Connection) -> No
     cut = learner.cut()
     expected = train(cut.points, cut.moments, rbf.svm).model.decision_function(X)
     np.testing.assert_array_equal(version.model.decision_function(X), expected)
+
+
+@pytest.mark.real_broker
+def test_a_missing_input_topic_is_named(settings: Settings, connection: Connection) -> None:
+    """The trainer does not make up an input: it names the topic that is missing."""
+    absent = settings.model_copy(update={"input": settings.input.model_copy(update={"topic": "absent"})})
+    with pytest.raises(TopicMissing, match="absent"):
+        run_until(absent, connection, 0)
+
+
+@pytest.mark.real_broker
+def test_a_start_by_time_is_resolved_once_and_kept(settings: Settings, connection: Connection) -> None:
+    """A first start begins at the first record of that time or later; a later start ignores the option."""
+    early, late = records(60, seed=1), records(60, seed=2)
+    produce(connection, settings.input.topic, early)
+    threading.Event().wait(0.05)
+    at = datetime.now(UTC)
+    produce(connection, settings.input.topic, late)
+    timed = settings.model_copy(update={"input": settings.input.model_copy(update={"start": at})})
+    run_until(timed, connection, 60)
+    run_until(settings, connection, 0)
+    found = versions(connection, settings)
+    assert [v.lineage.cut[0].offset for v in found] == [100]
+    assert all(v.lineage.base[0].offset == 60 for v in found)
+    assert found[0].stream.points == 40
+
+
+def test_latest_begins_at_the_end(settings: Settings, connection: Connection) -> None:
+    """start = latest passes over what is there, and the base says so."""
+    produce(connection, settings.input.topic, records(50))
+    late = settings.model_copy(update={"input": settings.input.model_copy(update={"start": "latest"})})
+    run_until(late, connection, 0)
+    produce(connection, settings.input.topic, records(50, seed=3))
+    run_until(late, connection, 50)
+    (version,) = versions(connection, settings)
+    assert version.lineage.base[0].offset == 50
+    assert version.lineage.cut[0].offset == 90

@@ -1,0 +1,5 @@
+"""`python -m consumers` is the command `streamsvm`."""
+
+from consumers.cli import main
+
+main()

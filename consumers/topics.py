@@ -7,7 +7,7 @@ from typing import Final
 from streamsvm.codec import model as model_codec
 from streamsvm.codec.model import Head
 from streamsvm.config import Settings
-from streamsvm.errors import InvalidMessage, StateError
+from streamsvm.errors import ConfigurationError, InvalidMessage, StateError
 from streamsvm.kafka import Connection, TopicSpec, read_to_end
 
 FOR_EVER: Final = {"retention.ms": "-1", "retention.bytes": "-1"}
@@ -26,6 +26,27 @@ def output_topics(settings: Settings) -> list[TopicSpec]:
         TopicSpec(output.audit_topic, 1, config={"cleanup.policy": "delete", **FOR_EVER}),
         TopicSpec(settings.input.dead_letters, 1, config={}),
     ]
+
+
+def check_names(settings: Settings) -> None:
+    """Refuse topics of a trainer that are the same one.
+
+    Raises
+    ------
+    ConfigurationError
+        Naming the topic and both of its uses.
+    """
+    output = settings.output
+    uses = {"input.topic": settings.input.topic, "the dead letters": settings.input.dead_letters}
+    uses |= {"output.models_topic": output.models_topic, "the aliases": output.aliases_topic}
+    uses["the audit trail"] = output.audit_topic
+    taken: dict[str, str] = {}
+    for use, topic in uses.items():
+        if topic in taken:
+            raise ConfigurationError(
+                f"the topic {topic} is named both for {taken[topic]} and for {use}", "Give each a topic of its own."
+            )
+        taken[topic] = use
 
 
 def read_head(connection: Connection, settings: Settings) -> Head | None:

@@ -21,7 +21,7 @@ import msgspec
 import structlog
 
 from consumers.runtime import Health
-from consumers.topics import output_topics, read_head
+from consumers.topics import check_names, output_topics, read_head
 from consumers.worker import Result, TrainFunction, Worker
 from streamsvm.build import build
 from streamsvm.checkpoint import CheckpointDirectory
@@ -155,6 +155,7 @@ class Trainer:
 
     def _start(self, stack: ExitStack) -> None:
         settings = self._settings
+        check_names(settings)
         topic = describe_topic(self._connection, settings.input.topic)
         self._check_partitions(topic)
         self._topic_id = topic.topic_id or ""

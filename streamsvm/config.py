@@ -347,6 +347,7 @@ class ScoringConfig(Section):
 
 KafkaValue = str | int | bool
 MASK = "********"
+DEFAULT_KAFKA: dict[str, KafkaValue] = {"bootstrap.servers": "localhost:9092"}
 
 
 def is_secret(option: str) -> bool:
@@ -373,7 +374,7 @@ class Settings(BaseSettings):
         default=0, description="Seed of every random number; the same stream and seed give the same models."
     )
     kafka: dict[str, KafkaValue] = Field(
-        default={"bootstrap.servers": "localhost:9092"},
+        default=DEFAULT_KAFKA,
         description="Options passed through to librdkafka by their own names (environment: _ for the dots).",
     )
     input: InputConfig = Field(default=InputConfig(), description="Where labeled points come from.")
@@ -392,7 +393,8 @@ class Settings(BaseSettings):
     def _dotted(cls, options: object) -> object:
         if not isinstance(options, dict):
             return options
-        return {str(key).lower().replace("_", "."): value for key, value in options.items()}
+        dotted = {str(key).lower().replace("_", "."): value for key, value in options.items()}
+        return DEFAULT_KAFKA | dotted
 
     def models(self) -> ModelConfig:
         """Return the part that decides what a model is.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
@@ -34,7 +35,8 @@ from streamsvm.kafka import (
 from streamsvm.metrics import SCORER, Metrics
 from streamsvm.svm.model import LinearMachine, Model, Scaler
 from tests.brokers.fixtures import TestBroker
-from tests.test_subscriber import DEADLINE_S, NAME, Trainer, eventually, version_of
+from tests.brokers.jvm import JvmBroker
+from tests.test_subscriber import DEADLINE_S, NAME, Trainer, eventually, restartable_broker, version_of
 
 # ---------------------------------------------------------------- one batch
 
@@ -243,19 +245,28 @@ def connection(broker: TestBroker) -> Connection:
     return broker.connect(fetch_wait_max_ms=10, **session)
 
 
-@pytest.fixture
-def settings(broker: TestBroker) -> Settings:
-    """Settings whose topics no other test uses; input and models exist, the others do not yet."""
-    points, models = broker.name("points"), broker.name("models")
-    create_topics(broker.connection, [TopicSpec(points, 4), TopicSpec(models), TopicSpec(f"{models}.aliases")])
+def settings_for(connection: Connection) -> Settings:
+    """Return settings whose topics no other test uses; input and models exist, the others do not yet."""
+    unique = uuid.uuid4().hex[:12]
+    points, models = f"points-{unique}", f"models-{unique}"
+    create_topics(connection, [TopicSpec(points, 4), TopicSpec(models), TopicSpec(f"{models}.aliases")])
     return Settings(
         name=NAME,
         kafka={"bootstrap.servers": "unused:1"},
         output=OutputConfig(models_topic=models),
-        scoring=ScoringConfig(
-            topic=points, output_topic=broker.name("scores"), group=broker.name("g"), batch_records=7
-        ),
+        scoring=ScoringConfig(topic=points, output_topic=f"scores-{unique}", group=f"g-{unique}", batch_records=7),
     )
+
+
+@pytest.fixture
+def settings(connection: Connection) -> Settings:
+    return settings_for(connection)
+
+
+@pytest.fixture
+def restartable() -> Iterator[JvmBroker]:
+    with restartable_broker() as broker:
+        yield broker
 
 
 @pytest.fixture
@@ -338,13 +349,13 @@ def test_each_score_belongs_to_one_version(connection: Connection, settings: Set
     """While versions change, a score is always the one that its own version gives."""
     trainer.publish(version_of(1))
     with Running(settings, connection) as running:
-        for number in range(1, 11):
+        for number in range(1, 6):
             trainer.publish(version_of(number))
             produce(connection, settings.scoring.topic, points(range(20 * number - 20, 20 * number)))
-        eventually(lambda: running.value("streamsvm_scored_points_total") == 200, "all are scored")
-        eventually(lambda: running.value("streamsvm_serving_version") == 10, "the newest serves")
+        eventually(lambda: running.value("streamsvm_scored_points_total") == 100, "all are scored")
+        eventually(lambda: running.value("streamsvm_serving_version") == 5, "the newest serves")
     found = scores(connection, settings)
-    assert {score["id"] for score in found} == set(range(200))
+    assert {score["id"] for score in found} == set(range(100))
     for score in found:
         assert score["score"] == score["version"] * (2.0 * score["id"] + 1)
         assert score["points"] == 90 * score["version"]
@@ -403,6 +414,23 @@ def test_a_crash_before_the_commit_loses_no_point(
     sources = [dict(record.headers)["streamsvm.source"] for record in stored(connection, settings.scoring.output_topic)]
     assert len(sources) == 30 + len(first)
     assert len(set(sources)) == 30
+
+
+def test_a_broker_that_restarts_costs_no_point(restartable: JvmBroker) -> None:
+    """A broker killed in the midst of the work and started again gets a score for every point."""
+    connection = Connection({"bootstrap.servers": restartable.bootstrap_servers}, request_timeout_s=5.0)
+    settings = settings_for(connection)
+    with closing(Trainer(connection, settings.output.models_topic)) as trainer:
+        trainer.publish(version_of(1))
+    produce(connection, settings.scoring.topic, points(range(2_000)))
+    with Running(settings, connection) as running:
+        eventually(lambda: running.value("streamsvm_scored_points_total") >= 50, "it is at work")
+        restartable.kill()
+        eventually(lambda: "broker" in running.waiting_for(), "it notices")
+        restartable.start()
+        eventually(lambda: running.value("streamsvm_scored_points_total") >= 2_000, "all are scored")
+        eventually(lambda: running.health.ready()[0], "it is ready again")
+    assert {score["id"] for score in scores(connection, settings)} == set(range(2_000))
 
 
 @pytest.mark.embedded_broker

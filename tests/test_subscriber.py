@@ -3,27 +3,30 @@
 from __future__ import annotations
 
 import logging
+import os
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
+from typing import Any
 
 import numpy as np
 import pytest
 
-import streamsvm.subscriber as subscriber_module
 from streamsvm.build import build
 from streamsvm.codec import model as model_codec
 from streamsvm.codec.model import Alias, Lineage, StreamSummary, Version
 from streamsvm.config import Label
 from streamsvm.errors import BrokerUnavailable, ConfigurationError, FatalError, TopicMissing, TransientError
-from streamsvm.kafka import Connection, Message, Publisher, TopicSpec, create_topics
+from streamsvm.kafka import Connection, Message, Publisher, Record, Tail, TopicSpec, create_topics
 from streamsvm.subscriber import REASONS, Loaded, ModelSubscriber, NoModel, RefusedMessage, load_version
 from streamsvm.svm.model import LinearMachine, Model, Scaler
 from streamsvm.training import Fit
+from tests.brokers.choice import FORCE
 from tests.brokers.fixtures import TestBroker
+from tests.brokers.jvm import CannotRun, JvmBroker
 
 DEADLINE_S = 20.0
 NAME = "pulsar"
@@ -479,10 +482,10 @@ def test_a_callback_that_raises_is_logged_and_changes_nothing(
 # ---------------------------------------------------------------- trouble
 
 
-class Interrupted(subscriber_module.Tail):
+class Interrupted(Tail):
     """A follower that breaks off at its first poll."""
 
-    def poll(self, max_records: int, timeout_s: float) -> list[subscriber_module.Record]:
+    def poll(self, max_records: int, timeout_s: float) -> list[Record]:
         raise TransientError("the broker went away")
 
 
@@ -491,14 +494,13 @@ def test_following_goes_on_after_an_interruption(
 ) -> None:
     """What may pass is retried: the aliases are read again, what serves is kept, and newer versions are found."""
     trainer.publish(version_of(1))
-    whole = subscriber_module.Tail
     made: list[int] = []
 
-    def interrupted_twice(*arguments: object) -> subscriber_module.Tail:
+    def interrupted_twice(*arguments: Any) -> Tail:
         made.append(len(made))
-        return (Interrupted if len(made) <= 2 else whole)(*arguments)  # type: ignore[arg-type]
+        return (Interrupted if len(made) <= 2 else Tail)(*arguments)
 
-    monkeypatch.setattr(subscriber_module, "Tail", interrupted_twice)
+    monkeypatch.setattr("streamsvm.subscriber.Tail", interrupted_twice)
     with ModelSubscriber(connection, NAME, models_topic=models) as following:
         loaded = following.wait_ready(DEADLINE_S)
         eventually(lambda: len(made) == 3 and following.connected, "it follows again")
@@ -514,11 +516,11 @@ def test_a_fatal_error_is_raised_from_every_accessor(
     """What no retry mends is kept, and told to whoever asks."""
     trainer.publish(version_of(1))
 
-    class Broken(subscriber_module.Tail):
-        def poll(self, max_records: int, timeout_s: float) -> list[subscriber_module.Record]:
+    class Broken(Tail):
+        def poll(self, max_records: int, timeout_s: float) -> list[Record]:
             raise FatalError("the client cannot go on")
 
-    monkeypatch.setattr(subscriber_module, "Tail", Broken)
+    monkeypatch.setattr("streamsvm.subscriber.Tail", Broken)
     with ModelSubscriber(connection, NAME, models_topic=models) as ended:
         asks: list[Callable[[], object]] = [
             lambda: ended.wait_for(99, DEADLINE_S),
@@ -531,6 +533,48 @@ def test_a_fatal_error_is_raised_from_every_accessor(
             with pytest.raises(FatalError, match="the client cannot go on"):
                 ask()
         assert not ended.connected
+
+
+@contextmanager
+def restartable_broker() -> Iterator[JvmBroker]:
+    """Run a broker of one's own that can be killed and started again on the same data."""
+    if os.environ.get(FORCE) == "none":
+        pytest.skip(f"no real broker wanted: {FORCE}=none")
+    try:
+        broker = JvmBroker()
+        broker.start()
+    except CannotRun as error:
+        pytest.skip(str(error))
+    try:
+        yield broker
+    finally:
+        broker.stop()
+
+
+@pytest.fixture
+def restartable() -> Iterator[JvmBroker]:
+    with restartable_broker() as broker:
+        yield broker
+
+
+def test_a_broker_that_restarts_is_followed_on(restartable: JvmBroker) -> None:
+    """While the broker is away the model serves and `connected` is false; afterwards newer versions are loaded."""
+    connection = Connection({"bootstrap.servers": restartable.bootstrap_servers}, request_timeout_s=5.0)
+    create_topics(connection, [TopicSpec("models"), TopicSpec("models.aliases", config={"cleanup.policy": "compact"})])
+    with closing(Trainer(connection, "models")) as before:
+        before.publish(version_of(1))
+    with ModelSubscriber(connection, NAME) as following:
+        following.wait_ready(DEADLINE_S)
+        eventually(lambda: following.connected, "it is connected")
+        restartable.kill()
+        eventually(lambda: not following.connected, "it notices")
+        assert number_of(following) == 1
+        restartable.start()
+        eventually(lambda: following.connected, "it is connected again")
+        with closing(Trainer(connection, "models")) as after:
+            after.publish(version_of(2))
+        assert following.wait_for(2, DEADLINE_S).version.number == 2
+        assert following.refused == 0
 
 
 @pytest.mark.real_broker

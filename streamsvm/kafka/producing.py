@@ -65,6 +65,8 @@ class Outbox:
         PublishRefused
             If the message is larger than the client's ``message.max.bytes``: it was not queued, and
             the outbox goes on.
+        TopicMissing
+            If the message names a partition that does not exist; likewise.
         TransientError, FatalError, ConfigurationError
             The first failed delivery.
         """

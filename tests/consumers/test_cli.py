@@ -1,0 +1,190 @@
+"""The command line: help, exit statuses, one line an error."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from consumers.options import fields, flag, sections, variable
+from streamsvm.checkpoint import CheckpointDirectory
+from tests.brokers.fixtures import TestBroker
+
+ROOT = Path(__file__).parent.parent.parent
+
+
+def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("STREAMSVM_")}
+    return subprocess.run(
+        [sys.executable, "-m", "consumers", *arguments],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        env={**inherited, "COLUMNS": "200", "NO_COLOR": "1", "TERM": "dumb", **environment},
+        timeout=120,
+        check=False,
+    )
+
+
+def error_of(finished: subprocess.CompletedProcess[str]) -> str:
+    """Return the one line of the error, having checked that it is one, without a traceback."""
+    assert "Traceback" not in finished.stderr
+    lines = [line for line in finished.stderr.splitlines() if line.startswith("streamsvm: error: ")]
+    assert len(lines) == 1, finished.stderr
+    assert finished.stderr.splitlines()[-1] == lines[0]
+    return lines[0]
+
+
+def test_help_explains_every_option_of_a_trainer() -> None:
+    """Each option of the trainer's sections stands in --help."""
+    text = run("train", "--help").stdout
+    for section in ("", "input", "points", "coreset", "svm", "training", "checkpoint", "output", "http", "log"):
+        for name in fields(section):
+            assert flag(section, name) in text
+    assert "--bootstrap-servers" in text
+
+
+@pytest.mark.parametrize(
+    "command", [["score"], ["replay"], ["model", "show"], ["topics", "create"], ["demo"], ["config"]]
+)
+def test_every_command_has_help(command: list[str]) -> None:
+    """And it exits with 0."""
+    finished = run(*command, "--help")
+    assert finished.returncode == 0
+    assert "Usage" in finished.stdout
+
+
+def test_the_reference_lists_every_option_with_flag_and_variable() -> None:
+    """`streamsvm config` is made from the typed settings."""
+    text = run("config").stdout
+    for section in sections():
+        for name, info in fields(section).items():
+            assert flag(section, name) in text
+            assert variable(section, name) in text
+            assert info.description
+            assert info.description in text
+
+
+def test_effective_configuration_masks_secrets() -> None:
+    """What is in force, as JSON, without the password."""
+    finished = run(
+        "config",
+        "--effective",
+        STREAMSVM_KAFKA__SASL_PASSWORD="hush",
+        STREAMSVM_POINTS__DIMENSION="3",
+        STREAMSVM_SEED="5",
+    )
+    shown = json.loads(finished.stdout)
+    assert shown["seed"] == 5
+    assert shown["points"]["dimension"] == 3
+    assert "hush" not in finished.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "named"),
+    [
+        (["train"], 78, "points.dimension is not given"),
+        (["train", "--points-dimension", "0"], 78, "points.dimension"),
+        (["train", "--points-dimension", "2", "--svm-c", "1", "--svm-alpha", "0.1"], 78, "svm.alpha and svm.C"),
+        (["train", "--config", "absent.toml"], 78, "absent.toml does not exist"),
+        (["train", "--kafka", "sasl.password=x"], 78, "would show a secret"),
+        (["train", "--points-dimension", "2", "--kafka", "no.such.option=1", "--http-port", "0"], 78, "no.such.option"),
+        (["train", "--points-dimension", "2", "--kafka", "enable.idempotence=false"], 78, "enable.idempotence"),
+        (
+            ["train", "--points-dimension", "2", "--input-topic", "models", "--http-port", "0"],
+            78,
+            "both for input.topic",
+        ),
+        (["train", "--points-dimension", "2", "--http-host", "no such host"], 78, "--http-port"),
+        (["replay", "--topic", "t"], 78, "either a file or --dataset"),
+        (["replay", "absent.csv", "--topic", "t"], 78, "absent.csv"),
+        (["replay", "--dataset", "nothing", "--topic", "t"], 78, "htru2"),
+    ],
+)
+def test_configuration_errors(arguments: list[str], status: int, named: str, tmp_path: Path) -> None:
+    """One line that names the fault, and status 78, before anything is written."""
+    directory = ["--checkpoint-directory", str(tmp_path / "c")] if arguments[0] == "train" else []
+    finished = run(*arguments, *directory)
+    assert finished.returncode == status, finished.stderr
+    assert named in error_of(finished)
+
+
+def test_an_unknown_option_is_wrong_usage() -> None:
+    """Status 2, and the option is named."""
+    finished = run("train", "--no-such-option")
+    assert finished.returncode == 2
+    assert "--no-such-option" in finished.stderr
+
+
+def test_an_unreachable_broker_is_retryable(tmp_path: Path) -> None:
+    """Status 75: a supervisor may try again."""
+    finished = run(
+        "train", "--points-dimension", "2", "--bootstrap-servers", "127.0.0.1:1", "--http-port", "0",
+        "--checkpoint-directory", str(tmp_path),
+    )  # fmt: skip
+    assert finished.returncode == 75
+    assert "no broker answered at 127.0.0.1:1" in error_of(finished)
+
+
+def test_an_unwritable_checkpoint_directory(tmp_path: Path) -> None:
+    """Named, with the option that changes it."""
+    (tmp_path / "file").touch()
+    finished = run(
+        "train", "--points-dimension", "2", "--http-port", "0", "--checkpoint-directory", str(tmp_path / "file" / "c")
+    )
+    assert finished.returncode == 78
+    assert "--checkpoint-directory" in error_of(finished)
+
+
+def test_a_locked_checkpoint_directory(tmp_path: Path) -> None:
+    """A second trainer on one directory is told so."""
+    with CheckpointDirectory(tmp_path, 3):
+        finished = run("train", "--points-dimension", "2", "--http-port", "0", "--checkpoint-directory", str(tmp_path))
+    assert finished.returncode == 78
+    assert "another process holds" in error_of(finished)
+
+
+def test_replay_train_show_and_score_by_command_line(real_broker: TestBroker, tmp_path: Path) -> None:
+    """The README's commands, in their order, on a real broker."""
+    broker = ["--bootstrap-servers", str(real_broker.connection.options["bootstrap.servers"])]
+    topic, models, unlabeled = (real_broker.name(hint) for hint in ("in", "models", "unlabeled"))
+    name = ["--name", "pulsar", "--output-models-topic", models]
+    sent = run("replay", "--dataset", "htru2", "--shuffle", "1", "--topic", topic, "--create", "1", *broker)
+    assert sent.returncode == 0, sent.stderr
+    assert "17,898 points" in sent.stdout
+
+    from tests.faults.daemon import Daemon
+
+    trainer = Daemon(
+        ["train", *name, "--input-topic", topic, "--points-dimension", "8", "--checkpoint-directory", str(tmp_path),
+         "--http-port", "0", "--log-format", "json", *broker]
+    )  # fmt: skip
+    while trainer.wait_for("model_published")["points"] < 16_000:
+        pass
+    assert trainer.stop() == 0
+    shown = run("model", "show", *name, *broker)
+    assert "16,000 points of 16,000 rows" in shown.stdout
+    message = json.loads(run("model", "show", "--json", *name, *broker).stdout)
+    assert message["stream"]["points"] == 16_000
+    absent = run("model", "show", "--version", "99", *name, *broker)
+    assert absent.returncode == 78
+    assert "there is no version 99 of pulsar" in error_of(absent)
+
+    run("replay", "--dataset", "htru2", "--topic", unlabeled, "--unlabeled", "--create", "1", "--limit", "500", *broker)
+    scorer = Daemon(
+        ["score", *name, "--scoring-topic", unlabeled, "--scoring-output-topic", f"{unlabeled}-scores",
+         "--http-port", "0", "--log-format", "json", *broker]
+    )  # fmt: skip
+    scorer.wait_for("started")
+    from tests.consumers.trainers import topic as read
+
+    scores: list[object] = []
+    while len(scores) < 500:
+        scores = [json.loads(record.value or b"") for record in read(real_broker.connection, f"{unlabeled}-scores")]
+    assert scorer.stop() == 0
+    assert {score["model"] for score in scores} == {"pulsar"}  # type: ignore[index]
+    assert {score["label"] for score in scores} <= {-1, 1}  # type: ignore[index]

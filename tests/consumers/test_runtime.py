@@ -1,0 +1,155 @@
+"""Health over HTTP, logs and exit codes."""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+
+import pytest
+import structlog
+
+from consumers.runtime import Health, HttpServer, configure_logging, exit_code
+from streamsvm.config import HttpConfig, LogConfig
+from streamsvm.errors import BrokerUnavailable, ConfigurationError, CorruptCheckpoint, Fenced, StreamsvmError
+from streamsvm.metrics import SCORER, TRAINER, Metrics
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def health(clock: Clock) -> Health:
+    return Health(60.0, clock)
+
+
+@pytest.fixture
+def server(health: Health) -> Iterator[HttpServer]:
+    metrics = Metrics(TRAINER)
+    metrics.put("streamsvm_model_version", 7)
+    with HttpServer(HttpConfig(port=0), health, metrics.registry) as running:
+        yield running
+
+
+def get(server: HttpServer, path: str) -> tuple[int, str]:
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{server.port}{path}") as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, error.read().decode()
+
+
+def test_metrics_answer(server: HttpServer) -> None:
+    """/metrics shows the registry it was given, and nothing per creation time."""
+    status, text = get(server, "/metrics")
+    assert status == 200
+    assert "streamsvm_model_version 7.0" in text
+    assert "_created" not in text
+
+
+def test_unknown_paths_are_not_found(server: HttpServer) -> None:
+    """A mistyped probe fails instead of passing for ever."""
+    assert get(server, "/healthy")[0] == 404
+    assert get(server, "/")[0] == 404
+
+
+def test_health_turns_red_when_the_loop_stands_still(server: HttpServer, health: Health, clock: Clock) -> None:
+    """Without a beat for the configured time: 503 and how long; a beat heals."""
+    assert get(server, "/healthz")[0] == 200
+    clock.now += 61
+    status, text = get(server, "/healthz")
+    assert status == 503
+    assert "61 s" in json.loads(text)["why"]
+    health.beat()
+    assert get(server, "/healthz")[0] == 200
+
+
+def test_a_fatal_error_stays_red(server: HttpServer, health: Health) -> None:
+    """What cannot be mended is said until the process ends."""
+    health.fail("fenced")
+    health.beat()
+    assert get(server, "/healthz") == (503, '{"healthy": false, "why": "fenced"}\n')
+
+
+def test_readiness_names_what_is_missing(server: HttpServer, health: Health, clock: Clock) -> None:
+    """Not ready before anything was required, nor while a condition is missing, nor when unhealthy."""
+    assert get(server, "/readyz")[0] == 503
+    health.require("broker", "no connection is up")
+    status, text = get(server, "/readyz")
+    assert (status, json.loads(text)["waiting_for"]) == (503, {"broker": "no connection is up"})
+    health.require("broker", "")
+    assert get(server, "/readyz")[0] == 200
+    clock.now += 61
+    assert get(server, "/readyz")[0] == 503
+
+
+def test_a_taken_port_is_one_line(server: HttpServer, health: Health) -> None:
+    """The address and the option to change stand in the message."""
+    with pytest.raises(ConfigurationError, match=rf"127\.0\.0\.1:{server.port}.*--http-port"):
+        HttpServer(HttpConfig(port=server.port), health, Metrics(TRAINER).registry)
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [
+        (ConfigurationError("x"), 78),
+        (CorruptCheckpoint("x"), 78),
+        (BrokerUnavailable("x"), 75),
+        (Fenced("x"), 70),
+        (StreamsvmError("x"), 70),
+    ],
+)
+def test_exit_codes(error: StreamsvmError, status: int) -> None:
+    """Each branch of the tree of errors has its documented status."""
+    assert exit_code(error) == status
+
+
+@pytest.fixture
+def _restored_logging() -> Iterator[None]:
+    root = logging.getLogger()
+    handlers, level = root.handlers, root.level
+    yield
+    root.handlers, root.level = handlers, level
+    structlog.reset_defaults()
+
+
+@pytest.mark.usefixtures("_restored_logging")
+def test_logs_are_json_lines_where_there_is_no_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Our events and the libraries' lines alike: one JSON object each, with time, level and logger."""
+    stream = io.StringIO()
+    monkeypatch.setattr(sys, "stderr", stream)
+    configure_logging(LogConfig())
+    structlog.get_logger("streamsvm.test").info("event", offset=3)
+    logging.getLogger("library").warning("a line of %s", "theirs")
+    structlog.get_logger("streamsvm.test").debug("hidden")
+    ours, theirs = (json.loads(line) for line in stream.getvalue().splitlines())
+    assert (ours["event"], ours["offset"], ours["level"], ours["logger"]) == ("event", 3, "info", "streamsvm.test")
+    assert (theirs["event"], theirs["level"], theirs["logger"]) == ("a line of theirs", "warning", "library")
+    assert "timestamp" in theirs
+
+
+@pytest.mark.parametrize("definitions", [TRAINER, SCORER])
+def test_every_metric_is_described(definitions: tuple[object, ...]) -> None:
+    """Meaning and advice are sentences; names are ours and unique; labels come from a short list."""
+    names = [definition.name for definition in definitions]  # type: ignore[attr-defined]
+    assert len(names) == len(set(names))
+    for definition in definitions:
+        assert definition.name.startswith("streamsvm_")  # type: ignore[attr-defined]
+        assert definition.meaning.endswith(".")  # type: ignore[attr-defined]
+        assert definition.advice.endswith(".")  # type: ignore[attr-defined]
+        assert set(definition.labels) <= {"partition", "level", "reason", "outcome"}  # type: ignore[attr-defined]

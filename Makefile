@@ -40,6 +40,9 @@ requirements: env
 		--no-annotate pyproject.toml -o requirements/runtime.txt
 	$(BIN)/uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
 		--no-annotate --extra dev pyproject.toml -o requirements/dev.txt
+	{ head -n 1 requirements/build.txt; echo hatchling | $(BIN)/uv pip compile --universal --python-version 3.11 \
+		--generate-hashes --no-emit-index-url --no-header --no-annotate --constraint requirements/dev.txt -; } \
+		> $(VENV)/build.txt && mv $(VENV)/build.txt requirements/build.txt
 
 clean:
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis dist build

@@ -20,7 +20,7 @@ import structlog
 
 from consumers.runtime import Health
 from streamsvm.codec import deadletter
-from streamsvm.codec.points import RejectedRecord
+from streamsvm.codec.points import REASONS, RejectedRecord
 from streamsvm.codec.scores import BatchScorer
 from streamsvm.config import Settings
 from streamsvm.errors import ConfigurationError, TransientError
@@ -56,6 +56,7 @@ class Scorer:
         self._settings = settings
         self._connection = connection
         self._metrics = metrics
+        metrics.begin("streamsvm_dead_letters", "reason", REASONS)
         self._health = health
         self._stop = stop
         self._serving: Loaded | None = None

@@ -29,7 +29,7 @@ from streamsvm.codec import deadletter
 from streamsvm.codec import model as model_codec
 from streamsvm.codec.checkpoint import Snapshot
 from streamsvm.codec.model import Alias, Head, Lineage, Version
-from streamsvm.codec.points import PointDecoder, RejectedRecord
+from streamsvm.codec.points import REASONS, PointDecoder, RejectedRecord
 from streamsvm.config import ModelConfig, Settings
 from streamsvm.coreset.moments import warm_up
 from streamsvm.delivery import Begin, Delivery, Present, Resume, decide
@@ -112,6 +112,13 @@ class Trainer:
         self._config: ModelConfig = settings.models()
         self._connection = connection
         self._metrics = metrics
+        for name, label, values in (
+            ("streamsvm_input_rows", "outcome", ("accepted", "rejected")),
+            ("streamsvm_dead_letters", "reason", REASONS),
+            ("streamsvm_trainings", "outcome", ("converged", "iteration_limit")),
+            ("streamsvm_publishes", "outcome", ("published", "refused")),
+        ):
+            metrics.begin(name, label, values)
         self._health = health
         self._stop = stop
         self._reset = reset

@@ -245,6 +245,11 @@ class Metrics:
         counter = self._of(name, Counter, labels)
         counter.inc(amount)
 
+    def begin(self, name: str, label: str, values: Iterable[str]) -> None:
+        """Let a labelled counter stand at 0 for each value, so that a rate sees its first event."""
+        for value in values:
+            self.increase(name, 0.0, **{label: value})
+
     def put(self, name: str, value: float, **labels: str) -> None:
         """Set a gauge."""
         gauge = self._of(name, Gauge, labels)

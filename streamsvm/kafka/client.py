@@ -128,6 +128,11 @@ class Link:
         return translate(error, self._connection, doing)
 
 
+def socket_timeout_ms(connection: Connection) -> int:
+    """Return how long one request may go unanswered, in milliseconds; a fetch alone may take over a second."""
+    return int(connection.options.get("socket.timeout.ms", max(int(connection.request_timeout_s * 1000), 2000)))
+
+
 def options_for(
     connection: Connection, defaults: Mapping[str, Option], fixed: Mapping[str, Option]
 ) -> dict[str, Option]:
@@ -135,10 +140,9 @@ def options_for(
 
     The order of the names matters: of two names for one option the client takes the later.
     """
-    timeout_ms = max(int(connection.request_timeout_s * 1000), 2000)
     return {
-        "socket.timeout.ms": timeout_ms,
-        "socket.connection.setup.timeout.ms": timeout_ms,
+        "socket.timeout.ms": socket_timeout_ms(connection),
+        "socket.connection.setup.timeout.ms": socket_timeout_ms(connection),
         "reconnect.backoff.max.ms": 2000,
         **defaults,
         **connection.options,

@@ -11,7 +11,7 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 from confluent_kafka import Message as Delivered
 
 from streamsvm.errors import FatalError, StreamsvmError, TransientError
-from streamsvm.kafka.client import SLICE_S, Link, make_producer, serve
+from streamsvm.kafka.client import SLICE_S, Link, make_producer, serve, socket_timeout_ms
 from streamsvm.kafka.connection import Connection, Option
 from streamsvm.kafka.failures import OutcomeUnknown, error_of, text_of
 from streamsvm.kafka.records import Message
@@ -179,7 +179,11 @@ class Publisher:
         timeout_ms = int(transaction_timeout_s * 1000)
         fixed: dict[str, Option] = {"delivery.timeout.ms": timeout_ms}
         if not connection.embedded:
-            fixed |= {"transactional.id": transactional_id, "transaction.timeout.ms": timeout_ms}
+            fixed |= {
+                "transactional.id": transactional_id,
+                "transaction.timeout.ms": timeout_ms,
+                "socket.timeout.ms": min(timeout_ms, socket_timeout_ms(connection)),  # the client insists
+            }
         self._producer = make_producer(
             connection, self._link, defaults={**prompt(connection), "linger.ms": 0}, fixed=fixed
         )

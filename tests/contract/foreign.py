@@ -1,0 +1,55 @@
+"""Stand-ins for other people's clients: the only test module that uses the client library itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+
+from confluent_kafka import Consumer, Producer, TopicPartition
+
+from streamsvm.kafka import Connection
+
+TIMEOUT_S = 20.0
+
+
+class Silent:
+    """Takes the client's log lines and keeps them to itself."""
+
+    def log(self, *line: object) -> None:
+        """Drop a line."""
+
+
+def produce(connection: Connection, topic: str, values: Iterable[bytes], timestamp_ms: int = 0) -> None:
+    """Store values in partition 0, with a timestamp in milliseconds since the epoch if one is given."""
+    producer = Producer(dict(connection.options), logger=Silent())
+    for value in values:
+        producer.produce(topic, value, partition=0, timestamp=timestamp_ms)
+    assert producer.flush(TIMEOUT_S) == 0
+    producer.close()
+
+
+@contextmanager
+def open_transaction(connection: Connection, topic: str, values: Iterable[bytes]) -> Iterator[Producer]:
+    """Store values in partition 0 in a transaction that the caller may commit or abort."""
+    producer = Producer({**connection.options, "transactional.id": f"foreign-{topic}"}, logger=Silent())
+    producer.init_transactions(TIMEOUT_S)
+    producer.begin_transaction()
+    for value in values:
+        producer.produce(topic, value, partition=0)
+    assert producer.flush(TIMEOUT_S) == 0
+    yield producer
+    producer.close()
+
+
+def aborted(connection: Connection, topic: str, values: Iterable[bytes]) -> None:
+    """Store values in partition 0 in a transaction, and abort it."""
+    with open_transaction(connection, topic, values) as producer:
+        producer.abort_transaction(TIMEOUT_S)
+
+
+def committed(connection: Connection, group: str, topic: str, partition: int) -> int:
+    """Return a group's position as any observer sees it, negative if there is none."""
+    consumer = Consumer({**connection.options, "group.id": group}, logger=Silent())
+    (found,) = consumer.committed([TopicPartition(topic, partition)], timeout=TIMEOUT_S)
+    consumer.close()
+    return int(found.offset)

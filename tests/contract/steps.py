@@ -1,0 +1,59 @@
+"""Steps that the contract's tests share."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from typing import Protocol
+
+from streamsvm.kafka import Connection, Message, Outbox, Record
+
+PATIENCE_S = 30.0
+"""How long a test waits for what must happen; never how long it takes."""
+
+
+class Pollable(Protocol):
+    def poll(self, max_records: int, timeout_s: float) -> list[Record]: ...
+
+
+def send(connection: Connection, messages: Iterable[Message]) -> None:
+    """Store messages and wait for the broker."""
+    outbox = Outbox(connection)
+    for message in messages:
+        outbox.send(message)
+    outbox.flush(PATIENCE_S)
+    outbox.close()
+
+
+def send_values(connection: Connection, topic: str, values: Iterable[bytes]) -> None:
+    """Store values in partition 0."""
+    send(connection, [Message(topic, value, partition=0) for value in values])
+
+
+def numbers(count: int, start: int = 0) -> list[bytes]:
+    """Return `count` distinct values."""
+    return [b"%d" % number for number in range(start, start + count)]
+
+
+def drain(reader: Pollable, count: int) -> list[Record]:
+    """Poll until `count` records have come; more are a failure."""
+    records: list[Record] = []
+    deadline = time.monotonic() + PATIENCE_S
+    while len(records) < count:
+        assert time.monotonic() < deadline, f"only {len(records)} of {count} records came"
+        records += reader.poll(1000, 0.1)
+    assert len(records) == count
+    return records
+
+
+def eventually(condition: Callable[[], bool], what: str) -> None:
+    """Wait until a condition holds; the condition itself may wait a little."""
+    deadline = time.monotonic() + PATIENCE_S
+    while not condition():
+        assert time.monotonic() < deadline, f"never happened: {what}"
+        time.sleep(0.01)
+
+
+def values_of(records: Iterable[Record]) -> list[bytes | None]:
+    """Return the values of records."""
+    return [record.value for record in records]

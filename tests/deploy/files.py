@@ -1,0 +1,72 @@
+"""The deployment's files, as its tests read them."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml  # type: ignore[import-untyped]
+
+ROOT = Path(__file__).parents[2]
+DEPLOY = ROOT / "deploy"
+COMPOSE = DEPLOY / "compose.yaml"
+DOCKERFILE = DEPLOY / "Dockerfile"
+PROMETHEUS = DEPLOY / "prometheus" / "prometheus.yml"
+GENERATOR = DEPLOY / "grafana" / "generate.py"
+DASHBOARD = DEPLOY / "grafana" / "dashboards" / "streamsvm.json"
+PROVISIONING = DEPLOY / "grafana" / "provisioning"
+
+
+@dataclass(frozen=True)
+class Query:
+    """One query of one panel."""
+
+    panel: str
+    legend: str
+    promql: str
+
+    @property
+    def runnable(self) -> str:
+        """The query as Prometheus takes it, with Grafana's variables filled in."""
+        filled = self.promql.replace("$instance", ".*").replace("$__rate_interval", "1m")
+        assert "$" not in filled, f"{self.panel}: a variable that only Grafana knows: {filled}"
+        return filled
+
+
+def dashboard() -> dict[str, Any]:
+    loaded: dict[str, Any] = json.loads(DASHBOARD.read_text())
+    return loaded
+
+
+def panels() -> list[dict[str, Any]]:
+    return [panel for panel in dashboard()["panels"] if panel["type"] != "row"]
+
+
+def queries() -> list[Query]:
+    return [
+        Query(panel["title"], target["legendFormat"], target["expr"])
+        for panel in panels()
+        for target in panel["targets"]
+    ]
+
+
+def selectors(promql: str) -> dict[str, set[str]]:
+    """Return each series of a query with the labels that the query asks of it, in matchers, `by` and the legend."""
+    grouped = {label for labels in re.findall(r"\bby \(([^)]*)\)", promql) for label in re.split(r",\s*", labels)}
+    found: dict[str, set[str]] = {}
+    for name, matchers in re.findall(r"\b(streamsvm_\w+)(?:\{([^}]*)\})?", promql):
+        found.setdefault(name, set()).update(re.findall(r"(\w+)\s*(?:=~|!~|!=|=)", matchers), grouped)
+    return found
+
+
+def parsed(path: Path) -> dict[str, Any]:
+    """Return what a YAML file says."""
+    loaded: dict[str, Any] = yaml.safe_load(path.read_text())
+    return loaded
+
+
+def compose() -> dict[str, Any]:
+    return parsed(COMPOSE)

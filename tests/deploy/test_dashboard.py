@@ -1,0 +1,131 @@
+"""The dashboard asks only for what the trainer tells, shows all of it, and says what it means."""
+
+from __future__ import annotations
+
+import json
+import re
+import runpy
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from streamsvm.metrics import TRAINER, Definition
+from tests.deploy.files import (
+    DASHBOARD,
+    GENERATOR,
+    PROMETHEUS,
+    PROVISIONING,
+    Query,
+    dashboard,
+    panels,
+    parsed,
+    queries,
+    selectors,
+)
+
+TARGET_LABELS = {"instance", "job"}
+"""Labels that Prometheus adds when it scrapes."""
+
+
+def series(definition: Definition) -> dict[str, set[str]]:
+    """Return the series of a metric, as a scrape shows them, with their labels."""
+    labels = set(definition.labels) | TARGET_LABELS
+    if definition.kind == "counter":
+        return {f"{definition.name}_total": labels}
+    if definition.kind == "gauge":
+        return {definition.name: labels}
+    return {
+        f"{definition.name}_bucket": labels | {"le"},
+        f"{definition.name}_sum": labels,
+        f"{definition.name}_count": labels,
+    }
+
+
+SERIES = {name: labels for definition in TRAINER for name, labels in series(definition).items()}
+
+
+@pytest.mark.parametrize("query", queries(), ids=lambda query: f"{query.panel}: {query.legend or 'value'}")
+def test_query_asks_for_series_and_labels_that_exist(query: Query) -> None:
+    """Every series and label of a query is one that `streamsvm.metrics` declares."""
+    asked = selectors(query.promql)
+    assert asked
+    for name, labels in asked.items():
+        assert name in SERIES, f"there is no {name}"
+        assert labels <= SERIES[name], f"{name} has no label {labels - SERIES[name]}"
+        shown = set(re.findall(r"\{\{(\w+)\}\}", query.legend))
+        assert shown <= labels, f"the legend shows {shown - labels}, which the query aggregates away"
+
+
+@pytest.mark.parametrize("definition", TRAINER, ids=lambda definition: definition.name)
+def test_metric_is_on_a_panel_that_explains_it(definition: Definition) -> None:
+    """Every metric of the trainer is on a panel whose description says its meaning and its advice."""
+    showing = [
+        panel
+        for panel in panels()
+        if any(selectors(target["expr"]).keys() & series(definition).keys() for target in panel["targets"])
+    ]
+    assert showing, f"{definition.name} is on no panel"
+    for panel in showing:
+        assert definition.meaning in panel["description"], panel["title"]
+        assert definition.advice in panel["description"], panel["title"]
+
+
+def test_file_is_what_the_generator_makes() -> None:
+    """Nobody edited the dashboard without its generator, or changed a metric without making it anew."""
+    made = runpy.run_path(str(GENERATOR))["rendered"]()
+    assert DASHBOARD.read_text() == made, "run python deploy/grafana/generate.py"
+
+
+def test_panels_have_units_and_the_datasource_by_variable() -> None:
+    """Every panel has a unit, a description and the datasource that the reader chose."""
+    chosen = {"type": "prometheus", "uid": "${datasource}"}
+    for panel in panels():
+        assert panel["fieldConfig"]["defaults"]["unit"], panel["title"]
+        assert panel["description"], panel["title"]
+        assert [panel["datasource"], *(target["datasource"] for target in panel["targets"])] == [chosen] * (
+            1 + len(panel["targets"])
+        )
+    assert [variable["name"] for variable in dashboard()["templating"]["list"]] == ["datasource", "instance"]
+
+
+def test_identity_is_stable() -> None:
+    """Links to the dashboard survive: its uid is fixed, its panels' numbers and titles are unique."""
+    assert dashboard()["uid"] == "streamsvm"
+    numbers = [panel["id"] for panel in dashboard()["panels"]]
+    titles = [panel["title"] for panel in panels()]
+    assert len(set(numbers)) == len(numbers)
+    assert len(set(titles)) == len(titles)
+
+
+def test_panels_lie_within_the_grid_and_apart() -> None:
+    """No panel leaves the 24 columns or covers another."""
+    taken: set[tuple[int, int]] = set()
+    for panel in dashboard()["panels"]:
+        place = panel["gridPos"]
+        cells = {(place["x"] + column, place["y"] + row) for column in range(place["w"]) for row in range(place["h"])}
+        assert place["x"] + place["w"] <= 24, panel["title"]
+        assert not cells & taken, panel["title"]
+        taken |= cells
+
+
+def test_datasource_is_provisioned_where_compose_runs_it() -> None:
+    """The provisioned datasource is the compose file's Prometheus, read at its scrape interval."""
+    (source,) = parsed(PROVISIONING / "datasources" / "prometheus.yml")["datasources"]
+    scrapes = parsed(PROMETHEUS)["global"]
+    assert source["url"] == "http://prometheus:9090"
+    assert source["isDefault"]
+    assert source["jsonData"]["timeInterval"] == scrapes["scrape_interval"]
+
+
+def test_queries_parse(tmp_path: Path) -> None:
+    """Prometheus's own parser takes every query."""
+    promtool = shutil.which("promtool")
+    if promtool is None:
+        pytest.skip("promtool is not on PATH (Debian: apt install prometheus)")
+    rules = tmp_path / "queries.json"
+    recorded = [{"record": f"query:{index}", "expr": query.runnable} for index, query in enumerate(queries())]
+    rules.write_text(json.dumps({"groups": [{"name": "dashboard", "rules": recorded}]}))
+    checked = subprocess.run([promtool, "check", "rules", rules], capture_output=True, text=True, check=False)
+    assert checked.returncode == 0, checked.stdout + checked.stderr

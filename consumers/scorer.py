@@ -11,16 +11,14 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import Counter
 from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import Final
 
 import structlog
 
+from consumers.deadletters import DeadLetters
 from consumers.runtime import Health
-from streamsvm.codec import deadletter
-from streamsvm.codec.points import REASONS, RejectedRecord
 from streamsvm.codec.scores import BatchScorer
 from streamsvm.config import Settings
 from streamsvm.errors import ConfigurationError, TransientError
@@ -56,7 +54,7 @@ class Scorer:
         self._settings = settings
         self._connection = connection
         self._metrics = metrics
-        metrics.begin("streamsvm_dead_letters", "reason", REASONS)
+        self._dead_letters = DeadLetters(settings.scoring.topic, settings.scoring.dead_letters, metrics)
         self._health = health
         self._stop = stop
         self._serving: Loaded | None = None
@@ -178,32 +176,7 @@ class Scorer:
         scored = self._batch_scorer.score(records)
         messages = [Message(scoring.output_topic, one.value, one.key, one.headers) for one in scored.records]
         self._metrics.increase("streamsvm_scored_points", sum(one.rows for one in scored.records))
-        if scored.rejected:
-            messages += self._letters(records, scored.rejected)
-        return messages
-
-    def _letters(self, records: Sequence[Record], rejected: Sequence[RejectedRecord]) -> list[Message]:
-        topic, dead_letters = self._settings.scoring.topic, self._settings.scoring.dead_letters
-        sources = {(record.partition, record.offset): record for record in records}
-        messages = []
-        for bad in rejected:
-            source = sources[bad.record.partition, bad.record.offset]
-            letter = deadletter.encode(topic, bad, source.key, source.headers)
-            messages.append(Message(dead_letters, letter.value, letter.key, letter.headers))
-        reasons = Counter(rejection.reason for bad in rejected for rejection in bad.rejections)
-        for reason, count in reasons.items():
-            self._metrics.increase("streamsvm_dead_letters", count, reason=reason)
-        first = rejected[0]
-        log.warning(
-            "rows_rejected",
-            rows=reasons.total(),
-            records=len(rejected),
-            dead_letter_topic=dead_letters,
-            first=f"{topic}[{first.record.partition}]@{first.record.offset} row {first.rejections[0].row}",
-            reason=first.rejections[0].reason,
-            message=first.rejections[0].what,
-        )
-        return messages
+        return messages + self._dead_letters.letters(records, scored.rejected)
 
     # ---------------------------------------------------------------- deliver
 

@@ -9,27 +9,25 @@ from __future__ import annotations
 
 import threading
 import time
-import uuid
 from collections import Counter, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
-import msgspec
 import structlog
 
+from consumers.deadletters import DeadLetters
+from consumers.publishing import VersionPublisher
 from consumers.runtime import Health
 from consumers.topics import check_names, output_topics, read_head
-from consumers.worker import Result, TrainFunction, Worker
+from consumers.worker import TrainFunction, Worker
 from streamsvm.build import build
 from streamsvm.checkpoint import CheckpointDirectory
-from streamsvm.codec import deadletter
 from streamsvm.codec import model as model_codec
 from streamsvm.codec.checkpoint import Snapshot
-from streamsvm.codec.model import Alias, Head, Lineage, Version
-from streamsvm.codec.points import REASONS, PointDecoder, RejectedRecord
+from streamsvm.codec.points import PointDecoder
 from streamsvm.config import ModelConfig, Settings
 from streamsvm.coreset.moments import warm_up
 from streamsvm.delivery import Begin, Delivery, Present, Resume, decide
@@ -37,11 +35,8 @@ from streamsvm.errors import ConfigurationError, StateError, TransientError
 from streamsvm.kafka import (
     Connection,
     Input,
-    Message,
     Outbox,
     Publisher,
-    PublishRefused,
-    Record,
     TopicInfo,
     create_topics,
     describe_topic,
@@ -56,8 +51,9 @@ from streamsvm.training import train
 log = structlog.get_logger("streamsvm.trainer")
 
 POLL_S: Final = 0.1
+BUSY_POLL_S: Final = 0.01
+"""While a model trains: how long its result may wait for the loop."""
 METRICS_INTERVAL_S: Final = 0.5
-REJECTIONS_INTERVAL_S: Final = 10.0
 HOLD_BEFORE_PAUSE_S: Final = 1.0
 FLUSH_TIMEOUT_S: Final = 30.0
 
@@ -112,26 +108,21 @@ class Trainer:
         self._config: ModelConfig = settings.models()
         self._connection = connection
         self._metrics = metrics
-        for name, label, values in (
-            ("streamsvm_input_rows", "outcome", ("accepted", "rejected")),
-            ("streamsvm_dead_letters", "reason", REASONS),
-            ("streamsvm_trainings", "outcome", ("converged", "iteration_limit")),
-            ("streamsvm_publishes", "outcome", ("published", "refused")),
-        ):
-            metrics.begin(name, label, values)
+        metrics.begin("streamsvm_input_rows", "outcome", ("accepted", "rejected"))
         self._health = health
         self._stop = stop
         self._reset = reset
         self._clock = clock or Clock()
+        self._dead_letters = DeadLetters(
+            settings.input.topic, settings.input.dead_letters, metrics, self._clock.monotonic
+        )
         self._train = train_function
-        self._session = uuid.uuid4().hex
         self._sequence = 0
         self._backlog: deque[Rows] = deque()
         self._waiting: Cut | None = None
         self._held_since: float | None = None
         self._paused = False
         self._catching_up = False
-        self._rejected_unsaid, self._rejected_said_at = 0, -REJECTIONS_INTERVAL_S
         self._seen_levels: set[str] = set()
         self._held_peak = 0
         self._saved_at = 0.0
@@ -145,6 +136,13 @@ class Trainer:
         StreamsvmError
             If it cannot start, or cannot go on; whatever was published stays published.
         """
+        try:
+            self._run()
+        except BaseException as error:
+            self._health.fail(str(error))
+            raise
+
+    def _run(self) -> None:
         with ExitStack() as stack:
             for condition in ("start", "broker", "replay"):
                 self._health.require(condition, "starting")
@@ -168,16 +166,18 @@ class Trainer:
         self._topic_id = topic.topic_id or ""
         create_topics(self._connection, output_topics(self._settings))
         self._check_message_size(describe_topic(self._connection, settings.output.models_topic))
-        self._publisher = Publisher(self._connection, f"streamsvm/{settings.name}/{settings.output.models_topic}")
-        stack.callback(self._publisher.close)
-        self._publisher.start()
-        begun = self._decide(topic)
-        self._delivery = Delivery(
-            begun.incarnation if isinstance(begun, Begin) else begun.snapshot.incarnation, begun.head
-        )
+        snapshot = self._load()
+        decide(snapshot, self._present(topic))  # refuses before anybody is fenced
+        publisher = Publisher(self._connection, f"streamsvm/{settings.name}/{settings.output.models_topic}")
+        stack.callback(publisher.close)
+        publisher.start()
+        begun = decide(snapshot, self._present(topic))  # from now on nobody else publishes: what is found stays true
         self._restore(begun, topic)
-        self._dead_letters = Outbox(self._connection)
-        stack.callback(self._dead_letters.close)
+        self._versions = VersionPublisher(
+            settings, publisher, self._delivery, self._base, self._topic_id, self._metrics, self._clock.now
+        )
+        self._outbox = Outbox(self._connection)
+        stack.callback(self._outbox.close)
         warm_up(self._config.points.numpy_dtype)
         self._decoder = PointDecoder(self._config.points)
         self._worker = Worker(self._train, self._config.svm)
@@ -216,21 +216,24 @@ class Trainer:
                 "or raise the topic's limit.",
             )
 
-    def _decide(self, topic: TopicInfo) -> Begin | Resume:
-        snapshot = None
+    def _load(self) -> Snapshot | None:
+        """Return the newest checkpoint that is valid; refuse to go on if there are some and none is."""
         faults = []
         for generation in self._directory.generations():
-            snapshot = generation.snapshot
-            if snapshot is not None:
-                break
+            if generation.snapshot is not None:
+                return generation.snapshot
             faults.append(f"{generation.path.name}: {generation.fault}")
             log.warning("checkpoint_unusable", file=str(generation.path), why=generation.fault)
-        if faults and snapshot is None:
+        if faults:
             raise StateError(
                 f"no checkpoint in {self._settings.checkpoint.directory} is usable: {'; '.join(faults)}",
                 "Put back a good copy, or move the directory away to be told how to begin anew.",
             )
-        present = Present(
+        return None
+
+    def _present(self, topic: TopicInfo) -> Present:
+        """Return what the topics say now."""
+        return Present(
             self._settings.name,
             topic.name,
             self._topic_id,
@@ -240,22 +243,23 @@ class Trainer:
             read_head(self._connection, self._settings),
             self._reset,
         )
-        self._log_start = {partition: first for partition, (first, _) in present.log.items()}
-        begun = decide(snapshot, present)
-        if isinstance(begun, Resume) and begun.reset_ignored:
-            log.warning("reset_ignored", asked=self._reset, remedy="nothing needed a reset; remove the option")
-        return begun
 
     def _restore(self, begun: Begin | Resume, topic: TopicInfo) -> None:
         every = self._settings.training.every_leaves
         if isinstance(begun, Begin):
+            self._delivery = Delivery(begun.incarnation, begun.head)
             starts = start_positions(self._connection, topic.name, topic.partitions, self._settings.input.start)
             self._base = {partition: Position(offset) for partition, offset in sorted(starts.items())}
             self._learner = Learner(self._config, self._base, every)
             return
+        if begun.reset_ignored:
+            log.warning("reset_ignored", asked=self._reset, remedy="nothing needed a reset; remove the option")
         snapshot = begun.snapshot
-        added = {partition: Position(self._log_start[partition]) for partition in topic.partitions}
-        self._base = dict(sorted((added | dict(snapshot.base)).items()))
+        self._delivery = Delivery(snapshot.incarnation, begun.head)
+        added = start_positions(self._connection, topic.name, set(topic.partitions) - snapshot.base.keys(), "earliest")
+        self._base = dict(
+            sorted(({partition: Position(first) for partition, first in added.items()} | dict(snapshot.base)).items())
+        )
         self._learner = Learner(self._config, self._base, every)
         self._learner.restore(snapshot.learner)
         self._sequence = snapshot.sequence
@@ -285,8 +289,9 @@ class Trainer:
             self._hold()
         else:
             self._release()
-            self._read(self._settings.input.batch_records, POLL_S)
-        self._dead_letters.poll()
+            wait_s = POLL_S if self._worker.training is None else BUSY_POLL_S
+            self._read(self._settings.input.batch_records, wait_s)
+        self._outbox.poll()
         now = self._clock.monotonic()
         if now - self._saved_at >= self._settings.checkpoint.interval_s:
             self._save_or_warn()
@@ -300,40 +305,11 @@ class Trainer:
         if not records:
             return
         decoded = self._decoder.decode(records)
-        if decoded.rejected:
-            self._bury(records, decoded.rejected)
+        for letter in self._dead_letters.letters(records, decoded.rejected):
+            self._outbox.send(letter)
         self._backlog.extend(decoded.rows)
         for partition, count in Counter(record.partition for record in records).items():
             self._metrics.increase("streamsvm_input_records", count, partition=str(partition))
-
-    def _bury(self, records: Sequence[Record], rejected: Sequence[RejectedRecord]) -> None:
-        """Send dead letters; no checkpoint is written before they are acknowledged."""
-        sources = {(record.partition, record.offset): record for record in records}
-        topic = self._settings.input.topic
-        for bad in rejected:
-            source = sources[bad.record.partition, bad.record.offset]
-            letter = deadletter.encode(topic, bad, source.key, source.headers)
-            self._dead_letters.send(
-                Message(self._settings.input.dead_letters, letter.value, letter.key, letter.headers)
-            )
-            for rejection in bad.rejections:
-                self._metrics.increase("streamsvm_dead_letters", reason=rejection.reason)
-        self._rejected_unsaid += sum(len(bad.rejections) for bad in rejected)
-        if self._clock.monotonic() - self._rejected_said_at >= REJECTIONS_INTERVAL_S:
-            self._say_rejected(rejected[0])
-
-    def _say_rejected(self, example: RejectedRecord) -> None:
-        """Log how many rows were rejected since it was last said, with one example."""
-        record, first = example.record, example.rejections[0]
-        log.warning(
-            "rows_rejected",
-            rows=self._rejected_unsaid,
-            dead_letter_topic=self._settings.input.dead_letters,
-            example=f"{self._settings.input.topic}[{record.partition}]@{record.offset} row {first.row}",
-            reason=first.reason,
-            message=first.what,
-        )
-        self._rejected_said_at, self._rejected_unsaid = self._clock.monotonic(), 0
 
     def _learn(self) -> None:
         """Learn the backlog until it ends or a cut falls due that nobody can take yet."""
@@ -424,123 +400,7 @@ class Trainer:
     def _collect(self, timeout_s: float) -> None:
         result = self._worker.take(timeout_s)
         if result is not None:
-            self._publish(result)
-
-    def _publish(self, result: Result) -> None:
-        """Publish a finished model: version, head, current and audit in one transaction."""
-        cut = result.cut
-        if not self._delivery.admits(cut.positions):
-            return
-        version = self._version(result)
-        value = model_codec.encode(version)
-        digest = model_codec.sha256(value)
-        now = self._clock.now()
-        headers = model_codec.headers(
-            version,
-            digest,
-            now,
-            {
-                "streamsvm.incarnation": str(self._delivery.incarnation),
-                "streamsvm.session": self._session,
-                "streamsvm.training.seconds": f"{result.seconds:.6f}",
-            },
-        )
-        topics = self._settings.output
-        head = Head(
-            version.number,
-            self._delivery.incarnation,
-            version.lineage.cut,
-            digest,
-            -1,
-            result.training_set_sha256,
-            version.lineage.build,
-        )
-
-        def pointers(offsets: Sequence[int]) -> list[Message]:
-            name, offset = version.name, offsets[0]
-            alias = Alias(version.number, digest, offset)
-            event = {"event": "alias_moved", "alias": model_codec.current_key(name), "by": "trainer"}
-            audit = {**event, "to": version.number, "sha256": digest, "time": now.isoformat()}
-            placed = msgspec.structs.replace(head, offset=offset)
-            return [
-                _to(topics.aliases_topic, model_codec.head_key(name), model_codec.encode_head(placed)),
-                _to(topics.aliases_topic, model_codec.current_key(name), model_codec.encode_alias(alias)),
-                _to(topics.audit_topic, version.key, msgspec.json.encode(audit)),
-            ]
-
-        message = replace(_to(topics.models_topic, version.key, value), headers=headers)
-        try:
-            offsets = self._publisher.publish([message], pointers)
-        except PublishRefused as refusal:
-            self._metrics.increase("streamsvm_publishes", outcome="refused")
-            log.error("version_refused", version=version.key, bytes=len(value), what=str(refusal))
-            return
-        self._delivery.published(msgspec.structs.replace(head, offset=offsets[0]))
-        self._report(version, result, now, len(value))
-
-    def _version(self, result: Result) -> Version:
-        cut, config = result.cut, self._config
-        lineage = Lineage(
-            self._delivery.parent,
-            self._settings.input.topic,
-            self._topic_id,
-            model_codec.partition_cuts(cut.positions, cut.leader_epochs),
-            model_codec.partition_cuts(self._base, {}),
-            config.canonical(),
-            config.sha256(),
-            config.seed,
-            result.training_set_sha256,
-            None,
-            build(),
-        )
-        return Version(
-            self._settings.name,
-            self._delivery.next_number,
-            result.trained.model,
-            config.points.labels,
-            config.points.feature_names,
-            config.svm.solver,
-            result.trained.fit,
-            model_codec.summary(cut),
-            lineage,
-        )
-
-    def _report(self, version: Version, result: Result, now: datetime, value_bytes: int) -> None:
-        fit, metrics = version.fit, self._metrics
-        metrics.put("streamsvm_model_version", version.number)
-        metrics.put("streamsvm_model_published_timestamp_seconds", now.timestamp())
-        metrics.put("streamsvm_model_points_covered", version.stream.points)
-        metrics.put("streamsvm_model_support_vectors", fit.support_vectors)
-        metrics.put("streamsvm_model_kkt_gap", fit.kkt_gap)
-        metrics.observe("streamsvm_training_seconds", result.seconds)
-        metrics.increase("streamsvm_trainings", outcome="converged" if fit.converged else "iteration_limit")
-        metrics.increase("streamsvm_publishes", outcome="published")
-        if 0.0 in version.stream.class_weight:
-            seen = version.labels[0] if version.stream.class_weight[1] == 0.0 else version.labels[1]
-            log.warning(
-                "one_label_only",
-                version=version.key,
-                seen=seen,
-                labels=version.labels,
-                remedy="the model answers with that label always; see whether points.labels fits the records",
-            )
-        if not fit.converged:
-            log.warning(
-                "not_converged",
-                version=version.key,
-                kkt_gap=fit.kkt_gap,
-                remedy="raise svm.max_iterations, or lower svm.C (its boxes grow with the stream; svm.alpha's do not)",
-            )
-        log.info(
-            "model_published",
-            version=version.key,
-            points=version.stream.points,
-            training_points=fit.points,
-            support_vectors=fit.support_vectors,
-            objective=round(fit.objective, 6),
-            seconds=round(result.seconds, 4),
-            bytes=value_bytes,
-        )
+            self._versions.publish(result)
 
     # ------------------------------------------------------------- checkpoint
 
@@ -548,7 +408,7 @@ class Trainer:
         """Write a checkpoint, then show observers how far it reaches."""
         begun = self._clock.monotonic()
         if self._sequence:
-            self._dead_letters.flush(FLUSH_TIMEOUT_S)
+            self._outbox.flush(FLUSH_TIMEOUT_S)
         self._sequence += 1
         pending = self._waiting or self._worker.training
         state = self._learner.state()
@@ -628,8 +488,3 @@ class Trainer:
             end = self._input.high_watermark(partition)
             if end is not None:
                 self._metrics.put("streamsvm_input_lag_records", max(0, end - at.offset), partition=str(partition))
-
-
-def _to(topic: str, key: str, value: bytes) -> Message:
-    """Address a record to the one partition of an output topic."""
-    return Message(topic, value, key.encode(), partition=0)

@@ -240,9 +240,8 @@ class Running:
 
 @pytest.fixture
 def connection(broker: TestBroker) -> Connection:
-    """A connection that waits for little: the embedded broker lets a group's next member in after a session's time."""
-    session = {"session_timeout_ms": 6_000, "heartbeat_interval_ms": 500} if broker.kind == "embedded" else {}
-    return broker.connect(fetch_wait_max_ms=10, **session)
+    """A connection that waits for little."""
+    return broker.connect(fetch_wait_max_ms=10)
 
 
 def settings_for(connection: Connection) -> Settings:

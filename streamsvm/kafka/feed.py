@@ -32,6 +32,10 @@ from streamsvm.kafka.records import Record
 logger = logging.getLogger("streamsvm.kafka")
 
 
+SHORTEST_WAIT_S = 0.001
+"""The client counts whole milliseconds: a shorter wait would not wait at all, and turn this loop into a spin."""
+
+
 class Feed:
     """Records of one consumer, and what its errors mean.
 
@@ -94,7 +98,7 @@ class Feed:
                 return records
             if self._ending is None:
                 self._link.check()
-                if time.monotonic() >= deadline:
+                if deadline - time.monotonic() < SHORTEST_WAIT_S:
                     return []
 
     def _consume(self, max_records: int, wait_s: float, gather: bool) -> list[Consumed]:

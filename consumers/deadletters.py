@@ -1,0 +1,71 @@
+"""Rejected records on their way to a dead-letter topic: encoded, counted, and said in the log now and then."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import structlog
+
+from streamsvm.codec import deadletter
+from streamsvm.codec.points import REASONS, RejectedRecord
+from streamsvm.kafka import Message, Record
+from streamsvm.metrics import Metrics
+
+log = structlog.get_logger("streamsvm.deadletters")
+
+SAID_EVERY_S: Final = 10.0
+"""A stream of bad records is one log line in so many seconds, with how many rows it stands for."""
+
+
+class DeadLetters:
+    """Makes the dead letters of one input topic.
+
+    Parameters
+    ----------
+    topic, dead_letter_topic : str
+    metrics : Metrics
+        It has `streamsvm_dead_letters`.
+    clock : callable
+        Monotonic seconds.
+    """
+
+    def __init__(
+        self, topic: str, dead_letter_topic: str, metrics: Metrics, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._topic = topic
+        self._dead_letter_topic = dead_letter_topic
+        self._metrics = metrics
+        self._clock = clock
+        self._unsaid, self._said_at = 0, -SAID_EVERY_S
+        metrics.begin("streamsvm_dead_letters", "reason", REASONS)
+
+    def letters(self, records: Sequence[Record], rejected: Sequence[RejectedRecord]) -> list[Message]:
+        """Return the messages to send for the rejected ones of a batch of records, and count their rows."""
+        sources = {(record.partition, record.offset): record for record in records}
+        messages = []
+        for bad in rejected:
+            source = sources[bad.record.partition, bad.record.offset]
+            letter = deadletter.encode(self._topic, bad, source.key, source.headers)
+            messages.append(Message(self._dead_letter_topic, letter.value, letter.key, letter.headers))
+        reasons = Counter(rejection.reason for bad in rejected for rejection in bad.rejections)
+        for reason, count in reasons.items():
+            self._metrics.increase("streamsvm_dead_letters", count, reason=reason)
+        self._unsaid += reasons.total()
+        if rejected and self._clock() - self._said_at >= SAID_EVERY_S:
+            self._say(rejected[0])
+        return messages
+
+    def _say(self, example: RejectedRecord) -> None:
+        record, first = example.record, example.rejections[0]
+        log.warning(
+            "rows_rejected",
+            rows=self._unsaid,
+            dead_letter_topic=self._dead_letter_topic,
+            example=f"{self._topic}[{record.partition}]@{record.offset} row {first.row}",
+            reason=first.reason,
+            message=first.what,
+        )
+        self._unsaid, self._said_at = 0, self._clock()

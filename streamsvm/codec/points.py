@@ -18,6 +18,7 @@ from typing import Any, Final, Protocol
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from streamsvm.config import Label, PointsConfig
 from streamsvm.errors import InvalidPoint
@@ -146,6 +147,7 @@ class PointDecoder:
     def __init__(self, config: PointsConfig, *, labeled: bool = True) -> None:
         self._config = config
         self._labeled = labeled
+        self._plain_signs = dict(zip(config.labels, (-1, 1), strict=True))
         self._signs = {(_kind(label), label): sign for label, sign in zip(config.labels, (-1, 1), strict=True)}
 
     def decode(self, records: Sequence[RawRecord]) -> Decoded:
@@ -156,12 +158,62 @@ class PointDecoder:
         decoded = Decoded([], [], [])
         for partition in sorted(by_partition):
             builder = _Builder(self._config.dimension)
+            whole = self._columns(partition, by_partition[partition])
+            if whole is not None:
+                decoded.rows.append(whole[0])
+                decoded.ids.extend(whole[1])
+                continue
             for record in by_partition[partition]:
                 self._decode_record(record, builder)
             decoded.rows.append(builder.rows(partition, self._config))
             decoded.rejected.extend(builder.rejected)
             decoded.ids.extend(builder.ids)
         return decoded
+
+    def _columns(self, partition: int, records: Sequence[RawRecord]) -> tuple[Rows, list[str | int | None]] | None:
+        """Decode records of one point each in which all is well, column by column; None if anything at all is not.
+
+        It only saves time: whatever it declines is decoded row by row, and what it accepts comes out the same.
+        """
+        config, n = self._config, len(records)
+        try:
+            values = [record.value for record in records]
+            if max(map(len, values)) > config.max_record_bytes:  # type: ignore[arg-type]
+                return None
+            points = [_fast_one.decode(value) for value in values]  # type: ignore[arg-type]
+            X = np.array([point.x for point in points], dtype=np.float64)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, TypeError, ValueError):
+            return None
+        weight = np.array([point.w for point in points], dtype=np.float64)
+        signs = self._column_of_signs(points)
+        if (
+            signs is None
+            or X.shape != (n, config.dimension)
+            or not np.abs(X).max() <= LARGEST_FEATURE[config.dtype]
+            or not (weight.min() > 0.0 and weight.max() <= LARGEST_WEIGHT)
+            or any(point.op is not None for point in points)
+        ):
+            return None
+        rows = Rows(
+            partition,
+            np.array([record.offset for record in records], dtype=np.int64),
+            np.zeros(n, dtype=np.int64),
+            np.ones(n, dtype=np.bool_),
+            np.array([_or_unknown(record.timestamp_ms) for record in records], dtype=np.int64),
+            np.ones(n, dtype=np.bool_),
+            Points(X.astype(config.numpy_dtype), signs, weight),
+            np.array([_or_unknown(record.leader_epoch) for record in records], dtype=np.int64),
+        )
+        return rows, [point.id for point in points]
+
+    def _column_of_signs(self, points: Sequence[_Point]) -> NDArray[np.int8] | None:
+        if not self._labeled:
+            return np.ones(len(points), dtype=np.int8)
+        labels = [point.y for point in points]
+        if set(map(type, labels)) != {type(self._config.labels[0])}:
+            return None
+        signs = [self._plain_signs.get(label, 0) for label in labels]  # type: ignore[arg-type]
+        return np.array(signs, dtype=np.int8) if all(signs) else None
 
     def _decode_record(self, record: RawRecord, builder: _Builder) -> None:
         rejections: list[Rejection] = []
@@ -233,6 +285,10 @@ class PointDecoder:
         return sign
 
 
+def _or_unknown(number: int | None) -> int:
+    return -1 if number is None else number
+
+
 def _refuse_outsized(x: Sequence[float], largest: float) -> None:
     for index, entry in enumerate(x):
         if not -largest <= entry <= largest:
@@ -272,8 +328,8 @@ class _Builder:
         self._offset.append(record.offset)
         self._row.append(row)
         self._last.append(False)
-        self._time.append(-1 if record.timestamp_ms is None else record.timestamp_ms)
-        self._epoch.append(-1 if record.leader_epoch is None else record.leader_epoch)
+        self._time.append(_or_unknown(record.timestamp_ms))
+        self._epoch.append(_or_unknown(record.leader_epoch))
 
     def end_record(self) -> None:
         self._last[-1] = True

@@ -149,6 +149,45 @@ def test_no_bytes_break_the_decoder(value: bytes) -> None:
     assert int((~rows.accepted).sum()) == sum(len(bad.rejections) for bad in decoded.rejected)
 
 
+class Slow(PointDecoder):
+    """The decoder without its way for batches in which all is well."""
+
+    def _columns(self, *arguments: object) -> None:
+        return None
+
+
+SOME = st.sampled_from(
+    [
+        b'{"x": [1, 2], "y": 1}',
+        b'{"x": [0.1, -2e30], "y": 0, "w": 2.5, "id": "a"}',
+        b'{"x": [3, 4], "y": 0, "id": 7, "extra": [1]}',
+        *(value for value, _ in BAD if value is None or len(value) < 100),
+        b'{"x": [1, 2], "y": 1.0}',
+        b'[{"x": [1, 2], "y": 1}, {"x": [5, 6], "y": 0}]',
+    ]
+)
+GOOD = st.sampled_from([b'{"x": [1, 2], "y": 1}', b'{"x": [0.1, -2e30], "y": 0, "w": 2.5, "id": "a"}'])
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    values=st.lists(GOOD, min_size=1, max_size=6) | st.lists(SOME, min_size=1, max_size=6),
+    labeled=st.booleans(),
+    labels=st.sampled_from([(0, 1), (False, True), ("0", "1")]),
+)
+def test_the_short_way_gives_the_same(values: list[bytes | None], labeled: bool, labels: tuple[object, object]) -> None:
+    """Column by column or row by row: the same rows, rejections and ids."""
+    config = CONFIG.model_copy(update={"labels": labels})
+    records = [Raw(value, offset, offset % 2, None if offset % 3 else 7, offset) for offset, value in enumerate(values)]
+    fast = PointDecoder(config, labeled=labeled).decode(records)
+    slow = Slow(config, labeled=labeled).decode(records)
+    assert (fast.rejected, fast.ids) == (slow.rejected, slow.ids)
+    for one, other in zip(fast.rows, slow.rows, strict=True):
+        for field in ("offset", "row", "last", "time_ms", "accepted", "leader_epoch"):
+            np.testing.assert_array_equal(getattr(one, field), getattr(other, field), strict=True)
+        assert one.points.take(one.accepted).sha256() == other.points.take(other.accepted).sha256()
+
+
 def test_partitions_are_told_apart() -> None:
     """Each partition's rows come by themselves, in ascending order of partition."""
     records = [Raw(encode([1, 2], 1), 5, 3), Raw(encode([3, 4], 0), 9, 1), Raw(encode([5, 6], 0), 6, 3)]

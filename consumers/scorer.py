@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from typing import Final
 
@@ -31,6 +31,8 @@ log = structlog.get_logger("streamsvm.scorer")
 POLL_S: Final = 0.1
 FLUSH_SLICE_S: Final = 1.0
 RETRY_S: Final = 1.0
+GRACE_S: Final = 3.0
+"""How long a stop waits for a broker that does not answer."""
 
 
 class Scorer:
@@ -59,6 +61,7 @@ class Scorer:
         self._stop = stop
         self._serving: Loaded | None = None
         self._refused = 0
+        self._unanswered = False
 
     def run(self) -> None:
         """Start, wait for a version, score until stopped, stop.
@@ -127,7 +130,7 @@ class Scorer:
         settings = self._settings
         group = settings.scoring.group or f"{settings.name}-scorer"
         self._subscription = Subscription(self._connection, settings.scoring.topic, group=group)
-        stack.callback(self._subscription.close)
+        stack.callback(self._leave)
         log.info("started", name=settings.name, topic=settings.scoring.topic, group=group)
 
     # ------------------------------------------------------------------- turn
@@ -218,12 +221,57 @@ class Scorer:
         for record in records:
             positions[record.partition] = max(record.offset + 1, positions.get(record.partition, 0))
         try:
-            self._subscription.commit(positions)
+            self._unanswered = not self._answered(_Aside(lambda: self._subscription.commit(positions)))
         except TransientError as error:
             log.warning("commit_failed", what=error.what, remedy="these points may be scored again")
+
+    def _answered(self, call: _Aside) -> bool:
+        """Wait for a call as long as it takes, the main loop alive; False if stopped before it returned."""
+        stopped_at: float | None = None
+        while not call.finished(POLL_S):
+            self._health.beat()
+            self._health.require("broker", "the broker does not answer a commit")
+            if self._stop.is_set():
+                stopped_at = time.monotonic() if stopped_at is None else stopped_at
+                if time.monotonic() - stopped_at > GRACE_S:
+                    log.warning("batch_not_committed", remedy="it is scored again at the next start")
+                    return False
+        return True
+
+    def _leave(self) -> None:
+        """Leave the group, unless the broker is away: then the group finds out by itself."""
+        if self._unanswered:
+            log.warning("group_not_left", remedy="its partitions go to other scorers when the session has run out")
+        else:
+            self._subscription.close()
 
     def _show_broker(self, subscription: Subscription | None = None) -> None:
         missing = "" if self._subscriber.connected else "the model is not being followed: no broker connection is up"
         if subscription is not None and not subscription.connected():
             missing = "no broker connection is up"
         self._health.require("broker", missing)
+
+
+class _Aside:
+    """One call in a daemon thread, because it may block for as long as the broker is away."""
+
+    def __init__(self, call: Callable[[], None]) -> None:
+        self._call = call
+        self._failure: BaseException | None = None
+        self._thread = threading.Thread(target=self._run, name="aside", daemon=True)
+        self._thread.start()
+
+    def finished(self, timeout_s: float) -> bool:
+        """Wait at most `timeout_s` and tell whether the call returned; what it raised is raised here."""
+        self._thread.join(timeout_s)
+        if self._thread.is_alive():
+            return False
+        if self._failure is not None:
+            raise self._failure
+        return True
+
+    def _run(self) -> None:
+        try:
+            self._call()
+        except BaseException as error:  # noqa: BLE001 - raised where the call is waited for
+            self._failure = error

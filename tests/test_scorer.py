@@ -240,7 +240,7 @@ class Running:
 
 @pytest.fixture
 def connection(broker: TestBroker) -> Connection:
-    """A connection that waits for little."""
+    """A connection whose reads answer soon: the embedded broker keeps an idle fetch for its whole wait."""
     return broker.connect(fetch_wait_max_ms=10)
 
 
@@ -425,11 +425,56 @@ def test_a_broker_that_restarts_costs_no_point(restartable: JvmBroker) -> None:
     with Running(settings, connection) as running:
         eventually(lambda: running.value("streamsvm_scored_points_total") >= 50, "it is at work")
         restartable.kill()
-        eventually(lambda: "broker" in running.waiting_for(), "it notices")
+        eventually(lambda: "broker" in running.waiting_for(), "it says so")
         restartable.start()
-        eventually(lambda: running.value("streamsvm_scored_points_total") >= 2_000, "all are scored")
+        eventually(lambda: running.value("streamsvm_scored_points_total") >= 2_000, "all are scored", 120.0)
         eventually(lambda: running.health.ready()[0], "it is ready again")
     assert {score["id"] for score in scores(connection, settings)} == set(range(2_000))
+
+
+def test_a_broker_that_never_returns_does_not_hold_up_the_stop(
+    restartable: JvmBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the broker killed under a commit, which then never returns, the scorer still says so and stops."""
+    connection = Connection({"bootstrap.servers": restartable.bootstrap_servers}, request_timeout_s=5.0)
+    settings = settings_for(connection)
+    with closing(Trainer(connection, settings.output.models_topic)) as trainer:
+        trainer.publish(version_of(1))
+    produce(connection, settings.scoring.topic, points(range(20)))
+    commit = Subscription.commit
+
+    def commit_into_the_void(self: Subscription, positions: dict[int, int]) -> None:
+        restartable.kill()
+        commit(self, positions)
+
+    monkeypatch.setattr(Subscription, "commit", commit_into_the_void)
+    with Running(settings, connection) as running:
+        eventually(lambda: running.waiting_for().get("broker", "").endswith("a commit"), "it says so")
+
+
+@pytest.mark.embedded_broker
+@pytest.mark.parametrize("verb", ["commit", "close"])
+def test_a_call_that_never_returns_does_not_hold_up_the_stop(
+    connection: Connection, settings: Settings, trainer: Trainer, monkeypatch: pytest.MonkeyPatch, verb: str
+) -> None:
+    """What the client blocks on for want of a broker is left behind at a stop."""
+    for_ever, called = threading.Event(), threading.Event()
+
+    class Stuck(Subscription):
+        def _stick(self, *_: object) -> None:
+            called.set()
+            for_ever.wait()
+
+    setattr(Stuck, verb, Stuck._stick)
+    monkeypatch.setattr(scorer_module, "Subscription", Stuck)
+    monkeypatch.setattr(scorer_module, "GRACE_S", 0.1)
+    trainer.publish(version_of(1))
+    produce(connection, settings.scoring.topic, points([1]))
+    with Running(settings, connection) as running:
+        eventually(lambda: running.value("streamsvm_scored_points_total") == 1, "it is scored")
+        eventually(lambda: called.is_set() or verb == "close", "the commit hangs")
+    assert called.is_set()
+    for_ever.set()
 
 
 @pytest.mark.embedded_broker

@@ -96,9 +96,9 @@ class Trainer:
         return Message(f"{self._topic}.aliases", value, key.encode(), partition=0)
 
 
-def eventually(holds: Callable[[], bool], what: str) -> None:
+def eventually(holds: Callable[[], bool], what: str, timeout_s: float = DEADLINE_S) -> None:
     """Wait until something holds, or fail."""
-    deadline = time.monotonic() + DEADLINE_S
+    deadline = time.monotonic() + timeout_s
     while not holds():
         assert time.monotonic() < deadline, f"never: {what}"
         threading.Event().wait(0.01)

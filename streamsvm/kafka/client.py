@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import logging
 import re
+import threading
 import time
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -30,6 +31,9 @@ from streamsvm.kafka.failures import (
 
 SLICE_S = 0.1
 """Longest single wait inside the client, in seconds: signals and deadlines are seen this often."""
+
+CLOSE_TIMEOUT_S = 5.0
+"""Longest time, in seconds, that letting go of the broker may take."""
 
 _STATISTICS_INTERVAL_MS = 1000
 _REPEAT_AFTER_S = 60.0
@@ -149,6 +153,19 @@ def options_for(
         "client.id": connection.client_id,
         **fixed,
     }
+
+
+def close_within(consumer: Consumer, timeout_s: float) -> None:
+    """Close a consumer; blocks at most `timeout_s`.
+
+    While no broker answers, the client waits without end for the answer to its last commit. Then it is left to a
+    thread that ends with the process: what it still had to say is lost, and was for observers only.
+    """
+    closing = threading.Thread(target=consumer.close, name="kafka-close", daemon=True)
+    closing.start()
+    closing.join(timeout_s)
+    if closing.is_alive():
+        logger.warning("a consumer did not close within %.0f s: no broker answers its last commit", timeout_s)
 
 
 def make_consumer(

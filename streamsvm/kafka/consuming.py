@@ -9,7 +9,7 @@ from typing import Literal
 from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, Consumer, KafkaError, KafkaException, TopicPartition
 
 from streamsvm.errors import ConfigurationError, TransientError
-from streamsvm.kafka.client import Link, make_consumer, partitions_of
+from streamsvm.kafka.client import CLOSE_TIMEOUT_S, Link, close_within, make_consumer, partitions_of
 from streamsvm.kafka.connection import Connection, Option
 from streamsvm.kafka.failures import error_of, text_of, translate
 from streamsvm.kafka.feed import Feed
@@ -159,8 +159,8 @@ class Input:
         return self._link.up
 
     def close(self) -> None:
-        """Send off pending commits and let go of the broker; may block for about a second."""
-        self._consumer.close()
+        """Send off pending commits and let go of the broker; blocks at most `CLOSE_TIMEOUT_S`."""
+        close_within(self._consumer, CLOSE_TIMEOUT_S)
 
     def _on_commit(self, error: KafkaError | None, _: list[TopicPartition]) -> None:
         if error is None:
@@ -267,8 +267,8 @@ class Subscription:
         return self._link.up
 
     def close(self) -> None:
-        """Leave the group, so that others take over at once; may block for some seconds."""
-        self._consumer.close()
+        """Leave the group, so that others take over at once; blocks at most `CLOSE_TIMEOUT_S`."""
+        close_within(self._consumer, CLOSE_TIMEOUT_S)
 
     def _place(self, partition: int) -> None:
         # A partition in this error cannot be sought: it is taken out and put back with a position.

@@ -270,7 +270,9 @@ class Trainer:
         """Read on from the learner's positions; while behind the head, only the partitions that are behind."""
         positions = self._learner.positions
         self._catching_up = self._delivery.replaying(positions)
-        if self._catching_up:
+        if not self._catching_up:
+            self._compare_with_head()
+        else:
             published = self._delivery.published_cut
             positions = {p: at for p, at in positions.items() if p in published and at < published[p]}
         self._input.assign({partition: at.offset for partition, at in positions.items()})
@@ -315,6 +317,10 @@ class Trainer:
         """Learn the backlog until it ends or a cut falls due that nobody can take yet."""
         published = self._delivery.published_cut if self._catching_up else {}
         while not self._learner.cut_due or self._take_cut():
+            if self._catching_up and not self._delivery.replaying(self._learner.positions):
+                log.info("caught_up", version=self._delivery.next_number - 1)
+                self._assign()
+                return
             if not self._backlog:
                 return
             rows = self._backlog.popleft()
@@ -324,13 +330,19 @@ class Trainer:
             self._held_peak = max(self._held_peak, self._points_held() + len(rows))
             rest = rows.slice(done, len(rows))
             if len(rest) and not (self._catching_up and self._reached(rows.partition)):
+                if self._catching_up and not self._learner.cut_due:
+                    self._refuse_gap(rest)
                 self._backlog.appendleft(rest)
-            if self._learner.cut_due:
-                continue
-            if self._catching_up and not self._delivery.replaying(self._learner.positions):
-                log.info("caught_up", version=self._delivery.next_number - 1)
-                self._assign()
-                return
+
+    def _refuse_gap(self, rest: Rows) -> None:
+        """Refuse to go on where reading again passed the newest version's cut without ever standing at it."""
+        at, cut = self._learner.positions[rest.partition], self._delivery.published_cut[rest.partition]
+        raise StateError(
+            f"{self._settings.name}@{self._delivery.next_number - 1} was made from {self._settings.input.topic}"
+            f"[{rest.partition}] up to offset {cut.offset} row {cut.row}, but after offset {at.offset} row {at.row} "
+            f"the log goes on at offset {int(rest.offset[0])}",
+            "Records were removed in between: an input topic must not be compacted. Put back a newer checkpoint.",
+        )
 
     def _count(self, learned: Rows) -> None:
         accepted = int(learned.accepted.sum())
@@ -343,7 +355,6 @@ class Trainer:
     def _take_cut(self) -> bool:
         """Materialise a due cut, or decline it if it was published before; False: it must wait for the worker."""
         if not self._delivery.admits(self._learner.positions):
-            self._compare_with_head()
             self._learner.decline_cut()
             return True
         if self._settings.training.policy == "every" and (self._worker.training or self._waiting):
@@ -356,7 +367,10 @@ class Trainer:
         return True
 
     def _compare_with_head(self) -> None:
-        """At exactly the newest version's cut the training set must be the one it was trained on."""
+        """At exactly the newest version's cut the training set must be the one it was trained on.
+
+        Asking for it counts leaves from here on, as publishing that version did.
+        """
         head = self._delivery.head
         if head is None or self._learner.positions != self._delivery.published_cut:
             return

@@ -30,7 +30,7 @@ REASONS: Final[Mapping[str, str]] = {
     "empty_record": "the record has no value, or holds no row",
     "oversize_record": "the value is larger than points.max_record_bytes",
     "too_many_rows": "the record holds more rows than points.max_rows_per_record",
-    "malformed_json": "the value is not JSON (UTF-8)",
+    "malformed_json": "the value is not JSON (UTF-8 without a byte order mark), or nests deeper than 100",
     "wrong_type": "a field, or the row itself, has the wrong JSON type",
     "missing_field": "x or y is missing",
     "wrong_dimension": "x does not have points.dimension entries",
@@ -44,6 +44,9 @@ REASONS: Final[Mapping[str, str]] = {
 LARGEST_WEIGHT: Final = 1e15
 LARGEST_FEATURE: Final[Mapping[str, float]] = {"float32": float(np.finfo(np.float32).max), "float64": 1e100}
 """Greatest magnitude of a feature: what the storage dtype holds, and what can be squared and summed in float64."""
+
+DEEPEST_NESTING: Final = 100
+"""Brackets open at once, those inside strings counted too: how deep a parser could go would depend on its caller."""
 
 EXCERPT_CHARACTERS: Final = 80
 
@@ -180,9 +183,11 @@ class PointDecoder:
             values = [record.value for record in records]
             if max(map(len, values)) > config.max_record_bytes:  # type: ignore[arg-type]
                 return None
+            if max(map(nesting, values)) > DEEPEST_NESTING:  # type: ignore[arg-type]
+                return None
             points = [_fast_one.decode(value) for value in values]  # type: ignore[arg-type]
             X = np.array([point.x for point in points], dtype=np.float64)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, TypeError, ValueError):
+        except (msgspec.DecodeError, UnicodeDecodeError, AttributeError, TypeError, ValueError):
             return None
         weight = np.array([point.w for point in points], dtype=np.float64)
         signs = self._column_of_signs(points)
@@ -243,10 +248,12 @@ class PointDecoder:
                 "oversize_record",
                 f"the value has {len(value)} bytes, points.max_record_bytes is {self._config.max_record_bytes}",
             )
+        if nesting(value) > DEEPEST_NESTING:
+            raise InvalidPoint("malformed_json", f"the value nests deeper than {DEEPEST_NESTING}")
         many = value.lstrip(b" \t\r\n")[:1] == b"["
         try:
             rows: Sequence[_Point | InvalidPoint] = _fast_many.decode(value) if many else [_fast_one.decode(value)]
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        except (msgspec.DecodeError, UnicodeDecodeError):
             rows = _decode_slowly(value, many=many)
         if not rows:
             raise InvalidPoint("empty_record", "the array holds no row")
@@ -355,11 +362,11 @@ def _decode_slowly(value: bytes, *, many: bool) -> list[_Point | InvalidPoint]:
     if many:
         try:
             return [_decode_row(bytes(row)) for row in _raw_many.decode(value)]
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        except (msgspec.DecodeError, UnicodeDecodeError):
             pass
     try:
-        loose = json.loads(value)
-    except (ValueError, RecursionError) as error:
+        loose = json.loads(value.decode())  # from bytes it would guess UTF-16 and pass over a byte order mark
+    except ValueError as error:
         raise InvalidPoint("malformed_json", f"{error}; the value begins {_excerpt(repr(value[:200]))}") from None
     return [_convert_row(row) for row in (loose if isinstance(loose, list) else [loose])]
 
@@ -367,10 +374,10 @@ def _decode_slowly(value: bytes, *, many: bool) -> list[_Point | InvalidPoint]:
 def _decode_row(raw: bytes) -> _Point | InvalidPoint:
     try:
         return _fast_one.decode(raw)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+    except (msgspec.DecodeError, UnicodeDecodeError):
         try:
-            return _convert_row(json.loads(raw))
-        except (ValueError, RecursionError) as error:
+            return _convert_row(json.loads(raw.decode()))
+        except ValueError as error:
             return InvalidPoint("malformed_json", str(error))
 
 
@@ -379,10 +386,37 @@ def _convert_row(row: Any) -> _Point | InvalidPoint:
         return InvalidPoint("wrong_type", f"a row is {_excerpt(json.dumps(row))}, not an object")
     if "x" not in row:
         return InvalidPoint("missing_field", "x is missing")
+    if isinstance(row.get("id"), str) and not _is_text(row["id"]):
+        return InvalidPoint("malformed_json", "id holds half of a surrogate pair")
     try:
         return msgspec.convert(_with_floats(row), _Point)
     except (msgspec.ValidationError, OverflowError) as error:
         return InvalidPoint("wrong_type", str(error))
+
+
+def _is_text(text: str) -> bool:
+    """Tell whether a string can be written as UTF-8; Python's parser lets escaped halves of a pair through."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def nesting(value: bytes) -> int:
+    """Return how many brackets are open at once, at most, as if there were no strings; a pure function of the bytes.
+
+    At most the number of opening ones, which is cheap to count and all that most records need.
+    """
+    opening = value.count(b"[") + value.count(b"{")
+    if opening <= DEEPEST_NESTING:
+        return opening
+    brackets = np.frombuffer(value.translate(None, _NO_BRACKETS), np.uint8)
+    steps = np.where((brackets == ord("[")) | (brackets == ord("{")), 1, -1)
+    return int(np.cumsum(steps).max())
+
+
+_NO_BRACKETS: Final = bytes(byte for byte in range(256) if byte not in b"[]{}")
 
 
 def _with_floats(row: dict[str, Any]) -> dict[str, Any]:

@@ -35,6 +35,10 @@ BAD = [
     (b"{", "malformed_json"),
     (b"\xff\xfe", "malformed_json"),
     (b"[" * 1500, "malformed_json"),
+    (b"[NaN," + b"[" * 500 + b"]" * 501, "malformed_json"),
+    (b'\xef\xbb\xbf[{"x": [1, 2], "y": 1}]', "malformed_json"),
+    ('[{"x": [1, 2], "y": 1}]'.encode("utf-16"), "malformed_json"),
+    (b'{"x": [1, 2], "y": 1, "id": "\\ud800"}', "malformed_json"),
     (b"", "empty_record"),
     (None, "empty_record"),
     (b"[]", "empty_record"),
@@ -186,6 +190,24 @@ def test_the_short_way_gives_the_same(values: list[bytes | None], labeled: bool,
         for field in ("offset", "row", "last", "time_ms", "accepted", "leader_epoch"):
             np.testing.assert_array_equal(getattr(one, field), getattr(other, field), strict=True)
         assert one.points.take(one.accepted).sha256() == other.points.take(other.accepted).sha256()
+
+
+@pytest.mark.parametrize("depth", [90, 100, 500, 900, 990])
+def test_nesting_is_judged_by_the_bytes_alone(depth: int) -> None:
+    """Not by how much of the interpreter's stack the caller has used already."""
+    value = b'{"x":[1,2],"y":1,"more":' + b"[" * depth + b"]" * depth + b"}"
+
+    def below(calls: int) -> bool:
+        return below(calls - 1) if calls else bool(decode(value).rows[0].accepted[0])
+
+    assert below(0) == below(50) == below(400) == (depth <= 99)
+
+
+def test_long_arrays_are_not_deep() -> None:
+    """Many brackets side by side are fine."""
+    config = PointsConfig(dimension=2, labels=(0, 1))
+    value = b"[" + b",".join([encode([1, 2], 1)] * 500) + b"]"
+    assert decode(value, config=config).rows[0].accepted.sum() == 500
 
 
 def test_partitions_are_told_apart() -> None:

@@ -3,18 +3,30 @@
 from __future__ import annotations
 
 import json
+import shutil
 import threading
 from datetime import UTC, datetime
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pytest
 
 from streamsvm.codec import model as model_codec
-from streamsvm.codec.model import Version
+from streamsvm.codec.model import PartitionCut, Version
 from streamsvm.config import ModelConfig, Settings, SvmConfig
 from streamsvm.errors import ConfigurationError, StateError, TopicMissing, TransientError
-from streamsvm.kafka import Connection, Record, TopicSpec, create_topics, describe_topic, read_to_end
+from streamsvm.kafka import (
+    Connection,
+    Message,
+    Outbox,
+    Publisher,
+    Record,
+    TopicSpec,
+    create_topics,
+    describe_topic,
+    read_to_end,
+)
 from streamsvm.learner import Learner
 from streamsvm.points import Position
 from streamsvm.training import train
@@ -327,3 +339,63 @@ def test_latest_begins_at_the_end(settings: Settings, connection: Connection) ->
     (version,) = versions(connection, settings)
     assert version.lineage.base[0].offset == 50
     assert version.lineage.cut[0].offset == 90
+
+
+def forget_all_but_the_first_checkpoint(settings: Settings, connection: Connection, rows: int) -> None:
+    """Run a trainer, then put its directory back as if no checkpoint after the first had been written."""
+    directory = settings.checkpoint.directory
+    run_until(settings, connection, 0)
+    shutil.copytree(directory, directory.parent / "first")
+    run_until(settings, connection, rows)
+    shutil.rmtree(directory)
+    shutil.copytree(directory.parent / "first", directory)
+
+
+def forge_head(settings: Settings, connection: Connection, **changes: object) -> None:
+    """Write the newest head record again, changed."""
+    aliases = settings.output.aliases_topic
+    heads = [entry for entry in topic(connection, aliases) if entry.key == b"m@head"]
+    head = msgspec.structs.replace(model_codec.decode_head(heads[-1].value or b""), **changes)
+    outbox = Outbox(connection)
+    outbox.send(Message(aliases, model_codec.encode_head(head), b"m@head", partition=0))
+    outbox.flush(30.0)
+    outbox.close()
+
+
+def test_reading_again_ends_without_further_input(settings: Settings, connection: Connection) -> None:
+    """Once the newest version's cut is reached the trainer is ready, although no record follows it."""
+    produce(connection, settings.input.topic, records(40))
+    forget_all_but_the_first_checkpoint(settings, connection, 40)
+    with Running(settings, connection) as running:
+        running.wait_until(lambda: running.health.ready()[0])
+    assert len(versions(connection, settings)) == 1
+
+
+@pytest.mark.parametrize("last_leaf_first", [True, False])
+def test_another_training_set_is_refused(last_leaf_first: bool, settings: Settings, connection: Connection) -> None:
+    """With several partitions too, in whatever order they reach the newest version's cut."""
+    parts = [(0, 40, 1), (1, 10, 2)] if last_leaf_first else [(1, 10, 2), (0, 40, 1)]
+    for partition, n, seed in parts:
+        produce(connection, settings.input.topic, records(n, seed), partition)
+    forget_all_but_the_first_checkpoint(settings, connection, 50)
+    # The cut of 40 and 10 rows, whichever came first: this build, but a hash that cannot be right.
+    cut = tuple(PartitionCut(p, n, 0, 0) for p, n in ((0, 40), (1, 10), (2, 0), (3, 0)))
+    forge_head(settings, connection, cut=cut, training_set_sha256="0" * 64)
+    produce(connection, settings.input.topic, records(1, seed=3))
+    with pytest.raises(StateError, match="another training set for m@1"), Running(settings, connection) as running:
+        running.wait_until(lambda: running.health.ready()[0])
+
+
+@pytest.mark.real_broker
+def test_a_gap_at_the_newest_cut_is_refused(settings: Settings, connection: Connection) -> None:
+    """Where the log no longer holds the cut's last record (a compacted input) it says so, and does not wait for it."""
+    publisher = Publisher(connection, f"{settings.input.topic}-producer")
+    publisher.start()
+    for seed in (1, 2):  # the marker after each group is offset 40, 81
+        publisher.publish([Message(settings.input.topic, value, partition=0) for value in records(40, seed)])
+    publisher.close()
+    forget_all_but_the_first_checkpoint(settings, connection, 80)
+    cut = (PartitionCut(0, 41, 0, 0), *(PartitionCut(p, 0, 0, -1) for p in (1, 2, 3)))
+    forge_head(settings, connection, cut=cut)
+    with pytest.raises(StateError, match="the log goes on at offset 41"), Running(settings, connection) as running:
+        running.wait_until(lambda: running.health.ready()[0])

@@ -234,7 +234,7 @@ def _reckon(console: Console, split: Split, stage: _Stage, received: list[Versio
     console.print("Training LIBSVM on all points, to compare...")
     moments = Moments.zero(split.train.dimension).add(split.train)
     begun = time.perf_counter()
-    full = train(split.train, moments, SvmConfig(tolerance=1e-4))
+    full = train(split.train, moments, SvmConfig(solver="libsvm", tolerance=1e-4))
     full_seconds = time.perf_counter() - begun
     newest = stage.loaded.version
     penalty = full.fit.C

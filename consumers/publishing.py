@@ -171,7 +171,8 @@ class VersionPublisher:
         metrics.put("streamsvm_model_published_timestamp_seconds", now.timestamp())
         metrics.put("streamsvm_model_points_covered", version.stream.points)
         metrics.put("streamsvm_model_support_vectors", fit.support_vectors)
-        metrics.put("streamsvm_model_kkt_gap", fit.kkt_gap)
+        if fit.kkt_gap is not None:
+            metrics.put("streamsvm_model_kkt_gap", fit.kkt_gap)
         metrics.observe("streamsvm_training_seconds", result.seconds)
         metrics.increase("streamsvm_trainings", outcome="converged" if fit.converged else "iteration_limit")
         metrics.increase("streamsvm_publishes", outcome="published")

@@ -8,6 +8,7 @@ from rich.table import Table
 
 from streamsvm.subscriber import Loaded
 from streamsvm.svm.model import LinearMachine
+from streamsvm.training import Fit
 
 FEATURES_SHOWN = 12
 
@@ -27,7 +28,7 @@ def describe(loaded: Loaded) -> Table:
         ("covers", f"{stream.points:,} points of {stream.rows:,} rows, weight {stream.weight:,.6g}"),
         ("written", f"{_time(stream.first_time_ms)} to {_time(stream.last_time_ms)}"),
         ("trained on", f"{fit.points:,} points, {fit.support_vectors:,} support vectors"),
-        ("objective", f"{fit.objective:.8g} (dual {fit.dual_objective:.8g}, KKT gap {fit.kkt_gap:.2g})"),
+        ("objective", _objective(fit)),
         ("converged", "yes" if fit.converged else f"no: stopped after {fit.iterations:,} iterations"),
         ("input", f"{lineage.topic}" + (f" (id {lineage.topic_id})" if lineage.topic_id else "")),
         ("cut", ", ".join(f"[{part.partition}] {part.offset}+{part.row}" for part in lineage.cut)),
@@ -47,6 +48,12 @@ def describe(loaded: Loaded) -> Table:
             table.add_row(names[index], f"{weights[index]:+.6f}")
         table.add_row("intercept", f"{machine.intercept:+.6f}")
     return table
+
+
+def _objective(fit: Fit) -> str:
+    if fit.dual_objective is None or fit.kkt_gap is None:
+        return f"{fit.objective:.8g} (this solver gives no bound)"
+    return f"{fit.objective:.8g} (dual {fit.dual_objective:.8g}, KKT gap {fit.kkt_gap:.2g})"
 
 
 def _time(milliseconds: int) -> str:

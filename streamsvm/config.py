@@ -113,9 +113,15 @@ class PointsConfig(Section):
 class CoresetConfig(Section):
     """How a partition's stream is summarised."""
 
-    reducer: Literal["uniform"] = Field(
-        default="uniform",
-        description="How many points become few: `uniform` samples in proportion to weight.",
+    reducer: Literal["uniform", "sensitivity"] = Field(
+        default="sensitivity",
+        description="How many points become few: `sensitivity` is the paper's Alg. 1, `uniform` samples in proportion "
+        "to weight.",
+    )
+    clusters: Literal["log", "elbow", "silhouette"] | Annotated[int, Field(ge=1, le=1_000)] = Field(
+        default="log",
+        description="Clusters a label within which `sensitivity` measures distances: a number, `log` = ln n, or chosen "
+        "among 1 to 2 ln n by `elbow` or `silhouette`; more of them take more time.",
     )
     structure: Literal["tree"] = Field(
         default="tree", description="How buckets merge: `tree` carries like a counter of base `fan_in`."
@@ -141,8 +147,10 @@ class CoresetConfig(Section):
 class SvmConfig(Section):
     """What is trained on a coreset."""
 
-    solver: Literal["libsvm"] = Field(
-        default="libsvm", description="Which solver trains: `libsvm` is scikit-learn's SVC."
+    solver: Literal["stda", "libsvm", "liblinear", "pegasos"] = Field(
+        default="stda",
+        description="Which solver trains: `stda` is ours, `libsvm` scikit-learn's SVC; `liblinear` (LinearSVC) and "
+        "`pegasos` (SGDClassifier) know the linear kernel only and give no bound on how far the optimum is.",
     )
     kernel: Literal["linear", "rbf"] = Field(default="linear", description="Kernel of the machine.")
     gamma: Literal["scale", "auto"] | Annotated[float, Field(gt=0)] = Field(
@@ -177,6 +185,15 @@ class SvmConfig(Section):
     def _one_regulariser(self) -> Self:
         if self.alpha is not None and self.C is not None:
             raise ValueError("svm.alpha and svm.C are both given; they are two ways to say one thing: keep one")
+        return self
+
+    @model_validator(mode="after")
+    def _kernel_of_the_solver(self) -> Self:
+        if self.kernel != "linear" and self.solver in ("liblinear", "pegasos"):
+            raise ValueError(
+                f"svm.solver = {self.solver} knows the linear kernel only, svm.kernel is {self.kernel}; "
+                "take stda or libsvm for it"
+            )
         return self
 
     def penalty(self, weight: float) -> float:

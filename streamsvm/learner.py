@@ -8,19 +8,33 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
-from streamsvm.config import ModelConfig
+from streamsvm.config import CoresetConfig, ModelConfig, SvmConfig
 from streamsvm.coreset.moments import Moments
-from streamsvm.coreset.reduce import Purpose, Reducer, UniformReducer, generator
-from streamsvm.coreset.structure import Bucket, Extent, Leaf, Tree
+from streamsvm.coreset.reduce import Pilot, Purpose, Reducer, SensitivityReducer, UniformReducer, generator
+from streamsvm.coreset.sensitivity import dual_bound, mean_bound
+from streamsvm.coreset.structure import Bucket, Extent, Leaf, Tree, moments_of
 from streamsvm.points import Points, Position, Positions, Rows
+from streamsvm.svm.kernels import LinearKernel
+from streamsvm.svm.model import Scaler
+from streamsvm.svm.solvers import SOLVERS, Problem
 
-REDUCERS: dict[str, type[Reducer]] = {"uniform": UniformReducer}
-"""Every reducer by the name it has in the configuration."""
+REDUCERS: dict[str, Callable[[CoresetConfig], Reducer]] = {
+    "uniform": lambda config: UniformReducer(),  # noqa: ARG005
+    "sensitivity": lambda config: SensitivityReducer(config.clusters),
+}
+"""What makes every reducer, by the name it has in the configuration."""
+
+PILOT_SOLVER = "libsvm"
+"""Which solver makes pilots; one that gives dual variables."""
+PILOT_TOLERANCE = 0.1
+"""KKT gap at which a pilot is good enough: its dual objective is then within a few per cent of the optimum."""
+PILOT_ITERATIONS = 20_000
+"""Bound on a pilot's iterations; a solver that meets it leaves a lower bound that is lower, and still certified."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,9 +106,11 @@ class _Partition:
 
     def __init__(self, partition: int, base: Position, config: ModelConfig) -> None:
         coreset = config.coreset
+        self._svm = config.svm
         self.leader_epoch = -1
         self.leaf = Leaf(base, coreset.leaf_rows, config.points.dimension, config.points.numpy_dtype)
-        self.tree = Tree(partition, config.seed, coreset.fan_in, coreset.bucket_points, REDUCERS[coreset.reducer]())
+        reducer = REDUCERS[coreset.reducer](coreset)
+        self.tree = Tree(partition, config.seed, coreset.fan_in, coreset.bucket_points, reducer)
 
     @property
     def position(self) -> Position:
@@ -114,7 +130,12 @@ class _Partition:
         self.leader_epoch = int(rows.leader_epoch[-1])
         if not self.leaf.full:
             return False
-        self.tree.insert(*self.leaf.seal(), pilot=None)
+        seen = moments_of(self.tree.buckets, self.leaf, rows.points.dimension)
+
+        def pilot_of(points: Points, extent: Extent) -> Pilot:
+            return make_pilot(points, extent.moments.weight, seen, self._svm)
+
+        self.tree.insert(*self.leaf.seal(), pilot_of)
         return True
 
 
@@ -203,7 +224,7 @@ class Learner:
         return Cut(
             self.positions,
             {partition: held.leader_epoch for partition, held in self._partitions.items()},
-            self._training_set(parts),
+            self._training_set(parts, moments),
             moments,
             sum(extent.rows for extent in extents),
             min((extent.first_time_ms for extent in extents if extent.first_time_ms >= 0), default=-1),
@@ -214,12 +235,17 @@ class Learner:
         """Pass over a due cut, as during replay."""
         self._leaves_since_cut = 0
 
-    def _training_set(self, parts: list[Points]) -> Points:
+    def _training_set(self, parts: list[Points], moments: Moments) -> Points:
         coreset = self._config.coreset
         if not parts:
             return Points.empty(self._config.points.dimension, self._config.points.numpy_dtype)
+        union = Points.union(parts)
+        if len(union) <= coreset.train_points:
+            return union
+        reducer = REDUCERS[coreset.reducer](coreset)
+        pilot = make_pilot(union, moments.weight, moments, self._config.svm) if reducer.needs_pilot else None
         random = generator(self._config.seed, Purpose.CUT, cut_counter(self.positions))
-        return REDUCERS[coreset.reducer]().reduce(Points.union(parts), coreset.train_points, random, pilot=None)
+        return reducer.reduce(union, coreset.train_points, random, pilot)
 
     def state(self) -> LearnerState:
         """Return everything a checkpoint needs; the open leaves are copied, buckets are immutable."""
@@ -246,6 +272,48 @@ class Learner:
             held.leader_epoch = saved.leader_epoch
             held.tree.restore(saved.sealed, saved.buckets)
             held.leaf.restore(saved.leaf_points, saved.leaf_extent)
+
+
+def make_pilot(points: Points, weight: float, seen: Moments, config: SvmConfig) -> Pilot:
+    """Solve a node's own problem roughly (Alg. 1, lines 1 and 2).
+
+    Parameters
+    ----------
+    points : Points
+        The node's points, at least one.
+    weight : float
+        U_node, the exact weight that they stand for.
+    seen : Moments
+        Of everything that the node is a part of: its partition up to that count, or a whole cut.
+    config : SvmConfig
+
+    Returns
+    -------
+    Pilot
+        Of the linear problem, whatever kernel is trained. With one label only, the constant of that label and the
+        bound 0.
+
+    Notes
+    -----
+    A node reduced under the full regulariser would let the union of K nodes err by K times as much of it. So it gets
+    the share U_node / U of |w|^2 / 2, which is the problem of penalty C U / U_node up to a factor, and sensitivities
+    are ratios. C is the penalty that a training of everything seen would use; with a fixed C and several partitions a
+    partition knows its own weight only, which costs accuracy of the bounds, never determinism.
+    """
+    scaler = Scaler.identity(points.dimension)
+    if config.standardize:
+        scaler = Scaler.standard(seen.mean, seen.square / seen.weight)
+    penalty = config.penalty(seen.weight) * seen.weight / weight
+    if abs(int(points.y.sum(dtype=np.int64))) == len(points):
+        label = float(points.y[0])
+        return Pilot(penalty, scaler.mean, scaler.scale, np.zeros(points.dimension), label, 0.0)
+    Z, upper = scaler.transform(points.X), penalty * points.weight
+    problem = Problem(Z, points.y, upper, LinearKernel(), PILOT_TOLERANCE, PILOT_ITERATIONS)
+    solution = SOLVERS[PILOT_SOLVER]().solve(problem)
+    assert solution.alpha is not None
+    bound = max(dual_bound(Z, points.y, upper, solution.alpha), mean_bound(Z, points.y, points.weight, penalty))
+    w = np.einsum("i,ij->j", points.y * solution.alpha, Z)
+    return Pilot(penalty, scaler.mean, scaler.scale, w, solution.intercept, bound)
 
 
 def cut_counter(positions: Positions) -> tuple[int, int, int]:

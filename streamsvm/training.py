@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
+from typing import NamedTuple
 
 import numpy as np
 from threadpoolctl import ThreadpoolController
@@ -13,7 +14,7 @@ from streamsvm.coreset.moments import Moments
 from streamsvm.points import Points
 from streamsvm.svm.kernels import Float, Kernel, LinearKernel, RbfKernel
 from streamsvm.svm.model import KernelMachine, LinearMachine, Machine, Model, Scaler
-from streamsvm.svm.objective import optimality
+from streamsvm.svm.objective import optimality, primal_objective
 from streamsvm.svm.solvers import SOLVERS, Problem, Solution
 
 
@@ -32,11 +33,13 @@ class Fit:
     weight : float
         Their total weight.
     support_vectors : int
-        Points with a positive dual variable.
-    objective, dual_objective : float
-        Primal and dual objective on the training set (see `streamsvm.svm.objective`), in float64 from scratch.
-    kkt_gap : float
-        Violation of optimality, from scratch; not the solver's own claim.
+        Points with a positive dual variable; from a solver without dual variables, points with y f(x) < 1.
+    objective : float
+        Primal objective on the training set (see `streamsvm.svm.objective`), in float64 from scratch.
+    dual_objective : float or None
+        Dual objective, a lower bound of the optimum; None from a solver without dual variables.
+    kkt_gap : float or None
+        Violation of optimality, from scratch; not the solver's own claim. None from a solver without dual variables.
     iterations : int
     converged : bool
     """
@@ -47,8 +50,8 @@ class Fit:
     weight: float
     support_vectors: int
     objective: float
-    dual_objective: float
-    kkt_gap: float
+    dual_objective: float | None
+    kkt_gap: float | None
     iterations: int
     converged: bool
 
@@ -79,20 +82,21 @@ def train(points: Points, moments: Moments, config: SvmConfig) -> Trained:
     with _controller().limit(limits=config.threads):
         scaler = _scaler(moments, config)
         Z = scaler.transform(points.X)
-        kernel = _kernel(Z, config)
         penalty = config.penalty(moments.weight)
-        upper = penalty * points.weight
-        solution = _solve(Problem(Z, points.y, upper, kernel, config.tolerance, config.max_iterations), config.solver)
-        measured = optimality(Z, points.y, upper, solution.alpha, solution.intercept, kernel)
-    support = np.flatnonzero(solution.alpha)
+        problem = Problem(
+            Z, points.y, penalty * points.weight, _kernel(Z, config), config.tolerance, config.max_iterations
+        )
+        solution = SOLVERS[config.solver]().solve(problem)
+        model = Model(scaler, _machine(problem, solution))
+        measured = _measure(problem, solution, model)
     return Trained(
-        Model(scaler, _machine(kernel, Z[support], points.y[support] * solution.alpha[support], solution.intercept)),
+        model,
         Fit(
             C=penalty,
-            gamma=kernel.gamma if isinstance(kernel, RbfKernel) else None,
+            gamma=problem.kernel.gamma if isinstance(problem.kernel, RbfKernel) else None,
             points=len(points),
             weight=float(points.weight.sum()),
-            support_vectors=len(support),
+            support_vectors=measured.support_vectors,
             objective=measured.primal,
             dual_objective=measured.dual,
             kkt_gap=measured.kkt_gap,
@@ -100,6 +104,12 @@ def train(points: Points, moments: Moments, config: SvmConfig) -> Trained:
             converged=solution.converged,
         ),
     )
+
+
+def warm_up(config: SvmConfig) -> None:
+    """Compile, or load from numba's file cache, whatever `train` runs; ten seconds and more on a cold start."""
+    points = Points(np.array([[0.0], [1.0]]), np.array([-1, 1], np.int8), np.ones(2))
+    train(points, Moments.zero(1).add(points), config)
 
 
 def _scaler(moments: Moments, config: SvmConfig) -> Scaler:
@@ -117,17 +127,34 @@ def _kernel(Z: Float, config: SvmConfig) -> Kernel:
     return RbfKernel(1.0 / (Z.shape[1] * (variance or 1.0)))
 
 
-def _solve(problem: Problem, solver: str) -> Solution:
-    labels = np.unique(problem.y)
-    if len(labels) == 1:
-        return Solution(np.zeros(len(problem.y)), float(labels[0]), 0, converged=True)
-    return SOLVERS[solver]().solve(problem)
+def _machine(problem: Problem, solution: Solution) -> Machine:
+    if solution.coefficients is not None:
+        return LinearMachine(solution.coefficients, solution.intercept)
+    assert isinstance(problem.kernel, RbfKernel)
+    assert solution.alpha is not None
+    support = np.flatnonzero(solution.alpha)
+    dual = problem.y[support] * solution.alpha[support]
+    return KernelMachine(problem.kernel, problem.Z[support], dual, solution.intercept)
 
 
-def _machine(kernel: Kernel, support: Float, dual: Float, intercept: float) -> Machine:
-    if isinstance(kernel, RbfKernel):
-        return KernelMachine(kernel, support, dual, intercept)
-    return LinearMachine(np.asarray(support.T @ dual, dtype=np.float64), intercept)
+class _Measured(NamedTuple):
+    support_vectors: int
+    primal: float
+    dual: float | None
+    kkt_gap: float | None
+
+
+def _measure(problem: Problem, solution: Solution, model: Model) -> _Measured:
+    """Measure a solution from scratch, by its dual variables if it has some, else by its decision values."""
+    if solution.alpha is not None:
+        alpha = solution.alpha
+        found = optimality(problem.Z, problem.y, problem.upper, alpha, solution.intercept, problem.kernel)
+        return _Measured(int(np.count_nonzero(alpha)), found.primal, found.dual, found.kkt_gap)
+    assert solution.coefficients is not None
+    norm = float(solution.coefficients @ solution.coefficients)
+    decision = model.machine.decide(problem.Z)
+    primal = primal_objective(decision, problem.y, problem.upper, norm)
+    return _Measured(int(np.count_nonzero(problem.y * decision < 1.0)), primal, None, None)
 
 
 @cache

@@ -9,8 +9,14 @@ from hypothesis import strategies as st
 
 from streamsvm.codec import checkpoint as checkpoint_codec
 from streamsvm.codec.checkpoint import Snapshot
-from streamsvm.learner import Cut, Learner
-from streamsvm.points import Position, Rows
+from streamsvm.config import SvmConfig
+from streamsvm.coreset.moments import Moments
+from streamsvm.learner import REDUCERS, Cut, Learner, make_pilot
+from streamsvm.points import Points, Position, Rows
+from streamsvm.svm.kernels import LinearKernel
+from streamsvm.svm.objective import primal_objective
+from streamsvm.svm.solvers import LibsvmSolver, Problem
+from streamsvm.training import train
 from tests.streams import gaussian, rows_of, small_config
 
 
@@ -38,14 +44,15 @@ def feed(held: Learner, rows: Rows, borders: list[int]) -> list[Cut]:
 
 @settings(max_examples=60, deadline=None)
 @given(data=st.data(), n=st.integers(1, 200), fan_in=st.integers(2, 4))
-def test_batches_do_not_matter(data: st.DataObject, n: int, fan_in: int) -> None:
+@pytest.mark.parametrize("reducer", REDUCERS)
+def test_batches_do_not_matter(reducer: str, data: st.DataObject, n: int, fan_in: int) -> None:
     """The same stream cut into any batches gives the same tree, leaf, moments and cuts, byte for byte."""
     counts = data.draw(st.lists(st.integers(1, 5), min_size=1).filter(lambda c: sum(c) <= n))
     counts = np.array([*counts, *([1] * (n - sum(counts)))], np.int64)
     accepted = np.array(data.draw(st.lists(st.booleans(), min_size=n, max_size=n)))
     rows = rows_of(gaussian(n), accepted=accepted, record_rows=counts)
     borders = sorted(data.draw(st.lists(st.integers(0, n), max_size=10)))
-    whole, cut_up = learner(fan_in=fan_in), learner(fan_in=fan_in)
+    whole, cut_up = (learner(fan_in=fan_in, reducer=reducer, train_points=9) for _ in range(2))
     cuts, others = feed(whole, rows, []), feed(cut_up, rows, borders)
     assert state_bytes(whole) == state_bytes(cut_up)
     assert [cut.positions for cut in cuts] == [cut.positions for cut in others]
@@ -55,18 +62,18 @@ def test_batches_do_not_matter(data: st.DataObject, n: int, fan_in: int) -> None
 
 @settings(max_examples=40, deadline=None)
 @given(at=st.integers(0, 150), again_from=st.integers(0, 150))
-def test_a_restored_learner_goes_on_as_if_never_stopped(at: int, again_from: int) -> None:
+@pytest.mark.parametrize("reducer", REDUCERS)
+def test_a_restored_learner_goes_on_as_if_never_stopped(reducer: str, at: int, again_from: int) -> None:
     """Encode, decode, and read again from an earlier row: the same bytes as without a stop."""
     rows = rows_of(gaussian(150), record_rows=np.full(50, 3))
-    straight = learner()
-    feed(straight, rows, [])
-    first = learner()
+    straight, first, again = (learner(reducer=reducer, train_points=9) for _ in range(3))
+    expected = feed(straight, rows, [])
     cuts = feed(first, rows.slice(0, at), [])
-    again = learner()
     again.restore(checkpoint_codec.decode(state_bytes(first)).learner)
     cuts += feed(again, rows.slice(min(again_from, at), 150), [])
     assert state_bytes(again) == state_bytes(straight)
     assert [cut.positions[0] for cut in cuts] == [Position(*divmod(n, 3)) for n in range(16, 151, 16)]
+    assert [cut.points.sha256() for cut in cuts] == [cut.points.sha256() for cut in expected]
 
 
 def test_a_row_offered_twice_is_learned_once() -> None:
@@ -133,9 +140,17 @@ def test_moments_of_a_cut_are_those_of_all_points() -> None:
     np.testing.assert_allclose(cut.moments.class_weight, [weight[points.y[:n] == s].sum() for s in (-1, 1)])
 
 
-def test_a_cut_is_reduced_to_the_training_bound() -> None:
-    """A union beyond train_points is reduced, keeping its total weight."""
-    held = learner(every=15, train_points=10)
+@pytest.mark.parametrize("reducer", REDUCERS)
+def test_a_cut_is_reduced_to_the_training_bound(reducer: str) -> None:
+    """A union beyond train_points is reduced to no more than that."""
+    held = learner(every=15, train_points=10, reducer=reducer)
+    cut = feed(held, rows_of(gaussian(120)), [])[0]
+    assert 1 <= len(cut.points) <= 10
+
+
+def test_the_uniform_reducer_keeps_the_weight_of_a_cut() -> None:
+    """Exactly, not only in expectation."""
+    held = learner(every=15, train_points=10, reducer="uniform")
     cut = feed(held, rows_of(gaussian(120)), [])[0]
     assert len(cut.points) == 10
     assert cut.points.weight.sum() == pytest.approx(cut.moments.weight)
@@ -149,5 +164,94 @@ def test_the_seed_decides(seed: int) -> None:
     for chosen in (config, small_config()):
         held = Learner(chosen, {0: Position(0)}, 100)
         held.learn(rows_of(gaussian(100)))
+        made.append(state_bytes(held))
+    assert made[0] != made[1]
+
+
+def moments_of(points: Points) -> Moments:
+    return Moments.zero(points.dimension).add(points)
+
+
+@pytest.mark.parametrize("svm", [SvmConfig(C=0.3), SvmConfig(alpha=1e-3), SvmConfig(standardize=False)])
+def test_a_pilot_bounds_the_optimum_of_its_own_node(svm: SvmConfig) -> None:
+    """Its bound is certified: below the optimum under the node's share of the regulariser, and within a tenth of it."""
+    stream = gaussian(900)
+    node = stream.take(slice(300, 600))
+    seen, own = moments_of(stream), moments_of(node)
+    pilot = make_pilot(node, own.weight, seen, svm)
+    assert pilot.penalty == pytest.approx(svm.penalty(seen.weight) * seen.weight / own.weight)
+    Z, upper = pilot.transform(node.X), pilot.penalty * node.weight
+    exact = LibsvmSolver().solve(Problem(Z, node.y, upper, LinearKernel(), 1e-6, 10_000_000))
+    w = (node.y * exact.alpha) @ Z
+    optimum = primal_objective(Z @ w + exact.intercept, node.y, upper, float(w @ w))
+    assert 0.9 * optimum < pilot.lower_bound <= optimum
+    found = Z @ pilot.coefficients + pilot.intercept
+    assert primal_objective(found, node.y, upper, float(pilot.coefficients @ pilot.coefficients)) < 1.1 * optimum
+
+
+@pytest.mark.parametrize("standardize", [True, False])
+def test_a_pilot_scales_features_as_the_trainer_does(standardize: bool) -> None:
+    """Same moments, same scaler."""
+    points = gaussian(100)
+    svm = SvmConfig(standardize=standardize)
+    scaler = train(points, moments_of(points), svm).model.scaler
+    pilot = make_pilot(points, 1.0, moments_of(points), svm)
+    np.testing.assert_array_equal(pilot.mean, scaler.mean)
+    np.testing.assert_array_equal(pilot.scale, scaler.scale)
+    np.testing.assert_array_equal(pilot.transform(points.X), scaler.transform(points.X))
+
+
+@pytest.mark.parametrize(("n", "sign"), [(1, 1), (1, -1), (30, 1), (30, -1)])
+def test_a_pilot_of_one_label_knows_no_bound_but_zero(n: int, sign: int) -> None:
+    """The constant of that label, and 0."""
+    points = gaussian(n)
+    alone = Points(points.X, np.full(n, sign, np.int8), points.weight)
+    pilot = make_pilot(alone, 1.0, moments_of(alone), SvmConfig())
+    assert (pilot.intercept, pilot.lower_bound, pilot.coefficients.any()) == (sign, 0.0, False)
+
+
+def test_a_solver_that_is_stopped_early_still_certifies() -> None:
+    """Weights over twelve orders and an enormous C: bounded iterations, a positive finite bound."""
+    points = gaussian(400).reweighted(10.0 ** np.random.default_rng(0).uniform(-6, 6, 400))
+    pilot = make_pilot(points, float(points.weight.sum()), moments_of(points), SvmConfig(C=1e3))
+    assert 0 < pilot.lower_bound < np.inf
+    assert np.isfinite(pilot.coefficients).all()
+
+
+def test_a_stream_sorted_by_label_is_learned() -> None:
+    """Leaves of one label only are sampled by weight; nothing but finite positive weights comes out."""
+    points = gaussian(160)
+    order = np.argsort(points.y, kind="stable")
+    held = learner(every=5, reducer="sensitivity", train_points=9)
+    for cut in feed(held, rows_of(points.take(order)), []):
+        assert np.isfinite(cut.points.weight).all()
+        assert (cut.points.weight > 0).all()
+
+
+def test_constant_features_are_learned() -> None:
+    """Every feature constant: distances are 0, both labels are kept by weight."""
+    points = gaussian(160)
+    flat = Points(np.full_like(points.X, 3.0), points.y, points.weight)
+    cut = feed(learner(every=20, reducer="sensitivity"), rows_of(flat), [])[0]
+    assert np.isfinite(cut.points.weight).all()
+
+
+def test_uniform_solves_no_pilot(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A reducer that needs none costs none."""
+
+    def fail(*_: object) -> None:
+        raise AssertionError("a pilot was solved")
+
+    monkeypatch.setattr("streamsvm.learner.make_pilot", fail)
+    feed(learner(every=2, reducer="uniform", train_points=9), rows_of(gaussian(100)), [])
+
+
+@pytest.mark.parametrize("clusters", ["elbow", "silhouette", 1, 3])
+def test_the_cluster_rule_of_the_configuration_is_used(clusters: str | int) -> None:
+    """Another rule draws other points."""
+    made = []
+    for rule in ("log", clusters):
+        held = learner(every=100, reducer="sensitivity", leaf_rows=60, bucket_points=30, clusters=rule)
+        held.learn(rows_of(gaussian(240)))
         made.append(state_bytes(held))
     assert made[0] != made[1]

@@ -199,8 +199,8 @@ class _Training(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     weight: float
     support_vectors: int
     objective: float
-    dual_objective: float
-    kkt_gap: float
+    dual_objective: float | None
+    kkt_gap: float | None
     iterations: int
     converged: bool
 

@@ -8,29 +8,48 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from streamsvm.points import Points
+from streamsvm.coreset.clustering import ClusterRule
+from streamsvm.coreset.sampling import occurrences
+from streamsvm.coreset.sensitivity import Bound, direct_bound, sensitivities
+from streamsvm.points import Features, Points
 
 
 @dataclass(frozen=True, slots=True)
 class Pilot:
-    """A rough model that a reducer may be guided by, solved on the raw points' own scale.
+    """What a reducer may need beyond the points: the problem they belong to, and a rough solution of it.
+
+    The problem is min 1/2 |w|^2 + penalty sum u max(0, 1 - y (<w, z> + b)) over the node's points, z = (x - mean) /
+    scale.
 
     Attributes
     ----------
+    penalty : float
+        lambda of the node's problem, positive.
+    mean, scale : ndarray of shape (d,), float64
+        The scaler of the features; `scale` is positive.
     coefficients : ndarray of shape (d,), float64
+        w~, over scaled features.
     intercept : float
+        b~.
     lower_bound : float
-        A certified lower bound of the optimum (a dual objective).
+        A certified lower bound of the optimum; 0 where none but 0 is known, as with one label.
     """
 
+    penalty: float
+    mean: NDArray[np.float64]
+    scale: NDArray[np.float64]
     coefficients: NDArray[np.float64]
     intercept: float
     lower_bound: float
+
+    def transform(self, X: Features) -> NDArray[np.float64]:
+        """Return the scaled features, float64."""
+        return np.asarray((np.asarray(X, dtype=np.float64) - self.mean) / self.scale, dtype=np.float64)
 
 
 class Purpose(IntEnum):
@@ -60,7 +79,15 @@ def generator(seed: int, purpose: Purpose, counter: tuple[int, int, int]) -> np.
 
 
 class Reducer(Protocol):
-    """Reduces a weighted set; `m` or fewer points come back, in log order, and never a weight that is not positive."""
+    """Reduces a weighted set; `m` or fewer points come back, in log order, and never a weight that is not positive.
+
+    Attributes
+    ----------
+    needs_pilot : bool
+        Whether `reduce` must be given a pilot where there are more than `m` points; if not, none is solved.
+    """
+
+    needs_pilot: ClassVar[bool]
 
     def reduce(self, points: Points, m: int, random: np.random.Generator, pilot: Pilot | None) -> Points:
         """Return at most `m` weighted points that stand for `points`; all of them if they are no more than `m`."""
@@ -78,6 +105,8 @@ class UniformReducer:
     points that are certain).
     """
 
+    needs_pilot: ClassVar[bool] = False
+
     def reduce(self, points: Points, m: int, random: np.random.Generator, pilot: Pilot | None) -> Points:  # noqa: ARG002
         """Return at most `m` points; see the class."""
         if len(points) <= m:
@@ -86,6 +115,64 @@ class UniformReducer:
         order = np.argsort(points.y, kind="stable")
         chosen = np.sort(order[systematic(inclusion[order], m, float(random.random()))])
         return points.take(chosen).reweighted(points.weight[chosen] / inclusion[chosen])
+
+
+class SensitivityReducer:
+    """Independent draws in proportion to sensitivity: Alg. 1 of Tukan et al. 2020, lines 3 to 13.
+
+    m draws with q = gamma / t, each of weight u / (m q); draws of one point are merged by adding their weights, so that
+    at most m points come back, often fewer. Any weighted sum is estimated without bias; the total weight is right in
+    expectation, not exactly. The pilot brings line 1 and 2: the scaled penalty and the lower bound of the optimum.
+
+    Where we differ: features are scaled as the trainer scales them, the points stay raw; gamma is the bound that
+    `streamsvm.coreset.sensitivity` derives, capped at 1; and where the optimum is 0, or known to be no more than 0 (one
+    label only), sensitivities have no bound, and points are sampled in proportion to weight by `UniformReducer`.
+
+    Parameters
+    ----------
+    rule : "log", "elbow", "silhouette" or a number
+        Clusters a label; see `streamsvm.coreset.clustering`.
+    bound : Bound
+        `lemma_bound` for the paper's own line 10.
+    """
+
+    needs_pilot: ClassVar[bool] = True
+
+    def __init__(self, rule: ClusterRule | int = "log", bound: Bound = direct_bound) -> None:
+        self._rule = rule
+        self._bound = bound
+
+    def reduce(self, points: Points, m: int, random: np.random.Generator, pilot: Pilot | None) -> Points:
+        """Return at most `m` points; see the class."""
+        if len(points) <= m:
+            return points
+        assert pilot is not None
+        if pilot.lower_bound <= 0.0:
+            return UniformReducer().reduce(points, m, random, None)
+        Z = pilot.transform(points.X)
+        gamma = sensitivities(
+            Z, points.y, points.weight, pilot.penalty, pilot.lower_bound, random, self._rule, bound=self._bound
+        ).gamma
+        return importance_sample(points, gamma, m, random)
+
+
+def importance_sample(points: Points, gamma: NDArray[np.float64], m: int, random: np.random.Generator) -> Points:
+    """Draw m times independently with q = gamma / t; weight u / (m q) a draw (Alg. 1, line 12).
+
+    Parameters
+    ----------
+    points : Points
+        n points.
+    gamma : ndarray of shape (n,), positive
+    m : int
+        m >= 1.
+    random : numpy Generator
+        Only `random()` is called.
+    """
+    times = occurrences(gamma, m, random)
+    chosen = np.flatnonzero(times)
+    drawn = times[chosen] * points.weight[chosen] * (gamma.sum() / (m * gamma[chosen]))
+    return points.take(chosen).reweighted(drawn)
 
 
 def inclusion_probabilities(size: NDArray[np.float64], m: int) -> NDArray[np.float64]:

@@ -11,7 +11,7 @@ at most `bucket_points` points whatever the leaf's size, where the paper ties bo
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -158,6 +158,10 @@ class Leaf:
         return sealed
 
 
+PilotOf = Callable[[Points, Extent], Pilot]
+"""Solves the pilot of a node from the node's own points and what they stand for (Alg. 1, line 1)."""
+
+
 class Tree:
     """Buckets in a counter of base `fan_in`: a level that holds `fan_in` buckets is reduced to one of the next level.
 
@@ -196,10 +200,18 @@ class Tree:
         self._sealed = sealed
         self._buckets = tuple(buckets)
 
-    def insert(self, points: Points, extent: Extent, pilot: Pilot | None) -> None:
-        """Add a sealed leaf, and carry."""
+    def insert(self, points: Points, extent: Extent, pilot_of: PilotOf | None = None) -> None:
+        """Add a sealed leaf, and carry.
+
+        Parameters
+        ----------
+        points : Points
+        extent : Extent
+        pilot_of : callable, optional
+            Called for every node that must be reduced, if the reducer needs a pilot.
+        """
         level, index = 0, self._sealed
-        bucket = self._node(level, index, points, extent, pilot)
+        bucket = self._node(level, index, points, extent, pilot_of)
         self._sealed += 1
         buckets = [*self._buckets, bucket]
         while [node.level for node in buckets[-self._fan_in :]] == [level] * self._fan_in:
@@ -209,10 +221,13 @@ class Tree:
             whole = siblings[0].extent
             for node in siblings[1:]:
                 whole = whole.join(node.extent)
-            buckets[-self._fan_in :] = [self._node(level, index, union, whole, pilot)]
+            buckets[-self._fan_in :] = [self._node(level, index, union, whole, pilot_of)]
         self._buckets = tuple(buckets)
 
-    def _node(self, level: int, index: int, points: Points, extent: Extent, pilot: Pilot | None) -> Bucket:
+    def _node(self, level: int, index: int, points: Points, extent: Extent, pilot_of: PilotOf | None) -> Bucket:
+        if len(points) <= self._bucket_points:
+            return Bucket(level, index, points, extent)
+        pilot = pilot_of(points, extent) if pilot_of is not None and self._reducer.needs_pilot else None
         random = generator(self._seed, Purpose.NODE, (self._partition, level, index))
         return Bucket(level, index, self._reducer.reduce(points, self._bucket_points, random, pilot), extent)
 

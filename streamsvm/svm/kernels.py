@@ -32,7 +32,12 @@ class RbfKernel:
     gamma: float
 
     def gram(self, A: Float, B: Float) -> Float:
-        """Return the (len(A), len(B)) block of kernel values."""
+        """Return the (len(A), len(B)) block of kernel values.
+
+        Both sets are moved by the mean of B first: the square is expanded, and far from the origin that cancels.
+        """
+        centre = B.mean(axis=0) if len(B) else 0.0
+        A, B = A - centre, B - centre
         squared = np.einsum("ij,ij->i", A, A)[:, None] + np.einsum("ij,ij->i", B, B)[None, :] - 2.0 * (A @ B.T)
         return np.asarray(np.exp(-self.gamma * np.maximum(squared, 0.0)), dtype=np.float64)
 

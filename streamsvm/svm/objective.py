@@ -37,8 +37,8 @@ class Optimality:
     kkt_gap: float
 
 
-def scores_without_bias(Z: Float, y: Signs, alpha: Float, kernel: Kernel) -> Float:
-    """Return sum_j y_j a_j k(z_j, z_i) for every i, shape (n,)."""
+def scores_without_bias(Z: Float, y: Signs | Float, alpha: Float, kernel: Kernel) -> Float:
+    """Return sum_j y_j a_j k(z_j, z_i) for every i, shape (n,); give centred points if they lie far from the origin."""
     signed = y * alpha
     if isinstance(kernel, LinearKernel):
         return np.asarray(Z @ (Z.T @ signed), dtype=np.float64)
@@ -63,7 +63,16 @@ def optimality(Z: Float, y: Signs, upper: Float, alpha: Float, intercept: float,
         0 <= alpha <= upper.
     intercept : float
     kernel : Kernel
+
+    Notes
+    -----
+    Computed over centred points, whatever the offset of Z: since sum_i y_i a_i = 0, only the intercept of the linear
+    kernel must move with them.
     """
+    centre = Z.mean(axis=0)
+    Z = Z - centre
+    if isinstance(kernel, LinearKernel):
+        intercept += float(centre @ (Z.T @ (y * alpha)))
     scores = scores_without_bias(Z, y, alpha, kernel)
     norm = float((y * alpha) @ scores)
     hinge = np.maximum(0.0, 1.0 - y * (scores + intercept))

@@ -1,13 +1,32 @@
-"""The uniform reducer: fixed size, exact weight, no bias."""
+"""Reducers: no bias, whatever the sampler; fixed size and exact weight for the uniform one."""
 
 from __future__ import annotations
+
+import itertools
+from functools import cache
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
-from streamsvm.coreset.reduce import Purpose, UniformReducer, generator, inclusion_probabilities
+from streamsvm.config import SvmConfig
+from streamsvm.coreset.clustering import ClusterRule
+from streamsvm.coreset.moments import Moments
+from streamsvm.coreset.reduce import (
+    Pilot,
+    Purpose,
+    Reducer,
+    SensitivityReducer,
+    UniformReducer,
+    generator,
+    importance_sample,
+    inclusion_probabilities,
+)
+from streamsvm.coreset.sampling import draws, occurrences
+from streamsvm.coreset.sensitivity import lemma_bound, mean_bound
+from streamsvm.learner import make_pilot
 from streamsvm.points import Points
 from tests.streams import gaussian
 
@@ -26,30 +45,174 @@ def test_size_weight_and_order(n: int, m: int, seed: int, spread: float) -> None
     assert (reduced.weight > 0).all()
 
 
-def bias_in_standard_errors(planted: float) -> float:
-    """Return the largest bias of the estimated hinge loss over 20 random w, in standard errors of its mean."""
-    points, repetitions = gaussian(120, seed=5), 3_000
+REPETITIONS = 3_000
+REDUCERS: dict[str, Reducer] = {
+    "uniform": UniformReducer(),
+    "sensitivity": SensitivityReducer(),
+    "sensitivity, elbow": SensitivityReducer("elbow"),
+    "sensitivity, the lemma's bound": SensitivityReducer(3, lemma_bound),
+}
+
+
+def pilot_for(points: Points, penalty: float = 1.0) -> Pilot:
+    """Return a pilot on unscaled features with the closed-form bound, which is poor and certified."""
+    d = points.dimension
+    bound = mean_bound(points.X.astype(np.float64), points.y, points.weight, penalty)
+    return Pilot(penalty, np.zeros(d), np.ones(d), np.zeros(d), 0.0, bound)
+
+
+@cache
+def deviations(reducer: str) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    """Return exact hinge losses at 20 random w, their mean estimates over all repetitions, and the standard errors.
+
+    A 21st figure is the total weight.
+    """
+    points = gaussian(120, seed=5)
+    pilot = pilot_for(points)
     W = np.random.default_rng(9).normal(size=(20, 4))
-    hinge = np.maximum(0.0, 1.0 - points.y * (points.X @ W[:, :3].T + W[:, 3]).T)
-    exact = hinge @ points.weight
-    estimates = np.empty((repetitions, 20))
+    losses = np.maximum(0.0, 1.0 - points.y * (points.X @ W[:, :3].T + W[:, 3]).T)
+    losses = np.vstack([losses, np.ones(120)])
     order = {x.tobytes(): index for index, x in enumerate(points.X)}
-    for repetition in range(repetitions):
-        kept = UniformReducer().reduce(points, 30, generator(repetition, Purpose.NODE, (0, 0, 0)), None)
-        index = [order[x.tobytes()] for x in kept.X]
-        estimates[repetition] = hinge[:, index] @ kept.weight * (1 + planted)
-    error = estimates.std(axis=0, ddof=1) / np.sqrt(repetitions)
-    return float(np.abs((estimates.mean(axis=0) - exact) / error).max())
+    estimates = np.empty((REPETITIONS, 21))
+    for repetition in range(REPETITIONS):
+        kept = REDUCERS[reducer].reduce(points, 30, generator(repetition, Purpose.NODE, (0, 0, 0)), pilot)
+        estimates[repetition] = losses[:, [order[x.tobytes()] for x in kept.X]] @ kept.weight
+    return losses @ points.weight, estimates.mean(axis=0), estimates.std(axis=0, ddof=1) / np.sqrt(REPETITIONS)
 
 
-def test_estimates_have_no_bias() -> None:
+def bias_in_standard_errors(reducer: str, planted: float) -> float:
+    """Return the largest bias of the estimated hinge losses, in standard errors of the mean."""
+    exact, mean, error = (figures[:20] for figures in deviations(reducer))
+    return float(np.abs((mean * (1 + planted) - exact) / (error * (1 + planted))).max())
+
+
+@pytest.mark.parametrize("reducer", REDUCERS)
+def test_estimates_have_no_bias(reducer: str) -> None:
     """The mean of 3,000 samples' hinge losses is the full one within 4.5 standard errors at 20 random w."""
-    assert bias_in_standard_errors(0.0) < 4.5
+    assert bias_in_standard_errors(reducer, 0.0) < 4.5
 
 
-def test_a_bias_of_two_percent_would_be_found() -> None:
-    """The check can fail: a sampler 2 % off is far outside."""
-    assert bias_in_standard_errors(0.02) > 4.5
+@pytest.mark.parametrize("reducer", REDUCERS)
+@pytest.mark.parametrize("planted", [-0.02, 0.02])
+def test_a_bias_of_two_percent_would_be_found(reducer: str, planted: float) -> None:
+    """The check can fail: a sampler 2 % off, either way, is far outside."""
+    assert bias_in_standard_errors(reducer, planted) > 4.5
+
+
+@pytest.mark.parametrize("reducer", [name for name in REDUCERS if name != "uniform"])
+def test_total_weight_is_right_in_expectation(reducer: str) -> None:
+    """Independent draws keep the total weight on average, not each time."""
+    exact, mean, error = (float(figures[20]) for figures in deviations(reducer))
+    assert error > 0
+    assert abs(mean - exact) < 4.5 * error
+
+
+@settings(max_examples=60, deadline=None)
+@given(n=st.integers(1, 200), m=st.integers(1, 60), seed=st.integers(0, 2**64 - 1), spread=st.floats(0, 12))
+def test_sensitivity_keeps_size_order_and_sign(n: int, m: int, seed: int, spread: float) -> None:
+    """At most m points in log order, none twice, weights positive and finite, over weights of up to twelve orders."""
+    points = gaussian(n)
+    points = points.reweighted(10.0 ** (spread * np.random.default_rng(1).random(n)))
+    random = generator(seed, Purpose.NODE, (0, 0, 0))
+    reduced = SensitivityReducer().reduce(points, m, random, pilot_for(points, 1.0 / points.weight.sum()))
+    assert len(reduced) <= m
+    rows = [points.X.tolist().index(x) for x in reduced.X.tolist()]
+    assert rows == sorted(set(rows))
+    assert (reduced.weight > 0).all()
+    assert np.isfinite(reduced.weight).all()
+    if n <= m:
+        assert reduced is points
+
+
+def test_repeated_draws_of_one_point_are_merged() -> None:
+    """Every draw adds u t / (m gamma): the weights are whole multiples of it, and the multiples add up to m."""
+    points, m = gaussian(20), 200
+    gamma = np.linspace(0.1, 1.0, 20)
+    drawn = importance_sample(points, gamma, m, generator(1, Purpose.NODE, (0, 0, 0)))
+    index = [points.X.tolist().index(x) for x in drawn.X.tolist()]
+    times = drawn.weight * m * gamma[index] / (points.weight[index] * gamma.sum())
+    np.testing.assert_allclose(times, np.round(times), rtol=1e-9)
+    assert round(times.sum()) == m
+
+
+def test_frequencies_follow_the_sensitivities() -> None:
+    """Over 200,000 draws each point comes in its share q, within 4.5 standard errors."""
+    gamma, m = np.array([0.001, 0.2, 1.0, 0.05, 0.5]), 200_000
+    q = gamma / gamma.sum()
+    share = occurrences(gamma, m, generator(2, Purpose.NODE, (0, 0, 0))) / m
+    assert (np.abs(share - q) < 4.5 * np.sqrt(q * (1 - q) / m)).all()
+
+
+def test_an_index_without_a_share_is_never_drawn() -> None:
+    """Not at the ends either, whatever the number."""
+    numbers = np.array([0.0, 0.5, np.nextafter(1.0, 0.0)])
+    assert set(draws(np.array([0.0, 0.1, 0.0, 0.3, 0.0]), numbers).tolist()) <= {1, 3}
+
+
+TWENTY = gaussian(20)
+DEGENERATE = {
+    "one label": Points(TWENTY.X, np.ones(20, np.int8), TWENTY.weight),
+    "one place, both labels": Points(np.ones((20, 3), np.float32), TWENTY.y, TWENTY.weight),
+    "one place a label": Points(np.repeat(TWENTY.y[:, None], 3, 1).astype(np.float32), TWENTY.y, TWENTY.weight),
+    "constant features": Points(np.zeros((20, 3), np.float32), TWENTY.y, TWENTY.weight),
+    "a single point of one label": Points(TWENTY.X, np.where(np.arange(20), 1, -1).astype(np.int8), TWENTY.weight),
+    "twelve orders of weight": TWENTY.reweighted(10.0 ** np.linspace(-6, 6, 20)),
+}
+
+
+@pytest.mark.parametrize("name", DEGENERATE)
+@pytest.mark.parametrize("m", [1, 5])
+@pytest.mark.parametrize("rule", ["log", "elbow", "silhouette", 1, 50])
+def test_degenerate_sets_have_an_answer(name: str, m: int, rule: ClusterRule | int) -> None:
+    """At most m points, at least one, their weights positive and finite, whatever the set."""
+    points = DEGENERATE[name]
+    for seed in range(20):
+        random = generator(seed, Purpose.NODE, (0, 0, 0))
+        reduced = SensitivityReducer(rule).reduce(points, m, random, pilot_for(points))
+        assert 1 <= len(reduced) <= m
+        assert np.isfinite(reduced.weight).all()
+        assert (reduced.weight > 0).all()
+
+
+def test_without_a_positive_optimum_weight_decides() -> None:
+    """One label only: the sample is the uniform reducer's, bit for bit."""
+    points = DEGENERATE["one label"]
+    one, other = (generator(4, Purpose.NODE, (0, 0, 0)) for _ in range(2))
+    made = SensitivityReducer().reduce(points, 5, one, pilot_for(points))
+    assert made.sha256() == UniformReducer().reduce(points, 5, other, None).sha256()
+
+
+def test_outliers_are_drawn_more_often() -> None:
+    """A far point comes in most samples, where sampling by weight keeps it in one of ten."""
+    X = gaussian(1_000, seed=4).X.copy()
+    X[17] += 100.0
+    points = Points(X, gaussian(1_000, seed=4).y, np.ones(1_000))
+    pilot = make_pilot(points, 1_000.0, Moments.zero(3).add(points), SvmConfig())
+    times = dict.fromkeys(("uniform", "sensitivity"), 0)
+    for name, seed in itertools.product(times, range(20)):
+        reduced = REDUCERS[name].reduce(points, 100, generator(seed, Purpose.NODE, (0, 0, 0)), pilot)
+        times[name] += X[17].tolist() in reduced.X.tolist()
+    assert times["sensitivity"] >= 10
+    assert times["uniform"] <= 5
+
+
+def test_the_union_of_coresets_is_a_coreset_of_the_union() -> None:
+    """Parts reduced one by one estimate the whole without bias, at a model that no part knows."""
+    parts = [gaussian(100, seed=seed) for seed in (1, 2, 3)]
+    w = np.array([0.4, -0.3, 0.9])
+    exact = sum(_loss(part, w) for part in parts)
+    estimates = []
+    for seed in range(600):
+        reduced = [
+            SensitivityReducer().reduce(part, 25, generator(seed, Purpose.NODE, (0, 0, index)), pilot_for(part))
+            for index, part in enumerate(parts)
+        ]
+        estimates.append(_loss(Points.union(reduced), w))
+    assert abs(np.mean(estimates) - exact) < 4.5 * np.std(estimates, ddof=1) / np.sqrt(600)
+
+
+def _loss(points: Points, w: NDArray[np.float64]) -> float:
+    return float(points.weight @ np.maximum(0.0, 1.0 - points.y * (points.X @ w)))
 
 
 def test_certain_points_keep_their_weight() -> None:

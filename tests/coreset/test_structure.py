@@ -20,7 +20,7 @@ def grown(leaves: int, fan_in: int) -> Tree:
     rows = rows_of(points)
     for index in range(leaves):
         leaf.add(rows.slice(index * 6, index * 6 + 6))
-        tree.insert(*leaf.seal(), pilot=None)
+        tree.insert(*leaf.seal())
     return tree
 
 

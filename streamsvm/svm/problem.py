@@ -1,0 +1,132 @@
+"""The one interface of every solver: a `Problem` in, a `Solution` out, and the answers that need no solver.
+
+A solver that did not converge says so in a field of its solution; that is no exception. Input that has no meaning (NaN,
+infinity, labels that are no signs) is a caller's mistake and raises `ValueError`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+import numpy as np
+
+from streamsvm.points import Signs
+from streamsvm.svm.kernels import Float, Kernel, LinearKernel
+
+LARGEST_FEATURE = 1e100
+"""Squares and their sums must stay finite in float64."""
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """min 1/2 |w|^2 + sum_i upper_i hinge_i, as in `streamsvm.svm.objective`.
+
+    Attributes
+    ----------
+    Z : ndarray of shape (n, d), float64
+        Scaled features, finite, at most `LARGEST_FEATURE`.
+    y : ndarray of shape (n,), int8
+        -1 or +1; one label alone has an answer too, see `CheckedSolver`.
+    upper : ndarray of shape (n,), float64
+        Upper bound of each dual variable, C u_i, not negative; a point whose bound is 0 is as good as absent.
+    kernel : Kernel
+    tolerance : float
+        KKT gap at which to stop.
+    max_iterations : int
+        Bound on the solver's own iterations; never a bound on time.
+    """
+
+    Z: Float
+    y: Signs
+    upper: Float
+    kernel: Kernel
+    tolerance: float
+    max_iterations: int
+
+
+@dataclass(frozen=True, slots=True)
+class Solution:
+    """What a solver found.
+
+    Attributes
+    ----------
+    alpha : ndarray of shape (n,), float64, or None
+        Dual variables, 0 <= alpha <= upper; None from a solver of the primal problem, which has none.
+    intercept : float
+    iterations : int
+        The solver's own count.
+    converged : bool
+        Whether it met the tolerance before the bound on iterations.
+    coefficients : ndarray of shape (d,), float64, or None
+        w, from every solver of the linear kernel; None for other kernels.
+    """
+
+    alpha: Float | None
+    intercept: float
+    iterations: int
+    converged: bool
+    coefficients: Float | None = None
+
+
+class Solver(Protocol):
+    """Anything that solves a `Problem`, deterministically."""
+
+    def solve(self, problem: Problem) -> Solution:
+        """Solve from a cold start; the same problem gives the same bits."""
+        ...
+
+
+class CheckedSolver(ABC):
+    """Checks a problem once, answers it where no solver is needed, and hands on the rest with both labels present.
+
+    Points whose upper bound is 0 take no part. If the others carry one label only, w = 0 with the intercept at that
+    label is optimal: every hinge loss is 0. If there are none, w = 0 and the intercept is 0.
+    """
+
+    def solve(self, problem: Problem) -> Solution:
+        """Solve; see `Solver`.
+
+        Raises
+        ------
+        ValueError
+            If the problem is none: see `Problem`.
+        """
+        _check(problem)
+        counts = problem.upper > 0
+        labels = np.unique(problem.y[counts])
+        if len(labels) < 2:
+            return _constant(problem, float(labels[0]) if len(labels) else 0.0)
+        if counts.all():
+            return self._solve(problem)
+        part = replace(problem, Z=problem.Z[counts], y=problem.y[counts], upper=problem.upper[counts])
+        solution = self._solve(part)
+        if solution.alpha is None:
+            return solution
+        alpha = np.zeros(len(problem.y))
+        alpha[counts] = solution.alpha
+        return replace(solution, alpha=alpha)
+
+    @abstractmethod
+    def _solve(self, problem: Problem) -> Solution:
+        """Solve a checked problem with both labels and positive bounds only."""
+
+
+def _check(problem: Problem) -> None:
+    Z, y, upper = problem.Z, problem.y, problem.upper
+    if Z.ndim != 2 or y.shape != (len(Z),) or upper.shape != (len(Z),) or not Z.size:
+        raise ValueError(
+            f"Z has shape {Z.shape}, y {y.shape}, upper {upper.shape}: give n x d, n and n, none of them 0"
+        )
+    if not (np.abs(Z) <= LARGEST_FEATURE).all():
+        raise ValueError(f"a feature is not a number, infinite, or beyond {LARGEST_FEATURE:g}")
+    if not ((upper >= 0) & (upper < np.inf)).all():
+        raise ValueError("an upper bound is negative, infinite or not a number")
+    if not ((y == 1) | (y == -1)).all():
+        raise ValueError("a label is neither -1 nor +1")
+
+
+def _constant(problem: Problem, intercept: float) -> Solution:
+    w = np.zeros(problem.Z.shape[1]) if isinstance(problem.kernel, LinearKernel) else None
+    return Solution(np.zeros(len(problem.y)), intercept, 0, converged=True, coefficients=w)

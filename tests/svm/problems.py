@@ -1,0 +1,55 @@
+"""Problems for solvers: small, deterministic, from the two-Gaussian stream and the bundled HTRU2."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from streamsvm.datasets import load_htru2
+from streamsvm.points import Signs
+from streamsvm.svm.kernels import Float, Kernel, LinearKernel, RbfKernel
+from streamsvm.svm.problem import Problem
+from tests.streams import gaussian
+
+TEST_POINTS = 2_000
+
+
+@dataclass(frozen=True)
+class Case:
+    """One problem and fresh points of the same kind.
+
+    `decades` is the range of the weights in powers of ten; 0: all equal. `box` is the mean upper bound.
+    """
+
+    source: str
+    n: int
+    kernel: str
+    box: float
+    decades: float
+
+    def __str__(self) -> str:
+        return f"{self.source}-{self.n}-{self.kernel}-box{self.box:g}-decades{self.decades:g}"
+
+    def make(self, tolerance: float = 1e-4, max_iterations: int = 10_000_000) -> tuple[Problem, Float]:
+        """Return the problem, and features to test on."""
+        Z, y = _points(self.source, self.n + TEST_POINTS)
+        kernel: Kernel = LinearKernel() if self.kernel == "linear" else RbfKernel(1.0 / Z.shape[1])
+        upper = weights(self.n, self.decades, self.box)
+        return Problem(Z[: self.n], y[: self.n], upper, kernel, tolerance, max_iterations), Z[self.n :]
+
+
+def weights(n: int, decades: float, mean: float) -> Float:
+    """Return log-uniform weights over so many decades, of a given mean."""
+    drawn = 10.0 ** np.random.default_rng(5).uniform(0.0, decades, n)
+    return np.asarray(drawn * (mean / drawn.mean()), dtype=np.float64)
+
+
+def _points(source: str, n: int) -> tuple[Float, Signs]:
+    if source == "gaussian":
+        points = gaussian(n, seed=3, dimension=5)
+        return points.X.astype(np.float64), points.y
+    X, y, _ = load_htru2()
+    chosen = np.random.default_rng(0).permutation(len(y))[:n]
+    Z = X[chosen].astype(np.float64)
+    return (Z - Z.mean(axis=0)) / Z.std(axis=0), y[chosen]

@@ -29,7 +29,6 @@ from streamsvm.codec import model as model_codec
 from streamsvm.codec.checkpoint import Snapshot
 from streamsvm.codec.points import PointDecoder
 from streamsvm.config import ModelConfig, Settings
-from streamsvm.coreset.moments import warm_up
 from streamsvm.delivery import Begin, Delivery, Present, Resume, decide
 from streamsvm.errors import ConfigurationError, StateError, TransientError
 from streamsvm.kafka import (
@@ -43,7 +42,7 @@ from streamsvm.kafka import (
     log_range,
     start_positions,
 )
-from streamsvm.learner import Cut, Learner
+from streamsvm.learner import Cut, Learner, warm_up
 from streamsvm.metrics import Metrics
 from streamsvm.points import Position, Rows
 from streamsvm.training import train
@@ -178,7 +177,7 @@ class Trainer:
         )
         self._outbox = Outbox(self._connection)
         stack.callback(self._outbox.close)
-        warm_up(self._config.points.numpy_dtype)
+        self._warm_up()
         self._decoder = PointDecoder(self._config.points)
         self._worker = Worker(self._train, self._config.svm)
         stack.callback(self._worker.close)
@@ -215,6 +214,15 @@ class Trainer:
                 f"Lower coreset.train_points to {model_codec.train_points_within(self._config, limit)}, "
                 "or raise the topic's limit.",
             )
+
+    def _warm_up(self) -> None:
+        """Compile before the first poll; say so where it takes a while."""
+        begun = self._clock.monotonic()
+        log.debug("compiling", solver=self._config.svm.solver, reducer=self._config.coreset.reducer)
+        warm_up(self._config)
+        seconds = self._clock.monotonic() - begun
+        if seconds > 1.0:
+            log.info("compiled", seconds=round(seconds, 1), remedy="a cold start; the next one loads it from the cache")
 
     def _load(self) -> Snapshot | None:
         """Return the newest checkpoint that is valid; refuse to go on if there are some and none is."""

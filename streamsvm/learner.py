@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from streamsvm import training
 from streamsvm.config import CoresetConfig, ModelConfig, SvmConfig
 from streamsvm.coreset.moments import Moments
 from streamsvm.coreset.reduce import Pilot, Purpose, Reducer, SensitivityReducer, UniformReducer, generator
@@ -314,6 +315,15 @@ def make_pilot(points: Points, weight: float, seen: Moments, config: SvmConfig) 
     bound = max(dual_bound(Z, points.y, upper, solution.alpha), mean_bound(Z, points.y, points.weight, penalty))
     w = np.einsum("i,ij->j", points.y * solution.alpha, Z)
     return Pilot(penalty, scaler.mean, scaler.scale, w, solution.intercept, bound)
+
+
+def warm_up(config: ModelConfig) -> None:
+    """Compile, or load from numba's file cache, whatever learning and training of a configuration run.
+
+    Ten seconds and more on a cold start, so it belongs before the first poll.
+    """
+    Moments.zero(1).add(Points.empty(1, config.points.numpy_dtype))
+    training.warm_up(config.svm)
 
 
 def cut_counter(positions: Positions) -> tuple[int, int, int]:

@@ -72,11 +72,6 @@ class Moments:
         )
 
 
-def warm_up(dtype: np.dtype[np.floating]) -> None:
-    """Compile, or load from the cache, what `Moments.add` runs; seconds on a cold start."""
-    Moments.zero(1).add(Points.empty(1, dtype))
-
-
 def merge_all(parts: Iterable[Moments], dimension: int) -> Moments:
     """Merge in the given order."""
     merged = Moments.zero(dimension)

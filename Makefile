@@ -45,4 +45,5 @@ requirements: env
 		> $(VENV)/build.txt && mv $(VENV)/build.txt requirements/build.txt
 
 clean:
+	find streamsvm -name '*.nb[ci]' -delete
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis dist build

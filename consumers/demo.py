@@ -121,6 +121,7 @@ def run(*, keep_open: bool = False) -> bool:
             console.print(
                 f"Embedded broker at {broker.bootstrap_servers}, metrics at http://127.0.0.1:{http.port}/metrics"
             )
+            console.print("The trainer warms up first: a few seconds, about fifteen where nothing is compiled yet.")
             stage = _Stage(settings, broker, split, metrics, health)
             received = stage.play(console)
             finished = _reckon(console, split, stage, received)

@@ -145,7 +145,8 @@ def test_every_panel_has_an_answer(stack: Stack, capsys: pytest.CaptureFixture[s
         with capsys.disabled():
             print(f"\n{stack.compose('ps', '--all')}\n{table(answers)}")
     (dead_letters,) = (query for query in asked if query.panel == "Dead letters by reason")
-    assert {one["metric"]["reason"] for one in answers[dead_letters]} == REASONS
+    counted = {one["metric"]["reason"] for one in answers[dead_letters] if float(one["value"][1]) > 0}
+    assert counted == REASONS
 
 
 def table(answers: dict[Query, list[dict[str, Any]]]) -> str:

@@ -11,7 +11,8 @@ import structlog
 
 from streamsvm.codec import deadletter
 from streamsvm.codec.points import REASONS, RejectedRecord
-from streamsvm.kafka import Message, Record
+from streamsvm.errors import ConfigurationError
+from streamsvm.kafka import Connection, Message, Record, describe_topic
 from streamsvm.metrics import Metrics
 
 log = structlog.get_logger("streamsvm.deadletters")
@@ -40,7 +41,25 @@ class DeadLetters:
         self._metrics = metrics
         self._clock = clock
         self._unsaid, self._said_at = 0, -SAID_EVERY_S
+        self._most_bytes = deadletter.LARGEST_BYTES
         metrics.begin("streamsvm_dead_letters", "reason", REASONS)
+
+    def fit(self, connection: Connection) -> None:
+        """Find out what the client and the topic take, so that no letter is larger; a few questions to the broker.
+
+        Raises
+        ------
+        ConfigurationError
+            If that is less than any letter may need.
+        """
+        topic = describe_topic(connection, self._dead_letter_topic)
+        limit = min(connection.max_message_bytes, int(topic.config.get("max.message.bytes", deadletter.LARGEST_BYTES)))
+        if limit < deadletter.LEAST_BYTES:
+            raise ConfigurationError(
+                f"the dead-letter topic {self._dead_letter_topic}, or the client, takes {limit} bytes a message",
+                f"Raise max.message.bytes or message.max.bytes to {deadletter.LEAST_BYTES} or more.",
+            )
+        self._most_bytes = min(limit, deadletter.LARGEST_BYTES)
 
     def letters(self, records: Sequence[Record], rejected: Sequence[RejectedRecord]) -> list[Message]:
         """Return the messages to send for the rejected ones of a batch of records, and count their rows."""
@@ -48,7 +67,7 @@ class DeadLetters:
         messages = []
         for bad in rejected:
             source = sources[bad.record.partition, bad.record.offset]
-            letter = deadletter.encode(self._topic, bad, source.key, source.headers)
+            letter = deadletter.encode(self._topic, bad, source.key, source.headers, self._most_bytes)
             messages.append(Message(self._dead_letter_topic, letter.value, letter.key, letter.headers))
         reasons = Counter(rejection.reason for bad in rejected for rejection in bad.rejections)
         for reason, count in reasons.items():

@@ -22,6 +22,9 @@ from streamsvm.config import HttpConfig, LogConfig, Settings
 from streamsvm.errors import ConfigurationError, StateError, StreamsvmError, TransientError
 from streamsvm.kafka import Connection
 
+STALE_AFTER_S: Final = 10.0
+"""What was true this long ago is no answer to /readyz: the main loop may hang on a broker that is gone."""
+
 EXIT_CLEAN: Final = 0
 EXIT_USAGE: Final = 2
 EXIT_FATAL: Final = 70
@@ -80,7 +83,8 @@ def stop_on_signals() -> threading.Event:
 
     def on_signal(number: int, frame: FrameType | None) -> None:  # noqa: ARG001
         stop.set()
-        signal.signal(number, signal.SIG_DFL)
+        for either in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(either, signal.SIG_DFL)
 
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, on_signal)
@@ -131,7 +135,11 @@ class Health:
 
     def ready(self) -> tuple[bool, dict[str, Any]]:
         """Tell whether the process does its work now, and what it waits for."""
-        missing = {condition: why for condition, why in self._conditions.items() if why}
+        conditions = dict(self._conditions)  # the main loop may add one meanwhile
+        missing = {condition: why for condition, why in conditions.items() if why}
+        idle_s = self.clock() - self._beat_at
+        if idle_s > STALE_AFTER_S:
+            missing["loop"] = f"the main loop has not turned for {idle_s:.0f} s: it waits for the broker or the disk"
         healthy, answer = self.healthy()
         if not healthy:
             missing["health"] = answer["why"]

@@ -49,17 +49,19 @@ def check_names(settings: Settings) -> None:
         taken[topic] = use
 
 
-def read_head(connection: Connection, settings: Settings) -> Head | None:
+def read_head(connection: Connection, settings: Settings, timeout_s: float = READ_TIMEOUT_S) -> Head | None:
     """Return the newest head record of this model, having read its topic to the end.
 
     Raises
     ------
     StateError
         If the record under the head's key is not one.
+    TransientError
+        If the end is not reached: for `timeout_s` no broker answered, or a transaction stayed open.
     """
     topic, key = settings.output.aliases_topic, model_codec.head_key(settings.name).encode()
     newest = None
-    for record in read_to_end(connection, topic, 0, timeout_s=READ_TIMEOUT_S):
+    for record in read_to_end(connection, topic, 0, timeout_s=timeout_s):
         if record.key == key:
             newest = record
     if newest is None or newest.value is None:

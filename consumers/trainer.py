@@ -11,7 +11,7 @@ import threading
 import time
 from collections import Counter, deque
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
@@ -21,7 +21,7 @@ import structlog
 from consumers.deadletters import DeadLetters
 from consumers.publishing import VersionPublisher
 from consumers.runtime import Health
-from consumers.topics import check_names, output_topics, read_head
+from consumers.topics import READ_TIMEOUT_S, check_names, output_topics, read_head
 from consumers.worker import TrainFunction, Worker
 from streamsvm.build import build
 from streamsvm.checkpoint import CheckpointDirectory
@@ -55,6 +55,7 @@ BUSY_POLL_S: Final = 0.01
 METRICS_INTERVAL_S: Final = 0.5
 HOLD_BEFORE_PAUSE_S: Final = 1.0
 FLUSH_TIMEOUT_S: Final = 30.0
+LOOK_TIMEOUT_S: Final = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,8 +166,10 @@ class Trainer:
         self._topic_id = topic.topic_id or ""
         create_topics(self._connection, output_topics(self._settings))
         self._check_message_size(describe_topic(self._connection, settings.output.models_topic))
+        self._dead_letters.fit(self._connection)
         snapshot = self._load()
-        decide(snapshot, self._present(topic))  # refuses before anybody is fenced
+        with suppress(TransientError):  # a transaction that a kill left open hides the head until it is fenced
+            decide(snapshot, self._present(topic, LOOK_TIMEOUT_S))  # refuses before anybody is fenced
         publisher = Publisher(self._connection, f"streamsvm/{settings.name}/{settings.output.models_topic}")
         stack.callback(publisher.close)
         publisher.start()
@@ -207,12 +210,14 @@ class Trainer:
 
     def _check_message_size(self, topic: TopicInfo) -> None:
         largest = model_codec.largest_bytes(self._config)
-        limit = int(topic.config.get("max.message.bytes", largest))
+        takes = {f"the topic {topic.name} (max.message.bytes)": int(topic.config.get("max.message.bytes", largest))}
+        takes["the client (message.max.bytes)"] = self._connection.max_message_bytes
+        who, limit = min(takes.items(), key=lambda one: one[1])
         if largest > limit:
             raise ConfigurationError(
-                f"a model may take {largest} bytes, the topic {topic.name} takes {limit} (max.message.bytes)",
+                f"a model may take {largest} bytes, {who} takes {limit}",
                 f"Lower coreset.train_points to {model_codec.train_points_within(self._config, limit)}, "
-                "or raise the topic's limit.",
+                "or raise that limit.",
             )
 
     def _warm_up(self) -> None:
@@ -239,7 +244,7 @@ class Trainer:
             )
         return None
 
-    def _present(self, topic: TopicInfo) -> Present:
+    def _present(self, topic: TopicInfo, timeout_s: float = READ_TIMEOUT_S) -> Present:
         """Return what the topics say now."""
         return Present(
             self._settings.name,
@@ -248,7 +253,7 @@ class Trainer:
             self._config.canonical(),
             self._config.sha256(),
             {partition: log_range(self._connection, topic.name, partition) for partition in topic.partitions},
-            read_head(self._connection, self._settings),
+            read_head(self._connection, self._settings, timeout_s),
             self._reset,
         )
 

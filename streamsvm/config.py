@@ -63,7 +63,7 @@ def _literal(text: str) -> object:
 class Section(BaseModel):
     """A frozen section that refuses unknown options."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 class PointsConfig(Section):
@@ -157,12 +157,12 @@ class SvmConfig(Section):
         default="scale",
         description="RBF width: a number, `scale` = 1 / (d variance of the scaled points), `auto` = 1 / d.",
     )
-    alpha: Annotated[float, Field(gt=0, le=1)] | None = Field(
+    alpha: Annotated[float, Field(ge=1e-30, le=1)] | None = Field(
         default=None,
         description="Trade-off of margin against average loss, C = 1 / (alpha U); right for a stream without end. "
         "Default 1e-4 unless C is given.",
     )
-    C: Annotated[float, Field(gt=0)] | None = Field(
+    C: Annotated[float, Field(ge=1e-100, le=1e100)] | None = Field(
         default=None, description="Fixed C of the papers: the boxes grow with the stream, instead of alpha."
     )
     standardize: bool = Field(
@@ -367,10 +367,13 @@ MASK = "********"
 DEFAULT_KAFKA: dict[str, KafkaValue] = {"bootstrap.servers": "localhost:9092"}
 
 
+_SECRET_WORDS = frozenset({"password", "passphrase", "secret", "pem"})
+
+
 def is_secret(option: str) -> bool:
-    """Tell whether a librdkafka option holds a secret."""
-    words = option.split(".")
-    return "password" in words or "secret" in words or words[-1] == "pem" or option == "sasl.oauthbearer.config"
+    """Tell whether a librdkafka option holds a secret, in whatever spelling (`SASL_PASSWORD`, `sasl.password`)."""
+    dotted = option.lower().replace("_", ".")
+    return not _SECRET_WORDS.isdisjoint(dotted.split(".")) or "sasl.oauthbearer.config" in dotted
 
 
 class Settings(BaseSettings):
@@ -392,6 +395,7 @@ class Settings(BaseSettings):
     )
     kafka: dict[str, KafkaValue] = Field(
         default=DEFAULT_KAFKA,
+        repr=False,
         description="Options passed through to librdkafka by their own names (environment: _ for the dots).",
     )
     input: InputConfig = Field(default=InputConfig(), description="Where labeled points come from.")
@@ -514,7 +518,7 @@ def _one_line(error: ValidationError) -> str:
             message = "there is no such option"
         shown = (
             ""
-            if fault["type"] in ("missing", "value_error", "extra_forbidden") or is_secret(where)
+            if fault["type"] in ("missing", "value_error", "extra_forbidden") or is_secret(where) or where == "kafka"
             else f" (got {fault['input']!r})"
         )
         parts.append(f"{where}: {message}{shown}" if where else message)

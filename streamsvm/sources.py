@@ -41,7 +41,7 @@ import pyarrow.csv
 import pyarrow.parquet
 from numpy.typing import ArrayLike, NDArray
 
-from streamsvm.codec.points import LARGEST_WEIGHT
+from streamsvm.codec.points import LARGEST_WEIGHT, SMALLEST_WEIGHT
 from streamsvm.config import Label
 from streamsvm.errors import ConfigurationError
 
@@ -103,7 +103,7 @@ class SourceBatch:
     y : list of int, str or bool, or None
         Labels; None from a source without them.
     weight : ndarray of shape (n,), float64, or None
-        Weights in (0, 1e15]; None where every point weighs 1.
+        Weights in [1e-15, 1e15]; None where every point weighs 1.
     ids : list of str, int or None, or None
         Identifiers; None where no point has one.
     first_row : int
@@ -447,10 +447,15 @@ def _checked_features(
 
 
 def _checked_weights(name: object, column: str, weight: NDArray[np.float64], first_row: int) -> NDArray[np.float64]:
-    good = (weight > 0) & (weight <= LARGEST_WEIGHT)
+    good = (weight >= SMALLEST_WEIGHT) & (weight <= LARGEST_WEIGHT)
     if not good.all():
         row = int(np.argmin(good))
-        raise _bad_cell(name, first_row + row, column, f"the weight {weight[row]} is not in (0, {LARGEST_WEIGHT:g}]")
+        raise _bad_cell(
+            name,
+            first_row + row,
+            column,
+            f"the weight {weight[row]} is not in [{SMALLEST_WEIGHT:g}, {LARGEST_WEIGHT:g}]",
+        )
     return weight
 
 

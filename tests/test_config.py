@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
+from consumers.options import _kafka_options
 from streamsvm.config import ModelConfig, PointsConfig, Settings, SvmConfig, load
 from streamsvm.errors import ConfigurationError
 
@@ -118,3 +120,38 @@ def test_the_hash_does_not_drift() -> None:
 
 
 GOLDEN = "d74d7becefe4a025"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "sasl.password",
+        "SASL_PASSWORD",
+        "ssl.key.pem",
+        "sasl.oauthbearer.client.secret",
+        "sasl.oauthbearer.assertion.private.key.passphrase",
+        "sasl.oauthbearer.config",
+    ],
+)
+def test_no_secret_is_shown(name: str) -> None:
+    """Neither in the log line of the configuration, nor in a repr, and the command line does not take it."""
+    settings = load({"kafka": {name: "hunter2"}})
+    assert "hunter2" not in json.dumps(settings.masked())
+    assert "hunter2" not in repr(settings)
+    with pytest.raises(ConfigurationError, match="would show a secret"):
+        _kafka_options([f"{name}=hunter2"])
+
+
+@pytest.mark.parametrize("kafka", ['{"sasl.password": "hunter2"}', {"ssl.key.pem": ["hunter2"]}])
+def test_no_secret_is_shown_by_an_error(kafka: object) -> None:
+    """A malformed value is not repeated in the message."""
+    with pytest.raises(ConfigurationError) as refused:
+        load({"kafka": kafka})
+    assert "hunter2" not in str(refused.value)
+
+
+@pytest.mark.parametrize("option", [{"C": "inf"}, {"C": "1e308"}, {"alpha": "1e-320"}, {"gamma": "inf"}])
+def test_no_option_makes_infinite_boxes(option: dict[str, str]) -> None:
+    """They would train a model of NaN, which no reader accepts."""
+    with pytest.raises(ConfigurationError, match="svm"):
+        load({"svm": option})

@@ -8,6 +8,7 @@ from pydantic import ValidationError
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
+from streamsvm.codec.points import LARGEST_WEIGHT, SMALLEST_WEIGHT
 from streamsvm.config import SvmConfig
 from streamsvm.coreset.moments import Moments
 from streamsvm.points import Points
@@ -168,3 +169,15 @@ def test_warming_up_compiles_all_that_training_runs() -> None:
         fit(gaussian(30, dimension=1), SvmConfig(kernel=kernel, C=10.0, max_iterations=3))
     assert [len(part.signatures) for part in (_iterate, fetch, minimise_in_box)] == compiled
     assert len(_iterate.signatures) == 1
+
+
+@pytest.mark.parametrize(
+    "weights", [[SMALLEST_WEIGHT] * 4, [LARGEST_WEIGHT] * 4, [LARGEST_WEIGHT] * 3 + [SMALLEST_WEIGHT]]
+)
+def test_the_outermost_weights_can_be_trained_on(weights: list[float]) -> None:
+    """Whatever the decoder lets through gives a finite model."""
+    points = Points(
+        np.array([[0.0], [1.0], [2.0], [3.0]], np.float32), np.array([-1, -1, -1, 1], np.int8), np.array(weights)
+    )
+    found = fit(points, SvmConfig()).fit
+    assert np.isfinite([found.C, found.objective, found.dual_objective]).all()

@@ -21,11 +21,12 @@ from streamsvm.codec.points import RejectedRecord
 Headers = tuple[tuple[str, bytes], ...]
 
 MOST_ROWS_LISTED: Final = 100
-LARGEST_VALUE_BYTES: Final = 512 * 1024
-PREFIX_BYTES: Final = 64 * 1024
-LARGEST_KEY_BYTES: Final = 64 * 1024
-LARGEST_HEADERS_BYTES: Final = 64 * 1024
-"""Together well below the broker's usual limit of a message, 1 MB."""
+LARGEST_BYTES: Final = 1_000_000
+"""A letter is never larger, whatever its topic takes."""
+DESCRIPTION_BYTES: Final = 32 * 1024
+"""Room for our own headers: rows are listed as long as they fit."""
+LEAST_BYTES: Final = 2 * DESCRIPTION_BYTES
+"""A topic or client that takes less cannot be written to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +38,13 @@ class DeadLetter:
     headers: Headers
 
 
-def encode(topic: str, rejected: RejectedRecord, key: bytes | None, headers: Iterable[tuple[str, bytes]]) -> DeadLetter:
+def encode(
+    topic: str,
+    rejected: RejectedRecord,
+    key: bytes | None,
+    headers: Iterable[tuple[str, bytes]],
+    most_bytes: int = LARGEST_BYTES,
+) -> DeadLetter:
     """Encode the dead letter of one record.
 
     Parameters
@@ -47,13 +54,17 @@ def encode(topic: str, rejected: RejectedRecord, key: bytes | None, headers: Ite
     rejected : RejectedRecord
     key, headers
         The record's own.
+    most_bytes : int
+        Largest letter, at least `LEAST_BYTES`. Half of the room goes to the value, an eighth to its prefix if it is
+        larger, and an eighth each to the key and to the record's own headers.
     """
     record, first = rejected.record, rejected.rejections[0]
-    value, cut = _bounded(record.value)
+    room = most_bytes - DESCRIPTION_BYTES
+    value, cut = _bounded(record.value, room)
     kept = tuple(headers)
-    if sum(len(name) + len(content) for name, content in kept) > LARGEST_HEADERS_BYTES:
+    if sum(len(name) + len(content) for name, content in kept) > room // 8:
         kept, cut = (), (*cut, ("streamsvm.deadletter.headers.dropped", str(len(kept)).encode()))
-    if key is not None and len(key) > LARGEST_KEY_BYTES:
+    if key is not None and len(key) > room // 8:
         dropped = str(len(key)).encode()
         key, cut = None, (*cut, ("streamsvm.deadletter.key.bytes", dropped))
     listed = [{"row": bad.row, "reason": bad.reason, "message": bad.what} for bad in rejected.rejections]
@@ -65,16 +76,24 @@ def encode(topic: str, rejected: RejectedRecord, key: bytes | None, headers: Ite
         ("__streams.errors.offset", str(record.offset)),
         ("streamsvm.deadletter.id", f"{topic}/{record.partition}/{record.offset}"),
         ("streamsvm.deadletter.rejected", f"{len(listed)} of {rejected.rows}"),
-        ("streamsvm.deadletter.rows", msgspec.json.encode(listed[:MOST_ROWS_LISTED]).decode()),
+        ("streamsvm.deadletter.rows", _list(listed)),
     )
     return DeadLetter(key, value, (*kept, *((name, text.encode()) for name, text in described), *cut))
 
 
-def _bounded(value: bytes | None) -> tuple[bytes | None, Headers]:
-    if value is None or len(value) <= LARGEST_VALUE_BYTES:
+def _list(rows: list[dict[str, object]]) -> str:
+    """Write as many rows as there is room for."""
+    listed = rows[:MOST_ROWS_LISTED]
+    while len(text := msgspec.json.encode(listed)) > DESCRIPTION_BYTES // 2:
+        listed = listed[: len(listed) // 2]
+    return text.decode()
+
+
+def _bounded(value: bytes | None, room: int) -> tuple[bytes | None, Headers]:
+    if value is None or len(value) <= room // 2:
         return value, ()
     digest = hashlib.sha256(value).hexdigest()
-    return value[:PREFIX_BYTES], (
+    return value[: room // 8], (
         ("streamsvm.deadletter.value.bytes", str(len(value)).encode()),
         ("streamsvm.deadletter.value.sha256", digest.encode()),
     )

@@ -36,12 +36,15 @@ REASONS: Final[Mapping[str, str]] = {
     "wrong_dimension": "x does not have points.dimension entries",
     "not_finite": "an entry of x is NaN, infinite, or beyond the range of points.dtype",
     "unknown_label": "y is not one of points.labels",
-    "invalid_weight": "w is not a finite number in (0, 1e15]",
+    "invalid_weight": "w is not a number in [1e-15, 1e15]",
     "unsupported_operation": "the row has an op field; only plain points are understood",
 }
 """Every reason for rejecting a row, with its meaning: the labels of the dead-letter metric."""
 
+SMALLEST_WEIGHT: Final = 1e-15
 LARGEST_WEIGHT: Final = 1e15
+"""Between them a weight times C can neither vanish nor overflow: LIBSVM refuses a class without weight."""
+
 LARGEST_FEATURE: Final[Mapping[str, float]] = {"float32": float(np.finfo(np.float32).max), "float64": 1e100}
 """Greatest magnitude of a feature: what the storage dtype holds, and what can be squared and summed in float64."""
 
@@ -195,7 +198,7 @@ class PointDecoder:
             signs is None
             or X.shape != (n, config.dimension)
             or not np.abs(X).max() <= LARGEST_FEATURE[config.dtype]
-            or not (weight.min() > 0.0 and weight.max() <= LARGEST_WEIGHT)
+            or not (weight.min() >= SMALLEST_WEIGHT and weight.max() <= LARGEST_WEIGHT)
             or any(point.op is not None for point in points)
         ):
             return None
@@ -274,7 +277,7 @@ class PointDecoder:
         largest = LARGEST_FEATURE[self._config.dtype]
         if not (math.isfinite(sum(point.x)) and max(point.x) <= largest and min(point.x) >= -largest):
             _refuse_outsized(point.x, largest)
-        if not 0.0 < point.w <= LARGEST_WEIGHT:
+        if not SMALLEST_WEIGHT <= point.w <= LARGEST_WEIGHT:
             raise InvalidPoint("invalid_weight", f"w is {point.w!r}")
         return self._sign(point.y) if self._labeled else 1
 

@@ -287,7 +287,7 @@ class Publisher:
             self._queue(message, partial(reports.delivered, index), deadline)
         while reports.waiting and reports.failure is None:
             serve(self._producer, self._link, SLICE_S)
-            if time.monotonic() >= deadline:
+            if reports.waiting and reports.failure is None and time.monotonic() >= deadline:
                 raise TransientError(
                     f"{reports.waiting} messages of {self._id} are not acknowledged within {self._timeout_s:g} s",
                     f"Check that the broker at {self._connection.servers} runs.",

@@ -61,6 +61,7 @@ BAD = [
     (b'{"x": [1, 2], "y": 1, "w": -1}', "invalid_weight"),
     (b'{"x": [1, 2], "y": 1, "w": NaN}', "invalid_weight"),
     (b'{"x": [1, 2], "y": 1, "w": 1e16}', "invalid_weight"),
+    (b'{"x": [1, 2], "y": 1, "w": 5e-324}', "invalid_weight"),
     (b'{"x": ["1", 2], "y": 1}', "wrong_type"),
     (b'{"x": 3, "y": 1}', "wrong_type"),
     (b'{"x": [true, 2], "y": 1}', "wrong_type"),

@@ -5,6 +5,8 @@ from __future__ import annotations
 import io
 import json
 import logging
+import signal
+import subprocess
 import sys
 import urllib.error
 import urllib.request
@@ -153,3 +155,26 @@ def test_every_metric_is_described(definitions: tuple[object, ...]) -> None:
         assert definition.meaning.endswith(".")  # type: ignore[attr-defined]
         assert definition.advice.endswith(".")  # type: ignore[attr-defined]
         assert set(definition.labels) <= {"partition", "level", "reason", "outcome"}  # type: ignore[attr-defined]
+
+
+def test_readiness_is_not_answered_from_memory(server: HttpServer, health: Health, clock: Clock) -> None:
+    """A loop that hangs in a publish cannot know that the broker is there: not ready, long before it is unhealthy."""
+    health.require("broker", "")
+    clock.now += 9
+    assert get(server, "/readyz")[0] == 200
+    clock.now += 2
+    status, text = get(server, "/readyz")
+    assert (status, json.loads(text)["waiting_for"].keys()) == (503, {"loop"})
+    assert get(server, "/healthz")[0] == 200
+
+
+@pytest.mark.parametrize("second", ["TERM", "INT"])
+def test_a_second_signal_of_either_kind_ends_the_process(second: str) -> None:
+    """Ctrl-C, then a supervisor's SIGTERM: the second one is not one more request to stop."""
+    code = (
+        "import os, signal; from consumers.runtime import stop_on_signals; stop = stop_on_signals(); "
+        f"os.kill(os.getpid(), signal.SIGINT); assert stop.is_set(); os.kill(os.getpid(), signal.SIG{second}); "
+        "raise SystemExit(1)"
+    )
+    finished = subprocess.run([sys.executable, "-c", code], check=False)
+    assert finished.returncode == -getattr(signal, f"SIG{second}")

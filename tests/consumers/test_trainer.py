@@ -15,7 +15,7 @@ import pytest
 from streamsvm.codec import model as model_codec
 from streamsvm.codec.model import PartitionCut, Version
 from streamsvm.config import ModelConfig, Settings, SvmConfig
-from streamsvm.errors import ConfigurationError, StateError, TopicMissing, TransientError
+from streamsvm.errors import ConfigurationError, Fenced, StateError, TopicMissing, TransientError
 from streamsvm.kafka import (
     Connection,
     Message,
@@ -399,3 +399,44 @@ def test_a_gap_at_the_newest_cut_is_refused(settings: Settings, connection: Conn
     forge_head(settings, connection, cut=cut)
     with pytest.raises(StateError, match="the log goes on at offset 41"), Running(settings, connection) as running:
         running.wait_until(lambda: running.health.ready()[0])
+
+
+@pytest.mark.real_broker
+@pytest.mark.timeout(60)
+def test_a_start_does_not_wait_for_the_transaction_of_a_killed_one(settings: Settings, connection: Connection) -> None:
+    """It fences it instead: the transaction would stay open for ten minutes."""
+    produce(connection, settings.input.topic, records(50))
+    run_until(settings, connection, 50)
+    name = f"streamsvm/{settings.name}/{settings.output.models_topic}"
+    killed = Publisher(connection, name, transaction_timeout_s=600.0)
+    killed.start()
+    killed._begin()
+    killed._store([Message(settings.output.aliases_topic, b"{}", b"another", partition=0)])
+    with Running(settings, connection) as running:
+        running.wait_until(lambda: running.health.ready()[0])
+    with pytest.raises(Fenced):
+        killed._commit()
+
+
+@pytest.mark.real_broker
+def test_a_model_must_fit_the_client_too(settings: Settings, connection: Connection) -> None:
+    """A topic that takes more than the client sends would refuse every version, one by one."""
+    large = settings.model_copy(
+        update={
+            "svm": SvmConfig(kernel="rbf"),
+            "coreset": settings.coreset.model_copy(update={"train_points": 100_000}),
+        }
+    )
+    create_topics(connection, [TopicSpec(large.output.models_topic, config={"max.message.bytes": "20000000"})])
+    with pytest.raises(ConfigurationError, match=r"the client \(message\.max\.bytes\) takes 1000000"):
+        run_until(large, connection, 0)
+
+
+def test_a_large_bad_record_does_not_stop_a_small_client(settings: Settings, broker: TestBroker) -> None:
+    """Its letter is cut to what the client and the dead-letter topic take."""
+    produce(broker.connection, settings.input.topic, [b'{"x": ' + b"1" * 600_000, *records(40)])
+    small = broker.connect(message_max_bytes=100_000)
+    run_until(settings, small, 41)
+    (letter,) = dead_letters(broker.connection, settings)
+    assert dict(letter.headers)["streamsvm.deadletter.value.bytes"] == b"600006"
+    assert len(versions(broker.connection, settings)) == 1

@@ -202,7 +202,7 @@ def settings_from(values: dict[str, Any], chosen: Sequence[str]) -> Settings:
         if given:
             options |= {section: given} if section else given
     kafka = _kafka_options(values.get("kafka") or [])
-    if values.get("bootstrap_servers"):
+    if values.get("bootstrap_servers") is not None:
         kafka["bootstrap.servers"] = values["bootstrap_servers"]
     if kafka:
         options["kafka"] = kafka

@@ -20,6 +20,7 @@ from streamsvm.codec import model as model_codec
 from streamsvm.codec.model import Alias, Head, Lineage, Version
 from streamsvm.config import Settings
 from streamsvm.delivery import Delivery
+from streamsvm.errors import InvalidMessage
 from streamsvm.kafka import Message, Publisher, PublishRefused
 from streamsvm.metrics import Metrics
 from streamsvm.points import Positions
@@ -71,7 +72,7 @@ class VersionPublisher:
     def publish(self, result: Result) -> None:
         """Publish a finished training as the next version, unless its cut was published before.
 
-        A version that the broker refuses is reported and dropped; the next one takes its number.
+        A version that the broker, or any reader, refuses is reported and dropped; the next one takes its number.
 
         Raises
         ------
@@ -87,11 +88,12 @@ class VersionPublisher:
         digest = model_codec.sha256(value)
         head = self._head(version, digest)
         try:
+            model_codec.decode(value)  # a version that readers would refuse, such as one of NaN, never goes out
             offsets = self._publisher.publish(
                 [self._message(version, value, digest, now, result.seconds)],
                 lambda offsets: self._pointers(version, msgspec.structs.replace(head, offset=offsets[0]), now),
             )
-        except PublishRefused as refusal:
+        except (PublishRefused, InvalidMessage) as refusal:
             self._metrics.increase("streamsvm_publishes", outcome="refused")
             log.error("version_refused", version=version.key, bytes=len(value), what=str(refusal))
             return

@@ -98,6 +98,8 @@ def prepare_topic(
     BrokerUnavailable
         If no broker answers in time.
     """
+    if not topic:
+        raise ConfigurationError("the topic has no name", "Say which topic to write to.")
     if create_partitions is not None:
         if create_partitions < 1:
             raise ConfigurationError(f"create_partitions is {create_partitions}", "Give 1 or more.")
@@ -177,6 +179,8 @@ def replay(
         If a message was not delivered, or not in time.
     """
     _check(source, rate_per_s, rows_per_record, limit, labeled=labeled, key=key)
+    if shuffle_seed is not None and shuffle_seed < 0:
+        raise ConfigurationError(f"shuffle_seed is {shuffle_seed}", "Give 0 or more.")
     stop = stop or threading.Event()
     sleep = sleep or stop.wait
     began = clock()

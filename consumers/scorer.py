@@ -19,9 +19,10 @@ import structlog
 
 from consumers.deadletters import DeadLetters
 from consumers.runtime import Health
+from consumers.topics import refuse_shared
 from streamsvm.codec.scores import BatchScorer
 from streamsvm.config import Settings
-from streamsvm.errors import ConfigurationError, TransientError
+from streamsvm.errors import TransientError
 from streamsvm.kafka import Connection, Message, Outbox, Record, Subscription, TopicSpec, create_topics, describe_topic
 from streamsvm.metrics import Metrics
 from streamsvm.subscriber import Loaded, ModelSubscriber
@@ -103,12 +104,17 @@ class Scorer:
         stack.callback(lambda: self._outbox.close())
 
     def _check_names(self) -> None:
-        scoring = self._settings.scoring
-        if scoring.topic in (scoring.output_topic, scoring.dead_letters):
-            raise ConfigurationError(
-                f"scoring.topic {scoring.topic} is also where scores or dead letters go",
-                "Give scoring.output_topic and scoring.dead_letter_topic names of their own.",
-            )
+        scoring, output = self._settings.scoring, self._settings.output
+        refuse_shared(
+            {
+                "scoring.topic": scoring.topic,
+                "the scores": scoring.output_topic,
+                "the dead letters": scoring.dead_letters,
+                "output.models_topic": output.models_topic,
+                "the aliases": output.aliases_topic,
+                "the audit trail": output.audit_topic,
+            }
+        )
 
     def _await_model(self) -> bool:
         """Wait for the first version without consuming; False if stopped before."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 from streamsvm.codec import model as model_codec
@@ -40,6 +41,11 @@ def check_names(settings: Settings) -> None:
     uses = {"input.topic": settings.input.topic, "the dead letters": settings.input.dead_letters}
     uses |= {"output.models_topic": output.models_topic, "the aliases": output.aliases_topic}
     uses["the audit trail"] = output.audit_topic
+    refuse_shared(uses)
+
+
+def refuse_shared(uses: Mapping[str, str]) -> None:
+    """Refuse one topic for two uses; see `check_names`."""
     taken: dict[str, str] = {}
     for use, topic in uses.items():
         if topic in taken:

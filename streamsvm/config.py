@@ -245,7 +245,8 @@ class InputConfig(Section):
         default="", description="Topic of rejected records; empty: the input's name + `.dlq`."
     )
     group: str = Field(
-        default="", description="Consumer group whose offsets show progress to observers; empty: the name."
+        default="",
+        description="Consumer group whose offsets show progress to observers; empty: `streamsvm-` + the name.",
     )
     batch_records: Annotated[int, Field(ge=1, le=100_000)] = Field(
         default=1_000, description="Most records taken from the client at once; does not affect the models."

@@ -154,6 +154,8 @@ def translate(error: KafkaError, connection: Connection, doing: str) -> Streamsv
         )
     if code in FORBIDDEN:
         return ConfigurationError(what, "Ask for the permission, or use another name or user.")
+    if code == KafkaError.TOPIC_EXCEPTION:
+        return ConfigurationError(what, "A topic's name has at most 249 letters, digits, dots, dashes and underscores.")
     if code in MISSING:
         return TopicMissing(what, "Create the topic, or correct its name.")
     if code in REFUSED:

@@ -188,3 +188,26 @@ def test_replay_train_show_and_score_by_command_line(real_broker: TestBroker, tm
     assert scorer.stop() == 0
     assert {score["model"] for score in scores} == {"pulsar"}  # type: ignore[index]
     assert {score["label"] for score in scores} <= {-1, 1}  # type: ignore[index]
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        (["replay", "--dataset", "htru2", "--topic", ""], "the topic has no name"),
+        (["replay", "--dataset", "htru2", "--topic", "a b"], "Invalid topic. A topic's name has"),
+        (["replay", "--dataset", "htru2", "--topic", "r", "--create", "1", "--shuffle", "-1"], "shuffle_seed is -1"),
+        (["score", "--scoring-output-topic", "models", "--http-port", "0"], "the topic models is named both for"),
+    ],
+)
+def test_a_wrong_name_or_number_is_one_line(command: list[str], said: str, real_broker: TestBroker) -> None:
+    """And its status says that trying again does not help."""
+    servers = str(real_broker.connection.options["bootstrap.servers"])
+    finished = run(*command, "--bootstrap-servers", servers)
+    assert said in error_of(finished)
+    assert finished.returncode == 78
+
+
+def test_no_broker_is_not_the_default_broker() -> None:
+    """An empty --bootstrap-servers, as from an unset variable in a script, is refused."""
+    finished = run("model", "show", "--bootstrap-servers", "")
+    assert "no bootstrap.servers given" in error_of(finished)

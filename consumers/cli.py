@@ -80,11 +80,12 @@ def train(
 
     configure_logging(settings.log)
     settings.models()
+    connection = connect(settings, "trainer")
     metrics, health = Metrics(TRAINER), Health(settings.http.stuck_after_s)
     stop = stop_on_signals()
     with HttpServer(settings.http, health, metrics.registry) as http:
         log_start(settings, http.port)
-        Trainer(settings, connect(settings, "trainer"), metrics, health, stop, reset=reset).run()
+        Trainer(settings, connection, metrics, health, stop, reset=reset).run()
 
 
 @app.command()
@@ -95,11 +96,12 @@ def score(settings: Settings) -> None:
     from streamsvm.metrics import SCORER, Metrics
 
     configure_logging(settings.log)
+    connection = connect(settings, "scorer")
     metrics, health = Metrics(SCORER), Health(settings.http.stuck_after_s)
     stop = stop_on_signals()
     with HttpServer(settings.http, health, metrics.registry) as http:
         log_start(settings, http.port)
-        Scorer(settings, connect(settings, "scorer"), metrics, health, stop).run()
+        Scorer(settings, connection, metrics, health, stop).run()
 
 
 @app.command(name="replay")

@@ -247,10 +247,8 @@ class Scorer:
 
     def _leave(self) -> None:
         """Leave the group, unless the broker is away: then the group finds out by itself."""
-        if self._unanswered:
+        if self._unanswered or not _Aside(self._subscription.close).finished(GRACE_S):
             log.warning("group_not_left", remedy="its partitions go to other scorers when the session has run out")
-        else:
-            self._subscription.close()
 
     def _show_broker(self, subscription: Subscription | None = None) -> None:
         missing = "" if self._subscriber.connected else "the model is not being followed: no broker connection is up"

@@ -577,5 +577,8 @@ def test_scores_must_not_go_to_the_input(connection: Connection, settings: Setti
     """A topic that feeds itself is refused."""
     loop = settings.scoring.model_copy(update={"output_topic": settings.scoring.topic})
     changed = settings.model_copy(update={"scoring": loop})
-    with pytest.raises(ConfigurationError, match="also where scores"), Running(changed, connection) as running:
+    with (
+        pytest.raises(ConfigurationError, match=r"is named both for scoring\.topic and for the scores"),
+        Running(changed, connection) as running,
+    ):
         eventually(running.ended, "it ends")

@@ -93,7 +93,11 @@ def test_effective_configuration_masks_secrets() -> None:
         (["train", "--config", "absent.toml"], 78, "absent.toml does not exist"),
         (["train", "--kafka", "sasl.password=x"], 78, "would show a secret"),
         (["train", "--points-dimension", "2", "--kafka", "no.such.option=1", "--http-port", "0"], 78, "no.such.option"),
-        (["train", "--points-dimension", "2", "--kafka", "enable.idempotence=false"], 78, "enable.idempotence"),
+        (
+            ["train", "--points-dimension", "2", "--kafka", "enable.idempotence=false", "--http-port", "0"],
+            78,
+            "enable.idem",
+        ),
         (
             ["train", "--points-dimension", "2", "--input-topic", "models", "--http-port", "0"],
             78,

@@ -60,7 +60,7 @@ def test_start_positions(broker: TestBroker) -> None:
 @pytest.mark.real_broker
 def test_a_start_in_time_is_the_first_record_not_older(broker: TestBroker) -> None:
     """A time finds the first record that is not older, and the end if all are."""
-    topic = broker.topic(partitions=2)
+    topic = broker.topic(partitions=2, config={"retention.ms": "-1"})  # these records are years old
     for hour in range(3):
         foreign.produce(broker.connection, topic, [b"x"], EPOCH_MS + hour * HOUR_MS)
     first = datetime.fromtimestamp(EPOCH_MS / 1000, UTC)

@@ -32,7 +32,7 @@ lint: env
 	$(BIN)/mypy
 
 bench: env
-	$(BIN)/python -m tests.benchmarks.pipeline
+	$(BIN)/python -m tests.benchmarks.pipeline --points 30000
 
 requirements: env
 	$(BIN)/python -m pip install --quiet uv

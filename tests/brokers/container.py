@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import gc
+import warnings
 
 import docker
 import docker.errors
@@ -80,11 +82,7 @@ def _listeners(advertised: str) -> dict[str, str]:
 
 def _prepare_engine() -> str:
     """See that the engine answers and has the image; return what is special about it."""
-    try:
-        engine = docker.from_env()
-    except docker.errors.DockerException as error:
-        raise CannotRun(f"no Docker engine answers: {error}") from error
-    with contextlib.closing(engine):
+    with contextlib.closing(_connect()) as engine:
         try:
             engine.ping()
             _require(engine, IMAGE)
@@ -98,6 +96,22 @@ def _prepare_engine() -> str:
             testcontainers_config.ryuk_disabled = True
             return ", without Ryuk, whose image cannot be had: a killed test run leaves its container behind"
     return ""
+
+
+def _connect() -> docker.DockerClient:
+    """Return a client of the engine.
+
+    A client that fails in its making leaves its socket to the garbage collector, which would warn in the midst of
+    whichever test runs then: so it is collected here, in silence.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)
+        try:
+            return docker.from_env()
+        except docker.errors.DockerException as error:
+            reason = str(error)
+        gc.collect()
+    raise CannotRun(f"no Docker engine answers: {reason}")
 
 
 def _require(engine: docker.DockerClient, image: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -20,6 +21,7 @@ from consumers.runtime import (
 )
 from streamsvm import __version__
 from streamsvm.config import Settings
+from streamsvm.crashpoints import arm
 from streamsvm.errors import ConfigurationError, StreamsvmError
 
 if TYPE_CHECKING:
@@ -44,6 +46,8 @@ TRAINER_SECTIONS = ("input", "points", "coreset", "svm", "training", "checkpoint
 def main() -> None:
     """Run the command line; errors become one line and a documented exit status."""
     try:
+        if crash_at := os.environ.get("STREAMSVM_CRASH_AT"):
+            arm(crash_at)
         app()
     except StreamsvmError as error:
         sys.stderr.write(f"streamsvm: error: {error}\n")

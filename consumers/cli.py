@@ -46,7 +46,7 @@ TRAINER_SECTIONS = ("input", "points", "coreset", "svm", "training", "checkpoint
 def main() -> None:
     """Run the command line; errors become one line and a documented exit status."""
     try:
-        if crash_at := os.environ.get("STREAMSVM_CRASH_AT"):
+        if crash_at := os.environ.get("STREAMSVM_TEST_CRASH_AT"):
             arm(crash_at)
         app()
     except StreamsvmError as error:

@@ -147,9 +147,10 @@ class CoresetConfig(Section):
 class SvmConfig(Section):
     """What is trained on a coreset."""
 
-    solver: Literal["stda", "libsvm", "liblinear", "pegasos"] = Field(
+    solver: Literal["stda", "stda-paper", "libsvm", "liblinear", "pegasos"] = Field(
         default="stda",
-        description="Which solver trains: `stda` is ours, `libsvm` scikit-learn's SVC; `liblinear` (LinearSVC) and "
+        description="Which solver trains: `stda` is ours, `stda-paper` the same method to its paper's letter and far "
+        "slower, `libsvm` scikit-learn's SVC; `liblinear` (LinearSVC) and "
         "`pegasos` (SGDClassifier) know the linear kernel only and give no bound on how far the optimum is.",
     )
     kernel: Literal["linear", "rbf"] = Field(default="linear", description="Kernel of the machine.")

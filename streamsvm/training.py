@@ -148,7 +148,9 @@ def _measure(problem: Problem, solution: Solution, model: Model) -> _Measured:
     """Measure a solution from scratch, by its dual variables if it has some, else by its decision values."""
     if solution.alpha is not None:
         alpha = solution.alpha
-        found = optimality(problem.Z, problem.y, problem.upper, alpha, solution.intercept, problem.kernel)
+        found = solution.optimality or optimality(
+            problem.Z, problem.y, problem.upper, alpha, solution.intercept, problem.kernel
+        )
         return _Measured(int(np.count_nonzero(alpha)), found.primal, found.dual, found.kkt_gap)
     assert solution.coefficients is not None
     norm = float(solution.coefficients @ solution.coefficients)

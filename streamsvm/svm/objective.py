@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from streamsvm.points import Signs
+from streamsvm.svm.blocks import layout_of, rbf_sums
 from streamsvm.svm.kernels import Float, Kernel, LinearKernel
-from streamsvm.svm.model import BLOCK_ROWS
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,12 +42,9 @@ def scores_without_bias(Z: Float, y: Signs | Float, alpha: Float, kernel: Kernel
     signed = y * alpha
     if isinstance(kernel, LinearKernel):
         return np.asarray(Z @ (Z.T @ signed), dtype=np.float64)
+    Z = np.ascontiguousarray(Z, dtype=np.float64)
     support = np.flatnonzero(signed)
-    scores = np.empty(len(y))
-    for start in range(0, len(y), BLOCK_ROWS):
-        block = slice(start, start + BLOCK_ROWS)
-        scores[block] = kernel.gram(Z[block], Z[support]) @ signed[support]
-    return scores
+    return rbf_sums(Z, support, signed[support], Z, layout_of(Z, kernel.gamma))
 
 
 def optimality(Z: Float, y: Signs, upper: Float, alpha: Float, intercept: float, kernel: Kernel) -> Optimality:
@@ -74,15 +71,29 @@ def optimality(Z: Float, y: Signs, upper: Float, alpha: Float, intercept: float,
     if isinstance(kernel, LinearKernel):
         intercept += float(centre @ (Z.T @ (y * alpha)))
     scores = scores_without_bias(Z, y, alpha, kernel)
-    norm = float((y * alpha) @ scores)
-    hinge = np.maximum(0.0, 1.0 - y * (scores + intercept))
+    return optimality_of(scores - y, y, upper, alpha, intercept)
+
+
+def optimality_of(F: Float, y: Signs, upper: Float, alpha: Float, intercept: float) -> Optimality:
+    """Measure a dual solution whose F_i = sum_j y_j a_j k(z_j, z_i) - y_i is known, from scratch.
+
+    Parameters
+    ----------
+    F : ndarray of shape (n,), float64
+    y : ndarray of shape (n,), -1 or +1
+    upper, alpha : ndarray of shape (n,)
+        0 <= alpha <= upper.
+    intercept : float
+        Of the machine whose scores are F + y.
+    """
+    norm = float((y * alpha) @ (F + y))
+    hinge = np.maximum(0.0, -y * (F + intercept))
     primal = 0.5 * norm + float(upper @ hinge)
     dual = float(alpha.sum()) - 0.5 * norm
-    ascent = y - scores  # -y_i grad_i of the dual problem as a minimisation
     may_rise = np.where(y > 0, alpha < upper, alpha > 0)
     may_fall = np.where(y > 0, alpha > 0, alpha < upper)
-    highest = float(np.max(ascent[may_rise], initial=-np.inf))
-    lowest = float(np.min(ascent[may_fall], initial=np.inf))
+    highest = float(np.max(F[may_fall], initial=-np.inf))
+    lowest = float(np.min(F[may_rise], initial=np.inf))
     return Optimality(primal, dual, max(0.0, highest - lowest) if np.isfinite([highest, lowest]).all() else 0.0)
 
 

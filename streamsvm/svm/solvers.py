@@ -1,13 +1,14 @@
 """Every solver by its name, and the adapters of scikit-learn's.
 
-===========  =====================================  =======  ====================================================
+============ =====================================  =======  ====================================================
 name         method                                 kernels  what it gives
-===========  =====================================  =======  ====================================================
-`stda`       STDA-SVM (`streamsvm.svm.stda`)         all      the optimum, within the tolerance in float64
+============ =====================================  =======  ====================================================
+`stda`       STDA-SVM by blocks (`.fast`)            all      the optimum, within the tolerance in float64
+`stda-paper` STDA-SVM to the letter (`.stda`)        all      the same, many times slower
 `libsvm`     SVC: SMO, second-order selection        all      the optimum, but for float32 kernel values
 `liblinear`  LinearSVC: dual coordinate descent      linear   near it: its bias is regularised, then refitted
 `pegasos`    SGDClassifier: stochastic subgradients  linear   near it: a rough answer, cheap for many points
-===========  =====================================  =======  ====================================================
+============ =====================================  =======  ====================================================
 
 All of them are deterministic: those that draw random numbers draw them from a fixed seed. All solve over centred
 points and move the bias back: no kernel machine needs the offset, and it costs digits.
@@ -24,7 +25,9 @@ from sklearn.linear_model import SGDClassifier
 from sklearn.svm import SVC, LinearSVC
 
 from streamsvm.svm.bias import best_intercept
+from streamsvm.svm.fast import BlockDescent, Clock, Progress
 from streamsvm.svm.kernels import Float, LinearKernel, RbfKernel
+from streamsvm.svm.objective import optimality_of
 from streamsvm.svm.problem import CheckedSolver, Problem, Solution, Solver
 from streamsvm.svm.stda import CACHE_BYTES, DIRECTIONS, ETA, Descent, Method
 
@@ -32,6 +35,7 @@ __all__ = [
     "SOLVERS",
     "LiblinearSolver",
     "LibsvmSolver",
+    "PaperStdaSolver",
     "PegasosSolver",
     "Problem",
     "Solution",
@@ -42,7 +46,47 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class StdaSolver(CheckedSolver):
-    """STDA-SVM, or SVMLight's rule on the same machinery; see `streamsvm.svm.stda`. Releases the GIL while it solves.
+    """STDA-SVM by blocks; see `streamsvm.svm.fast`. Releases the GIL in all that takes time.
+
+    Attributes
+    ----------
+    progress : callable or None
+        Called between blocks; false ends the run. See `streamsvm.svm.fast.Progress`.
+    clock : callable or None
+        Returns seconds; with it the solution tells how long each phase took, without it no clock is read.
+    max_seconds : float or None
+        Bound on time, by `clock`. The result then depends on the machine: nothing that must be reproducible sets it.
+    """
+
+    progress: Progress | None = None
+    clock: Clock | None = None
+    max_seconds: float | None = None
+
+    def _solve(self, problem: Problem) -> Solution:
+        run = BlockDescent(
+            problem.Z,
+            problem.y,
+            problem.upper,
+            problem.kernel,
+            problem.tolerance,
+            self.progress,
+            self.clock,
+            self.max_seconds,
+        )
+        run.advance(problem.max_iterations)
+        run.refresh()
+        intercept, w = run.centred_intercept, run.coefficients
+        optimality = optimality_of(run.F, problem.y, problem.upper, run.alpha, intercept)
+        if w is not None:
+            intercept -= float(w @ run.centre)
+        return Solution(run.alpha, intercept, run.iterations, run.converged, w, optimality, run.columns, run.seconds)
+
+
+@dataclass(frozen=True, slots=True)
+class PaperStdaSolver(CheckedSolver):
+    """STDA-SVM to the letter, or SVMLight's rule on the same machinery; see `streamsvm.svm.stda`.
+
+    Releases the GIL while it solves.
 
     Attributes
     ----------
@@ -233,6 +277,7 @@ class _told_by_the_solution(warnings.catch_warnings):  # noqa: N801 - reads as a
 
 SOLVERS: dict[str, type[Solver]] = {
     "stda": StdaSolver,
+    "stda-paper": PaperStdaSolver,
     "libsvm": LibsvmSolver,
     "liblinear": LiblinearSolver,
     "pegasos": PegasosSolver,

@@ -37,7 +37,7 @@ from threadpoolctl import threadpool_limits
 from streamsvm.svm.kernels import RbfKernel
 from streamsvm.svm.objective import optimality
 from streamsvm.svm.problem import Problem, Solution, Solver
-from streamsvm.svm.solvers import LibsvmSolver, StdaSolver
+from streamsvm.svm.solvers import LibsvmSolver, PaperStdaSolver
 from streamsvm.svm.stda import CACHE_BYTES, Descent, Method
 from tests.benchmarks.timing import ROUNDS_AT_LEAST, Interval, Stopwatch
 
@@ -50,8 +50,8 @@ SETS: Final[dict[str, tuple[str, int | None]]] = {
 """The paper's name of a set: our file, and how many of its first rows."""
 PENALTIES: Final = (1, 10, 20)
 CONTENDERS: Final[dict[str, Callable[[int], Solver]]] = {
-    "STDA": lambda cache_bytes: StdaSolver("stda", cache_bytes=cache_bytes),
-    "SVMLight": lambda cache_bytes: StdaSolver("svmlight", cache_bytes=cache_bytes),
+    "STDA": lambda cache_bytes: PaperStdaSolver("stda", cache_bytes=cache_bytes),
+    "SVMLight": lambda cache_bytes: PaperStdaSolver("svmlight", cache_bytes=cache_bytes),
     "LIBSVM": lambda cache_bytes: LibsvmSolver(cache_bytes),
 }
 """How each is made, given the bytes of its cache."""

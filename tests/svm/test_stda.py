@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from streamsvm.svm.kernels import Float, Kernel, LinearKernel, RbfKernel
 from streamsvm.svm.objective import optimality, scores_without_bias
 from streamsvm.svm.problem import Problem
-from streamsvm.svm.solvers import LibsvmSolver, StdaSolver
+from streamsvm.svm.solvers import LibsvmSolver, PaperStdaSolver
 from streamsvm.svm.stda import Descent, Method, State, select_pairs, step_bounds
 from tests.svm.problems import Case, weights
 
@@ -42,7 +42,7 @@ def test_the_optimum_is_that_of_libsvm(case: Case, method: Method) -> None:
     The primal objectives agree only as far as either is certified: each lies within its own duality gap.
     """
     problem, fresh = case.make(tolerance=1e-4)
-    ours, theirs = StdaSolver(method).solve(problem), LibsvmSolver().solve(problem)
+    ours, theirs = PaperStdaSolver(method).solve(problem), LibsvmSolver().solve(problem)
     assert ours.alpha is not None
     assert theirs.alpha is not None
     measured = [
@@ -66,7 +66,7 @@ def test_the_optimum_is_that_of_libsvm(case: Case, method: Method) -> None:
 def test_a_polished_optimum_is_certified(case: Case) -> None:
     """At a tolerance of 1e-6 primal and dual objective agree to 1e-5: float64 kernel values reach what is asked for."""
     problem, _ = case.make(tolerance=1e-6)
-    found = StdaSolver().solve(problem)
+    found = PaperStdaSolver().solve(problem)
     assert found.alpha is not None
     measured = optimality(problem.Z, problem.y, problem.upper, found.alpha, found.intercept, problem.kernel)
     assert found.converged
@@ -253,7 +253,7 @@ def test_an_offset_does_not_make_the_result_wrong(kernel: Kernel, shift: float) 
 
     def decide(Z: Float, points: Float) -> tuple[float, Float]:
         there = Problem(Z, problem.y, problem.upper, kernel, 1e-5, 100_000)
-        found = StdaSolver().solve(there)
+        found = PaperStdaSolver().solve(there)
         assert found.alpha is not None
         assert found.converged
         measured = optimality(Z, problem.y, problem.upper, found.alpha, found.intercept, kernel)
@@ -269,7 +269,7 @@ def test_an_offset_does_not_make_the_result_wrong(kernel: Kernel, shift: float) 
 def test_an_exhausted_run_says_so() -> None:
     """The bound on iterations is met: not converged, and the iterate is feasible and no worse than the start."""
     problem, _ = Case("htru2", 500, "linear", 1e4, 0.0).make(tolerance=1e-6, max_iterations=7)
-    found = StdaSolver().solve(problem)
+    found = PaperStdaSolver().solve(problem)
     assert (found.iterations, found.converged) == (7, False)
     assert found.alpha is not None
     assert 0 <= found.alpha.min() <= found.alpha.max() <= problem.upper.max()
@@ -278,9 +278,9 @@ def test_an_exhausted_run_says_so() -> None:
 def test_the_last_iteration_allowed_may_converge() -> None:
     """A bound that is met by the very iteration that reaches the optimum counts as converged."""
     problem, _ = Case("gaussian", 200, "rbf", 1.0, 0.0).make()
-    needed = StdaSolver().solve(problem).iterations
-    assert StdaSolver().solve(replace(problem, max_iterations=needed)).converged
-    assert not StdaSolver().solve(replace(problem, max_iterations=needed - 1)).converged
+    needed = PaperStdaSolver().solve(problem).iterations
+    assert PaperStdaSolver().solve(replace(problem, max_iterations=needed)).converged
+    assert not PaperStdaSolver().solve(replace(problem, max_iterations=needed - 1)).converged
 
 
 @pytest.mark.parametrize("scale", [1e-90, 1e90])
@@ -288,7 +288,7 @@ def test_the_last_iteration_allowed_may_converge() -> None:
 def test_features_of_any_size_stay_finite(kernel: Kernel, scale: float) -> None:
     """Squares of what is let in do not overflow."""
     problem, _ = Case("gaussian", 50, "linear", 1.0, 0.0).make(max_iterations=1_000)
-    found = StdaSolver().solve(replace(problem, Z=problem.Z * scale, kernel=kernel))
+    found = PaperStdaSolver().solve(replace(problem, Z=problem.Z * scale, kernel=kernel))
     assert found.alpha is not None
     assert np.isfinite(found.alpha).all()
     assert np.isfinite(found.intercept)
@@ -299,7 +299,7 @@ def test_weights_over_twelve_orders() -> None:
     case = Case("gaussian", 200, "rbf", 1.0, 0.0)
     problem, _ = case.make()
     upper = weights(200, 12.0, 1.0)
-    found = StdaSolver().solve(Problem(problem.Z, problem.y, upper, problem.kernel, 1e-6, 10**6))
+    found = PaperStdaSolver().solve(Problem(problem.Z, problem.y, upper, problem.kernel, 1e-6, 10**6))
     assert found.converged
     assert found.alpha is not None
     measured = optimality(problem.Z, problem.y, upper, found.alpha, found.intercept, problem.kernel)

@@ -1,0 +1,266 @@
+r"""STDA-SVM at full speed: the paper's first level of caching taken to its end.
+
+Problem (the dual of `streamsvm.svm.objective`), with a box of its own for each point:
+
+    min f(a) = 1/2 sum_ij a_i a_j y_i y_j k_ij - sum_i a_i,   0 <= a_i <= C_i,   sum_i y_i a_i = 0.
+
+Source: Liuzzi, Lucidi, Manno and Rinaldi 2015, whose method `streamsvm.svm.stda` keeps to the letter; variables and
+signs are the ones there: b_i = y_i a_i, F_i = grad f_i / y_i, R may rise, S may fall. The paper's first level prefers
+pairs whose columns are cached, as long as they violate by more than a share eta of the worst. Here the cache is a block
+W, a few hundred points with all kernel values among them:
+
+1. the greatest F of S and the least of R join half of the previous block (`inner.choose`);
+2. pairs inside W are moved until the violation inside is at most `SHARE` of what it was (`inner.solve_block`);
+3. F is brought up to date once, by the columns of the points that moved (`RbfBlocks.add`; for the linear kernel by the
+   change of w).
+
+So a column is computed about as often as a point becomes a support vector, and thrown away: computing it again is
+cheaper than keeping it.
+
+Precision: kernel values are float32 where the tolerance allows, sums and variables always float64. When the running F
+meets the tolerance it is recomputed from scratch in float64: that gap is the one that counts and that is reported. If
+it is larger than asked for, the run goes on from the true F, which corrects what float32 had got wrong; if that no
+longer helps, with float64 values; if that does not help either, it ends unconverged, and says so.
+
+Points are centred first. No chance, no clock, no reordered sums: the same problem gives the same bits on the same
+build, CPU target and number of BLAS threads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+import numpy as np
+
+from streamsvm.points import Signs
+from streamsvm.svm.blocks import RbfBlocks, Values
+from streamsvm.svm.columns import Index
+from streamsvm.svm.inner import choose, extremes, solve_block
+from streamsvm.svm.kernels import Float, Kernel, RbfKernel
+from streamsvm.svm.linear import LinearBlocks
+
+BLOCK_RBF: Final = 512
+BLOCK_LINEAR: Final = 256
+WHOLE: Final = 1024
+"""Points up to which all are one block."""
+SHARE: Final = 0.1
+"""A block is solved until its violation is this share of what it was: the paper's eta."""
+FLOOR: Final = 0.5
+"""Share of the tolerance below which no block is solved further."""
+SINGLE: Final = 1e-5
+"""Tolerance below which kernel values are float64 from the start."""
+BLOCK_STEPS: Final = 200_000
+"""Most steps inside a block before its result is handed on."""
+PHASES: Final = ("setup", "choose", "solve", "update", "confirm")
+PROGRESS: Final = 0.5
+"""Share of the last true gap that the next must fall below, else the precision is not enough."""
+
+Progress = Callable[[int, int, float], bool]
+"""Called between blocks with blocks so far, steps so far and the running gap; false ends the run."""
+
+Clock = Callable[[], float]
+"""Returns seconds."""
+
+
+class BlockDescent:
+    """One run of the method.
+
+    Parameters
+    ----------
+    Z : ndarray of shape (n, d), float64
+        Finite.
+    y : ndarray of shape (n,), -1 or +1, both present
+    upper : ndarray of shape (n,), float64, positive
+    kernel : Kernel
+    tolerance : float
+        KKT gap below which the point counts as optimal.
+    progress : callable, optional
+        See `Progress`.
+    clock : callable, optional
+        For `seconds` and `max_seconds`; without it no time is taken.
+    max_seconds : float, optional
+        The run ends at the first block's end after so long, and counts as ended by `progress`.
+
+    Attributes
+    ----------
+    b, F : ndarray of shape (n,), float64
+        y_i a_i, and sum_j b_j k_ij - y_i.
+    iterations : int
+        Steps along pairs.
+    blocks : int
+        Blocks solved.
+    converged : bool
+        Whether the true gap, from scratch, is below the tolerance.
+    exact : bool
+        Whether F is from scratch.
+    seconds : dict of str to float, or None
+        Time in `setup`, `choose` (with the blocks' kernel values), `solve`, `update` and `confirm`.
+    """
+
+    def __init__(
+        self,
+        Z: Float,
+        y: Signs,
+        upper: Float,
+        kernel: Kernel,
+        tolerance: float,
+        progress: Progress | None = None,
+        clock: Clock | None = None,
+        max_seconds: float | None = None,
+    ) -> None:
+        n = len(y)
+        self._clock, self._max_seconds = clock, max_seconds
+        self.seconds = dict.fromkeys(PHASES, 0.0) if clock else None
+        self._began = self._lapped = clock() if clock else 0.0
+        self._Z, self._kernel, self._tolerance = np.ascontiguousarray(Z, np.float64), kernel, tolerance
+        self._y = y.astype(np.float64)
+        bound = self._y * upper
+        self._low, self._high = np.minimum(bound, 0.0), np.maximum(bound, 0.0)
+        self.b, self.F = np.zeros(n), -self._y
+        self._source: RbfBlocks | LinearBlocks
+        self.centre = np.zeros(self._Z.shape[1])
+        if isinstance(kernel, RbfKernel):
+            self._source = RbfBlocks(self._Z, kernel.gamma, np.float32 if tolerance >= SINGLE else np.float64)
+            size = BLOCK_RBF
+        else:
+            self.centre = self._Z.mean(axis=0)
+            self._source = LinearBlocks(self._Z - self.centre)
+            size = BLOCK_LINEAR
+        self._single = isinstance(kernel, RbfKernel) and tolerance >= SINGLE
+        self._whole: Values | None = None
+        self._size = n if n <= WHOLE else size
+        self._members, self._change = np.arange(self._size), np.empty(self._size)
+        self._previous: Index = np.empty(0, np.int64)
+        self._mark = np.zeros(n, np.bool_)
+        self._progress = progress
+        self._last_true_gap = np.inf
+        self._columns_before = 0
+        self.iterations = self.blocks = 0
+        self.converged, self.exact = False, True
+        self._lap("setup")
+
+    @property
+    def alpha(self) -> Float:
+        """Dual variables, shape (n,)."""
+        return np.asarray(self._y * self.b, dtype=np.float64)
+
+    @property
+    def columns(self) -> int:
+        """Columns of the kernel matrix that were computed."""
+        return self._columns_before + self._source.computed
+
+    @property
+    def coefficients(self) -> Float | None:
+        """Coefficients of the linear kernel, from centred points, shape (d,); None for other kernels."""
+        return None if isinstance(self._source, RbfBlocks) else self._source.coefficients(self.b)
+
+    @property
+    def gap(self) -> float:
+        """KKT gap by the present F; 0 if no pair can move."""
+        top, bottom = extremes(self.F, self.b, self._low, self._high)
+        return max(0.0, float(top - bottom)) if np.isfinite(top - bottom) else 0.0
+
+    @property
+    def centred_intercept(self) -> float:
+        """Bias of the machine over centred points.
+
+        The mean of -F over the free support vectors; without any, the middle of the interval in which the optimality
+        conditions leave it.
+        """
+        free = (self.b > self._low) & (self.b < self._high)
+        if free.any():
+            return -float(self.F[free].mean())
+        top, bottom = extremes(self.F, self.b, self._low, self._high)
+        return -0.5 * float(top + bottom)
+
+    def advance(self, limit: int) -> None:
+        """Move until the true gap is below the tolerance, nothing moves any more, or `limit` steps are done.
+
+        F is from scratch afterwards, unless `progress` ended the run.
+        """
+        stop = self.iterations + limit
+        while self.iterations < stop:
+            top, bottom = extremes(self.F, self.b, self._low, self._high)
+            if not top - bottom >= self._tolerance or not self._solve_one(top, bottom, stop - self.iterations):
+                if not self._confirm():
+                    return
+            elif self._ended(top - bottom):
+                return
+        if not self.exact:
+            self._confirm()
+
+    def refresh(self) -> None:
+        """Recompute F from scratch, in float64."""
+        if not self.exact:
+            support = np.flatnonzero(self.b)
+            self.F = self._source.scores(support, self.b[support]) - self._y
+            self.exact = True
+            self._lap("confirm")
+
+    def _ended(self, gap: float) -> bool:
+        """Whether the caller or the bound on time ends the run."""
+        late = self._clock and self._max_seconds is not None and self._clock() - self._began > self._max_seconds
+        return bool(late) or (self._progress is not None and not self._progress(self.blocks, self.iterations, gap))
+
+    def _lap(self, phase: str) -> None:
+        """Count the time since the last lap to a phase."""
+        if self._clock and self.seconds is not None:
+            now = self._clock()
+            self.seconds[phase] += now - self._lapped
+            self._lapped = now
+
+    def _solve_one(self, top: float, bottom: float, limit: int) -> bool:
+        """Choose and solve one block; return whether anything moved."""
+        K, members = self._block(top, bottom)
+        self._lap("choose")
+        change = self._change[: len(members)]
+        share = 0.0 if self._whole is not None else SHARE
+        floor, most_steps = FLOOR * self._tolerance, min(limit, BLOCK_STEPS)
+        steps = solve_block(K, members, self.F, self.b, self._low, self._high, share, floor, most_steps, change)
+        moved = np.flatnonzero(change)
+        self.iterations += steps
+        self.blocks += 1
+        self._lap("solve")
+        if not len(moved):
+            return False
+        self._source.add(members[moved], change[moved], self.F)
+        self.exact = False
+        self._lap("update")
+        return True
+
+    def _block(self, top: float, bottom: float) -> tuple[Values, Index]:
+        """Return the next block and the kernel values inside it."""
+        if self._size == len(self.b):
+            if self._whole is None:
+                self._whole = self._source.gram(self._members)
+            return self._whole, self._members
+        fresh = self._size // (4 if len(self._previous) else 2)
+        count = choose(
+            self.F, self.b, self._low, self._high, top, bottom, self._previous, fresh, self._mark, self._members
+        )
+        self._previous = self._members[:count].copy()
+        return self._source.gram(self._previous), self._previous
+
+    def _confirm(self) -> bool:
+        """Judge by the true gap; return whether to go on."""
+        self.refresh()
+        gap = self.gap
+        self.converged = gap < self._tolerance
+        if self.converged:
+            return False
+        enough = gap < PROGRESS * self._last_true_gap
+        self._last_true_gap = gap
+        if enough:
+            return True
+        if not self._single:
+            return False
+        self._use_double()
+        return True
+
+    def _use_double(self) -> None:
+        """Go on with float64 kernel values."""
+        assert isinstance(self._kernel, RbfKernel)
+        self._columns_before = self.columns
+        self._source = RbfBlocks(self._Z, self._kernel.gamma, np.float64)
+        self._single, self._whole = False, None

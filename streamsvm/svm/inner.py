@@ -1,0 +1,223 @@
+r"""The work inside one block: choose its points, solve the problem over them, all else fixed.
+
+Over a block W with its kernel matrix K at hand the problem is
+
+    min 1/2 b'Kb + p'b   over b in W,   low <= b <= high,   sum b fixed,
+
+in the variables of `streamsvm.svm.stda`: b_i = y_i a_i, F_i = grad f_i / y_i. A step moves one pair: the point u of R
+with the least F rises, the point v of S with the greatest (F_v - F_u)^2 / (k_uu + k_vv - 2 k_uv) falls, by the exact
+minimum along the pair or to a bound (Fan, Chen and Lin 2005, "WSS 2").
+
+Invariant: the boxes hold exactly; the sum of b changes by rounding only; every step lowers the objective of K.
+
+Minima and maxima are taken by value first and then looked up: loops of that form become vector instructions. The flags
+on those functions allow the compiler to ignore NaN and the sign of zero, not to reorder sums.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from streamsvm.svm.exponential import least, most
+
+BINS = 1024
+"""Classes of the histogram by which extremes are selected."""
+
+LEAST_CURVATURE = 1e-12
+"""Stands for the curvature along a pair where there is none, as LIBSVM's tau."""
+
+
+@njit(cache=True, nogil=True, fastmath={"nnan", "nsz"})
+def extremes(F, b, low, high):  # type: ignore[no-untyped-def]
+    """Return the greatest F of the points that may fall and the least of those that may rise (-inf, inf if none)."""
+    top, bottom = -np.inf, np.inf
+    for j in range(len(F)):
+        top = most(top, F[j] if b[j] > low[j] else -np.inf)
+        bottom = least(bottom, F[j] if b[j] < high[j] else np.inf)
+    return top, bottom
+
+
+@njit(cache=True, nogil=True)
+def choose(F, b, low, high, top, bottom, previous, fresh, mark, members):  # type: ignore[no-untyped-def]
+    """Choose a block: the greatest F of S and the least of R, then points of the previous block, the free ones first.
+
+    The extremes are selected by a histogram, so that no list is sorted; of the last class, which may hold more points
+    than are wanted, an even choice in the order of the points is taken.
+
+    Parameters
+    ----------
+    F, b, low, high : ndarray of shape (n,), float64
+    top, bottom : float
+        From `extremes`; top > bottom.
+    previous : ndarray of int64
+        The previous block, the more recent the nearer to its start.
+    fresh : int
+        Points wanted of either side.
+    mark : ndarray of shape (n,), bool
+        All false; is so again afterwards.
+    members : ndarray of int64
+        Out: the block.
+
+    Returns
+    -------
+    int
+        Points in the block, at most `len(members)`.
+    """
+    scale = BINS / (top - bottom)
+    falls, rises = np.zeros(BINS, np.int64), np.zeros(BINS, np.int64)
+    for j in range(len(F)):
+        if b[j] > low[j] and F[j] > bottom:
+            falls[min(int((F[j] - bottom) * scale), BINS - 1)] += 1
+        if b[j] < high[j] and F[j] < top:
+            rises[min(int((top - F[j]) * scale), BINS - 1)] += 1
+    last_fall, some_falls = _threshold(falls, fresh)
+    last_rise, some_rises = _threshold(rises, fresh)
+    count = fall_share = rise_share = 0
+    for j in range(len(F)):
+        taken = False
+        if b[j] > low[j] and F[j] > bottom:
+            place = min(int((F[j] - bottom) * scale), BINS - 1)
+            if place == last_fall:
+                fall_share += some_falls
+                taken = fall_share >= falls[place]
+                fall_share -= falls[place] if taken else 0
+            else:
+                taken = place > last_fall
+        if b[j] < high[j] and F[j] < top:
+            place = min(int((top - F[j]) * scale), BINS - 1)
+            if place == last_rise:
+                rise_share += some_rises
+                if rise_share >= rises[place]:
+                    rise_share -= rises[place]
+                    taken = True
+            elif place > last_rise:
+                taken = True
+        if taken and count < len(members):
+            members[count] = j
+            mark[j] = True
+            count += 1
+    for free_ones in (True, False):
+        for i in previous:
+            free = low[i] < b[i] < high[i]
+            if count < len(members) and not mark[i] and free == free_ones:
+                members[count] = i
+                mark[i] = True
+                count += 1
+    for i in members[:count]:
+        mark[i] = False
+    return count
+
+
+@njit(cache=True, nogil=True)
+def _threshold(counts, wanted):  # type: ignore[no-untyped-def]
+    """Return the class at which the wanted number is reached from the top, and how many of it are wanted."""
+    for place in range(len(counts) - 1, -1, -1):
+        if counts[place] >= wanted:
+            return place, wanted
+        wanted -= counts[place]
+    return 0, counts[0]
+
+
+@njit(cache=True, nogil=True)
+def solve_block(K, members, F, b, low, high, share, floor, limit, change):  # type: ignore[no-untyped-def]
+    """Solve a block's problem until its violation is at most max(share of what it was, floor), and move b.
+
+    Parameters
+    ----------
+    K : ndarray of shape (m, m), float32 or float64
+        Kernel values among the members.
+    members : ndarray of shape (m,), int64
+    F : ndarray of shape (n,), float64
+        Not changed.
+    b : ndarray of shape (n,), float64
+        In and out.
+    low, high : ndarray of shape (n,), float64
+    share, floor : float
+    limit : int
+        Most steps.
+    change : ndarray of shape (m,), float64
+        Out: what was added to b.
+
+    Returns
+    -------
+    int
+        Steps made.
+    """
+    own = b[members]
+    steps = _descend(K, F[members], own, low[members], high[members], share, floor, limit)
+    for i in range(len(members)):
+        change[i] = own[i] - b[members[i]]
+        b[members[i]] = own[i]
+    return steps
+
+
+@njit(cache=True, nogil=True, fastmath={"nnan", "nsz"})
+def _descend(K, F, b, low, high, share, floor, limit):  # type: ignore[no-untyped-def]
+    """Step along pairs until the violation is small enough; F and b are changed."""
+    m = len(F)
+    number = K.dtype.type
+    zero, two, least_curvature = number(0.0), number(2.0), number(LEAST_CURVATURE)
+    rise, fall = np.empty(m), np.empty(m)
+    gain, diagonal = np.empty(m, K.dtype), np.empty(m, K.dtype)
+    top, bottom = -np.inf, np.inf
+    for j in range(m):
+        diagonal[j] = K[j, j]
+        rise[j] = 0.0 if b[j] < high[j] else np.inf
+        fall[j] = 0.0 if b[j] > low[j] else np.inf
+        bottom = least(bottom, F[j] + rise[j])
+        top = most(top, F[j] - fall[j])
+    stop = max(floor, share * (top - bottom))
+    for step in range(limit):
+        if not top - bottom > stop:
+            return step
+        u = _place_of_sum(F, rise, bottom)
+        line_u, own = K[u], K[u, u]
+        scale = 1.0 / (top - bottom)
+        best = zero
+        for j in range(m):
+            violation = most(number((F[j] - fall[j] - bottom) * scale), zero)
+            curvature = most(own + diagonal[j] - two * line_u[j], least_curvature)
+            gain[j] = violation * violation / curvature
+            best = most(best, gain[j])
+        v = _place_of(gain, best)
+        curvature_64 = np.float64(K[u, u]) + np.float64(K[v, v]) - 2.0 * np.float64(line_u[v])
+        t = (F[v] - F[u]) / max(curvature_64, LEAST_CURVATURE)
+        t = _move(b, low, high, rise, fall, u, v, t)
+        line_v = K[v]
+        top, bottom = -np.inf, np.inf
+        for j in range(m):
+            F[j] += t * (np.float64(line_u[j]) - np.float64(line_v[j]))
+            bottom = least(bottom, F[j] + rise[j])
+            top = most(top, F[j] - fall[j])
+    return limit
+
+
+@njit(cache=True, nogil=True)
+def _place_of_sum(F, rise, value):  # type: ignore[no-untyped-def]
+    """Return the first place where F + rise is `value`."""
+    place = 0
+    while place < len(F) - 1 and F[place] + rise[place] != value:
+        place += 1
+    return place
+
+
+@njit(cache=True, nogil=True)
+def _place_of(values, value):  # type: ignore[no-untyped-def]
+    """Return the first place of a value."""
+    place = 0
+    while place < len(values) - 1 and values[place] != value:
+        place += 1
+    return place
+
+
+@njit(cache=True, nogil=True)
+def _move(b, low, high, rise, fall, u, v, t):  # type: ignore[no-untyped-def]
+    """Add at most t to b[u] and take it from b[v]; who reaches a bound stands on it exactly. Return what was moved."""
+    up, down = high[u] - b[u], b[v] - low[v]
+    t = min(t, up, down)
+    b[u] = high[u] if t >= up else b[u] + t
+    b[v] = low[v] if t >= down else b[v] - t
+    rise[u], fall[u] = (0.0 if b[u] < high[u] else np.inf), (0.0 if b[u] > low[u] else np.inf)
+    rise[v], fall[v] = (0.0 if b[v] < high[v] else np.inf), (0.0 if b[v] > low[v] else np.inf)
+    return t

@@ -29,7 +29,7 @@ from streamsvm.svm.columns import Index
 from streamsvm.svm.exponential import exponentials, fused
 from streamsvm.svm.kernels import Float
 
-Values = NDArray[np.float32] | NDArray[np.float64]
+Values = NDArray[np.float32 | np.float64]
 
 TILE = 512
 """Points of a tile: of four rows and four features 16 KiB in float32."""

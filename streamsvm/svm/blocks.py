@@ -105,7 +105,11 @@ class RbfBlocks:
     ----------
     computed : int
         Columns of the whole kernel matrix that were computed so far.
+    largest : float
+        Largest kernel value: 1.
     """
+
+    largest = 1.0
 
     def __init__(self, Z: Float, gamma: float, precision: type[np.float32 | np.float64]) -> None:
         self._Z, self._precision = Z, precision

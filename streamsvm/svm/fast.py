@@ -14,6 +14,10 @@ W, a few hundred points with all kernel values among them:
 3. F is brought up to date once, by the columns of the points that moved (`RbfBlocks.add`; for the linear kernel by the
    change of w).
 
+Pairs alone need millions of steps where boxes are large and few features make the problem ill-conditioned. So with the
+linear kernel, when they have cost as much as an interior-point method would, b is put where that method ends, and the
+blocks go on from there (`streamsvm.svm.interior`).
+
 So a column is computed about as often as a point becomes a support vector, and thrown away: computing it again is
 cheaper than keeping it.
 
@@ -34,15 +38,22 @@ from typing import Final
 import numpy as np
 
 from streamsvm.points import Signs
+from streamsvm.svm import interior
 from streamsvm.svm.blocks import RbfBlocks, Values
 from streamsvm.svm.columns import Index
 from streamsvm.svm.inner import choose, extremes, solve_block
 from streamsvm.svm.kernels import Float, Kernel, RbfKernel
 from streamsvm.svm.linear import LinearBlocks
 
-BLOCK_RBF: Final = 512
-BLOCK_LINEAR: Final = 256
-WHOLE: Final = 1024
+BLOCK: Final = 256
+"""Points of a block at first, of the linear kernel and of few points."""
+LARGE_BLOCK: Final = 512
+"""The same of the RBF kernel and `MANY` points."""
+MANY: Final = 10_000
+LARGEST_BLOCK: Final = 2048
+CROWDED: Final = 0.8
+"""Share of a block's points that are free above which the next is twice as large: they should meet in one block."""
+WHOLE: Final = 384
 """Points up to which all are one block."""
 SHARE: Final = 0.1
 """A block is solved until its violation is this share of what it was: the paper's eta."""
@@ -52,9 +63,19 @@ SINGLE: Final = 1e-5
 """Tolerance below which kernel values are float64 from the start."""
 BLOCK_STEPS: Final = 200_000
 """Most steps inside a block before its result is handed on."""
-PHASES: Final = ("setup", "choose", "solve", "update", "confirm")
+PHASES: Final = ("setup", "choose", "solve", "update", "interior", "confirm")
+STEP_NS, BLOCK_NS, FEATURE_NS = 300.0, 50_000.0, 0.5
+"""About what a step along a pair, a block, and a feature of a point in an update cost; only their ratio to
+`interior.cost_ns` matters, and no clock decides."""
+PATIENCE: Final = 0.5
+"""Share of an interior-point method's cost after which it takes over."""
 PROGRESS: Final = 0.5
 """Share of the last true gap that the next must fall below, else the precision is not enough."""
+
+LOOK: Final = 100
+"""Blocks after which f is looked at."""
+PROGRESS_OF_F: Final = 1e-12
+"""Relative decrease of f that counts as one."""
 
 Progress = Callable[[int, int, float], bool]
 """Called between blocks with blocks so far, steps so far and the running gap; false ends the run."""
@@ -95,7 +116,8 @@ class BlockDescent:
     exact : bool
         Whether F is from scratch.
     seconds : dict of str to float, or None
-        Time in `setup`, `choose` (with the blocks' kernel values), `solve`, `update` and `confirm`.
+        Time in `setup`, `choose` (with the blocks' kernel values), `solve`, `update`,
+        `interior` and `confirm`.
     """
 
     def __init__(
@@ -122,20 +144,23 @@ class BlockDescent:
         self.centre = np.zeros(self._Z.shape[1])
         if isinstance(kernel, RbfKernel):
             self._source = RbfBlocks(self._Z, kernel.gamma, np.float32 if tolerance >= SINGLE else np.float64)
-            size = BLOCK_RBF
+            size = LARGE_BLOCK if n >= MANY else BLOCK
         else:
             self.centre = self._Z.mean(axis=0)
             self._source = LinearBlocks(self._Z - self.centre)
-            size = BLOCK_LINEAR
+            size = BLOCK
         self._single = isinstance(kernel, RbfKernel) and tolerance >= SINGLE
         self._whole: Values | None = None
         self._size = n if n <= WHOLE else size
-        self._members, self._change = np.arange(self._size), np.empty(self._size)
+        self._members = np.arange(self._size)
         self._previous: Index = np.empty(0, np.int64)
         self._mark = np.zeros(n, np.bool_)
         self._progress = progress
         self._last_true_gap = np.inf
         self._columns_before = 0
+        self._next_look, self._last_f = LOOK, np.inf
+        self._spent_ns = 0.0
+        self._patience_ns = np.inf if isinstance(kernel, RbfKernel) else PATIENCE * interior.cost_ns(*self._Z.shape)
         self.iterations = self.blocks = 0
         self.converged, self.exact = False, True
         self._lap("setup")
@@ -181,8 +206,11 @@ class BlockDescent:
         """
         stop = self.iterations + limit
         while self.iterations < stop:
+            if self._spent_ns > self._patience_ns:
+                self._jump(stop - self.iterations)
             top, bottom = extremes(self.F, self.b, self._low, self._high)
-            if not top - bottom >= self._tolerance or not self._solve_one(top, bottom, stop - self.iterations):
+            reached = not top - bottom >= max(self._tolerance, self._rounding)
+            if reached or self._stagnant() or not self._solve_one(top, bottom, stop - self.iterations):
                 if not self._confirm():
                     return
             elif self._ended(top - bottom):
@@ -197,6 +225,21 @@ class BlockDescent:
             self.F = self._source.scores(support, self.b[support]) - self._y
             self.exact = True
             self._lap("confirm")
+
+    @property
+    def _rounding(self) -> float:
+        """A gap of this size is rounding: F is a sum of so large terms."""
+        return float(np.finfo(np.float64).eps * self._source.largest * np.abs(self.b).sum())
+
+    def _stagnant(self) -> bool:
+        """Whether many blocks have not lowered f: steps are lost in rounding, and only the true gap can tell."""
+        if self.blocks < self._next_look:
+            return False
+        self._next_look = self.blocks + LOOK
+        f = 0.5 * float(self.b @ (self.F - self._y))
+        stagnant = f > self._last_f - PROGRESS_OF_F * abs(f)
+        self._last_f = f
+        return stagnant
 
     def _ended(self, gap: float) -> bool:
         """Whether the caller or the bound on time ends the run."""
@@ -214,20 +257,45 @@ class BlockDescent:
         """Choose and solve one block; return whether anything moved."""
         K, members = self._block(top, bottom)
         self._lap("choose")
-        change = self._change[: len(members)]
+        change = np.empty(len(members))
         share = 0.0 if self._whole is not None else SHARE
-        floor, most_steps = FLOOR * self._tolerance, min(limit, BLOCK_STEPS)
+        floor = max(FLOOR * self._tolerance, self._rounding)
+        most_steps = int(min(limit, BLOCK_STEPS, 1.0 + max(0.0, self._patience_ns - self._spent_ns) / STEP_NS))
         steps = solve_block(K, members, self.F, self.b, self._low, self._high, share, floor, most_steps, change)
         moved = np.flatnonzero(change)
+        self._grow(members)
         self.iterations += steps
         self.blocks += 1
         self._lap("solve")
         if not len(moved):
             return False
         self._source.add(members[moved], change[moved], self.F)
+        self._spent_ns += STEP_NS * steps + BLOCK_NS + FEATURE_NS * self._Z.size
         self.exact = False
         self._lap("update")
         return True
+
+    def _grow(self, members: Index) -> None:
+        """Make the next block larger if this one is crowded with free points; not with w, whose rank is small."""
+        if isinstance(self._source, LinearBlocks):
+            return
+        b = self.b[members]
+        free = np.count_nonzero((b > self._low[members]) & (b < self._high[members]))
+        if free > CROWDED * self._size and self._size < min(LARGEST_BLOCK, len(self.b)):
+            self._size = min(2 * self._size, LARGEST_BLOCK, len(self.b))
+            self._members = np.arange(self._size)
+
+    def _jump(self, limit: int) -> None:
+        """Go to where an interior-point method ends; once."""
+        self._patience_ns = np.inf
+        self.b, steps = interior.near_optimum(
+            self._Z - self.centre, self._y, self._low, self._high, self._tolerance, limit
+        )
+        self.iterations += steps
+        self._last_true_gap = np.inf
+        self.exact = False
+        self._lap("interior")
+        self.refresh()
 
     def _block(self, top: float, bottom: float) -> tuple[Values, Index]:
         """Return the next block and the kernel values inside it."""

@@ -152,7 +152,7 @@ def solve_block(K, members, F, b, low, high, share, floor, limit, change):  # ty
     return steps
 
 
-@njit(cache=True, nogil=True, fastmath={"nnan", "nsz"})
+@njit(cache=True, nogil=True, fastmath={"nnan", "nsz"}, error_model="numpy")
 def _descend(K, F, b, low, high, share, floor, limit):  # type: ignore[no-untyped-def]
     """Step along pairs until the violation is small enough; F and b are changed."""
     m = len(F)

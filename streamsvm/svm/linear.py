@@ -19,12 +19,15 @@ class LinearBlocks:
     ----------
     computed : int
         0: there are no columns.
+    largest : float
+        Largest kernel value.
     """
 
     computed = 0
 
     def __init__(self, Z: Float) -> None:
         self._Z = Z
+        self.largest = float(np.einsum("ij,ij->i", Z, Z).max())
 
     def gram(self, members: Index) -> Float:
         """Return the products among some points, shape (m, m)."""

@@ -8,9 +8,10 @@ value beyond `SCALED` counts as raw and is standardised. gamma = 1 / d. `--weigh
 three orders of magnitude, of mean 1; C times a weight is a point's box.
 
 Peers: `svc` is scikit-learn's SVC (LIBSVM) on a dense array, `svc-sparse` the same on a CSR matrix, both with a
-cache of 2000 MB; `onedal` is scikit-learn-intelex; `liblinear` is LinearSVC, whose problem is another one (it regularises the
-bias), so that its objective is the primal one of *our* problem with the best bias for its w; `stda-paper` is the method
-to its paper's letter. A peer that is not installed or does not know the kernel is named under `absent`.
+cache of 2000 MB; `onedal` is scikit-learn-intelex; `liblinear` is LinearSVC, whose problem is another one (it
+regularises the bias), so that its objective is the primal one of *our* problem with the best bias for its w;
+`stda-paper` is the method to its paper's letter. A peer that is not installed or does not know the kernel is named
+under `absent`.
 
 A figure is a median over alternating rounds with its least and greatest; a case in which any contender needs more than
 `LONG_S` gets `LONG_ROUNDS` rounds. `ratio` is of CPU seconds, peer's over ours: a busy machine counts less;

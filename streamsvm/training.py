@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from typing import NamedTuple
@@ -12,6 +13,7 @@ from threadpoolctl import ThreadpoolController
 from streamsvm.config import SvmConfig
 from streamsvm.coreset.moments import Moments
 from streamsvm.points import Points
+from streamsvm.svm import fast
 from streamsvm.svm.kernels import Float, Kernel, LinearKernel, RbfKernel
 from streamsvm.svm.model import KernelMachine, LinearMachine, Machine, Model, Scaler
 from streamsvm.svm.objective import optimality, primal_objective
@@ -106,8 +108,10 @@ def train(points: Points, moments: Moments, config: SvmConfig) -> Trained:
     )
 
 
-def warm_up(config: SvmConfig) -> None:
-    """Compile, or load from numba's file cache, whatever `train` runs; ten seconds and more on a cold start."""
+def warm_up(config: SvmConfig, say: Callable[[str], None] = lambda _: None) -> None:
+    """Compile, or load from numba's file cache, whatever `train` runs; `say` is told before what may take seconds."""
+    if config.solver == "stda":
+        fast.warm_up(LinearKernel() if config.kernel == "linear" else RbfKernel(1.0), say)
     points = Points(np.array([[0.0], [1.0]]), np.array([-1, 1], np.int8), np.ones(2))
     train(points, Moments.zero(1).add(points), config)
 

@@ -12,6 +12,7 @@ from streamsvm.codec.points import LARGEST_WEIGHT, SMALLEST_WEIGHT
 from streamsvm.config import SvmConfig
 from streamsvm.coreset.moments import Moments
 from streamsvm.points import Points
+from streamsvm.svm import blocks, inner, interior
 from streamsvm.svm.columns import fetch
 from streamsvm.svm.model import KernelMachine, LinearMachine
 from streamsvm.svm.objective import primal_objective
@@ -19,6 +20,12 @@ from streamsvm.svm.stda import _iterate
 from streamsvm.svm.subproblem import minimise_in_box
 from streamsvm.training import Trained, train, warm_up
 from tests.streams import gaussian
+
+PARTS = (
+    _iterate, fetch, minimise_in_box, inner.choose, inner.extremes, inner.solve_block, interior._follow, interior._snap,
+    blocks._add, blocks._add_by_product, blocks._finish, blocks._fill, blocks._gather, blocks._values,
+)  # fmt: skip
+"""Compiled functions that Python calls."""
 
 
 def fit(points: Points, config: SvmConfig) -> Trained:
@@ -122,8 +129,9 @@ def test_constant_and_huge_features_do_no_harm() -> None:
     """A constant feature counts for nothing; an offset of 1e6 is what scaling is for."""
     points = gaussian(300)
     X = np.column_stack([points.X.astype(np.float64) * 1e4 + 1e6, np.full(300, 7.0)])
-    plain = fit(points, SvmConfig(C=1.0))
-    made = fit(Points(X, points.y, points.weight), SvmConfig(C=1.0))
+    config = SvmConfig(C=1.0, tolerance=1e-6)
+    plain = fit(points, config)
+    made = fit(Points(X, points.y, points.weight), config)
     np.testing.assert_allclose(made.model.decision_function(X), plain.model.decision_function(points.X), atol=2e-3)
     assert isinstance(made.model.machine, LinearMachine)
     assert made.model.machine.coefficients[3] == 0.0
@@ -160,15 +168,27 @@ def test_raw_features_far_from_the_origin_do_no_harm() -> None:
         np.testing.assert_allclose(moved, near.model.decision_function(fresh), atol=1e-3)
 
 
-def test_warming_up_compiles_all_that_training_runs() -> None:
-    """After it, whatever the kernel, dtype or size of the points, nothing is compiled any more."""
-    warm_up(SvmConfig())
-    compiled = [len(part.signatures) for part in (_iterate, fetch, minimise_in_box)]
+@pytest.mark.parametrize("kernel", ["linear", "rbf"])
+@pytest.mark.parametrize("solver", ["stda", "stda-paper"])
+def test_warming_up_compiles_all_that_training_runs(solver: str, kernel: str) -> None:
+    """After it, whatever the size, dimension or tolerance, nothing is compiled any more."""
+    warm_up(SvmConfig(solver=solver, kernel=kernel))
+    compiled = [len(part.signatures) for part in PARTS]
+    for n, dimension, tolerance in ((600, 3, 1e-3), (30, 1, 1e-8), (500, 60, 1e-3), (500, 60, 1e-7)):
+        fit(
+            gaussian(n, dimension=dimension),
+            SvmConfig(solver=solver, kernel=kernel, C=1e3, tolerance=tolerance, max_iterations=3_000),
+        )
+    assert [len(part.signatures) for part in PARTS] == compiled
+
+
+def test_warming_up_says_what_it_compiles_once() -> None:
+    """A sentence before each part that is not ready, none when all is."""
+    said: list[str] = []
     for kernel in ("linear", "rbf"):
-        fit(gaussian(100), SvmConfig(kernel=kernel))
-        fit(gaussian(30, dimension=1), SvmConfig(kernel=kernel, C=10.0, max_iterations=3))
-    assert [len(part.signatures) for part in (_iterate, fetch, minimise_in_box)] == compiled
-    assert len(_iterate.signatures) == 1
+        warm_up(SvmConfig(kernel=kernel))
+        warm_up(SvmConfig(kernel=kernel), said.append)
+    assert said == []
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ rows are float64, in the order of the rows.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
@@ -179,6 +179,12 @@ def rbf_sums(Z: Float, members: Index, weights: Float, targets: Float, layout: L
         else:
             _add(features, half, rows, layout.sparse, weights, sums[start:stop])
     return sums
+
+
+def is_compiled(precision: type, by_product: bool) -> bool:
+    """Whether this process has code for a precision and way of multiplying."""
+    part: Any = _finish if by_product else _values
+    return any(signature[0].dtype.name == precision.__name__ for signature in part.signatures)
 
 
 def _spread(Z: Float, start: int, stop: int, layout: Layout, precision: type) -> tuple[Values, Values]:

@@ -38,7 +38,7 @@ from typing import Final
 import numpy as np
 
 from streamsvm.points import Signs
-from streamsvm.svm import interior
+from streamsvm.svm import blocks, interior
 from streamsvm.svm.blocks import RbfBlocks, Values
 from streamsvm.svm.columns import Index
 from streamsvm.svm.inner import choose, extremes, solve_block
@@ -135,7 +135,8 @@ class BlockDescent:
         self._clock, self._max_seconds = clock, max_seconds
         self.seconds = dict.fromkeys(PHASES, 0.0) if clock else None
         self._began = self._lapped = clock() if clock else 0.0
-        self._Z, self._kernel, self._tolerance = np.ascontiguousarray(Z, np.float64), kernel, tolerance
+        self._Z = np.require(Z, np.float64, ["C", "W"])
+        self._kernel, self._tolerance = kernel, tolerance
         self._y = y.astype(np.float64)
         bound = self._y * upper
         self._low, self._high = np.minimum(bound, 0.0), np.maximum(bound, 0.0)
@@ -332,3 +333,52 @@ class BlockDescent:
         self._columns_before = self.columns
         self._source = RbfBlocks(self._Z, self._kernel.gamma, np.float64)
         self._single, self._whole = False, None
+
+
+def warm_up(kernel: Kernel, say: Callable[[str], None] = lambda _: None) -> None:
+    """Compile, or load from numba's file cache, everything that a run with this kind of kernel may call.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        Its parameters do not matter.
+    say : callable
+        Called with a sentence before each part that this process has not yet got ready.
+    """
+    for part, compiled, dimension, tolerance in _parts(kernel):
+        if not compiled():
+            say(f"preparing the solver's {part}; the first start on a machine compiles it, which takes seconds")
+            _exercise(kernel, dimension, tolerance)
+
+
+def _parts(kernel: Kernel) -> list[tuple[str, Callable[[], bool], int, float]]:
+    """Return what there is to compile: its name, whether it is, and features and tolerance that lead there."""
+    if isinstance(kernel, RbfKernel):
+        return [
+            ("float32 kernel values", lambda: blocks.is_compiled(np.float32, by_product=False), 2, 1e-3),
+            (
+                "float32 kernel values of many features",
+                lambda: blocks.is_compiled(np.float32, True),
+                blocks.FEW + 1,
+                1e-3,
+            ),
+            ("float64 kernel values", lambda: blocks.is_compiled(np.float64, False), 2, 1e-7),
+            (
+                "float64 kernel values of many features",
+                lambda: blocks.is_compiled(np.float64, True),
+                blocks.FEW + 1,
+                1e-7,
+            ),
+        ]
+    return [("linear kernel", interior.is_compiled, 2, 1e-3)]
+
+
+def _exercise(kernel: Kernel, dimension: int, tolerance: float) -> None:
+    """Solve a problem of more points than one block, and of one block, along every path."""
+    for n in (2 * WHOLE, 8):
+        place = np.arange(n * dimension, dtype=np.float64).reshape(n, dimension)
+        y = np.where(np.arange(n) % 2 > 0, 1, -1).astype(np.int8)
+        run = BlockDescent(np.cos(place * place), y, np.ones(n), kernel, tolerance)
+        run.advance(1_000)
+        if not isinstance(kernel, RbfKernel):
+            run._jump(3)

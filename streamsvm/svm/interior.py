@@ -64,6 +64,11 @@ def cost_ns(n: int, d: int) -> float:
     return 50.0 * n * (25.0 + 0.4 * (d + 1) ** 2)
 
 
+def is_compiled() -> bool:
+    """Whether this process has the code."""
+    return bool(_follow.signatures)
+
+
 @njit(cache=True, nogil=True, error_model="numpy")
 def _follow(Z1, y, low, high, accuracy, limit, b, s, t):  # type: ignore[no-untyped-def]
     """Follow the central path until `_snap` would move no score by more than `accuracy`; return the steps made.

@@ -61,7 +61,7 @@ def near_optimum(
 
 def cost_ns(n: int, d: int) -> float:
     """Return about what `near_optimum` takes, in nanoseconds of a core of 2023."""
-    return 50.0 * n * (25.0 + 0.4 * (d + 1) ** 2)
+    return 50.0 * n * (25.0 + 8.0 * (d + 1) + 0.1 * (d + 1) ** 2)
 
 
 def is_compiled() -> bool:

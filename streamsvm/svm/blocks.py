@@ -107,6 +107,8 @@ class RbfBlocks:
         Columns of the whole kernel matrix that were computed so far.
     largest : float
         Largest kernel value: 1.
+    value_error : float
+        Bound on the error of one kernel value: that of a sum of d + 2 terms, none above 2 h, and of its exponential.
     """
 
     largest = 1.0
@@ -115,6 +117,7 @@ class RbfBlocks:
         self._Z, self._precision = Z, precision
         self.layout = layout_of(Z, gamma)
         self._features, self._half = _spread(Z, 0, len(Z), self.layout, precision)
+        self.value_error = float(np.finfo(precision).eps) * (4.0 + 4.0 * (Z.shape[1] + 4) * float(self._half.max()))
         self._by_product = not self.layout.sparse and Z.shape[1] > FEW
         self.computed = 0
 
@@ -147,9 +150,10 @@ class RbfBlocks:
         else:
             _add(self._features, self._half, rows, self.layout.sparse, change, F)
 
-    def scores(self, members: Index, weights: Float) -> Float:
-        """Return sum_i weights_i k_ij for every point j, from scratch and in float64, shape (n,)."""
-        return rbf_sums(self._Z, members, weights, self._Z, self.layout)
+    def scores(self, members: Index, weights: Float, targets: Index) -> Float:
+        """Return sum_i weights_i k_ij for some points j, from scratch and in float64, shape (len(targets),)."""
+        points = self._Z if len(targets) == len(self._Z) else self._Z[targets]
+        return rbf_sums(self._Z, members, weights, points, self.layout)
 
 
 def rbf_sums(Z: Float, members: Index, weights: Float, targets: Float, layout: Layout) -> Float:

@@ -19,11 +19,14 @@ class LinearBlocks:
     ----------
     computed : int
         0: there are no columns.
+    value_error : float
+        No bound is claimed: a product with w is so cheap that all of F is always recomputed.
     largest : float
         Largest kernel value.
     """
 
     computed = 0
+    value_error = np.inf
 
     def __init__(self, Z: Float) -> None:
         self._Z = Z
@@ -42,6 +45,7 @@ class LinearBlocks:
         """Return w = sum_i weights_i z_i, shape (d,)."""
         return np.asarray(weights @ self._Z, dtype=np.float64)
 
-    def scores(self, members: Index, weights: Float) -> Float:
-        """Return sum_i weights_i <z_i, z_j> for every point j, from scratch, shape (n,)."""
-        return np.asarray(self._Z @ (weights @ self._Z[members]), dtype=np.float64)
+    def scores(self, members: Index, weights: Float, targets: Index) -> Float:
+        """Return sum_i weights_i <z_i, z_j> for some points j, from scratch, shape (len(targets),)."""
+        points = self._Z if len(targets) == len(self._Z) else self._Z[targets]
+        return np.asarray(points @ (weights @ self._Z[members]), dtype=np.float64)

@@ -226,7 +226,7 @@ def _longest(
             most = -xi[i] / dxi[i]
         if dzeta[i] < -zeta[i] / most:
             most = -zeta[i] / dzeta[i]
-    return share * most
+    return float(share * most)
 
 
 @njit(cache=True, nogil=True)

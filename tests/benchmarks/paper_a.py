@@ -6,7 +6,8 @@ As in the paper: features standardised, every weight 1, lambda = 1, 15 sizes m s
 n^(4/5), relative error |F(P, w_S) - F(P, w*)| / F(P, w*) of the model trained on the subset S. Where it differs:
 
 - Every optimum, that of all points too, comes from `streamsvm.svm.interior` at a certified gap of 1e-5, where the paper
-  has scikit-learn's SVC, which is too slow here for so many fits. F is always evaluated on all points. So times compare the two samplers with each other, not with the paper's.
+  has scikit-learn's SVC, which is too slow here for so many fits. F is always evaluated on all points. So times compare
+  the two samplers with each other, not with the paper's.
 - Time offline counts line 1 of Alg. 1, the SVM of all points, in full: whoever has that needs no coreset, but such is
   Alg. 1 outside a tree.
 - Streaming is the shipped learner: leaves of 2 m shuffled rows, buckets of m points, fan-in 2, its open union reduced

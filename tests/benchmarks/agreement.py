@@ -159,7 +159,7 @@ def summary(rows: list[Row]) -> str:
             f"{sum(row.kkt_gap <= 1.01 * TOLERANCE for row in own)} (LIBSVM: "
             f"{sum(row.peer_kkt_gap <= 1.01 * TOLERANCE for row in own)}); stopped at the bound on iterations: "
             f"{sum(not row.converged for row in own)} (LIBSVM: {len(own) - len(ended)}); same sign on more than 99.9 % "
-            f"of fresh points, of the {len(ended)} problems that LIBSVM ended: {sum(row.sign > 0.999 for row in ended)} "
+            f"of fresh points, of the {len(ended)} that LIBSVM ended: {sum(row.sign > 0.999 for row in ended)} "
             f"(least {min(row.sign for row in ended):.4f})"
         )
     return "\n".join(lines)

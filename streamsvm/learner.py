@@ -15,6 +15,7 @@ import numpy as np
 
 from streamsvm import training
 from streamsvm.config import CoresetConfig, ModelConfig, SvmConfig
+from streamsvm.coreset.calibrated import CalibratedReducer
 from streamsvm.coreset.moments import Moments
 from streamsvm.coreset.reduce import Pilot, Purpose, Reducer, SensitivityReducer, UniformReducer, generator
 from streamsvm.coreset.sensitivity import dual_bound, mean_bound
@@ -29,6 +30,7 @@ from streamsvm.svm.solvers import SOLVERS
 REDUCERS: dict[str, Callable[[CoresetConfig], Reducer]] = {
     "uniform": lambda config: UniformReducer(),  # noqa: ARG005
     "sensitivity": lambda config: SensitivityReducer(config.clusters),
+    "calibrated": lambda config: CalibratedReducer(),  # noqa: ARG005
 }
 """What makes every reducer, by the name it has in the configuration."""
 

@@ -11,7 +11,14 @@ ROOT = Path(__file__).parent.parent
 
 LAYERS: list[set[str]] = [
     {"streamsvm.errors"},
-    {"streamsvm.points", "streamsvm.config", "streamsvm.metrics", "streamsvm.build", "streamsvm.crashpoints"},
+    {
+        "streamsvm.points",
+        "streamsvm.config",
+        "streamsvm.metrics",
+        "streamsvm.build",
+        "streamsvm.crashpoints",
+        "streamsvm.linear",
+    },
     {"streamsvm.coreset"},
     {"streamsvm.svm"},
     {"streamsvm.training"},
@@ -32,7 +39,7 @@ FORBIDDEN = [
     ("streamsvm.kafka", "streamsvm.codec", "the Kafka shell knows bytes and positions, no points"),
 ]
 CLOCKS_AND_CHANCE = {"time", "random", "datetime", "os", "threading", "socket", "logging"}
-PURE = {"points", "coreset", "svm", "learner", "training", "delivery"}
+PURE = {"points", "linear", "coreset", "svm", "learner", "training", "delivery"}
 
 
 def modules() -> dict[str, Path]:

@@ -10,8 +10,7 @@ diag(1, ..., 1, 0) + sum_i r_i r_i' / D_i: an iteration costs n d^2 / 2 + d^3 / 
 is. Made for pilots, which are many, small, of few features, and good enough at a few per cent.
 
 Sources: Ferris and Munson 2002, "Interior-point methods for massive support vector machines"; Mehrotra 1992 (predictor
-and corrector). No BLAS: a pilot runs beside a training that sets the number of its threads, and must give the same
-bits whatever that number is.
+and corrector). No BLAS: see `streamsvm.linear`.
 """
 
 from __future__ import annotations
@@ -21,6 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 from numba import njit
 
+from streamsvm.linear import add_gram, factorise, substitute
 from streamsvm.svm.kernels import Float, LinearKernel
 from streamsvm.svm.problem import CheckedSolver, Problem, Solution
 
@@ -89,7 +89,7 @@ def _descend(rows: Float, upper: Float, best: Float, best_alpha: Float, gap: flo
         if step == most:
             break
         _system(rows, upper, v, a, xi, zeta, inverse, residual, matrix)
-        if not _factorise(matrix):
+        if not factorise(matrix):
             break
         mu = 0.0
         for i in range(n):
@@ -117,7 +117,7 @@ def _descend(rows: Float, upper: Float, best: Float, best_alpha: Float, gap: flo
                 scaled = inverse[i] * target[i]
                 for j in range(d):
                     right[j] += scaled * rows[i, j]
-            _substitute(matrix, right, dv)
+            substitute(matrix, right, dv)
             for i in range(n):
                 total = 0.0
                 for j in range(d):
@@ -197,19 +197,7 @@ def _system(
         inverse[i] = 1.0 / (xi[i] / (upper[i] - a[i]) + zeta[i] / a[i])
         for j in range(d):
             residual[j] -= a[i] * rows[i, j]
-    whole = n - n % 4
-    for i in range(0, whole, 4):
-        r0, r1, r2, r3 = rows[i], rows[i + 1], rows[i + 2], rows[i + 3]
-        for j in range(d):
-            c0, c1 = inverse[i] * r0[j], inverse[i + 1] * r1[j]
-            c2, c3 = inverse[i + 2] * r2[j], inverse[i + 3] * r3[j]
-            for k in range(j + 1):
-                matrix[j, k] += (c0 * r0[k] + c1 * r1[k]) + (c2 * r2[k] + c3 * r3[k])
-    for i in range(whole, n):
-        for j in range(d):
-            scaled = inverse[i] * rows[i, j]
-            for k in range(j + 1):
-                matrix[j, k] += scaled * rows[i, k]
+    add_gram(rows, inverse, matrix)
 
 
 @njit(cache=True, nogil=True)
@@ -228,38 +216,3 @@ def _longest(
         if dzeta[i] < -zeta[i] / most:
             most = -zeta[i] / dzeta[i]
     return float(share * most)
-
-
-@njit(cache=True, nogil=True)
-def _factorise(matrix: Float) -> bool:
-    """Replace the lower triangle by its Cholesky factor; False if the matrix is not positive."""
-    d = len(matrix)
-    for j in range(d):
-        row = matrix[j]
-        for k in range(j + 1):
-            other = matrix[k]
-            total = row[k]
-            for m in range(k):
-                total -= row[m] * other[m]
-            if k < j:
-                row[k] = total / other[k]
-            elif total > 0.0:
-                row[j] = np.sqrt(total)
-            else:
-                return False
-    return True
-
-
-@njit(cache=True, nogil=True)
-def _substitute(factor: Float, right: Float, solution: Float) -> None:
-    """Solve factor factor' solution = right."""
-    d = len(right)
-    for j in range(d):
-        total = right[j]
-        for m in range(j):
-            total -= factor[j, m] * solution[m]
-        solution[j] = total / factor[j, j]
-    for j in range(d - 1, -1, -1):
-        solution[j] /= factor[j, j]
-        for m in range(j):
-            solution[m] -= factor[j, m] * solution[j]

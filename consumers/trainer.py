@@ -32,6 +32,7 @@ from streamsvm.codec.checkpoint import Snapshot
 from streamsvm.codec.points import PointDecoder
 from streamsvm.config import ModelConfig, Settings, SvmConfig
 from streamsvm.delivery import Begin, Delivery, Present, Resume, decide
+from streamsvm.disk import FileSystem
 from streamsvm.errors import ConfigurationError, StateError, TransientError
 from streamsvm.kafka import TopicInfo
 from streamsvm.learner import Cut, Learner, warm_up
@@ -147,7 +148,9 @@ class Trainer:
             for condition in ("start", "broker", "replay"):
                 self._health.require(condition, "starting")
             self._directory = stack.enter_context(
-                CheckpointDirectory(self._settings.checkpoint.directory, self._settings.checkpoint.generations)
+                CheckpointDirectory(
+                    FileSystem(self._settings.checkpoint.directory), self._settings.checkpoint.generations
+                )
             )
             self._start(stack)
             self._health.require("start", "")
@@ -240,8 +243,8 @@ class Trainer:
         for generation in self._directory.generations():
             if generation.snapshot is not None:
                 return generation.snapshot
-            faults.append(f"{generation.path.name}: {generation.fault}")
-            log.warning("checkpoint_unusable", file=str(generation.path), why=generation.fault)
+            faults.append(f"{generation.name}: {generation.fault}")
+            log.warning("checkpoint_unusable", file=generation.name, why=generation.fault)
         if faults:
             raise StateError(
                 f"no checkpoint in {self._settings.checkpoint.directory} is usable: {'; '.join(faults)}",

@@ -11,9 +11,9 @@ offset  size  content
 end-32  32    SHA-256 of everything before
 ======  ====  =========================================================================
 
-``CHECKPOINT.md``, in the package above, describes the header. The first twelve bytes and the checksum at the end are the
-same in every format, past or future: so a damaged file is told from one that another build wrote. Each partition's part
-stands by itself: position, leader epoch, buckets, open leaf, and the exact moments of each.
+``CHECKPOINT.md``, in the package above, describes the header. The first twelve bytes and the checksum at the end are
+the same in every format, past or future: so a damaged file is told from one that another build wrote. Each partition's
+part stands by itself: position, leader epoch, buckets, open leaf, and the exact moments of each.
 
 Invariant: a reader checks the checksum first, then every size against the bytes at hand before it allocates; each byte
 of the arrays belongs to exactly one of them, so what is allocated is bounded by the file's length.

@@ -53,12 +53,12 @@ class Life:
         with CheckpointDirectory(disk, 2) as directory:
             snapshot = newest(directory)
             learner = Learner(CONFIG, BASE, 2)
-            number, sequence = 0, 0
+            number = last = 0
             if snapshot is not None:
                 learner.restore(snapshot.learner)
-                number, sequence = snapshot.head.number if snapshot.head else 0, snapshot.sequence
+                number, last = snapshot.head.number if snapshot.head else 0, snapshot.sequence
             rest = stream().slice(learner.positions[0].offset, ROWS)
-            for sequence in range(sequence + 1, sequence + 1 + saves):
+            for sequence in range(last + 1, last + 1 + saves):
                 directory.save(snapshot_of(learner, number, sequence))
                 self.promised = sequence
                 if not len(rest):
@@ -130,6 +130,11 @@ def clean() -> tuple[str, ...]:
     return tuple(life.published)
 
 
+def check_all(states: list[State]) -> None:
+    for state in states:
+        check(state)
+
+
 def check(state: State) -> None:
     """Start from a state: nothing promised is lost, and the stream's end has the same versions, each once."""
     disk = VolatileDisk(state.files)
@@ -156,8 +161,7 @@ def test_every_state_after_a_power_loss_starts() -> None:
     states = states_of(NOTHING)
     print(f"{len(states)} states after a power loss")
     assert len(states) > 200
-    for state in states:
-        check(state)
+    check_all(states)
 
 
 def test_a_second_power_loss_while_recovering_from_the_first() -> None:
@@ -167,8 +171,7 @@ def test_a_second_power_loss_while_recovering_from_the_first() -> None:
     second = [state for start in chosen for state in states_of(start, saves=2)]
     print(f"{len(second)} states after a power loss while recovering from one of {len(chosen)}")
     assert len(second) > 200
-    for state in second:
-        check(state)
+    check_all(second)
 
 
 @pytest.mark.parametrize(
@@ -178,5 +181,4 @@ def test_a_second_power_loss_while_recovering_from_the_first() -> None:
 def test_a_missing_fsync_is_found(planted: str, symptom: str) -> None:
     """The check can fail: without the file's, or the directory's, fsync some state is bad."""
     with pytest.raises(AssertionError, match=symptom):
-        for state in states_of(NOTHING, frozenset({planted}), saves=3):
-            check(state)
+        check_all(states_of(NOTHING, frozenset({planted}), saves=3))

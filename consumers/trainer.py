@@ -32,7 +32,7 @@ from streamsvm.codec.checkpoint import Snapshot
 from streamsvm.codec.points import PointDecoder
 from streamsvm.config import ModelConfig, Settings, SvmConfig
 from streamsvm.delivery import Begin, Delivery, Present, Resume, decide
-from streamsvm.disk import FileSystem
+from streamsvm.disk import Disk, FileSystem
 from streamsvm.errors import ConfigurationError, StateError, TransientError
 from streamsvm.kafka import TopicInfo
 from streamsvm.learner import Cut, Learner, warm_up
@@ -82,6 +82,8 @@ class Trainer:
     reset : str
         What `--reset` said.
     clock : Clock
+    disk : Disk
+        Where checkpoints are; the configured directory by default.
     make_worker : callable
         Given what to train with, returns who trains.
     train_function : callable
@@ -99,6 +101,7 @@ class Trainer:
         *,
         reset: str = "",
         clock: Clock | None = None,
+        disk: Disk | None = None,
         make_worker: Callable[[TrainFunction, SvmConfig], AnyWorker] = Worker,
         train_function: TrainFunction = train,
         session: str = "",
@@ -106,6 +109,7 @@ class Trainer:
         self._settings = settings
         self._config: ModelConfig = settings.models()
         self._cluster = cluster
+        self._disk = disk or FileSystem(settings.checkpoint.directory)
         self._metrics = metrics
         metrics.begin("streamsvm_input_rows", "outcome", ("accepted", "rejected"))
         self._health = health
@@ -148,9 +152,7 @@ class Trainer:
             for condition in ("start", "broker", "replay"):
                 self._health.require(condition, "starting")
             self._directory = stack.enter_context(
-                CheckpointDirectory(
-                    FileSystem(self._settings.checkpoint.directory), self._settings.checkpoint.generations
-                )
+                CheckpointDirectory(self._disk, self._settings.checkpoint.generations)
             )
             self._start(stack)
             self._health.require("start", "")

@@ -181,7 +181,7 @@ def test_a_header_longer_than_the_file_is_refused() -> None:
 @settings(max_examples=150, deadline=None)
 @given(st.data())
 def test_a_lying_header_is_refused(draw: st.DataObject) -> None:
-    """Any value of the header replaced by one of another type, under a valid checksum: refused in our words, no crash."""
+    """Any value of the header replaced by one of another type, under a valid checksum: refused in our words."""
     header, arrays = parts(ENCODED)
     at: Any = header
     while True:
@@ -385,7 +385,7 @@ for point in sys.argv[2:]:
 
 
 def test_a_kill_at_each_point_leaves_what_the_document_says(tmp_path: Path) -> None:
-    """Processes that keep one generation are killed at their second checkpoint; the files are those of CHECKPOINT.md."""
+    """Killed at the second checkpoint, one generation kept: the files are those that CHECKPOINT.md names."""
     lives = [sys.executable, "-c", LIVES, str(tmp_path), *LEFT_BEHIND]
     ended = subprocess.run(lives, cwd=ROOT, check=True, capture_output=True, text=True).stdout.splitlines()
     assert ended == [f"{point} {-signal.SIGKILL}" for point in LEFT_BEHIND]

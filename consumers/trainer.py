@@ -45,7 +45,7 @@ from streamsvm.kafka import OffsetOutOfRange, Record
 from streamsvm.learner import Cut, warm_up
 from streamsvm.metrics import Metrics
 from streamsvm.points import Position, Rows
-from streamsvm.training import train
+from streamsvm.training import limited, train
 
 log = structlog.get_logger("streamsvm.trainer")
 
@@ -189,6 +189,7 @@ class Trainer:
 
     def _start(self, stack: ExitStack, checkpoints: CheckpointDirectory) -> None:
         settings, clock = self._settings, self._clock
+        stack.enter_context(limited(self._config.svm))  # for pilots too, whether or not a training runs beside them
         self._dead_letters = DeadLetters(
             settings.input.topic, settings.input.dead_letters, self._metrics, clock.monotonic
         )

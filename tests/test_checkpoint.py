@@ -268,6 +268,22 @@ def test_a_disk_that_refuses_leaves_the_old_checkpoint(method: str, number: int)
     assert newest.sequence == 3
 
 
+def test_a_file_that_cannot_be_read_is_told() -> None:
+    """An I/O error while reading is a fault of that generation, not the end of the start."""
+    disk = RefusingDisk()
+    with CheckpointDirectory(disk, 3) as directory:
+        directory.save(snapshot(1))
+        directory.save(snapshot(2))
+        reading = directory.generations()
+        disk.refuse["read"] = errno.EIO
+        newest = next(reading)
+        disk.refuse.clear()
+        older = next(reading)
+    assert (newest.snapshot, newest.fault) == (None, "it cannot be read: Input/output error")
+    assert older.snapshot is not None
+    assert older.snapshot.sequence == 1
+
+
 def test_a_failed_fsync_is_not_tried_again_on_the_same_file() -> None:
     """After a failed fsync the bytes are written anew: a second fsync may say "fine" about lost ones."""
     disk = RefusingDisk()

@@ -195,7 +195,13 @@ def run(*command: str) -> None:
         pytest.skip(f"{' '.join(command)}: {error.stderr.strip()}")
 
 
-@pytest.fixture(params=[FullDisk, ReadOnlyDirectory, BrokenDisk], ids=["full", "readonly", "eio"])
+@pytest.fixture(
+    params=[
+        pytest.param(FullDisk, id="full"),
+        pytest.param(ReadOnlyDirectory, id="readonly", marks=pytest.mark.faults_long),
+        pytest.param(BrokenDisk, id="eio", marks=pytest.mark.faults_long),
+    ]
+)
 def fault(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Fault]:
     made: Fault = request.param(tmp_path)
     yield made

@@ -209,7 +209,7 @@ def test_the_trainer_goes_on_from_states_after_a_power_loss(
     with Running(trainer, connection, disk=RecordingDisk({}, frozenset(), note)) as running:
         running.wait_until(lambda: running.value("streamsvm_model_version") == 3)
     startable = [files for names, files in sorted(states.items()) if any(name.endswith("ssvm") for name in names)]
-    chosen = startable[:: max(1, len(startable) // 6)]
+    chosen = startable[:: max(1, len(startable) // 4)]
     for number, files in enumerate(chosen, start=4):
         produce(connection, trainer.input.topic, records(40, seed=number))
         with Running(trainer, connection, disk=VolatileDisk(files)) as running:

@@ -334,6 +334,15 @@ def test_a_rejected_generation_counts_for_nothing() -> None:
     assert names(disk) == ["00-000000000001.ssvm", "00-000000000002.ssvm"]
 
 
+def test_what_was_just_saved_is_kept_whatever_its_number() -> None:
+    """Even where as many good files as are kept have higher numbers."""
+    newer = {f"checkpoint-000001-00000000000{n}-{n:012d}.ssvm": codec.encode(snapshot(n, head=n)) for n in (7, 8, 9)}
+    disk = VolatileDisk(newer)
+    with CheckpointDirectory(disk, 2) as directory:
+        directory.save(snapshot(1))
+    assert names(disk) == ["00-000000000001.ssvm", "08-000000000008.ssvm", "09-000000000009.ssvm"]
+
+
 def test_lives_that_save_once_each_do_not_fill_the_disk(tmp_path: Path) -> None:
     """A crash loop: each life reads what it finds before it counts it, so that old files go all the same."""
     for sequence in range(1, 9):

@@ -45,7 +45,7 @@ def check_reset(stage: Stage, rows: int) -> None:
 def recreated(stage: Stage, planted: str = "") -> None:
     stage.create()
     stage.feed(records(90))
-    stage.run_through(2)
+    stage.run_through(2, planted)
     recreate(stage, 120)
     check_refused(stage, planted, stage.settings.input.topic, "--reset m/1")
 

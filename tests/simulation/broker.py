@@ -1,7 +1,7 @@
 """A broker in memory: logs, transactions with fencing, and all that can go wrong between it and a producer.
 
 It keeps what research on Kafka 4 and librdkafka without KIP-890 showed: a transactional id has a producer id and an
-epoch; whoever initialises last fences the others and aborts what is open; EndTxn names the epoch and not the transaction,
+epoch; whoever initialises last fences the others and aborts what is open; EndTxn names the epoch, not the transaction,
 so one that arrives late ends whatever that epoch has open then; an id that expires gets a new producer id at epoch 0.
 Control records take offsets; read_committed ends at the last stable offset.
 """
@@ -211,6 +211,10 @@ class Broker:
         """Tell whether an id has a transaction open; None if it is not known."""
         identity = self._identities.get(transactional_id)
         return None if identity is None else identity.transaction is not None
+
+    def identity_of(self, transactional_id: str) -> Identity | None:
+        """Return what the coordinator knows of an id."""
+        return self._identities.get(transactional_id)
 
     def open_ids(self) -> list[str]:
         """Return the ids that have a transaction open."""

@@ -1,7 +1,7 @@
 """Who decides what happens next: chance by a seed, a script, or a depth-first search through all short scripts.
 
-Invariant: a run is a pure function of its choices. Choice 0 is always that nothing unusual happens, so a run is named by
-its *deviations*, the choices that are not 0, and the calm run has none.
+Invariant: a run is a pure function of its choices. Choice 0 is always that nothing unusual happens, so a run is named
+by its *deviations*, the choices that are not 0, and the calm run has none.
 """
 
 from __future__ import annotations

@@ -41,10 +41,13 @@ class Disk:
     ----------
     holder : object
         Who holds the lock; a death releases it.
+    saved : int
+        Which write was the last that was made safe with its name; -1 if none, or if it was lost since.
     """
 
     def __init__(self) -> None:
         self.holder: object = None
+        self.saved = -1
         self._safe: dict[str, Inode] = {}
         self._seen: dict[str, Inode] = {}
         self._changes: list[NameChange] = []
@@ -104,6 +107,7 @@ class Disk:
         for name, inode in self._seen.items():
             other._seen[name] = Inode(inode.seen, inode.seen)
         other.sync_names()
+        other.saved = self.saved
         return other
 
     def _change(self, change: NameChange) -> None:

@@ -22,6 +22,7 @@ from streamsvm.errors import CorruptCheckpoint
 from streamsvm.learner import PartitionState
 from streamsvm.points import Points, Position, Positions, precedes
 from tests.simulation.broker import Entry
+from tests.simulation.people import BY_PEOPLE
 from tests.simulation.stream import ALIASES, INPUT, LETTERS, MODELS, NAME, Editions, Expected, Reference, is_rejected
 from tests.simulation.world import Violation, World
 
@@ -109,8 +110,7 @@ class Judge:
     def _reaches_the_end(self, world: World, versions: list[Published]) -> None:
         """At rest nothing is due; with policy `every` and one partition every cut of a clean run was published."""
         refused = {
-            tuple(model_codec.positions(model_codec.decode(value).lineage.cut).items())
-            for value in world.refused_cuts
+            tuple(model_codec.positions(model_codec.decode(value).lineage.cut).items()) for value in world.refused_cuts
         }
         cuts = [tuple(found.cut.items()) for found in versions]
         if world.profile.partitions == 1:
@@ -300,21 +300,22 @@ def pointers_agree(world: World, versions: list[Published]) -> None:
 
 def pins_hold(world: World) -> None:
     """What people pinned is what readers resolve until people unpin it."""
-    pin, current = world.people.pin_key.encode(), model_codec.current_key(NAME).encode()
-    values: dict[bytes | None, Entry] = {}
+    key, pin, current = world.people.pin_key, model_codec.pin_key(NAME), model_codec.current_key(NAME)
+    written = [
+        (offset, entry)
+        for transaction in world.broker.commits
+        for topic, offset, entry in transaction
+        if topic == ALIASES
+    ]
+    values: dict[bytes | None, bytes | None] = {}
     held: bytes | None = None
-    for transaction in world.broker.commits:
-        for topic, _, entry in transaction:
-            if topic != ALIASES:
-                continue
-            values[entry.key] = entry
-            if entry.key == pin and (b"by", b"people") == tuple(*entry.headers[:1]):
-                held = entry.value
-            chosen = values.get(model_codec.pin_key(NAME).encode())
-            if chosen is None or chosen.value is None:
-                chosen = values.get(current)
-            if held is not None and (chosen is None or chosen.value != held):
-                raise Violation("people pinned a version, and readers resolve another")
+    for _, entry in sorted(written, key=lambda one: one[0]):
+        values[entry.key] = entry.value
+        if entry.key == key.encode() and entry.headers == BY_PEOPLE:
+            held = entry.value
+        resolved = values.get(pin.encode()) or values.get(current.encode())
+        if held is not None and resolved != held:
+            raise Violation("people pinned a version, and readers resolve another")
 
 
 def letters_are_complete(world: World) -> None:

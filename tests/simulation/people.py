@@ -1,12 +1,17 @@
-"""What happens to a world from outside of the trainer: producers, people, retention, other programs, the broker itself."""
+"""What happens to a world from outside of the trainer: producers, people, retention, other programs, the broker."""
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from streamsvm.codec import model as model_codec
 from tests.simulation.broker import EndTxn, Entry, Refused
 from tests.simulation.stream import ALIASES, INPUT, MODELS, NAME, TRANSACTIONAL_ID, value
+
+if TYPE_CHECKING:
+    from tests.simulation.world import World
 
 FOREIGN_ID = "somebody else"
 BY_PEOPLE = (("by", b"people"),)
@@ -23,7 +28,7 @@ class People:
 
     pin_key = model_codec.pin_key(NAME)
 
-    def __init__(self, world) -> None:  # noqa: ANN001 - they know each other
+    def __init__(self, world: World) -> None:
         self._world = world
         self._broker = world.broker
         self._produced = 0

@@ -266,7 +266,8 @@ class Outbox(_Port):
 class Input(_Port):
     """See `consumers.ports.Input`; one poll returns records of one partition.
 
-    As the client does, it notices that a topic was deleted, and that the log was cut off below where it reads (KIP-320).
+    As the client does, it notices that a topic was deleted, and that the log was cut off below where it reads
+    (KIP-320).
     """
 
     def __init__(self, world: World, life: Life) -> None:
@@ -377,6 +378,11 @@ class Stop(_Port):
 class DiskPort(_Port):
     """See `streamsvm.disk.Disk`."""
 
+    def __init__(self, world: World, life: Life) -> None:
+        super().__init__(world, life)
+        self._loaded = False
+        self._written = -1
+
     def __str__(self) -> str:
         return "simulated"
 
@@ -401,13 +407,18 @@ class DiskPort(_Port):
         return len(self._disk.read(name))
 
     def read(self, name: str) -> bytes:
-        return self._disk.read(name)
+        content = self._disk.read(name)
+        if not self._loaded:
+            self._loaded = True
+            self._world.loads(self._life, content)
+        return content
 
     def write(self, name: str, content: bytes) -> None:
         self._point(f"writes {name}")
         self._full()
         self._disk.write(name, content)
-        self._world.saved.append((self._life.name, content))
+        self._written = len(self._world.saved)
+        self._world.saved.append((self._life.instance.name, content))
 
     def sync(self, name: str) -> None:
         self._point("syncs it")
@@ -426,6 +437,7 @@ class DiskPort(_Port):
     def sync_names(self) -> None:
         self._point("syncs the directory")
         self._disk.sync_names()
+        self._disk.saved = self._written
         self._point("saved")
 
     def _full(self) -> None:
@@ -438,7 +450,8 @@ def quiet():
     """Silence the trainer's log, and spare it the compilation of a solver that no simulated world uses."""
     before, warm_up = structlog.get_config(), training.warm_up
     structlog.configure(
-        wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL), logger_factory=structlog.ReturnLoggerFactory()
+        wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL),
+        logger_factory=structlog.ReturnLoggerFactory(),
     )
     training.warm_up = lambda config: None
     try:

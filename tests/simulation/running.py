@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,6 +23,16 @@ KINDS = ("event", "network", "version", "commit", "letters", "clock", "order", "
 """Every kind of choice: how often each deviates is drawn for each seed."""
 
 
+@dataclass(frozen=True)
+class Broken:
+    """A violation: what it is, how to see it again, and the choices that lead to it."""
+
+    what: str
+    again: str
+    profile: Profile
+    deviations: Deviations
+
+
 @dataclass
 class Tally:
     """What was run.
@@ -32,26 +42,32 @@ class Tally:
     schedules, steps, lives : int
     happened : Counter of str
         Events by kind.
-    violations : list of (str, World)
-        How to run it again, and the world.
+    violations : list of Broken
     """
 
     schedules: int = 0
     steps: int = 0
     lives: int = 0
-    versions: int = 0
     happened: Counter[str] = field(default_factory=Counter)
-    violations: list[tuple[str, World]] = field(default_factory=list)
+    violations: list[Broken] = field(default_factory=list)
 
-    def add(self, name: str, world: World, violation: str) -> None:
+    def add(self, again: str, world: World, violation: str) -> None:
         """Count a world that was run."""
         self.schedules += 1
         self.steps += len(world.trace)
         self.lives += world.first.lives + (world.second.lives if world.second else 0)
         self.happened += world.happened
         if violation:
-            world.note(f"VIOLATION {violation}")
-            self.violations.append((name, world))
+            self.violations.append(Broken(violation, again, world.profile, dict(world.chooser.deviations)))
+
+    def join(self, other: Tally) -> Tally:
+        """Add another tally to this one."""
+        self.schedules += other.schedules
+        self.steps += other.steps
+        self.lives += other.lives
+        self.happened += other.happened
+        self.violations += other.violations
+        return self
 
 
 @dataclass(frozen=True)
@@ -135,6 +151,19 @@ def at_random(seeds: range, design: Design = SHIPPED, most_violations: int = 10)
     return tally
 
 
+def small_worlds(profile_of: Callable[[int], Profile], seeds: range, design: Design = SHIPPED) -> Tally:
+    """Run worlds of given profiles by chance, with every kind of choice about as likely, until one is violated."""
+    tally = Tally()
+    for seed in seeds:
+        rate = (0.05, 0.1, 0.2)[seed % 3]
+        rates = dict.fromkeys(KINDS, 0.3) | {"event": rate, "survivor": 0.5, "unsafe name": 0.5, "unsafe content": 0.5}
+        world, violation = run(profile_of(seed), Chance(seed, rates), design)
+        tally.add(f"small world {seed}", world, violation)
+        if violation:
+            break
+    return tally
+
+
 def exhaustively(
     profile: Profile, deviations: int, design: Design = SHIPPED, most_violations: int = 10, most: int = 1 << 60
 ) -> Tally:
@@ -162,11 +191,6 @@ def shortest(profile: Profile, deviations: Deviations, design: Design = SHIPPED)
                 kept, best, shrinking = fewer, found, True
                 break
     return best
-
-
-def story(world: World) -> Iterator[str]:
-    """Tell what happened, a line a step."""
-    yield from world.trace
 
 
 def describe(tally: Tally) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The smallest stream that has everything: records of one row and of two, bad ones, gaps; and what a clean run makes of it.
+"""The smallest stream that has everything: records of one row and of more, bad ones, gaps; and what a clean run gives.
 
 `Reference` recomputes from the log by the shipped learner alone, with no start, stop, checkpoint or broker in between.
 """
@@ -85,9 +85,7 @@ def settings_for(policy: str, every_leaves: int = 1) -> Settings:
             "name": NAME,
             "input": InputConfig(topic=INPUT, batch_records=3),
             "points": PointsConfig(dimension=1),
-            "coreset": CoresetConfig(
-                reducer="uniform", leaf_rows=2, bucket_points=2, train_points=3, max_partitions=4
-            ),
+            "coreset": CoresetConfig(reducer="uniform", leaf_rows=2, bucket_points=2, train_points=3, max_partitions=4),
             "svm": SvmConfig(C=1.0),
             "output": OutputConfig(models_topic=MODELS),
             "training": TrainingConfig(policy=policy, every_leaves=every_leaves),

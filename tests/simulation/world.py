@@ -1,8 +1,8 @@
 """The scheduler: lives of trainers on a broker and disks, and at every point of them a choice of what happens next.
 
-A world is in turmoil until its steps are used up or there is nothing left to do; then it is calm: nothing fails any more,
-one instance goes on, and must reach the end of the log by itself, or refuse with a reason and go on as a person is told.
-Two instances are two threads of which exactly one holds the baton, so a run stays a pure function of its choices.
+A world is in turmoil until its steps are used up or there is nothing left to do; then it is calm: nothing fails any
+more, one instance goes on, and must reach the end of the log by itself, or refuse with a reason and go on as a person
+is told. Two instances are two threads of which exactly one holds the baton, so a run stays a pure function of its choices.
 """
 
 from __future__ import annotations
@@ -208,6 +208,13 @@ class World:
         """Return the shipped trainer on the simulated ports."""
         return ports.trainer(self.settings, Health(60.0, ports.clock.monotonic), reset)
 
+    def loads(self, life: Life, content: bytes) -> None:
+        """Check that a start reads no older checkpoint first than the last one that it, or its original, saved."""
+        saved = life.instance.disk.saved
+        written = [number for number, (_, other) in enumerate(self.saved) if other == content]
+        if not self.excuses and saved >= 0 and (not written or written[-1] < saved):
+            raise Violation(f"{life.name} reads an older checkpoint than the last one that was saved")
+
     # ----------------------------------------------------------------- choice
 
     def note(self, what: str) -> None:
@@ -302,6 +309,7 @@ class World:
         lost = {"newest lost": generations[-1:], "oldest kept": generations[1:], "all lost": generations}[kind]
         if set(lost) == set(generations) and lost:
             self.excuses.append(kind)
+        disk.saved = -1
         for name in lost:
             disk.remove(name)
         disk.sync_names()

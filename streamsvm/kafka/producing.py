@@ -10,6 +10,7 @@ from functools import partial
 from confluent_kafka import KafkaError, KafkaException, Producer
 from confluent_kafka import Message as Delivered
 
+from streamsvm.crashpoints import crash_point
 from streamsvm.errors import FatalError, StreamsvmError, TransientError
 from streamsvm.kafka.client import SLICE_S, Link, make_producer, serve, socket_timeout_ms
 from streamsvm.kafka.connection import Connection, Option
@@ -265,6 +266,7 @@ class Publisher:
             offsets = self._store(messages)
             if last is not None:
                 self._store(last(offsets))
+                crash_point("publish.sent")
         except BaseException as cause:
             self._abort(cause)
             raise

@@ -15,6 +15,7 @@ from unittest import mock
 from streamsvm import checkpoint
 from streamsvm.codec import model as model_codec
 from streamsvm.codec.checkpoint import Snapshot
+from streamsvm.codec.model import Owner
 from streamsvm.delivery import Delivery
 from streamsvm.kafka import Message, OutcomeUnknown, Record
 from streamsvm.learner import Learner
@@ -118,6 +119,9 @@ class _Resending(ports.Publisher):
             self._ended = None
             self.start()
             return super().publish(messages, last)
+
+
+def _anybody(self: Delivery, owner: Owner | None) -> None: ...
 
 
 class _KeepingItsProducer(ports.Publisher):
@@ -295,6 +299,12 @@ DEFECTS: dict[str, Defect] = {
     ),
     "3 a producer is used again after a timeout": Defect(
         "a new producer after an unknown outcome", {"late": 2, "deliver": 2}, _with_publisher(_KeepingItsProducer)
+    ),
+    "4 nobody asks whose the model is": Defect(
+        "the owner record",
+        {**DOUBTS, "failed": 2, "unavailable": 1},
+        planted=_planted(Delivery, "check_owner", _anybody),
+        two=True,
     ),
     "5 an unfinished publish is known by what it is, not by where it ends": Defect(
         "the order of cuts",

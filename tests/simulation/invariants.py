@@ -113,7 +113,7 @@ class Judge:
             tuple(model_codec.positions(model_codec.decode(value).lineage.cut).items()) for value in world.refused_cuts
         }
         cuts = [tuple(found.cut.items()) for found in versions]
-        if world.profile.partitions == 1:
+        if len(_partitions(world)) == 1:
             entries = tuple(world.broker.log(INPUT).entries)
             every = world.settings.training.every_leaves
             clean = [((0, at),) for at in self._reference.cuts({0: Position(0)}, 0, entries, every)]

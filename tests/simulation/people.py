@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from streamsvm.codec import model as model_codec
-from tests.simulation.broker import EndTxn, Entry, Refused
+from tests.simulation.broker import EndTxn, Entry, Log, Refused
 from tests.simulation.stream import ALIASES, INPUT, MODELS, NAME, TRANSACTIONAL_ID, value
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ class People:
         self._world = world
         self._broker = world.broker
         self._produced = 0
+        self._numbers: Counter[int] = Counter()
         self._edition = 0
         self._foreign: tuple[int, int] | None = None
 
@@ -57,13 +59,21 @@ class People:
         if self._produced >= self._world.profile.records:
             return False
         logs = self._broker.topics[INPUT].logs
-        partition, number = self._produced % len(logs), self._produced // len(logs)
-        log = logs[partition]
+        partition = self._produced % len(logs)
+        number, log = self._numbers[partition], logs[partition]
+        self._numbers[partition] += 1
         log.append(Entry(value(partition, number, self._edition), leader_epoch=log.leader_epoch))
         if number == 2:
             log.append(Entry(None, control=True, leader_epoch=log.leader_epoch))
         self._produced += 1
         return True
+
+    def add_partition(self) -> None:
+        """Give the input another partition, with a record in it."""
+        logs = self._broker.topics[INPUT].logs
+        logs.append(Log())
+        self._numbers[len(logs) - 1] = 1
+        logs[-1].append(Entry(value(len(logs) - 1, 0, self._edition)))
 
     def trim(self) -> None:
         """Let retention take a record that may be unread."""
@@ -86,10 +96,10 @@ class People:
         self._broker.create(INPUT, len(logs))
         for old, new in zip(logs, self._broker.topics[INPUT].logs, strict=True):
             new.editions = [*old.editions, list(old.entries)]
-        self._produced = min(self._produced, len(logs))
-        for partition, log in enumerate(self._broker.topics[INPUT].logs):
-            log.append(Entry(value(partition, 0, self._edition), leader_epoch=log.leader_epoch))
-        self._produced = len(logs)
+        self._numbers.clear()
+        self._produced = min(self._produced, self._world.profile.records - len(logs))
+        for _ in logs:
+            self.append()
         self._world.excuses.append("recreate")
 
     # ---------------------------------------------------------------- aliases
@@ -166,6 +176,7 @@ def _always(people: People) -> bool:
 
 EVENTS = {
     "append": (People.append, _always),
+    "add partition": (People.add_partition, lambda people: len(people._broker.topics[INPUT].logs) < 3),
     "trim": (People.trim, _always),
     "truncate": (People.truncate, _always),
     "recreate": (People.recreate, _always),

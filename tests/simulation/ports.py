@@ -15,6 +15,7 @@ import structlog
 
 from consumers.runtime import Health
 from consumers.trainer import Trainer
+from consumers.watch import InlineWatch
 from consumers.worker import Result, TrainFunction
 from streamsvm import training
 from streamsvm.config import Settings, Start, SvmConfig
@@ -70,6 +71,7 @@ class Ports:
             clock=self.clock,
             disk=self.disk,
             make_worker=lambda function, config: Worker(self.world, self.life, function, config),
+            make_watch=InlineWatch,
             train_function=train,
             session=self.life.name,
         )
@@ -92,6 +94,8 @@ class Cluster(_Port):
     servers = "simulated"
 
     def describe(self, topic: str) -> TopicInfo:
+        if topic == INPUT:
+            self._point("asks for the input")
         found = self._broker.topics.get(topic)
         if found is None:
             raise TopicMissing(f"topic {topic} does not exist")
@@ -103,6 +107,7 @@ class Cluster(_Port):
         return []
 
     def log_range(self, topic: str, partition: int) -> tuple[int, int]:
+        self._point(f"asks for the range of {topic}[{partition}]")
         log = self._broker.log(topic, partition)
         return log.first, log.end
 
@@ -110,6 +115,7 @@ class Cluster(_Port):
         return {partition: self._broker.log(topic, partition).first for partition in partitions}
 
     def leader_epoch(self, topic: str, partition: int, offset: int) -> int | None:
+        self._point(f"asks for the leader epoch of {topic}[{partition}]@{offset}")
         log = self._broker.log(topic, partition)
         entry = log.entries[offset] if log.first <= offset < log.end else None
         return entry.leader_epoch if entry and entry.readable else None

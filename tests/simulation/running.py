@@ -16,7 +16,7 @@ from tests.simulation.world import COMMIT_FAULTS, DEATHS, Profile, Violation, Wo
 
 BENIGN = ("append", "late poll", "small batch", "other partition", "slow training", "letters arrive", "survivor")
 NETWORK = (*COMMIT_FAULTS, "refused", "failed", "unavailable", "init unanswered", "deliver", "disk full")
-OUTSIDE = ("pin", "unpin", "alias", "retire", "compact", "foreign", "end foreign", "expire", "time out")
+OUTSIDE = ("pin", "unpin", "alias", "retire", "compact", "foreign", "end foreign", "expire", "time out", "add partition")
 LOSSES = ("trim", "truncate", "recreate", "all lost")
 INSTANCES = ("switch", "copy", "reset", "survivor")
 KINDS = ("event", "network", "version", "commit", "letters", "clock", "order", "batch", "training", "disk", "person")
@@ -79,16 +79,15 @@ class Design:
 
 
 SHIPPED = Design()
-_judges: dict[tuple[str, str], Judge] = {}
+_judges: dict[str, Judge] = {}
 
 
 def judge_of(profile: Profile) -> Judge:
     """Return the judge for a profile's settings; one process keeps it, since its memory makes it fast."""
-    settings = settings_for(profile.policy)
-    key = (profile.policy, settings.models().sha256())
-    if key not in _judges:
-        _judges[key] = Judge(Reference(settings.models()))
-    return _judges[key]
+    models = settings_for(profile.policy).models()
+    if models.sha256() not in _judges:
+        _judges[models.sha256()] = Judge(Reference(models))
+    return _judges[models.sha256()]
 
 
 def run(profile: Profile, chooser: Chooser, design: Design = SHIPPED) -> tuple[World, str]:
@@ -127,6 +126,8 @@ def drawn(seed: int) -> tuple[Profile, Mapping[str, float]]:
         chance.randrange(20, 200),
         faults,
         two,
+        chance.choice((1, 1, 2)),
+        chance.choice(("fail", "fail", "reset")),
     )
     rates = {kind: chance.choice((0.0, 0.1, 0.3, 0.6)) for kind in KINDS}
     rates |= {"event": chance.choice((0.02, 0.05, 0.1, 0.2)), "unsafe name": 0.5, "unsafe content": 0.5}

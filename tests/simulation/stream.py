@@ -39,6 +39,7 @@ INPUT, LETTERS, MODELS = "in", "in.dlq", "models"
 ALIASES, AUDIT = f"{MODELS}.aliases", f"{MODELS}.audit"
 TRANSACTIONAL_ID = f"streamsvm/{NAME}/{MODELS}"
 CHECKPOINT_INTERVAL_S = 2.5
+WATCH_INTERVAL_S = 4.5
 _NO_CUT = 1 << 60
 
 
@@ -77,13 +78,13 @@ def _models(seed: int) -> _Models:
 
 
 @cache
-def settings_for(policy: str, every_leaves: int = 1) -> Settings:
-    """Return settings under which two rows seal a leaf and a leaf makes a version."""
+def settings_for(policy: str, every_leaves: int = 1, on_gap: str = "fail") -> Settings:
+    """Return settings under which two rows seal a leaf."""
     return _Settings.model_construct(
         **{field: info.get_default(call_default_factory=True) for field, info in Settings.model_fields.items()}
         | {
             "name": NAME,
-            "input": InputConfig(topic=INPUT, batch_records=3),
+            "input": InputConfig(topic=INPUT, batch_records=3, on_gap=on_gap, watch_interval_s=WATCH_INTERVAL_S),
             "points": PointsConfig(dimension=1),
             "coreset": CoresetConfig(reducer="uniform", leaf_rows=2, bucket_points=2, train_points=3, max_partitions=4),
             "svm": SvmConfig(C=1.0),

@@ -2,7 +2,7 @@
 
 A world is in turmoil until its steps are used up or there is nothing left to do; then it is calm: nothing fails any
 more, one instance goes on, and must reach the end of the log by itself, or refuse with a reason and go on as a person
-is told. Two instances are two threads of which exactly one holds the baton, so a run stays a pure function of its choices.
+is told. Two instances are two threads of which exactly one holds the baton, so a run stays a function of its choices.
 """
 
 from __future__ import annotations
@@ -55,6 +55,10 @@ class Profile:
         How often each kind of event may happen; 0 for one that is not named.
     two : bool
         Whether a second instance may start on a copy of the first one's directory.
+    every_leaves : int
+        Leaves that make a version.
+    on_gap : str
+        `fail` or `reset`.
     """
 
     policy: str = "every"
@@ -63,6 +67,8 @@ class Profile:
     steps: int = 200
     faults: Mapping[str, int] = field(default_factory=dict)
     two: bool = False
+    every_leaves: int = 1
+    on_gap: str = "fail"
 
 
 @dataclass
@@ -101,7 +107,7 @@ class World:
 
     def __init__(self, profile: Profile, chooser: Chooser, ports: Any) -> None:
         self.profile, self.chooser, self.ports = profile, chooser, ports
-        self.settings: Settings = settings_for(profile.policy)
+        self.settings: Settings = settings_for(profile.policy, profile.every_leaves, profile.on_gap)
         self.broker = Broker()
         self.broker.create(INPUT, profile.partitions)
         for topic in (MODELS, ALIASES, AUDIT, LETTERS):

@@ -189,7 +189,7 @@ class VersionPublisher:
             self._settings.input.topic,
             self._topic_id,
             model_codec.partition_cuts(cut.positions, cut.leader_epochs),
-            model_codec.partition_cuts(self._base(), {}),
+            model_codec.partition_cuts({p: at for p, at in self._base().items() if p in cut.positions}, {}),
             config.canonical(),
             config.sha256(),
             config.seed,

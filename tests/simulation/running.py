@@ -16,7 +16,18 @@ from tests.simulation.world import COMMIT_FAULTS, DEATHS, Profile, Violation, Wo
 
 BENIGN = ("append", "late poll", "small batch", "other partition", "slow training", "letters arrive", "survivor")
 NETWORK = (*COMMIT_FAULTS, "refused", "failed", "unavailable", "init unanswered", "deliver", "disk full")
-OUTSIDE = ("pin", "unpin", "alias", "retire", "compact", "foreign", "end foreign", "expire", "time out", "add partition")
+OUTSIDE = (
+    "pin",
+    "unpin",
+    "alias",
+    "retire",
+    "compact",
+    "foreign",
+    "end foreign",
+    "expire",
+    "time out",
+    "add partition",
+)
 LOSSES = ("trim", "truncate", "recreate", "all lost")
 INSTANCES = ("switch", "copy", "reset", "survivor")
 KINDS = ("event", "network", "version", "commit", "letters", "clock", "order", "batch", "training", "disk", "person")

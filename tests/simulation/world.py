@@ -26,6 +26,8 @@ from tests.simulation.stream import ALIASES, AUDIT, INPUT, LETTERS, MODELS, sett
 
 MOST_LIVES = 60
 IDLE_TURNS = 3
+LOOKING_TURNS = 7
+"""Turns without a record after which nothing more comes: in so many the trainer has looked for new partitions."""
 
 DEATHS = ("kill", "power loss", "newest lost", "oldest kept", "all lost")
 COMMIT_FAULTS = ("unanswered", "unsent", "late")
@@ -292,7 +294,7 @@ class World:
     def rest(self) -> bool:
         """Tell a process that found nothing to do; true if it shall stop."""
         self.idle += 1
-        if self.idle < IDLE_TURNS:
+        if self.idle < (LOOKING_TURNS if self.happened["add partition"] else IDLE_TURNS):
             return False
         if not self.calm:
             self.steps = self.profile.steps

@@ -28,7 +28,7 @@ def broken(tally: Tally) -> list[str]:
 
 
 def test_the_promise_holds_in_random_worlds() -> None:
-    """Thousands of schedules with crashes, lost answers, two instances, lost power and meddling people break nothing."""
+    """Schedules with crashes, lost answers, two instances, lost power and meddling people break nothing."""
     tally = at_random(range(FIRST_SEED, FIRST_SEED + SCHEDULES))
     assert broken(tally) == []
     assert tally.schedules == SCHEDULES
@@ -38,7 +38,7 @@ def test_the_promise_holds_in_every_schedule_of_the_smallest_world() -> None:
     """Every schedule with one deviation from a calm run breaks nothing: each step is a point to die or to be unsure."""
     tally = exhaustively(SMALLEST, 1)
     assert broken(tally) == []
-    assert tally.happened["kill"] > 50
+    assert tally.happened["kill"] > 30
 
 
 @pytest.mark.parametrize("name", DEFECTS)

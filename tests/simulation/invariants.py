@@ -23,7 +23,18 @@ from streamsvm.learner import PartitionState
 from streamsvm.points import Points, Position, Positions, precedes
 from tests.simulation.broker import Entry
 from tests.simulation.people import BY_PEOPLE
-from tests.simulation.stream import ALIASES, INPUT, LETTERS, MODELS, NAME, Editions, Expected, Reference, is_rejected
+from tests.simulation.stream import (
+    ALIASES,
+    AUDIT,
+    INPUT,
+    LETTERS,
+    MODELS,
+    NAME,
+    Editions,
+    Expected,
+    Reference,
+    is_rejected,
+)
 from tests.simulation.world import Violation, World
 
 
@@ -72,6 +83,7 @@ class Judge:
         self._checkpoints_are_pure(world)
         letters_are_complete(world)
         if not world.excuses:
+            refusals_are_audited(world)
             self._reaches_the_end(world, versions)
 
     def _values_are_pure(self, world: World, versions: list[Published]) -> None:
@@ -110,7 +122,8 @@ class Judge:
     def _reaches_the_end(self, world: World, versions: list[Published]) -> None:
         """At rest nothing is due; with policy `every` and one partition every cut of a clean run was published."""
         refused = {
-            tuple(model_codec.positions(model_codec.decode(value).lineage.cut).items()) for value in world.refused_cuts
+            tuple(model_codec.positions(model_codec.decode(value).lineage.cut).items())
+            for value in world.refused_versions
         }
         cuts = [tuple(found.cut.items()) for found in versions]
         if len(_partitions(world)) == 1:
@@ -341,3 +354,20 @@ def _check_letters(world: World, snapshot: Snapshot, sent: set[tuple[int, int]])
         for offset, entry in world.broker.log(INPUT, partition).committed(stop=at.offset):
             if is_rejected(entry.value or b"") and (partition, offset) not in sent:
                 raise Violation(f"a checkpoint passed {INPUT}[{partition}]@{offset}, which has no dead letter")
+
+
+def refusals_are_audited(world: World) -> None:
+    """Every version that the broker refused is in the audit trail at rest, if its process lived to say so."""
+    if world.first.lives > 1 or world.second is not None:
+        return
+    told = [
+        msgspec.json.decode(entry.value)
+        for transaction in world.broker.commits
+        for topic, _, entry in transaction
+        if topic == AUDIT and entry.value
+    ]
+    audited = [(entry["version"], entry["cut"]) for entry in told if entry["event"] == "version_refused"]
+    for value in world.refused_versions:
+        version = msgspec.json.decode(value)
+        if (version["version"], version["lineage"]["cut"]) not in audited:
+            raise Violation(f"the refusal of {NAME}@{version['version']} is not in the audit trail")

@@ -202,7 +202,7 @@ class Publisher(_Port):
             if fault:
                 self._abort()
             if fault == "refused":
-                self._world.refused_cuts.append(messages[0].value)
+                self._world.refused_versions.append(messages[0].value)
                 raise PublishRefused("the broker refused a message")
             if fault == "failed":
                 raise TransientError("the broker failed before the commit")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import pytest
@@ -48,6 +49,7 @@ def test_a_planted_defect_is_found(name: str) -> None:
     with defect.planted():
         tally = small_worlds(defect.profile, range(SMALL_WORLDS), defect.design)
     assert tally.violations, f"not found in {tally.schedules} schedules"
+    assert re.search(defect.breach, tally.violations[0].what), tally.violations[0].what
 
 
 @pytest.mark.parametrize("name", DEFECTS)

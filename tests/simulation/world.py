@@ -122,7 +122,7 @@ class World:
         self.happened: Counter[str] = Counter()
         self.excuses: list[str] = []
         self.trace: list[str] = []
-        self.refused_cuts: list[object] = []
+        self.refused_versions: list[bytes] = []
         self.saved: list[tuple[str, bytes]] = []
         self.people = people.People(self)
         self.first = Instance("A", Disk())

@@ -97,7 +97,7 @@ class Trainer:
         Given cluster and topic, returns who looks at the input topic now and then.
     train_function : callable
     session : str
-        Names this process in what it publishes; a random one by default.
+        Names this process in what it publishes, with a number if it starts over; a random one by default.
     """
 
     def __init__(
@@ -128,7 +128,8 @@ class Trainer:
         self._make_worker = make_worker
         self._make_watch = make_watch
         self._train = train_function
-        self._session_name = session or uuid.uuid4().hex
+        self._name = session or uuid.uuid4().hex
+        self._lives = 0
         self._seen_levels: set[str] = set()
         metrics.begin("streamsvm_input_rows", "outcome", ("accepted", "rejected"))
 
@@ -171,8 +172,13 @@ class Trainer:
             log.info("stopping", remedy="waiting for the model in training; a second signal stops at once")
             self._finish()
 
+    def _session_name(self) -> str:
+        """Return what names this life: who starts over takes the model from its owner as a new process does."""
+        return self._name if self._lives == 1 else f"{self._name}.{self._lives}"
+
     def _forget(self) -> None:
         """Begin a life with nothing."""
+        self._lives += 1
         self._backlog: deque[Rows] = deque()
         self._waiting: Cut | None = None
         self._unpublished: Result | None = None
@@ -194,7 +200,7 @@ class Trainer:
         )
         self._limits = RejectionLimits(settings.input)
         self._saver = Saver(settings.checkpoint, checkpoints, self._metrics, self._health, clock.monotonic, clock.now)
-        self._delivery = Delivery(settings.name, self._session_name)
+        self._delivery = Delivery(settings.name, self._session_name())
         self._session = Session(settings, self._cluster, self._delivery, self._metrics, clock.monotonic)
         stack.callback(self._session.close)
         startup = Startup(settings, self._cluster, checkpoints, self._delivery, self._session, self._reset, clock.now)
@@ -216,7 +222,7 @@ class Trainer:
         log.info(
             "started",
             name=settings.name,
-            session=self._session_name,
+            session=self._delivery.session,
             topic=started.topic.name,
             partitions=len(started.topic.partitions),
             incarnation=self._delivery.incarnation,

@@ -18,10 +18,19 @@ from tests.simulation.world import COMMIT_FAULTS, Profile
 SHARE = 250
 """Seeds that a process takes at once."""
 
-SMALLEST = Profile(
-    "every", 1, 3, 400, {"kill": 2, "power loss": 1, "newest lost": 1, **dict.fromkeys(COMMIT_FAULTS, 1)}
-)
-"""What is searched in full."""
+_DOUBTS = dict.fromkeys((*COMMIT_FAULTS, "deliver"), 1)
+SMALLEST: dict[str, Profile] = {
+    "one instance": Profile(
+        "every", 1, 3, 400, {"kill": 3, "power loss": 1, "newest lost": 1, "refused": 1, **_DOUBTS}
+    ),
+    "slow training": Profile("latest", 1, 3, 400, {"kill": 3, "slow training": 3, "late poll": 3, "refused": 1}),
+    "two instances": Profile(
+        "every", 1, 2, 400, {"copy": 1, "switch": 3, "kill": 1, "survivor": 1, **_DOUBTS}, two=True
+    ),
+    "foreign transactions": Profile("every", 1, 2, 400, {"foreign": 1, "end foreign": 1, "kill": 2, "expire": 1}),
+    "a gap": Profile("every", 1, 3, 400, {"truncate": 1, "trim": 1, "kill": 2, "oldest kept": 1}),
+}
+"""Worlds that are searched in full."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -30,7 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--schedules", type=int, default=10_000, help="how many worlds to draw")
     parser.add_argument("--seed", type=int, default=None, help="the first seed; by the clock if left out")
     parser.add_argument("--processes", type=int, default=2, help="how many processes share them")
-    parser.add_argument("--exhaustive", type=int, metavar="DEVIATIONS", help="every schedule of the smallest world")
+    parser.add_argument("--exhaustive", type=int, metavar="DEVIATIONS", help="every schedule of the smallest worlds")
     parser.add_argument("--replay", type=int, metavar="SEED", help="tell the world of one seed")
     parser.add_argument(
         "--shortest", action="store_true", help="with --replay: leave out what a violation does not need"
@@ -41,12 +50,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     begun = time.perf_counter()
     if asked.exhaustive is not None:
         with quiet():
-            tally = exhaustively(SMALLEST, asked.exhaustive)
+            tally = reduce(Tally.join, (search(name, asked.exhaustive) for name in SMALLEST), Tally())
     else:
         seed = int(time.time()) * 1_000_000 if asked.seed is None else asked.seed
         print(f"simulation: seeds {seed} to {seed + asked.schedules - 1}")
         tally = in_processes(range(seed, seed + asked.schedules), asked.processes)
     return report(tally, time.perf_counter() - begun)
+
+
+def search(name: str, deviations: int) -> Tally:
+    """Run every schedule of one of the smallest worlds with at most so many deviations, and say how many there are."""
+    tally = exhaustively(SMALLEST[name], deviations)
+    print(f"simulation: {name}: {tally.schedules} schedules with up to {deviations} deviations")
+    return tally
 
 
 def in_processes(seeds: range, processes: int) -> Tally:

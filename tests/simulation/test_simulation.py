@@ -35,11 +35,12 @@ def test_the_promise_holds_in_random_worlds() -> None:
     assert tally.schedules == SCHEDULES
 
 
-def test_the_promise_holds_in_every_schedule_of_the_smallest_world() -> None:
+@pytest.mark.parametrize("name", SMALLEST)
+def test_the_promise_holds_in_every_schedule_of_the_smallest_worlds(name: str) -> None:
     """Every schedule with one deviation from a calm run breaks nothing: each step is a point to die or to be unsure."""
-    tally = exhaustively(SMALLEST, 1)
+    tally = exhaustively(SMALLEST[name], 1)
     assert broken(tally) == []
-    assert tally.happened["kill"] > 30
+    assert tally.schedules > 30
 
 
 @pytest.mark.parametrize("name", DEFECTS)

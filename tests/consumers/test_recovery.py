@@ -140,7 +140,7 @@ def test_the_first_of_two_trainers_ends_when_the_second_has_taken_over(
             second.wait_until(lambda: second.health.ready()[0])
             produce(connection, settings.input.topic, values[50:])
             second.wait_until(lambda: second.value("streamsvm_model_version") == 3)
-            with pytest.raises(Fenced, match="belongs to the process second.*this process is first"):
+            with pytest.raises(Fenced, match=r"belongs to the process second.*this process is first"):
                 first.wait_until(lambda: False)
             first.failure = None
     assert numbers(connection, settings) == [(1, 40), (2, 80), (3, 120)]
@@ -170,8 +170,8 @@ def test_a_trainer_in_doubt_does_not_take_the_model_back(
             first.wait_until(lambda: False)
         first.failure = None
     (second,) = seconds
-    with second:
-        second.wait_until(lambda: second.value("streamsvm_model_version") == 3)
+    second.wait_until(lambda: second.value("streamsvm_model_version") == 3)
+    second.stop()
     assert numbers(connection, settings) == [(1, 40), (2, 80), (3, 120)]
     assert owner(connection, settings) == "second"
 
@@ -218,13 +218,12 @@ def test_new_partitions_are_learned_while_running(settings: Settings, connection
 def test_more_partitions_than_memory_is_divided_by_stop_the_trainer(settings: Settings, connection: Connection) -> None:
     """They would not be learned, and nobody would see it."""
     watchful = changed(settings, "input", **WATCHFUL)
-    with (
-        pytest.raises(ConfigurationError, match=r"has 5 partitions, coreset\.max_partitions is 4"),
-        Running(watchful, connection) as running,
-    ):
+    with Running(watchful, connection) as running:
         running.wait_until(lambda: running.health.ready()[0])
         foreign.add_partitions(connection, settings.input.topic, 5)
-        running.wait_until(lambda: False)
+        with pytest.raises(ConfigurationError, match=r"has 5 partitions, coreset\.max_partitions is 4"):
+            running.wait_until(lambda: False)
+        running.failure = None
 
 
 def recreate(settings: Settings, connection: Connection) -> None:
@@ -243,7 +242,7 @@ def test_a_recreated_topic_stops_the_trainer(settings: Settings, connection: Con
             running.wait_until(lambda: False)
         assert not running.health.healthy()[0]
         running.failure = None
-    with pytest.raises(StateError, match="it was recreated.*--reset m/1"):
+    with pytest.raises(StateError, match=r"it was recreated.*--reset m/1"):
         run_until(watchful, connection, 0)
 
 
@@ -272,7 +271,7 @@ def test_records_removed_before_they_were_read(on_gap: str, settings: Settings, 
     foreign.delete_records(connection, settings.input.topic, 0, 60)
     told = changed(settings, "input", on_gap=on_gap)
     if on_gap == "fail":
-        with pytest.raises(StateError, match="stands at offset 50 .* begins at 60: retention removed 10 records"):
+        with pytest.raises(StateError, match=r"stands at offset 50 .* begins at 60: retention removed 10 records"):
             run_until(told, connection, 0)
         return
     run_until(told, connection, 90)

@@ -96,7 +96,7 @@ class Running:
         self._trainer = Trainer(
             settings, cluster or Cluster(connection), self.metrics, self.health, self._stop, **options
         )
-        self._thread = threading.Thread(target=self._run, name="trainer-under-test")
+        self._thread = threading.Thread(target=self._run, name="trainer-under-test", daemon=True)
 
     def _run(self) -> None:
         try:

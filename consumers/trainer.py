@@ -438,7 +438,9 @@ class Trainer:
                 crash_point("cut.trained")
         elif timeout_s and not self._delivery.ready:
             self._stop.wait(timeout_s)
-        if self._session.renew() and self._unpublished is not None and self._versions.publish(self._unpublished):
+        if self._session.renew():
+            self._versions.tell()
+        if self._delivery.ready and self._unpublished is not None and self._versions.publish(self._unpublished):
             self._unpublished = None
         self._health.require("publish", self._session.trouble)
 
@@ -532,7 +534,7 @@ class Trainer:
     def _finish(self) -> None:
         """Save first, so that nothing hangs on the training; then publish all that is due, and save again."""
         self._save()
-        while self._in_flight or self._learner.cut_due:
+        while self._in_flight or self._learner.cut_due or self._versions.untold:
             self._health.beat()
             if self._learner.cut_due:
                 self._take_cut()

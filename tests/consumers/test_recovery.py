@@ -338,7 +338,7 @@ def test_a_large_share_of_bad_records_stops_the_trainer(settings: Settings, conn
     mixed = [value for good in records(510) for value in (good, b"nonsense")]
     produce(connection, settings.input.topic, mixed)
     with (
-        pytest.raises(ConfigurationError, match=r"of the last 1000 records .* max_dead_letter_share"),
+        pytest.raises(ConfigurationError, match=r"of the last 1000 records .*max_dead_letter_share"),
         Running(changed(settings, "input", max_dead_letter_share=0.4), connection) as running,
     ):
         running.wait_until(lambda: False)

@@ -20,9 +20,9 @@ from confluent_kafka.admin import AdminClient
 from streamsvm.errors import ConfigurationError, StreamsvmError
 from streamsvm.kafka.connection import Connection, Option
 from streamsvm.kafka.failures import (
-    UNREACHABLE,
-    UNTRUSTED,
+    Fault,
     error_of,
+    fault_of,
     text_of,
     topic_missing,
     translate,
@@ -86,7 +86,7 @@ class Link:
         code = error.code()
         if error.fatal():
             self.fatal = error
-        elif code in UNTRUSTED:
+        elif fault_of(error) is Fault.UNTRUSTED:
             self._untrusted = error
         if code == KafkaError._ALL_BROKERS_DOWN:
             self.up, self._all_down = False, True
@@ -125,7 +125,7 @@ class Link:
         """Return our error for the client's, preferring the root cause that a callback reported."""
         if self.fatal is not None:
             return translate(self.fatal, self._connection, doing)
-        if error.code() in UNREACHABLE and not self._was_up:
+        if fault_of(error) is Fault.UNREACHABLE and not self._was_up:
             if self._untrusted is not None:
                 return translate(self._untrusted, self._connection, doing)
             return unavailable(self._connection, self.last_trouble)

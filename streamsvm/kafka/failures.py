@@ -90,7 +90,9 @@ class OffsetOutOfRange(StateError):
 class Fault(Enum):
     """What is at fault; the value is our error for it and its remedy, in which `{servers}` names the broker."""
 
-    _value_: tuple[type[StreamsvmError], str]
+    def __init__(self, error: type[StreamsvmError], remedy: str) -> None:
+        self.error = error
+        self.remedy = remedy
 
     UNREACHABLE = BrokerUnavailable, "Check that the broker at {servers} runs."
     UNTRUSTED = (
@@ -113,18 +115,6 @@ class Fault(Enum):
     BROKEN = FatalError, "Start the process again."
     UNASKED = FatalError, "Start the process again; if it recurs, something between here and the broker is no Kafka."
     EVENT = TransientError, "Nothing needs to be done; go on polling."
-
-    @property
-    def error(self) -> type[StreamsvmError]:
-        """Our error."""
-        error, _ = self.value
-        return error
-
-    @property
-    def remedy(self) -> str:
-        """What a person can do."""
-        _, remedy = self.value
-        return remedy
 
 
 _NAMES: Mapping[Fault, str] = {

@@ -5,6 +5,7 @@ an aborted or open transaction, and never skip one that is committed. Writers ar
 nothing unsaid. Errors are those of `streamsvm.errors`, one line each.
 """
 
+from streamsvm.kafka.cluster import Cluster
 from streamsvm.kafka.connection import RESERVED, Connection
 from streamsvm.kafka.consuming import Input, Subscription
 from streamsvm.kafka.embedded import EmbeddedBroker
@@ -17,6 +18,7 @@ from streamsvm.kafka.topics import TopicInfo, TopicSpec, create_topics, describe
 
 __all__ = [
     "RESERVED",
+    "Cluster",
     "Connection",
     "EmbeddedBroker",
     "Input",

@@ -80,6 +80,7 @@ def train(
 ) -> None:
     """Learn from a topic of labeled points and publish model versions, until told to stop."""
     from consumers.trainer import Trainer
+    from streamsvm.kafka import Cluster
     from streamsvm.metrics import TRAINER, Metrics
 
     configure_logging(settings.log)
@@ -89,7 +90,7 @@ def train(
     stop = stop_on_signals()
     with HttpServer(settings.http, health, metrics.registry) as http:
         log_start(settings, http.port)
-        Trainer(settings, connection, metrics, health, stop, reset=reset).run()
+        Trainer(settings, Cluster(connection), metrics, health, stop, reset=reset).run()
 
 
 @app.command()

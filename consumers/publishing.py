@@ -6,7 +6,6 @@ none. The version's value holds nothing that a clock touches; times and the sess
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
@@ -14,6 +13,7 @@ from datetime import datetime
 import msgspec
 import structlog
 
+from consumers.ports import Publisher
 from consumers.worker import Result
 from streamsvm.build import build
 from streamsvm.codec import model as model_codec
@@ -21,7 +21,7 @@ from streamsvm.codec.model import Alias, Head, Lineage, Version
 from streamsvm.config import Settings
 from streamsvm.delivery import Delivery
 from streamsvm.errors import InvalidMessage
-from streamsvm.kafka import Message, Publisher, PublishRefused
+from streamsvm.kafka import Message, PublishRefused
 from streamsvm.metrics import Metrics
 from streamsvm.points import Positions
 
@@ -42,6 +42,8 @@ class VersionPublisher:
         Where the incarnation began.
     topic_id : str
         Of the input; empty where the broker tells none.
+    session : str
+        Names this process in the versions' headers.
     metrics : Metrics
     now : callable
         The time of day, for headers and metrics.
@@ -54,6 +56,7 @@ class VersionPublisher:
         delivery: Delivery,
         base: Positions,
         topic_id: str,
+        session: str,
         metrics: Metrics,
         now: Callable[[], datetime],
     ) -> None:
@@ -65,7 +68,7 @@ class VersionPublisher:
         self._topic_id = topic_id
         self._metrics = metrics
         self._now = now
-        self._session = uuid.uuid4().hex
+        self._session = session
         metrics.begin("streamsvm_trainings", "outcome", ("converged", "iteration_limit"))
         metrics.begin("streamsvm_publishes", "outcome", ("published", "refused"))
 

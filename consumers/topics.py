@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from consumers.ports import Cluster
 from streamsvm.codec import model as model_codec
 from streamsvm.codec.model import Head
 from streamsvm.config import Settings
 from streamsvm.errors import ConfigurationError, InvalidMessage, StateError
-from streamsvm.kafka import Connection, TopicSpec, read_to_end
+from streamsvm.kafka import TopicSpec
 
 FOR_EVER: Final = {"retention.ms": "-1", "retention.bytes": "-1"}
 READ_TIMEOUT_S: Final = 30.0
@@ -55,7 +56,7 @@ def refuse_shared(uses: Mapping[str, str]) -> None:
         taken[topic] = use
 
 
-def read_head(connection: Connection, settings: Settings, timeout_s: float = READ_TIMEOUT_S) -> Head | None:
+def read_head(cluster: Cluster, settings: Settings, timeout_s: float = READ_TIMEOUT_S) -> Head | None:
     """Return the newest head record of this model, having read its topic to the end.
 
     Raises
@@ -66,10 +67,7 @@ def read_head(connection: Connection, settings: Settings, timeout_s: float = REA
         If the end is not reached: for `timeout_s` no broker answered, or a transaction stayed open.
     """
     topic, key = settings.output.aliases_topic, model_codec.head_key(settings.name).encode()
-    newest = None
-    for record in read_to_end(connection, topic, 0, timeout_s=timeout_s):
-        if record.key == key:
-            newest = record
+    newest = cluster.newest(topic, [key], timeout_s).get(key)
     if newest is None or newest.value is None:
         return None
     try:

@@ -7,8 +7,8 @@ it out.
 
 from __future__ import annotations
 
-import threading
 import time
+import uuid
 from collections import Counter, deque
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
@@ -19,6 +19,8 @@ from typing import Final
 import structlog
 
 from consumers.deadletters import DeadLetters
+from consumers.ports import Cluster, Stop
+from consumers.ports import Worker as AnyWorker
 from consumers.publishing import VersionPublisher
 from consumers.runtime import Health
 from consumers.topics import READ_TIMEOUT_S, check_names, output_topics, read_head
@@ -28,20 +30,11 @@ from streamsvm.checkpoint import CheckpointDirectory
 from streamsvm.codec import model as model_codec
 from streamsvm.codec.checkpoint import Snapshot
 from streamsvm.codec.points import PointDecoder
-from streamsvm.config import ModelConfig, Settings
+from streamsvm.config import ModelConfig, Settings, SvmConfig
 from streamsvm.delivery import Begin, Delivery, Present, Resume, decide
+from streamsvm.disk import FileSystem
 from streamsvm.errors import ConfigurationError, StateError, TransientError
-from streamsvm.kafka import (
-    Connection,
-    Input,
-    Outbox,
-    Publisher,
-    TopicInfo,
-    create_topics,
-    describe_topic,
-    log_range,
-    start_positions,
-)
+from streamsvm.kafka import TopicInfo
 from streamsvm.learner import Cut, Learner, warm_up
 from streamsvm.metrics import Metrics
 from streamsvm.points import Position, Rows
@@ -80,33 +73,39 @@ class Trainer:
     Parameters
     ----------
     settings : Settings
-    connection : Connection
+    cluster : Cluster
     metrics : Metrics
         Made of `streamsvm.metrics.TRAINER`.
     health : Health
-    stop : threading.Event
-        Set it to stop: the trainer finishes the model in training, publishes it, saves, and returns.
+    stop : Stop
+        When it is set the trainer finishes the model in training, publishes it, saves, and returns.
     reset : str
         What `--reset` said.
     clock : Clock
+    make_worker : callable
+        Given what to train with, returns who trains.
     train_function : callable
+    session : str
+        Names this process in what it publishes; a random one by default.
     """
 
     def __init__(
         self,
         settings: Settings,
-        connection: Connection,
+        cluster: Cluster,
         metrics: Metrics,
         health: Health,
-        stop: threading.Event,
+        stop: Stop,
         *,
         reset: str = "",
         clock: Clock | None = None,
+        make_worker: Callable[[TrainFunction, SvmConfig], AnyWorker] = Worker,
         train_function: TrainFunction = train,
+        session: str = "",
     ) -> None:
         self._settings = settings
         self._config: ModelConfig = settings.models()
-        self._connection = connection
+        self._cluster = cluster
         self._metrics = metrics
         metrics.begin("streamsvm_input_rows", "outcome", ("accepted", "rejected"))
         self._health = health
@@ -116,7 +115,9 @@ class Trainer:
         self._dead_letters = DeadLetters(
             settings.input.topic, settings.input.dead_letters, metrics, self._clock.monotonic
         )
+        self._make_worker = make_worker
         self._train = train_function
+        self._session = session or uuid.uuid4().hex
         self._sequence = 0
         self._backlog: deque[Rows] = deque()
         self._waiting: Cut | None = None
@@ -147,7 +148,9 @@ class Trainer:
             for condition in ("start", "broker", "replay"):
                 self._health.require(condition, "starting")
             self._directory = stack.enter_context(
-                CheckpointDirectory(self._settings.checkpoint.directory, self._settings.checkpoint.generations)
+                CheckpointDirectory(
+                    FileSystem(self._settings.checkpoint.directory), self._settings.checkpoint.generations
+                )
             )
             self._start(stack)
             self._health.require("start", "")
@@ -161,33 +164,38 @@ class Trainer:
     def _start(self, stack: ExitStack) -> None:
         settings = self._settings
         check_names(settings)
-        topic = describe_topic(self._connection, settings.input.topic)
+        topic = self._cluster.describe(settings.input.topic)
         self._check_partitions(topic)
         self._topic_id = topic.topic_id or ""
-        create_topics(self._connection, output_topics(self._settings))
-        self._check_message_size(describe_topic(self._connection, settings.output.models_topic))
-        self._dead_letters.fit(self._connection)
+        self._cluster.create(output_topics(self._settings))
+        self._check_message_size(self._cluster.describe(settings.output.models_topic))
+        self._dead_letters.fit(self._cluster.describe(settings.input.dead_letters), self._cluster.max_message_bytes)
         snapshot = self._load()
         with suppress(TransientError):  # a transaction that a kill left open hides the head until it is fenced
             decide(snapshot, self._present(topic, LOOK_TIMEOUT_S))  # refuses before anybody is fenced
-        publisher = Publisher(self._connection, f"streamsvm/{settings.name}/{settings.output.models_topic}")
+        publisher = self._cluster.publisher(f"streamsvm/{settings.name}/{settings.output.models_topic}")
         stack.callback(publisher.close)
         publisher.start()
         begun = decide(snapshot, self._present(topic))  # from now on nobody else publishes: what is found stays true
         self._restore(begun, topic)
         self._versions = VersionPublisher(
-            settings, publisher, self._delivery, self._base, self._topic_id, self._metrics, self._clock.now
+            settings,
+            publisher,
+            self._delivery,
+            self._base,
+            self._topic_id,
+            self._session,
+            self._metrics,
+            self._clock.now,
         )
-        self._outbox = Outbox(self._connection)
+        self._outbox = self._cluster.outbox()
         stack.callback(self._outbox.close)
         self._warm_up()
         self._decoder = PointDecoder(self._config.points)
-        self._worker = Worker(self._train, self._config.svm)
+        self._worker = self._make_worker(self._train, self._config.svm)
         stack.callback(self._worker.close)
         self._save()
-        self._input = Input(
-            self._connection, settings.input.topic, group=settings.input.group or f"streamsvm-{settings.name}"
-        )
+        self._input = self._cluster.input(settings.input.topic, settings.input.group or f"streamsvm-{settings.name}")
         stack.callback(self._input.close)
         self._assign()
         log.info(
@@ -211,7 +219,7 @@ class Trainer:
     def _check_message_size(self, topic: TopicInfo) -> None:
         largest = model_codec.largest_bytes(self._config)
         takes = {f"the topic {topic.name} (max.message.bytes)": int(topic.config.get("max.message.bytes", largest))}
-        takes["the client (message.max.bytes)"] = self._connection.max_message_bytes
+        takes["the client (message.max.bytes)"] = self._cluster.max_message_bytes
         who, limit = min(takes.items(), key=lambda one: one[1])
         if largest > limit:
             raise ConfigurationError(
@@ -235,8 +243,8 @@ class Trainer:
         for generation in self._directory.generations():
             if generation.snapshot is not None:
                 return generation.snapshot
-            faults.append(f"{generation.path.name}: {generation.fault}")
-            log.warning("checkpoint_unusable", file=str(generation.path), why=generation.fault)
+            faults.append(f"{generation.name}: {generation.fault}")
+            log.warning("checkpoint_unusable", file=generation.name, why=generation.fault)
         if faults:
             raise StateError(
                 f"no checkpoint in {self._settings.checkpoint.directory} is usable: {'; '.join(faults)}",
@@ -252,8 +260,8 @@ class Trainer:
             self._topic_id,
             self._config.canonical(),
             self._config.sha256(),
-            {partition: log_range(self._connection, topic.name, partition) for partition in topic.partitions},
-            read_head(self._connection, self._settings, timeout_s),
+            {partition: self._cluster.log_range(topic.name, partition) for partition in topic.partitions},
+            read_head(self._cluster, self._settings, timeout_s),
             self._reset,
         )
 
@@ -261,7 +269,7 @@ class Trainer:
         every = self._settings.training.every_leaves
         if isinstance(begun, Begin):
             self._delivery = Delivery(begun.incarnation, begun.head)
-            starts = start_positions(self._connection, topic.name, topic.partitions, self._settings.input.start)
+            starts = self._cluster.starts(topic.name, topic.partitions, self._settings.input.start)
             self._base = {partition: Position(offset) for partition, offset in sorted(starts.items())}
             self._learner = Learner(self._config, self._base, every)
             return
@@ -269,7 +277,7 @@ class Trainer:
             log.warning("reset_ignored", asked=self._reset, remedy="nothing needed a reset; remove the option")
         snapshot = begun.snapshot
         self._delivery = Delivery(snapshot.incarnation, begun.head)
-        added = start_positions(self._connection, topic.name, set(topic.partitions) - snapshot.base.keys(), "earliest")
+        added = self._cluster.starts(topic.name, set(topic.partitions) - snapshot.base.keys(), "earliest")
         self._base = dict(
             sorted(({partition: Position(first) for partition, first in added.items()} | dict(snapshot.base)).items())
         )

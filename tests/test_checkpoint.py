@@ -15,6 +15,7 @@ from streamsvm.checkpoint import CheckpointDirectory
 from streamsvm.codec import checkpoint as codec
 from streamsvm.codec.checkpoint import Snapshot
 from streamsvm.codec.model import Head, PartitionCut
+from streamsvm.disk import FileSystem
 from streamsvm.errors import ConfigurationError, CorruptCheckpoint, StateError, TransientError
 from streamsvm.learner import Learner
 from streamsvm.points import Position
@@ -99,7 +100,7 @@ def test_sizes_are_checked_before_allocating(shape: str) -> None:
 
 def test_the_newest_generation_comes_first_and_old_ones_go(tmp_path: Path) -> None:
     """Order is by incarnation, head number, sequence; only so many are kept."""
-    with CheckpointDirectory(tmp_path, 3) as directory:
+    with CheckpointDirectory(FileSystem(tmp_path), 3) as directory:
         for made in (
             snapshot(1),
             snapshot(2, head=1),
@@ -118,7 +119,7 @@ def test_the_newest_generation_comes_first_and_old_ones_go(tmp_path: Path) -> No
 
 def test_a_damaged_generation_is_told_and_the_one_before_remains(tmp_path: Path) -> None:
     """The fault names what is wrong; the next generation is intact."""
-    with CheckpointDirectory(tmp_path, 3) as directory:
+    with CheckpointDirectory(FileSystem(tmp_path), 3) as directory:
         directory.save(snapshot(1))
         directory.save(snapshot(2))
         newest = max(tmp_path.glob("checkpoint-*"))
@@ -132,21 +133,21 @@ def test_a_damaged_generation_is_told_and_the_one_before_remains(tmp_path: Path)
 
 def test_a_second_writer_is_refused(tmp_path: Path) -> None:
     """The lock names the directory; once released, the next may have it."""
-    with CheckpointDirectory(tmp_path, 3), pytest.raises(StateError, match=str(tmp_path)):
-        CheckpointDirectory(tmp_path, 3)
-    CheckpointDirectory(tmp_path, 3).close()
+    with CheckpointDirectory(FileSystem(tmp_path), 3), pytest.raises(StateError, match=str(tmp_path)):
+        CheckpointDirectory(FileSystem(tmp_path), 3)
+    CheckpointDirectory(FileSystem(tmp_path), 3).close()
 
 
 def test_a_directory_that_cannot_be_made_is_named(tmp_path: Path) -> None:
     """A file stands where the directory should: one line that says so."""
     (tmp_path / "file").touch()
     with pytest.raises(ConfigurationError, match="cannot be written"):
-        CheckpointDirectory(tmp_path / "file" / "below", 3)
+        CheckpointDirectory(FileSystem(tmp_path / "file" / "below"), 3)
 
 
 def test_a_full_disk_leaves_the_old_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A failing write is transient, names the file, leaves no partial one and the old one in place."""
-    with CheckpointDirectory(tmp_path, 3) as directory:
+    with CheckpointDirectory(FileSystem(tmp_path), 3) as directory:
         directory.save(snapshot(1))
 
         def refuse(handle: int) -> None:
@@ -162,5 +163,5 @@ def test_a_full_disk_leaves_the_old_checkpoint(tmp_path: Path, monkeypatch: pyte
 def test_a_leftover_of_a_crash_is_cleaned_away(tmp_path: Path) -> None:
     """A partial file that was never renamed is removed at the next start."""
     (tmp_path / "checkpoint-000001-000000000000-000000000001.partial").write_bytes(b"half")
-    CheckpointDirectory(tmp_path, 3).close()
+    CheckpointDirectory(FileSystem(tmp_path), 3).close()
     assert not list(tmp_path.glob("*.partial"))

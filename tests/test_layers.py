@@ -11,7 +11,14 @@ ROOT = Path(__file__).parent.parent
 
 LAYERS: list[set[str]] = [
     {"streamsvm.errors"},
-    {"streamsvm.points", "streamsvm.config", "streamsvm.metrics", "streamsvm.build", "streamsvm.crashpoints"},
+    {
+        "streamsvm.points",
+        "streamsvm.config",
+        "streamsvm.metrics",
+        "streamsvm.build",
+        "streamsvm.crashpoints",
+        "streamsvm.disk",
+    },
     {"streamsvm.coreset"},
     {"streamsvm.svm"},
     {"streamsvm.training"},

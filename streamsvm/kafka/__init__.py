@@ -6,6 +6,7 @@ nothing unsaid. Errors are those of `streamsvm.errors`, one line each.
 """
 
 from streamsvm.kafka.backoff import Backoff
+from streamsvm.kafka.cluster import Cluster
 from streamsvm.kafka.connection import RESERVED, Connection
 from streamsvm.kafka.consuming import Input, Subscription
 from streamsvm.kafka.embedded import EmbeddedBroker
@@ -19,6 +20,7 @@ from streamsvm.kafka.topics import TopicInfo, TopicSpec, create_topics, describe
 __all__ = [
     "RESERVED",
     "Backoff",
+    "Cluster",
     "Connection",
     "EmbeddedBroker",
     "Input",

@@ -22,7 +22,7 @@ from streamsvm.config import (
     SvmConfig,
     TrainingConfig,
 )
-from streamsvm.kafka import Connection, Message, Outbox, Record, read_to_end
+from streamsvm.kafka import Cluster, Connection, Message, Outbox, Record, read_to_end
 from streamsvm.metrics import TRAINER, Metrics
 from tests.streams import DIMENSION, gaussian
 
@@ -88,7 +88,7 @@ class Running:
         self.metrics, self.health = Metrics(TRAINER), Health(60.0)
         self.failure: BaseException | None = None
         self._stop = threading.Event()
-        self._trainer = Trainer(settings, connection, self.metrics, self.health, self._stop, **options)
+        self._trainer = Trainer(settings, Cluster(connection), self.metrics, self.health, self._stop, **options)
         self._thread = threading.Thread(target=self._run, name="trainer-under-test")
 
     def _run(self) -> None:

@@ -1,4 +1,4 @@
-"""A trainer as the real process it is, to be killed."""
+"""A trainer as the real process it is: to be killed, frozen, copied and measured."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +17,12 @@ from streamsvm.config import Settings
 from streamsvm.kafka import Connection
 
 DEADLINE_S = 60.0
+ROOT = Path(__file__).parent.parent.parent
+PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 
-def arguments(settings: Settings, connection: Connection) -> list[str]:
-    """Return the command line that gives a trainer these settings."""
+def arguments(settings: Settings, connection: Connection, **more: Any) -> list[str]:
+    """Return the command line that gives a trainer these settings; `more` are options, underscores for dashes."""
     points, coreset, training = settings.points, settings.coreset, settings.training
     assert points is not None
     options: dict[str, Any] = {
@@ -40,20 +43,33 @@ def arguments(settings: Settings, connection: Connection) -> list[str]:
         "http-port": 0,
         "log-format": "json",
     }
+    options |= {name.replace("_", "-"): value for name, value in more.items()}
     return ["train", *(part for name, value in options.items() for part in (f"--{name}", str(value)))]
 
 
 class Daemon:
-    """One life of the process; its log lines can be waited for."""
+    """One life of the process; its log lines can be waited for.
 
-    def __init__(self, command: list[str]) -> None:
-        environment = {name: value for name, value in os.environ.items() if not name.startswith("STREAMSVM_")}
+    Parameters
+    ----------
+    command : list of str
+        What follows `streamsvm`.
+    environment : mapping of str to str, optional
+        Variables on top of this process's own, which are passed on without those of streamsvm.
+    module : str
+        What Python runs; a planted defect has a module of its own.
+    """
+
+    def __init__(
+        self, command: list[str], environment: Mapping[str, str] | None = None, module: str = "consumers"
+    ) -> None:
+        inherited = {name: value for name, value in os.environ.items() if not name.startswith("STREAMSVM_")}
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "consumers", *command],
+            [sys.executable, "-m", module, *command],
             stderr=subprocess.PIPE,
             text=True,
-            cwd=Path(__file__).parent.parent.parent,
-            env=environment,
+            cwd=ROOT,
+            env={**inherited, **(environment or {})},
         )
         self._lines: queue.Queue[str | None] = queue.Queue()
         self.log: list[str] = []
@@ -80,6 +96,33 @@ class Daemon:
                 if not times:
                     return entry
 
+    def wait_for_version(self, number: int) -> None:
+        """Wait until this process has published a version of this number."""
+        while not self.wait_for("model_published")["version"].endswith(f"@{number}"):
+            pass
+
+    @property
+    def said(self) -> str:
+        """Everything it has logged and we have read."""
+        return "".join(self.log)
+
+    def events(self, event: str) -> list[dict[str, Any]]:
+        """Return the log lines of an event among those read."""
+        entries = [json.loads(line) for line in self.log if line.startswith("{")]
+        return [entry for entry in entries if entry["event"] == event]
+
+    def rss_bytes(self) -> int:
+        """Return its resident set now."""
+        return int(Path(f"/proc/{self._process.pid}/statm").read_text().split()[1]) * PAGE_BYTES
+
+    def freeze(self) -> None:
+        """SIGSTOP: it keeps its locks and connections, and does nothing."""
+        self._process.send_signal(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        """SIGCONT."""
+        self._process.send_signal(signal.SIGCONT)
+
     def kill(self) -> None:
         """SIGKILL, and wait until it is gone."""
         self._end(signal.SIGKILL)
@@ -88,11 +131,15 @@ class Daemon:
         """SIGTERM, and return the exit status."""
         return self._end(signal.SIGTERM)
 
-    def wait(self) -> int:
+    def wait(self, timeout_s: float = DEADLINE_S) -> int:
         """Wait until it ends by itself, and return the exit status."""
-        status = self._process.wait(DEADLINE_S)
+        status = self._process.wait(timeout_s)
         self._drain()
         return status
+
+    def ended(self) -> int | None:
+        """Return the exit status, or None while it runs."""
+        return self._process.poll()
 
     def _end(self, number: int) -> int:
         if self._process.poll() is None:

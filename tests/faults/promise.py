@@ -1,0 +1,67 @@
+"""What every row of the matrix promises, checked by reading the topics as any consumer does."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from streamsvm.codec import model as model_codec
+from streamsvm.codec.model import Head, Version, positions
+from streamsvm.config import Settings
+from streamsvm.kafka import Connection
+from streamsvm.points import precedes
+from tests.consumers.trainers import topic, versions
+
+
+def published(connection: Connection, settings: Settings) -> list[tuple[bytes | None, bytes | None]]:
+    """Return keys and values of the models topic."""
+    return [(record.key, record.value) for record in topic(connection, settings.output.models_topic)]
+
+
+def check_promise(connection: Connection, settings: Settings) -> list[Version]:
+    """Check numbers, parents, cuts, counts and pointers of all that is published, and return the versions.
+
+    Counts are checked where each record is one row: a version's rows are then the offsets between its base and its cut.
+    """
+    found = versions(connection, settings)
+    assert [version.number for version in found] == list(range(1, len(found) + 1)), "a gap, or a number twice"
+    values = [value for _, value in published(connection, settings) if value is not None]
+    digests = [model_codec.sha256(value) for value in values]
+    assert [version.lineage.parent for version in found] == [None, *digests][: len(found)], "a parent is another one"
+    for before, after in pairwise(found):
+        assert precedes(positions(before.lineage.cut), positions(after.lineage.cut)), f"{after.key} goes back"
+        assert before.lineage.cut != after.lineage.cut, f"{after.key} is made from the same cut as its parent"
+    if found:
+        head = head_of(connection, settings)
+        assert head is not None
+        assert (head.number, head.sha256) == (len(found), digests[-1]), "the head names another version"
+        current = alias_of(connection, settings, model_codec.current_key(settings.name))
+        assert current == len(found), "current names another version"
+    return found
+
+
+def check_counts(found: list[Version]) -> None:
+    """Check that each version counts each offset between its base and its cut once: one row a record, none missing."""
+    for version in found:
+        base = {part.partition: part.offset for part in version.lineage.base}
+        seen = sum(part.offset - base[part.partition] for part in version.lineage.cut)
+        assert version.stream.rows == seen, f"{version.key} counts {version.stream.rows} rows of {seen} offsets"
+
+
+def head_of(connection: Connection, settings: Settings) -> Head | None:
+    """Return the newest head record."""
+    value = _newest(connection, settings, model_codec.head_key(settings.name))
+    return None if value is None else model_codec.decode_head(value)
+
+
+def alias_of(connection: Connection, settings: Settings, key: str) -> int | None:
+    """Return the number that an alias names."""
+    value = _newest(connection, settings, key)
+    return None if value is None else model_codec.decode_alias(value).number
+
+
+def _newest(connection: Connection, settings: Settings, key: str) -> bytes | None:
+    newest = None
+    for record in topic(connection, settings.output.aliases_topic):
+        if record.key == key.encode():
+            newest = record.value
+    return newest

@@ -10,7 +10,8 @@ from functools import partial
 from confluent_kafka import KafkaError, KafkaException, Producer
 from confluent_kafka import Message as Delivered
 
-from streamsvm.errors import FatalError, StreamsvmError, TransientError
+from streamsvm.crashpoints import crash_point
+from streamsvm.errors import ConfigurationError, FatalError, StreamsvmError, TransientError
 from streamsvm.kafka.client import SLICE_S, Link, make_producer, serve, socket_timeout_ms
 from streamsvm.kafka.connection import Connection, Option
 from streamsvm.kafka.failures import OutcomeUnknown, error_of, text_of
@@ -265,6 +266,7 @@ class Publisher:
             offsets = self._store(messages)
             if last is not None:
                 self._store(last(offsets))
+                crash_point("publish.sent")
         except BaseException as cause:
             self._abort(cause)
             raise
@@ -330,6 +332,9 @@ class Publisher:
             if not isinstance(failure, FatalError):
                 said = text_of(error_of(error))
                 failure = OutcomeUnknown(f"a transaction of {self._id} failed and could not be aborted: {said}", _RENEW)
+            if isinstance(cause, ConfigurationError):  # what was never permitted to begin cannot be aborted either
+                self._ended = cause
+                return
             self._ended = failure
             raise failure from cause
 

@@ -82,6 +82,53 @@ def test_secrets_do_not_show() -> None:
     assert connection.masked_options().keys() == connection.options.keys()
 
 
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ("enable.ssl.certificate.verification", False),
+        ("enable.ssl.certificate.verification", "False"),
+        ("enable.ssl.certificate.verification", 0),
+        ("enable.ssl.certificate.verification", "f"),
+        ("ssl.endpoint.identification.algorithm", "none"),
+        ("ssl.endpoint.identification.algorithm", "NONE"),
+    ],
+)
+def test_the_brokers_certificate_is_checked_unless_a_flag_says_otherwise(option: str, value: str | int) -> None:
+    """In every spelling that the client takes, switching the check off is refused; with the flag it is a risk."""
+    options = {"bootstrap.servers": NOBODY, option: value}
+    with pytest.raises(ConfigurationError, match=rf"{option}.*allow_insecure_tls"):
+        Connection(options)
+    assert "not fully checked" in " ".join(Connection(options, allow_insecure_tls=True).risks())
+
+
+def test_checks_that_are_switched_on_are_no_risk() -> None:
+    """The flag alone, and the secure values, are nothing to warn of."""
+    options = {"ssl.endpoint.identification.algorithm": "https", "enable.ssl.certificate.verification": True}
+    assert Connection({"bootstrap.servers": NOBODY, **options}, allow_insecure_tls=True).risks() == []
+
+
+@pytest.mark.parametrize(
+    ("servers", "protocol", "risky"),
+    [
+        ("broker.example:9092", "SASL_PLAINTEXT", True),
+        ("127.0.0.1:9092,10.0.0.7:9092", "sasl_plaintext", True),
+        ("SASL_PLAINTEXT://[2001:db8::1]:9092", "SASL_PLAINTEXT", True),
+        ("localhost.example:9092", "SASL_PLAINTEXT", True),
+        ("localhost:9092, 127.0.0.2:9092", "SASL_PLAINTEXT", False),
+        ("[::1]:9092", "SASL_PLAINTEXT", False),
+        ("broker.example:9092", "SASL_SSL", False),
+        ("broker.example:9092", "PLAINTEXT", False),
+    ],
+)
+def test_credentials_in_the_clear_are_a_risk_on_any_way_but_the_loopback(
+    servers: str, protocol: str, risky: bool
+) -> None:
+    """SASL without TLS to another machine is said, with the host at fault."""
+    risks = Connection({"bootstrap.servers": servers, "security.protocol": protocol}).risks()
+    assert bool(risks) == risky
+    assert not risky or "unencrypted" in risks[0]
+
+
 def test_a_callback_is_no_option() -> None:
     """An option whose value the client would call is refused, and its value not shown if secret."""
     with pytest.raises(ConfigurationError, match="error_cb"):

@@ -7,8 +7,9 @@ from collections.abc import Callable
 from contextlib import closing
 
 import pytest
+from confluent_kafka import KafkaError
 
-from streamsvm.errors import BrokerUnavailable, ConfigurationError, TransientError
+from streamsvm.errors import BrokerUnavailable, ConfigurationError, FatalError, Fenced, TransientError
 from streamsvm.kafka import (
     RESERVED,
     Connection,
@@ -27,7 +28,7 @@ from streamsvm.kafka import (
     read_to_end,
     start_positions,
 )
-from streamsvm.kafka.client import ClientLog
+from streamsvm.kafka.client import ClientLog, Link
 from tests.contract.steps import PATIENCE_S, eventually
 
 NOBODY = "127.0.0.1:1"
@@ -262,3 +263,56 @@ def test_connected_is_false_as_soon_as_the_broker_is_gone() -> None:
             eventually(lambda: reader.poll(1, 0.1) == [] and reader.connected(), "connected")
             broker.close()
             eventually(lambda: reader.poll(1, 0.1) == [] and not reader.connected(), "not connected")
+
+
+# -------------------------------------------------------------- what callbacks report
+
+
+def refusal() -> KafkaError:
+    return KafkaError(KafkaError._AUTHENTICATION, "wrong password")
+
+
+def everyone_is_down() -> KafkaError:
+    return KafkaError(KafkaError._ALL_BROKERS_DOWN, "all down")
+
+
+def test_a_fatal_error_reported_to_a_callback_ends_the_next_call(unreachable: Connection) -> None:
+    """What the client calls fatal is raised by whoever polls next, again and again, and is never a retry."""
+    link = Link(unreachable)
+    link.on_error(KafkaError(KafkaError._TRANSPORT, "a passing failure"))
+    link.check()
+    link.on_error(KafkaError(KafkaError.OUT_OF_ORDER_SEQUENCE_NUMBER, "numbers are out of order", True))
+    for _ in range(2):
+        with pytest.raises(FatalError, match="numbers are out of order"):
+            link.check()
+    assert isinstance(link.failure(everyone_is_down(), "publish"), FatalError)
+
+
+def test_a_fence_reported_to_a_callback_is_a_fence(unreachable: Connection) -> None:
+    """Fencing keeps its own class, by which the daemon knows to write nothing more."""
+    link = Link(unreachable)
+    link.on_error(KafkaError(KafkaError._FENCED, "fenced by a newer instance", True))
+    with pytest.raises(Fenced):
+        link.check()
+
+
+def test_a_refused_password_ends_a_start_once_every_broker_refused(unreachable: Connection) -> None:
+    """One broker's refusal is not the last word; when all are down and none ever answered, it is."""
+    link = Link(unreachable)
+    link.on_error(refusal())
+    link.check()
+    link.on_error(everyone_is_down())
+    with pytest.raises(ConfigurationError, match="wrong password"):
+        link.check()
+
+
+def test_a_password_that_was_right_is_not_doubted_by_any_client_of_the_connection(unreachable: Connection) -> None:
+    """A client that was idle until now does not take an outage of the broker's credentials for ours being wrong."""
+    busy, idle = Link(unreachable), Link(unreachable)
+    busy.saw_answer()
+    for link in (busy, idle):
+        link.on_error(refusal())
+        link.on_error(everyone_is_down())
+        link.check()
+        assert isinstance(link.failure(everyone_is_down(), "read"), BrokerUnavailable)
+    assert not busy.up

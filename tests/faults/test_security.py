@@ -128,7 +128,7 @@ def working(site: Site) -> Iterator[tuple[Site, Daemon]]:
     site.send(records(40))
     daemon = site.trainer()
     try:
-        daemon.wait_for_version(1)
+        assert daemon.reaches_version(1), daemon.said
         yield site, daemon
     finally:
         daemon.kill()
@@ -161,8 +161,11 @@ def test_a_trainer_works_with_the_documented_permissions_and_no_others(site: Sit
     for life, rows in enumerate((0, 40)):
         site.send(records(rows, seed=life))
         daemon = site.trainer()
-        daemon.wait_for_version(life + 1)
-        assert daemon.stop() == 0, daemon.said
+        try:
+            assert daemon.reaches_version(life + 1), daemon.said
+            assert daemon.stop() == 0, daemon.said
+        finally:
+            daemon.kill()
         assert password_of("trainer") not in daemon.said
         assert '"level": "error"' not in daemon.said
     assert [version.number for version in versions(site.admin, site.settings)] == [1, 2]
@@ -227,7 +230,7 @@ def test_a_permission_revoked_in_flight_ends_the_trainer_with_a_line(working: tu
     site.broker.permit("trainer", [revoked])
     again = site.trainer()
     try:
-        again.wait_for_version(2)
+        assert again.reaches_version(2), again.said
         assert again.stop() == 0
     finally:
         again.kill()
@@ -312,7 +315,7 @@ def test_an_expired_certificate_ends_a_start_and_only_delays_a_running_trainer(
         broker.restart()
     eventually(lambda: health(daemon, "/readyz")[0] == 200, "ready again")
     site.send(records(40, seed=1))
-    daemon.wait_for_version(2)
+    assert daemon.reaches_version(2), daemon.said
     assert daemon.stop() == 0
     assert daemon.said.count("SSL handshake failed") <= 6
 

@@ -13,6 +13,8 @@ from streamsvm.config import Settings
 from streamsvm.errors import ConfigurationError, InvalidMessage, StateError
 from streamsvm.kafka import Record, TopicInfo, TopicSpec
 
+BOUNDED: Final = {"compression.type": "zstd"}
+"""The broker stores zstd whatever a writer sent: the only codec of which the client bounds what comes out."""
 FOR_EVER: Final = {"retention.ms": "-1", "retention.bytes": "-1"}
 READ_TIMEOUT_S: Final = 30.0
 
@@ -26,8 +28,8 @@ def output_topics(settings: Settings) -> list[TopicSpec]:
     """
     output = settings.output
     return [
-        TopicSpec(output.models_topic, 1, config={"cleanup.policy": "delete", **FOR_EVER}),
-        TopicSpec(output.aliases_topic, 1, config={"cleanup.policy": "compact"}),
+        TopicSpec(output.models_topic, 1, config={"cleanup.policy": "delete", **FOR_EVER, **BOUNDED}),
+        TopicSpec(output.aliases_topic, 1, config={"cleanup.policy": "compact", **BOUNDED}),
         TopicSpec(output.audit_topic, 1, config={"cleanup.policy": "delete", **FOR_EVER}),
         TopicSpec(settings.input.dead_letters, 1, config={}),
     ]

@@ -29,6 +29,7 @@ from streamsvm.codec.scores import points_config
 from streamsvm.errors import ConfigurationError, InvalidMessage, StreamsvmError, TopicMissing, TransientError
 from streamsvm.kafka import (
     Connection,
+    DamagedBatch,
     OffsetOutOfRange,
     Record,
     Tail,
@@ -400,7 +401,10 @@ class ModelSubscriber:
             wanted.postpone()
 
     def _fetch(self, alias: Alias) -> Loaded:
-        record = fetch_one(self._connection, self._models_topic, PARTITION, alias.offset, FETCH_TIMEOUT_S)
+        try:
+            record = fetch_one(self._connection, self._models_topic, PARTITION, alias.offset, FETCH_TIMEOUT_S)
+        except DamagedBatch as error:
+            raise RefusedMessage("undecodable", str(error)) from error
         if record is None:
             raise RefusedMessage("record_missing", f"no record is at {self._place(alias)}")
         version = check(record, self._name, alias.number, alias.sha256, self._dimension)

@@ -32,6 +32,7 @@ RETENTION: Final = {"retention_bytes": str(2 << 30), "segment_bytes": str(64 << 
 SAMPLE_S: Final = 1.0
 OPTIONS: Final = {
     "points_dimension": DIMENSION,
+    "svm_c": None,
     "coreset_leaf_rows": 2_000,
     "coreset_bucket_points": 2_000,
     "coreset_train_points": 20_000,
@@ -162,7 +163,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument(
         "--plot", type=Path, default=RESULTS / "endurance.png", metavar="FILE", help="PNG (%(default)s)"
     )
-    parser.add_argument("--json", type=Path, default=RESULTS / "endurance.json", metavar="FILE", help="(%(default)s)")
+    parser.add_argument("--json", type=Path, default=RESULTS / "endurance.json", metavar="FILE", help="%(default)s")
     options = parser.parse_args(arguments)
     broker = JvmBroker()
     try:

@@ -1,6 +1,7 @@
 """Restart time against state size: `python -m tests.faults.restart`, on a broker of its own.
 
-The seconds from executing the process to its readiness, with nothing to read again: what a checkpoint of that size costs.
+The seconds from executing the process to its readiness, with nothing to read again: what a checkpoint of that size
+costs.
 """
 
 from __future__ import annotations

@@ -29,6 +29,13 @@ faults: env
 test-deploy: env
 	STREAMSVM_TEST_DEPLOY=1 $(BIN)/pytest tests/deploy -s
 
+.PHONY: simulation
+faults: simulation
+
+simulation: env
+	$(BIN)/python -m tests.simulation --exhaustive 2
+	$(BIN)/python -m tests.simulation --schedules 100000
+
 lint: env
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .

@@ -119,6 +119,11 @@ class Daemon:
         entries = [json.loads(line) for line in self.log if line.startswith("{")]
         return [entry for entry in entries if entry["event"] == event]
 
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+        return self._process.pid
+
     def rss_bytes(self) -> int:
         """Return its resident set now."""
         return int(Path(f"/proc/{self._process.pid}/statm").read_text().split()[1]) * PAGE_BYTES

@@ -44,7 +44,8 @@ def arguments(settings: Settings, connection: Connection, **more: Any) -> list[s
         "log-format": "json",
     }
     options |= {name.replace("_", "-"): value for name, value in more.items()}
-    return ["train", *(part for name, value in options.items() for part in (f"--{name}", str(value)))]
+    given = {name: value for name, value in options.items() if value is not None}
+    return ["train", *(part for name, value in given.items() for part in (f"--{name}", str(value)))]
 
 
 class Daemon:

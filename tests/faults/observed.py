@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import time
 import urllib.request
 
-from tests.faults.daemon import Daemon
+from tests.faults.daemon import DEADLINE_S, Daemon
 
 
 def metrics(daemon: Daemon) -> dict[str, float]:
@@ -17,8 +18,9 @@ def metrics(daemon: Daemon) -> dict[str, float]:
 
 def read_all(daemon: Daemon) -> int:
     """Wait until the process has no lag, and return its largest resident set on the way."""
-    peak, left = 0, -1.0
+    peak, left, until = 0, -1.0, time.monotonic() + DEADLINE_S
     while left != 0:
+        assert time.monotonic() < until, f"{left:.0f} records are not learned"
         assert daemon.ended() is None, daemon.wait()
         peak = max(peak, daemon.rss_bytes())
         left = lag(metrics(daemon))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -56,6 +57,15 @@ def feed_mixed(stage: Stage, seed: int) -> None:
     stage.feed(mixed)
 
 
+def feed_keyed(stage: Stage, values: Sequence[bytes]) -> None:
+    """Store records under keys that come again and again."""
+    outbox = Outbox(stage.connection)
+    for index, value in enumerate(values):
+        outbox.send(Message(stage.settings.input.topic, value, b"%d" % (index % 150), partition=0))
+    outbox.flush(30.0)
+    outbox.close()
+
+
 def test_duplicates_and_disorder_count_by_offset(stage: Stage, tmp_path: Path) -> None:
     """A record that comes again is another offset: the log says what was sent, and nothing is guessed away."""
     stage.create()
@@ -67,8 +77,8 @@ def test_aborted_records_leave_gaps_that_count_for_nothing(stage: Stage, tmp_pat
     """Aborted transactions and control records among the points: offsets are missing, positions jump over them."""
     stage.create()
     for turn in range(10):
-        stage.feed(records(ROWS // 20, seed=turn))
         aborted(stage.connection, stage.settings.input.topic, records(7, seed=100 + turn))
+        stage.feed(records(ROWS // 20, seed=turn))
     assert len(offsets_of(stage)) == ROWS // 2
     learn_with_kills(stage, tmp_path)
 
@@ -77,15 +87,12 @@ def test_aborted_records_leave_gaps_that_count_for_nothing(stage: Stage, tmp_pat
 def test_compacted_records_count_for_nothing(stage: Stage, tmp_path: Path) -> None:
     """A compacted input, against advice: what is left when it is first read is what counts."""
     stage.create(**{name.replace(".", "_"): value for name, value in COMPACT_AT_ONCE.items()})
-    outbox = Outbox(stage.connection)
-    for index, value in enumerate(records(ROWS)):
-        outbox.send(Message(stage.settings.input.topic, value, b"%d" % (index % 300), partition=0))
-        if index % 200 == 199:
-            outbox.flush(30.0)
-    outbox.close()
+    values = records(ROWS)
+    for first in range(0, ROWS, 200):
+        feed_keyed(stage, values[first : first + 200])
 
     def compacted() -> bool:
-        stage.feed(records(1))  # closes the segment before it
+        feed_keyed(stage, values[:1])  # closes the segment before it
         return len(offsets_of(stage)) < ROWS
 
     eventually(compacted, "the input is compacted")

@@ -26,8 +26,7 @@ SLOW = {
 }
 SAMPLE_S = 0.1
 MOST_GROWTH_BYTES = 120 * 2**20
-"""The client's buffer of 32 MB, a fetched batch on top, the structure, the solver's cache; not the input's 150,000 records
-with what Python makes of each."""
+"""The client's buffer of 32 MB, a fetched batch on top, the structure and the solver's cache; not the whole input."""
 
 
 def sample(stage: Stage, seconds: float, planted: str = "", **options: object) -> float:

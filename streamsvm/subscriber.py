@@ -13,6 +13,7 @@ superseded before they could be fetched are passed over.
 from __future__ import annotations
 
 import logging
+import random
 import re
 import threading
 import time
@@ -28,6 +29,7 @@ from streamsvm.codec.model import Alias, Version
 from streamsvm.codec.scores import points_config
 from streamsvm.errors import ConfigurationError, InvalidMessage, StreamsvmError, TopicMissing, TransientError
 from streamsvm.kafka import (
+    Backoff,
     Connection,
     DamagedBatch,
     OffsetOutOfRange,
@@ -324,12 +326,13 @@ class ModelSubscriber:
 
     def _run(self) -> None:
         """Follow until closed; begin anew after whatever may pass."""
-        retry_s, level = FIRST_RETRY_S, logging.WARNING
+        backoff, level = Backoff(FIRST_RETRY_S, LONGEST_RETRY_S), logging.WARNING
         try:
             while not self._stopping.is_set():
                 try:
                     with closing(self._catch_up()) as self._tail:
-                        retry_s, level = FIRST_RETRY_S, logging.WARNING
+                        level = logging.WARNING
+                        backoff.reset()
                         self._follow(self._tail)
                 except (TransientError, TopicMissing, OffsetOutOfRange) as error:
                     logger.log(level, "following %s was interrupted, trying on: %s", self._aliases_topic, error)
@@ -337,8 +340,7 @@ class ModelSubscriber:
                     self._lack(str(error))
                 finally:
                     self._tail = None
-                self._stopping.wait(retry_s)
-                retry_s = min(2 * retry_s, LONGEST_RETRY_S)
+                self._stopping.wait(backoff.next_s(random.random()))
         except BaseException as error:  # noqa: BLE001 - kept for whoever asks next
             self._end(error)
 

@@ -53,7 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             tally = reduce(Tally.join, (search(name, asked.exhaustive) for name in SMALLEST), Tally())
     else:
         seed = int(time.time()) * 1_000_000 if asked.seed is None else asked.seed
-        print(f"simulation: seeds {seed} to {seed + asked.schedules - 1}")
+        print(f"simulation: seeds {seed} to {seed + asked.schedules - 1}", flush=True)
         tally = in_processes(range(seed, seed + asked.schedules), asked.processes)
     return report(tally, time.perf_counter() - begun)
 
@@ -61,7 +61,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def search(name: str, deviations: int) -> Tally:
     """Run every schedule of one of the smallest worlds with at most so many deviations, and say how many there are."""
     tally = exhaustively(SMALLEST[name], deviations)
-    print(f"simulation: {name}: {tally.schedules} schedules with up to {deviations} deviations")
+    print(f"simulation: {name}: {tally.schedules} schedules with up to {deviations} deviations", flush=True)
     return tally
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 from unittest import mock
 
+from consumers.startup import Startup
 from streamsvm import checkpoint
 from streamsvm.codec import model as model_codec
 from streamsvm.codec.checkpoint import Snapshot
@@ -199,7 +200,7 @@ class _WorldOfOneKey(World):
         self.people.pin_key = model_codec.current_key(NAME)
 
 
-# --------------------------------------------------------------------- 9, 10
+# ---------------------------------------------------------------- 9, 10 and 11
 
 
 class _ByEpoch(ports.DiskPort):
@@ -243,6 +244,9 @@ class _ReadingBefore(ports.Cluster):
         if not self._has_read:
             self._read, self._has_read = found.get(key), True
         return {**found, key: self._read} if self._read else {k: record for k, record in found.items() if k != key}
+
+
+def _without_looking(self: Startup) -> None: ...
 
 
 # ---------------------------------------------------------------- not numbered
@@ -364,6 +368,9 @@ DEFECTS: dict[str, Defect] = {
         {"kill": 1},
         _with_cluster(_ReadingBefore),
         two=True,
+    ),
+    "11 a start does not look before it fences": Defect(
+        "the look", "and then refused to start", {"all lost": 1}, planted=_planted(Startup, "_look", _without_looking)
     ),
     "checkpoints are not synced": Defect(
         "fsync", "no checkpoint|older checkpoint", {"power loss": 3}, Design(ports=_PortsUnsynced)

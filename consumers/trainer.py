@@ -45,7 +45,7 @@ from streamsvm.kafka import OffsetOutOfRange, Record
 from streamsvm.learner import Cut, warm_up
 from streamsvm.metrics import Metrics
 from streamsvm.points import Position, Rows
-from streamsvm.training import train
+from streamsvm.training import limited, train
 
 log = structlog.get_logger("streamsvm.trainer")
 
@@ -125,12 +125,8 @@ class Trainer:
         StreamsvmError
             If it cannot start, or cannot go on; whatever was published stays published.
         """
-        try:
-            while self._ends_in_gap():
-                self._stop.wait(START_OVER_AFTER_S)
-        except BaseException as error:
-            self._health.fail(str(error))
-            raise
+        while self._ends_in_gap():
+            self._stop.wait(START_OVER_AFTER_S)
 
     def _ends_in_gap(self) -> bool:
         """Live once; tell whether to start over because the log has a gap and the configuration says to."""
@@ -145,7 +141,8 @@ class Trainer:
 
     def _live(self) -> None:
         self._forget()
-        with ExitStack() as stack:
+        passing = () if self._settings.input.on_gap == "fail" else (LogGap, OffsetOutOfRange)
+        with ExitStack() as stack, self._health.failing(unless=passing):  # red before anything is closed
             for condition in ("start", "broker", "replay"):
                 self._health.require(condition, "starting")
             checkpoints = stack.enter_context(CheckpointDirectory(self._disk, self._settings.checkpoint.generations))
@@ -177,6 +174,7 @@ class Trainer:
 
     def _start(self, stack: ExitStack, checkpoints: CheckpointDirectory) -> None:
         settings, clock = self._settings, self._clock
+        stack.enter_context(limited(self._config.svm))  # for pilots too, whether or not a training runs beside them
         self._dead_letters = DeadLetters(
             settings.input.topic, settings.input.dead_letters, self._metrics, clock.monotonic
         )

@@ -11,10 +11,10 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 from confluent_kafka import Message as Delivered
 
 from streamsvm.crashpoints import crash_point
-from streamsvm.errors import FatalError, StreamsvmError, TransientError
+from streamsvm.errors import ConfigurationError, FatalError, StreamsvmError, TransientError
 from streamsvm.kafka.client import SLICE_S, Link, make_producer, serve, socket_timeout_ms
 from streamsvm.kafka.connection import Connection, Option
-from streamsvm.kafka.failures import OutcomeUnknown, error_of, text_of
+from streamsvm.kafka.failures import OutcomeUnknown, error_of, fault_of, text_of
 from streamsvm.kafka.records import Message
 
 DEFAULT_QUEUED_BYTES = 32 * 2**20
@@ -298,9 +298,25 @@ class Publisher:
             error, topic = reports.failure
             serve(self._producer, self._link)
             if error.code() in _PURGED and self._link.fatal is None:
+                self._raise_refusal(topic)
                 raise _Purged(f"failed to publish to topic {topic}: {text_of(error)}", "Try again.")
             raise self._link.failure(error, f"publish to topic {topic}")
         return reports.offsets
+
+    def _raise_refusal(self, topic: str) -> None:
+        """Raise why the client dropped a group, if the broker does not permit it; else return.
+
+        The client says it only to a call that does not fit the transaction's state, and `begin_transaction` is one:
+        inside a transaction it changes nothing.
+        """
+        if self._connection.embedded:
+            return
+        try:
+            self._producer.begin_transaction()
+        except KafkaException as refusal:
+            reason = error_of(refusal)
+            if reason.txn_requires_abort() and issubclass(fault_of(reason).error, ConfigurationError):
+                raise self._link.failure(reason, f"publish to topic {topic}") from refusal
 
     def _queue(self, message: Message, on_delivery: OnDelivery, deadline: float) -> None:
         while True:
@@ -332,6 +348,9 @@ class Publisher:
             if not isinstance(failure, FatalError):
                 said = text_of(error_of(error))
                 failure = OutcomeUnknown(f"a transaction of {self._id} failed and could not be aborted: {said}", _RENEW)
+            if isinstance(cause, ConfigurationError):  # what was never permitted to begin cannot be aborted either
+                self._ended = cause
+                return
             self._ended = failure
             raise failure from cause
 

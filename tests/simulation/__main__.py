@@ -62,7 +62,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def search(name: str, deviations: int) -> Tally:
     """Run every schedule of one of the smallest worlds with at most so many deviations, and say how many there are."""
     tally = exhaustively(SMALLEST[name], deviations)
-    print(f"simulation: {name}: {tally.schedules} schedules with up to {deviations} deviations", flush=True)
+    found = f"{tally.schedules} schedules with up to {deviations} deviations, {len(tally.violations)} violations"
+    print(f"simulation: {name}: {found}", flush=True)
     return tally
 
 

@@ -89,7 +89,7 @@ def test_a_truncated_topic_is_refused_or_begun_anew(stage: Stage) -> None:
     check_reset(stage, 80)
 
 
-@pytest.mark.parametrize("what", ["deleted", "recreated"])
+@pytest.mark.parametrize("what", ["deleted", pytest.param("recreated", marks=pytest.mark.faults_long)])
 def test_a_topic_that_goes_while_it_is_read_ends_the_process(stage: Stage, what: str) -> None:
     """Noticed while running: one line that names the topic, status 78, and what was published stands."""
     stage.create()
@@ -106,6 +106,7 @@ def test_a_topic_that_goes_while_it_is_read_ends_the_process(stage: Stage, what:
     assert len(check_promise(stage.connection, stage.settings, recomputable=False)) == 2
 
 
+@pytest.mark.faults_long
 def test_records_removed_under_a_frozen_process_end_it(stage: Stage) -> None:
     """What it was to read next is gone when it is thawed: noticed while running."""
     stage.create()

@@ -24,6 +24,7 @@ test: env
 	$(BIN)/pytest
 
 faults: env
+	$(BIN)/python -m tests.simulation --schedules 100000
 	$(BIN)/python -m tests.faults
 
 test-deploy: env

@@ -88,8 +88,8 @@ def train(
     connection = connect(settings, "trainer")
     metrics, health = Metrics(TRAINER), Health(settings.http.stuck_after_s)
     stop = stop_on_signals()
-    with HttpServer(settings.http, health, metrics.registry) as http:
-        log_start(settings, http.port)
+    with HttpServer(settings.http, health, metrics.registry) as http, health.failing():
+        log_start(settings, http.url)
         Trainer(settings, Cluster(connection), metrics, health, stop, reset=reset).run()
 
 
@@ -104,8 +104,8 @@ def score(settings: Settings) -> None:
     connection = connect(settings, "scorer")
     metrics, health = Metrics(SCORER), Health(settings.http.stuck_after_s)
     stop = stop_on_signals()
-    with HttpServer(settings.http, health, metrics.registry) as http:
-        log_start(settings, http.port)
+    with HttpServer(settings.http, health, metrics.registry) as http, health.failing():
+        log_start(settings, http.url)
         Scorer(settings, connection, metrics, health, stop).run()
 
 
@@ -197,13 +197,11 @@ def replay_command(
         outbox.close()
 
 
-def log_start(settings: Settings, port: int) -> None:
+def log_start(settings: Settings, url: str) -> None:
     """Say once what the effective configuration is, secrets masked."""
     import structlog
 
-    structlog.get_logger("streamsvm").info(
-        "configuration", effective=settings.masked(), version=__version__, http=f"http://{settings.http.host}:{port}"
-    )
+    structlog.get_logger("streamsvm").info("configuration", effective=settings.masked(), version=__version__, http=url)
 
 
 @topics_app.command("create")

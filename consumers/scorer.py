@@ -74,7 +74,7 @@ class Scorer:
         StreamsvmError
             If it cannot start for another reason, or cannot go on; what was not committed is scored again.
         """
-        with ExitStack() as stack:
+        with ExitStack() as stack, self._health.failing():  # red before anything is closed
             for condition in ("model", "broker"):
                 self._health.require(condition, "starting")
             self._start(stack)

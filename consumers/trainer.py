@@ -137,14 +137,7 @@ class Trainer:
         StreamsvmError
             If it cannot start, or cannot go on; whatever was published stays published.
         """
-        try:
-            self._run()
-        except BaseException as error:
-            self._health.fail(str(error))
-            raise
-
-    def _run(self) -> None:
-        with ExitStack() as stack:
+        with ExitStack() as stack, self._health.failing():  # red before anything is closed
             for condition in ("start", "broker", "replay"):
                 self._health.require(condition, "starting")
             self._directory = stack.enter_context(

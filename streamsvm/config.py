@@ -309,6 +309,15 @@ class CheckpointConfig(Section):
     )
 
 
+class SecurityConfig(Section):
+    """What protects the way to the broker, besides the options of librdkafka."""
+
+    allow_insecure_tls: bool = Field(
+        default=False,
+        description="Let an option switch off the check of the broker's certificate or host name; for tests only.",
+    )
+
+
 class HttpConfig(Section):
     """Metrics and health."""
 
@@ -319,6 +328,16 @@ class HttpConfig(Section):
     stuck_after_s: Annotated[float, Field(gt=0)] = Field(
         default=60.0, description="Seconds without a turn of the poll loop after which /healthz answers 503."
     )
+    tls_certificate: Path | None = Field(
+        default=None, description="PEM file of the certificate and its chain; with `tls_key` the answers go over HTTPS."
+    )
+    tls_key: Path | None = Field(default=None, description="PEM file of the certificate's private key.")
+
+    @model_validator(mode="after")
+    def _both_or_neither(self) -> Self:
+        if (self.tls_certificate is None) != (self.tls_key is None):
+            raise ValueError("http.tls_certificate and http.tls_key belong together: one of them is missing")
+        return self
 
 
 class LogConfig(Section):
@@ -369,12 +388,13 @@ DEFAULT_KAFKA: dict[str, KafkaValue] = {"bootstrap.servers": "localhost:9092"}
 
 
 _SECRET_WORDS = frozenset({"password", "passphrase", "secret", "pem"})
+_SECRET_PARTS = ("sasl.oauthbearer.config", "assertion.claim", "kinit.cmd")
 
 
 def is_secret(option: str) -> bool:
     """Tell whether a librdkafka option holds a secret, in whatever spelling (`SASL_PASSWORD`, `sasl.password`)."""
     dotted = option.lower().replace("_", ".")
-    return not _SECRET_WORDS.isdisjoint(dotted.split(".")) or "sasl.oauthbearer.config" in dotted
+    return not _SECRET_WORDS.isdisjoint(dotted.split(".")) or any(part in dotted for part in _SECRET_PARTS)
 
 
 class Settings(BaseSettings):
@@ -407,6 +427,7 @@ class Settings(BaseSettings):
     output: OutputConfig = Field(default=OutputConfig(), description="Where model versions go.")
     checkpoint: CheckpointConfig = Field(default=CheckpointConfig(), description="Where state is saved.")
     scoring: ScoringConfig = Field(default=ScoringConfig(), description="What the scorer reads and writes.")
+    security: SecurityConfig = Field(default=SecurityConfig(), description="What protects the way to the broker.")
     http: HttpConfig = Field(default=HttpConfig(), description="Metrics and health.")
     log: LogConfig = Field(default=LogConfig(), description="Logs.")
 

@@ -5,6 +5,7 @@ an aborted or open transaction, and never skip one that is committed. Writers ar
 nothing unsaid. Errors are those of `streamsvm.errors`, one line each.
 """
 
+from streamsvm.kafka.backoff import Backoff
 from streamsvm.kafka.cluster import Cluster
 from streamsvm.kafka.connection import RESERVED, Connection
 from streamsvm.kafka.consuming import Input, Subscription
@@ -18,6 +19,7 @@ from streamsvm.kafka.topics import TopicInfo, TopicSpec, create_topics, describe
 
 __all__ = [
     "RESERVED",
+    "Backoff",
     "Cluster",
     "Connection",
     "EmbeddedBroker",

@@ -211,11 +211,12 @@ class JvmBroker:
         }
         self._settings.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
 
+    def _format_command(self) -> list[str]:
+        return ["format", f"--cluster-id={self._quorum.cluster_id}", "-c", str(self._settings)]
+
     def _format(self) -> None:
-        command = ["kafka.tools.StorageTool", "format", f"--cluster-id={self._quorum.cluster_id}"]
-        done = subprocess.run(
-            [*self._java, *command, "-c", str(self._settings)], capture_output=True, text=True, check=False
-        )
+        command = [*self._java, "kafka.tools.StorageTool", *self._format_command()]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode != 0:
             raise CannotRun(f"the broker's log could not be formatted: {_tail(done.stdout + done.stderr)}")
 

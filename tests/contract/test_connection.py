@@ -19,6 +19,7 @@ from streamsvm.kafka import (
     Publisher,
     Tail,
     TopicSpec,
+    client,
     create_topics,
     describe_topic,
     fetch_one,
@@ -26,6 +27,7 @@ from streamsvm.kafka import (
     read_to_end,
     start_positions,
 )
+from streamsvm.kafka.client import ClientLog
 from tests.contract.steps import PATIENCE_S, eventually
 
 NOBODY = "127.0.0.1:1"
@@ -130,16 +132,77 @@ def test_an_outbox_fails_when_its_patience_ends() -> None:
 
 
 def test_the_clients_complaints_are_said_once(
-    unreachable: Connection, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+    unreachable: Connection,
+    caplog: pytest.LogCaptureFixture,
+    capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """An unreachable broker leaves one line in our log, none on the standard error stream."""
-    with caplog.at_level(logging.DEBUG, "streamsvm.kafka.client"), closing(Outbox(unreachable)) as outbox:
-        outbox.send(Message("t", b"x"))
-        with pytest.raises(TransientError):
-            outbox.flush(1.0)
-    refused = [record for record in caplog.records if "Connection refused" in record.getMessage()]
-    assert len(refused) == 1
+    """An unreachable broker leaves one line in our log however many clients meet it, none on standard error."""
+    monkeypatch.setattr(client, "CLIENT_LOG", ClientLog())
+    with caplog.at_level(logging.DEBUG, "streamsvm.kafka.client"):
+        for _ in range(2):
+            with closing(Outbox(unreachable)) as outbox:
+                outbox.send(Message("t", b"x"))
+                with pytest.raises(TransientError):
+                    outbox.flush(0.5)
+    assert len([line for line in said(caplog) if "Connection refused" in line]) == 1
     assert capfd.readouterr().err == ""
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def said(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [record.getMessage() for record in caplog.records]
+
+
+def test_a_line_that_repeats_is_said_at_once_and_then_as_a_count(caplog: pytest.LogCaptureFixture) -> None:
+    """Sixteen lines a second that differ in numbers only: the first, then one count a minute, with its level."""
+    clock = Clock()
+    log = ClientLog(clock)
+    for number in range(980):
+        log.log(
+            logging.ERROR, "%s [%s] %s", "FAIL", "rdkafka#producer-1", f"refused (after {number}ms in state CONNECT)"
+        )
+        clock.now += 0.0625
+    assert said(caplog) == [
+        "FAIL [rdkafka#producer-1] refused (after 0ms in state CONNECT)",
+        "repeated 959 times in 60 s: FAIL [rdkafka#producer-1] refused (after 0ms in state CONNECT)",
+    ]
+    assert {record.levelno for record in caplog.records} == {logging.ERROR}
+
+
+def test_a_count_does_not_wait_for_the_next_line(caplog: pytest.LogCaptureFixture) -> None:
+    """A client that fell silent has its count said all the same, and then the line is news again."""
+    clock = Clock()
+    log = ClientLog(clock)
+    for _ in range(3):
+        log.log(logging.WARNING, "%s [%s] %s", "FAIL", "name", "refused")
+    clock.now += 60
+    log.summarise()
+    clock.now += 60
+    log.summarise()
+    log.log(logging.WARNING, "%s [%s] %s", "FAIL", "name", "refused")
+    first = "FAIL [name] refused"
+    assert said(caplog) == [first, f"repeated 2 times in 60 s: {first}", first]
+
+
+def test_lines_of_two_facilities_or_texts_are_two(caplog: pytest.LogCaptureFixture) -> None:
+    """What the client itself left out does not make a new line; another facility or another text does."""
+    log = ClientLog(Clock())
+    for name, facility, text in [
+        ("one", "FAIL", "refused (after 3ms)"),
+        ("two", "FAIL", "refused (after 90ms, 30 identical error(s) suppressed)"),
+        ("one", "ERROR", "refused (after 3ms)"),
+        ("one", "FAIL", "no route"),
+    ]:
+        log.log(logging.WARNING, "%s [%s] %s", facility, name, text)
+    assert [line.split()[0] for line in said(caplog)] == ["FAIL", "ERROR", "FAIL"]
 
 
 def test_connected_is_false_as_soon_as_the_broker_is_gone() -> None:

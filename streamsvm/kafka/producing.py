@@ -157,7 +157,8 @@ class Publisher:
     midst leaves its beginning behind.
 
     Not thread-safe. After `OutcomeUnknown` or a `FatalError` other than `PublishRefused` every later
-    group fails likewise: make another publisher.
+    group fails likewise: make another publisher. `OutcomeUnknown` is also what becomes of a client
+    that ended by itself, whatever it complained of: one that follows it may go on.
 
     Parameters
     ----------
@@ -321,17 +322,17 @@ class Publisher:
         if self._connection.embedded:
             return
         if isinstance(cause, FatalError) and self._link.fatal is not None:
-            self._ended = cause
-            return
+            self._ended = _renewable(cause, f"a transaction of {self._id} failed: {text_of(self._link.fatal)}")
+            if self._ended is cause:
+                return
+            raise self._ended from cause
         try:
             self._producer.abort_transaction(self._timeout_s)
         except KafkaException as error:
             failure = self._failure(error, f"abort a transaction of {self._id}")
-            if not isinstance(failure, FatalError):
-                said = text_of(error_of(error))
-                failure = OutcomeUnknown(f"a transaction of {self._id} failed and could not be aborted: {said}", _RENEW)
-            self._ended = failure
-            raise failure from cause
+            said = f"a transaction of {self._id} failed and could not be aborted: {text_of(error_of(error))}"
+            self._ended = _renewable(failure, said)
+            raise self._ended from cause
 
     def _commit(self) -> None:
         if self._connection.embedded:
@@ -350,15 +351,22 @@ class Publisher:
         if error.txn_requires_abort() and not forgotten:
             self._abort(failure)
             return failure
-        if forgotten or not isinstance(failure, FatalError):
-            said = text_of(error)
-            failure = OutcomeUnknown(f"the outcome of a transaction of {self._id} is unknown: {said}", _RENEW)
-        self._ended = failure
-        return failure
+        said = f"the outcome of a transaction of {self._id} is unknown: {text_of(error)}"
+        self._ended = OutcomeUnknown(said, _RENEW) if forgotten else _renewable(failure, said)
+        return self._ended
 
     def _failure(self, exception: KafkaException, doing: str) -> StreamsvmError:
         serve(self._producer, self._link)
         return self._link.failure(error_of(exception), doing)
+
+
+def _renewable(failure: StreamsvmError, said: str) -> StreamsvmError:
+    """Return what the end of a client means: its successor may go on, unless another instance or a person decides.
+
+    A broker that was killed may have forgotten a transaction that the client still knows: that ends the client, and
+    the next one finds nothing wrong.
+    """
+    return OutcomeUnknown(said, _RENEW) if isinstance(failure, TransientError) or type(failure) is FatalError else failure
 
 
 class _Purged(TransientError):

@@ -172,7 +172,9 @@ class SecuredBroker(JvmBroker):
 
     def _format_command(self) -> list[str]:
         """Make the users with the log."""
-        scram = [f"--add-scram=SCRAM-SHA-512=[name={user},password={password_of(user)},iterations=4096]" for user in USERS]
+        scram = [
+            f"--add-scram=SCRAM-SHA-512=[name={user},password={password_of(user)},iterations=4096]" for user in USERS
+        ]
         return [*super()._format_command(), *scram]
 
 

@@ -1,12 +1,13 @@
 """A trainer with something in it changed: `python -m tests.faults.altered NAME[,NAME] train ...`.
 
-One alteration makes waiting shorter. The others are defects, planted to show that a test can fail: each is what an
+Some alterations only bring a situation about. The others are defects, planted to show that a test can fail: each is what an
 ordinary slip in the code it replaces would do.
 """
 
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -14,12 +15,16 @@ import streamsvm.kafka.cluster
 import streamsvm.kafka.reading
 from consumers.cli import main
 from consumers.runtime import Health
+from consumers.worker import Worker
 from streamsvm.errors import FatalError, TransientError
 from streamsvm.kafka import Cluster, Input, Message, OutcomeUnknown, Publisher, Record
 from streamsvm.kafka.log import _questions, _watermarks
+from streamsvm.learner import Cut
 
 SHORT_TRANSACTION_S = 3.0
-HOARDED_BYTES = 200_000
+HOARDED_BYTES = 1_000_000
+SLOW_TRAINING_S = 2.0
+TRAININGS_PER_SLOW_ONE = 20
 
 
 def impatient() -> None:
@@ -79,7 +84,7 @@ def reads_to_the_stable_offset() -> None:
     streamsvm.kafka.reading.log_range = stable_range
 
 
-def dies_of_an_outage() -> None:
+def gives_up() -> None:
     """End when a publish fails for want of a broker."""
     sound = Publisher.publish
 
@@ -90,6 +95,32 @@ def dies_of_an_outage() -> None:
             raise FatalError(error.what, error.remedy) from error
 
     Publisher.publish = publish  # type: ignore[method-assign]
+
+
+def trains_slowly() -> None:
+    """Take long over every so many trainings, and say when the input is paused; no defect."""
+    sound_submit, sound_pause = Worker.submit, Input.pause
+    count = 0
+
+    def submit(self: Worker, cut: Cut) -> None:
+        nonlocal count
+        count += 1
+        if count % TRAININGS_PER_SLOW_ONE == 0:
+            sound_train = self._train
+
+            def slow(*arguments: Any) -> Any:
+                self._train = sound_train
+                time.sleep(SLOW_TRAINING_S)  # the slowness itself
+                return sound_train(*arguments)
+
+            self._train = slow
+        sound_submit(self, cut)
+
+    def pause(self: Input) -> None:
+        sys.stderr.write('{"event": "paused"}\n')
+        sound_pause(self)
+
+    Worker.submit, Input.pause = submit, pause  # type: ignore[method-assign]
 
 
 def drops_when_pausing() -> None:
@@ -136,7 +167,8 @@ ALTERATIONS: dict[str, Callable[[], None]] = {
         resends,
         assumes_success,
         reads_to_the_stable_offset,
-        dies_of_an_outage,
+        gives_up,
+        trains_slowly,
         drops_when_pausing,
         hoards,
         always_ready,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 import threading
 import urllib.error
 import urllib.request
@@ -27,9 +28,12 @@ from tests.faults.daemon import Daemon, arguments
 from tests.faults.promise import check_counts, check_promise, published
 from tests.faults.proxy import Proxy
 
-ROWS = 1_200
+ROWS = 2_000
 VERSIONS = ROWS // 40
 ALTERED = "tests.faults.altered"
+RSS_GROWTH = 60 * 2**20
+"""What a trainer may take more, in bytes, while its broker is away: the client's buffers, and a second producer."""
+
 PATIENCE_S = 90.0
 LOOK_S = 0.05
 
@@ -72,13 +76,23 @@ class Trainee:
 
     def ready(self) -> tuple[bool, dict[str, str]]:
         """Ask /readyz: whether it works now, and what it waits for."""
+        said = json.loads(self._ask("readyz"))
+        return said["ready"], said["waiting_for"]
+
+    def _ask(self, path: str) -> bytes:
         try:
-            with urllib.request.urlopen(f"{self._http}/readyz", timeout=PATIENCE_S) as answer:
-                said = json.load(answer)
+            with urllib.request.urlopen(f"{self._http}/{path}", timeout=PATIENCE_S) as answer:
+                return bytes(answer.read())
         except urllib.error.HTTPError as refused:
             with refused:
-                said = json.load(refused)
-        return said["ready"], said["waiting_for"]
+                return bytes(refused.read())
+        except OSError:
+            raise AssertionError(f"the process ended with {self.daemon.wait()}: {self.daemon.said[-3000:]}") from None
+
+    def version(self) -> int:
+        """Return the number of the newest version that it knows to be published."""
+        found = re.search(rb"^streamsvm_model_version (\S+)", self._ask("metrics"), re.MULTILINE)
+        return int(float(found[1])) if found else 0
 
     def wait_until(self, happened: Callable[[], bool], what: str) -> None:
         """Look again and again until something has happened, or fail when the process ends or it takes too long."""
@@ -92,8 +106,7 @@ class Trainee:
 
     def finish(self) -> None:
         """Let it publish what is left of the stream, and stop it; it must have gone on by itself."""
-        while len(published(self.direct, self.settings)) < VERSIONS:
-            self.daemon.wait_for("model_published")
+        self.wait_until(lambda: self.version() == VERSIONS, "all versions are out")
         assert self.daemon.stop() == 0, self.daemon.said[-3000:]
         self.check()
 
@@ -177,7 +190,9 @@ def faulty_broker(directory: Path, **settings: str) -> Iterator[FaultyBroker]:
     """Run a broker behind a proxy; skips where no JVM can be had."""
     with Proxy() as proxy:
         try:
-            broker = JvmBroker({name.replace("_", "."): value for name, value in settings.items()}, advertised=proxy.address)
+            broker = JvmBroker(
+                {name.replace("_", "."): value for name, value in settings.items()}, advertised=proxy.address
+            )
             broker.start()
         except CannotRun as error:
             pytest.skip(f"no broker to ill-treat: {error}")
@@ -196,7 +211,8 @@ def faulty_broker(directory: Path, **settings: str) -> Iterator[FaultyBroker]:
 
 @pytest.fixture(scope="session")
 def _faulty_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FaultyBroker]:
-    with faulty_broker(tmp_path_factory.mktemp("stage")) as stage:
+    settings = {"broker_session_timeout_ms": "3000", "broker_heartbeat_interval_ms": "500"}
+    with faulty_broker(tmp_path_factory.mktemp("stage"), **settings) as stage:
         yield stage
 
 

@@ -1,0 +1,72 @@
+"""Transaction left open, by a dead writer or by a stranger."""
+
+from __future__ import annotations
+
+import signal
+
+import pytest
+
+from streamsvm.kafka import Connection, log_range, start_positions
+from tests.contract.foreign import open_transaction
+from tests.faults.stage import FaultyBroker, Trainee
+
+SHOWN, HIDDEN = 4, 3
+
+
+def ends(connection: Connection, topic: str) -> tuple[int, int]:
+    """Return the last stable offset and the high watermark of a topic."""
+    return start_positions(connection, topic, [0], "latest")[0], log_range(connection, topic, 0)[1]
+
+
+def test_a_dead_writers_transaction_is_ended(stage: FaultyBroker) -> None:
+    """Killed between produce and commit: readers see nothing of it, the next life ends it and publishes the number."""
+    trainee = stage.trainee()
+    daemon = trainee.begin({"STREAMSVM_TEST_CRASH_AT": "publish.sent:5"})
+    assert daemon.wait() == -signal.SIGKILL
+    stable, high = ends(stage.direct, trainee.settings.output.models_topic)
+    assert stable < high, "no transaction was left open: this shows nothing"
+    trainee.begin()
+    trainee.finish()
+
+
+def start_beside_a_stranger(stage: FaultyBroker, trainee: Trainee) -> None:
+    """Start where a stranger's open transaction hides the newest versions and the head; end it when that is noticed."""
+    aliases = trainee.settings.output.aliases_topic
+    daemon = trainee.begin()
+    daemon.wait_for("model_published", times=SHOWN)
+    with open_transaction(stage.direct, aliases, [b"a stranger's"]) as stranger:
+        daemon.wait_for("model_published", times=HIDDEN)
+        daemon.kill()
+        _, before = ends(stage.direct, aliases)
+        trainee.begin()
+        trainee.wait_until(lambda: ends(stage.direct, aliases)[1] > before, "it has written that it owns the model")
+        assert not trainee.ready()[0]
+        stranger.abort_transaction()
+    trainee.finish()
+
+
+def test_a_strangers_transaction_is_waited_for(stage: FaultyBroker) -> None:
+    """What a stranger's open transaction hides is not taken for absent: the start waits until it ends."""
+    start_beside_a_stranger(stage, stage.trainee())
+
+
+def test_a_strangers_transaction_shows_a_stale_start(stage: FaultyBroker) -> None:
+    """Planted: a start that takes the last stable offset for the end of the topic goes on from an old head."""
+    with pytest.raises(AssertionError):
+        start_beside_a_stranger(stage, stage.trainee("reads_to_the_stable_offset"))
+
+
+@pytest.mark.faults_long
+def test_a_strangers_transaction_that_stays_is_said(stage: FaultyBroker) -> None:
+    """A transaction that does not end within the start's patience ends the start, with a line that says what it is."""
+    trainee = stage.trainee()
+    daemon = trainee.begin()
+    daemon.wait_for("model_published", times=SHOWN)
+    with open_transaction(stage.direct, trainee.settings.output.aliases_topic, [b"a stranger's"]) as stranger:
+        daemon.wait_for("model_published", times=HIDDEN)
+        daemon.kill()
+        assert trainee.begin().wait() == 75
+        assert "a transaction is open there" in trainee.daemon.said
+        stranger.abort_transaction()
+    trainee.begin()
+    trainee.finish()

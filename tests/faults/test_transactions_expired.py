@@ -1,0 +1,63 @@
+"""Producer id expired at the broker while its producer lives."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from streamsvm.kafka import Connection, Tail
+from tests.faults.stage import FaultyBroker, Trainee, faulty_broker
+
+TRANSACTIONS = "__transaction_state"
+EXPIRY = {
+    "transactional_id_expiration_ms": "2000",
+    "transaction_remove_expired_transaction_cleanup_interval_ms": "500",
+    "producer_id_expiration_ms": "2000",
+    "producer_id_expiration_check_interval_ms": "500",
+}
+
+
+@pytest.fixture(scope="module")
+def forgetful(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FaultyBroker]:
+    """A broker that forgets a transactional id after two seconds without use."""
+    with faulty_broker(tmp_path_factory.mktemp("forgetful"), **EXPIRY) as stage:
+        yield stage
+
+
+def wait_until_forgotten(connection: Connection, transactional_id: bytes, since: int) -> None:
+    """Wait for the tombstone by which the broker forgets an id, from an offset of its own log on."""
+    tail = Tail(connection, TRANSACTIONS, 0, since)
+    try:
+        for _ in range(600):
+            found = tail.poll(100, 0.1)
+            if any(record.value is None and transactional_id in (record.key or b"") for record in found):
+                return
+    finally:
+        tail.close()
+    raise AssertionError("the broker did not forget the transactional id")
+
+
+def outlive_its_id(stage: FaultyBroker, trainee: Trainee) -> None:
+    """Freeze a trainer in the midst of publishing until the broker has forgotten it; let it go on."""
+    daemon = trainee.begin()
+    daemon.wait_for("model_published", times=5)
+    daemon.freeze()
+    try:
+        wait_until_forgotten(stage.direct, trainee.settings.output.models_topic.encode(), 0)
+    finally:
+        daemon.thaw()
+    trainee.finish()
+
+
+def test_an_expired_id_is_renewed(forgetful: FaultyBroker) -> None:
+    """The broker knows the producer no more: it takes the id anew, reads, and publishes what is missing, once."""
+    trainee = forgetful.trainee("impatient")
+    outlive_its_id(forgetful, trainee)
+    assert trainee.daemon.events("producer_renewed")
+
+
+def test_an_expired_id_shows_a_trainer_that_gives_up(forgetful: FaultyBroker) -> None:
+    """Planted: a trainer that ends when its producer is of no more use does not get through."""
+    with pytest.raises(AssertionError, match="the process ended"):
+        outlive_its_id(forgetful, forgetful.trainee("impatient", "gives_up"))

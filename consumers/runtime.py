@@ -121,6 +121,7 @@ class Health:
     clock: Callable[[], float] = time.monotonic
     _beat_at: float = field(init=False)
     _fatal: str = ""
+    _stuck: dict[str, str] = field(default_factory=dict)
     _conditions: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -143,6 +144,10 @@ class Health:
             self.fail(str(error) or type(error).__name__)
             raise
 
+    def suspect(self, part: str, why: str) -> None:
+        """Say that a part of the process seems stuck, and why; empty if it works."""
+        self._stuck[part] = why
+
     def require(self, condition: str, missing: str) -> None:
         """Set a condition of readiness: `missing` says why it does not hold, empty if it does."""
         self._conditions[condition] = missing
@@ -152,6 +157,9 @@ class Health:
         idle_s = self.clock() - self._beat_at
         if self._fatal:
             return False, {"healthy": False, "why": self._fatal}
+        stuck = next((why for why in tuple(self._stuck.values()) if why), "")
+        if stuck:
+            return False, {"healthy": False, "why": stuck}
         if idle_s > self.stuck_after_s:
             return False, {"healthy": False, "why": f"the main loop has not turned for {idle_s:.0f} s"}
         return True, {"healthy": True}

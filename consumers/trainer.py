@@ -1,8 +1,11 @@
 """The trainer: labeled points in at a topic, model versions out at another.
 
 One thread polls, learns, publishes and saves; a second one trains. Positions in the checkpoint are the truth, group
-offsets are for observers. What is delivered, and how a start decides, is `streamsvm.delivery`; this module only carries
-it out.
+offsets are for observers. What is delivered, and how a start decides, is `streamsvm.delivery`; the start is carried out
+in `consumers.startup`, publishing in `consumers.session` and `consumers.publishing`, and the loop stands here.
+
+A gap in the input log ends the loop. Under `input.on_gap = reset` the trainer then lets go of everything and starts
+over in process, by the very steps of a fresh start: the table decides, and nothing of the old life is left.
 """
 
 from __future__ import annotations
@@ -10,8 +13,8 @@ from __future__ import annotations
 import time
 import uuid
 from collections import Counter, deque
-from collections.abc import Callable
-from contextlib import ExitStack, suppress
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
@@ -19,23 +22,27 @@ from typing import Final
 import structlog
 
 from consumers.deadletters import DeadLetters
+from consumers.limits import RejectionLimits
 from consumers.ports import Cluster, Stop
 from consumers.ports import Worker as AnyWorker
 from consumers.publishing import VersionPublisher
 from consumers.runtime import Health
-from consumers.topics import READ_TIMEOUT_S, check_names, output_topics, read_head
-from consumers.worker import TrainFunction, Worker
+from consumers.saving import Saver
+from consumers.session import Session
+from consumers.startup import Started, Startup, check_partitions
+from consumers.watch import MakeWatch, ThreadedWatch
+from consumers.worker import Result, TrainFunction, Worker
 from streamsvm.build import build
 from streamsvm.checkpoint import CheckpointDirectory
-from streamsvm.codec import model as model_codec
 from streamsvm.codec.checkpoint import Snapshot
-from streamsvm.codec.points import PointDecoder
+from streamsvm.codec.points import PointDecoder, RejectedRecord
 from streamsvm.config import ModelConfig, Settings, SvmConfig
-from streamsvm.delivery import Begin, Delivery, Present, Resume, decide
-from streamsvm.disk import FileSystem
-from streamsvm.errors import ConfigurationError, StateError, TransientError
-from streamsvm.kafka import TopicInfo
-from streamsvm.learner import Cut, Learner, warm_up
+from streamsvm.crashpoints import crash_point
+from streamsvm.delivery import Delivery, Look, survey
+from streamsvm.disk import Disk, FileSystem
+from streamsvm.errors import ConfigurationError, LogGap, StateError, TopicMissing, TransientError
+from streamsvm.kafka import OffsetOutOfRange, Record
+from streamsvm.learner import Cut, warm_up
 from streamsvm.metrics import Metrics
 from streamsvm.points import Position, Rows
 from streamsvm.training import train
@@ -48,7 +55,7 @@ BUSY_POLL_S: Final = 0.01
 METRICS_INTERVAL_S: Final = 0.5
 HOLD_BEFORE_PAUSE_S: Final = 1.0
 FLUSH_TIMEOUT_S: Final = 30.0
-LOOK_TIMEOUT_S: Final = 2.0
+START_OVER_AFTER_S: Final = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,8 +89,12 @@ class Trainer:
     reset : str
         What `--reset` said.
     clock : Clock
+    disk : Disk
+        Where checkpoints are; the configured directory by default.
     make_worker : callable
         Given what to train with, returns who trains.
+    make_watch : callable
+        Given cluster and topic, returns who looks at the input topic now and then.
     train_function : callable
     session : str
         Names this process in what it publishes; a random one by default.
@@ -99,35 +110,27 @@ class Trainer:
         *,
         reset: str = "",
         clock: Clock | None = None,
+        disk: Disk | None = None,
         make_worker: Callable[[TrainFunction, SvmConfig], AnyWorker] = Worker,
+        make_watch: MakeWatch = ThreadedWatch,
         train_function: TrainFunction = train,
         session: str = "",
     ) -> None:
         self._settings = settings
         self._config: ModelConfig = settings.models()
         self._cluster = cluster
+        self._disk = disk or FileSystem(settings.checkpoint.directory)
         self._metrics = metrics
-        metrics.begin("streamsvm_input_rows", "outcome", ("accepted", "rejected"))
         self._health = health
         self._stop = stop
         self._reset = reset
         self._clock = clock or Clock()
-        self._dead_letters = DeadLetters(
-            settings.input.topic, settings.input.dead_letters, metrics, self._clock.monotonic
-        )
         self._make_worker = make_worker
+        self._make_watch = make_watch
         self._train = train_function
-        self._session = session or uuid.uuid4().hex
-        self._sequence = 0
-        self._backlog: deque[Rows] = deque()
-        self._waiting: Cut | None = None
-        self._held_since: float | None = None
-        self._paused = False
-        self._catching_up = False
+        self._session_name = session or uuid.uuid4().hex
         self._seen_levels: set[str] = set()
-        self._held_peak = 0
-        self._saved_at = 0.0
-        self._measured_at = 0.0
+        metrics.begin("streamsvm_input_rows", "outcome", ("accepted", "rejected"))
 
     def run(self) -> None:
         """Start, work until stopped, stop.
@@ -137,50 +140,63 @@ class Trainer:
         StreamsvmError
             If it cannot start, or cannot go on; whatever was published stays published.
         """
-        with ExitStack() as stack, self._health.failing():  # red before anything is closed
+        with self._health.failing():
+            while self._ends_in_gap():
+                self._stop.wait(START_OVER_AFTER_S)
+
+    def _ends_in_gap(self) -> bool:
+        """Live once; tell whether to start over because the log has a gap and the configuration says to."""
+        try:
+            self._live()
+        except (LogGap, OffsetOutOfRange) as gap:
+            if self._settings.input.on_gap == "fail" or self._stop.is_set():
+                raise
+            log.warning("starting_over", why=gap.what, remedy="input.on_gap is reset")
+            return True
+        return False
+
+    def _live(self) -> None:
+        self._forget()
+        with ExitStack() as stack:
             for condition in ("start", "broker", "replay"):
                 self._health.require(condition, "starting")
-            self._directory = stack.enter_context(
-                CheckpointDirectory(
-                    FileSystem(self._settings.checkpoint.directory), self._settings.checkpoint.generations
-                )
-            )
-            self._start(stack)
+            checkpoints = stack.enter_context(CheckpointDirectory(self._disk, self._settings.checkpoint.generations))
+            self._start(stack, checkpoints)
             self._health.require("start", "")
             while not self._stop.is_set():
                 self._turn()
             log.info("stopping", remedy="waiting for the model in training; a second signal stops at once")
             self._finish()
 
+    def _forget(self) -> None:
+        """Begin a life with nothing."""
+        self._backlog: deque[Rows] = deque()
+        self._waiting: Cut | None = None
+        self._unpublished: Result | None = None
+        self._held_since: float | None = None
+        self._paused = False
+        self._catching_up = False
+        self._held_peak = 0
+        self._measured_at = 0.0
+        self._trains_since: float | None = None
+        self._look: Look | None = None
+        self._looked_at = self._clock.monotonic()
+
     # ------------------------------------------------------------------ start
 
-    def _start(self, stack: ExitStack) -> None:
-        settings = self._settings
-        check_names(settings)
-        topic = self._cluster.describe(settings.input.topic)
-        self._check_partitions(topic)
-        self._topic_id = topic.topic_id or ""
-        self._cluster.create(output_topics(self._settings))
-        self._check_message_size(self._cluster.describe(settings.output.models_topic))
-        self._dead_letters.fit(self._cluster.describe(settings.input.dead_letters), self._cluster.max_message_bytes)
-        snapshot = self._load()
-        with suppress(TransientError):  # a transaction that a kill left open hides the head until it is fenced
-            decide(snapshot, self._present(topic, LOOK_TIMEOUT_S))  # refuses before anybody is fenced
-        publisher = self._cluster.publisher(f"streamsvm/{settings.name}/{settings.output.models_topic}")
-        stack.callback(publisher.close)
-        publisher.start()
-        begun = decide(snapshot, self._present(topic))  # from now on nobody else publishes: what is found stays true
-        self._restore(begun, topic)
-        self._versions = VersionPublisher(
-            settings,
-            publisher,
-            self._delivery,
-            self._base,
-            self._topic_id,
-            self._session,
-            self._metrics,
-            self._clock.now,
+    def _start(self, stack: ExitStack, checkpoints: CheckpointDirectory) -> None:
+        settings, clock = self._settings, self._clock
+        self._dead_letters = DeadLetters(
+            settings.input.topic, settings.input.dead_letters, self._metrics, clock.monotonic
         )
+        self._limits = RejectionLimits(settings.input)
+        self._saver = Saver(settings.checkpoint, checkpoints, self._metrics, self._health, clock.monotonic, clock.now)
+        self._delivery = Delivery(settings.name, self._session_name)
+        self._session = Session(settings, self._cluster, self._delivery, self._metrics, clock.monotonic)
+        stack.callback(self._session.close)
+        startup = Startup(settings, self._cluster, checkpoints, self._delivery, self._session, self._reset, clock.now)
+        started = startup.run(self._dead_letters)
+        self._adopt(started)
         self._outbox = self._cluster.outbox()
         stack.callback(self._outbox.close)
         self._warm_up()
@@ -188,38 +204,39 @@ class Trainer:
         self._worker = self._make_worker(self._train, self._config.svm)
         stack.callback(self._worker.close)
         self._save()
+        crash_point("start.saved")
+        self._watch = self._make_watch(self._cluster, settings.input.topic)
+        stack.callback(self._watch.close)
         self._input = self._cluster.input(settings.input.topic, settings.input.group or f"streamsvm-{settings.name}")
         stack.callback(self._input.close)
         self._assign()
         log.info(
             "started",
             name=settings.name,
-            topic=topic.name,
-            partitions=len(topic.partitions),
+            session=self._session_name,
+            topic=started.topic.name,
+            partitions=len(started.topic.partitions),
             incarnation=self._delivery.incarnation,
             next_version=self._delivery.next_number,
             positions={str(partition): list(at) for partition, at in self._learner.positions.items()},
         )
 
-    def _check_partitions(self, topic: TopicInfo) -> None:
-        most = self._config.coreset.max_partitions
-        if len(topic.partitions) > most:
-            raise ConfigurationError(
-                f"the topic {topic.name} has {len(topic.partitions)} partitions, coreset.max_partitions is {most}",
-                "Raise coreset.max_partitions: it bounds memory, and belongs to the configuration of a model.",
-            )
-
-    def _check_message_size(self, topic: TopicInfo) -> None:
-        largest = model_codec.largest_bytes(self._config)
-        takes = {f"the topic {topic.name} (max.message.bytes)": int(topic.config.get("max.message.bytes", largest))}
-        takes["the client (message.max.bytes)"] = self._cluster.max_message_bytes
-        who, limit = min(takes.items(), key=lambda one: one[1])
-        if largest > limit:
-            raise ConfigurationError(
-                f"a model may take {largest} bytes, {who} takes {limit}",
-                f"Lower coreset.train_points to {model_codec.train_points_within(self._config, limit)}, "
-                "or raise that limit.",
-            )
+    def _adopt(self, started: Started) -> None:
+        self._topic_id = started.topic_id
+        self._base = started.base
+        self._learner = started.learner
+        self._waiting = started.waiting
+        self._sequence = started.sequence
+        self._versions = VersionPublisher(
+            self._settings,
+            self._session,
+            self._delivery,
+            lambda: self._base,
+            self._topic_id,
+            self._metrics,
+            self._clock.now,
+        )
+        self._metrics.put("streamsvm_model_version", self._delivery.next_number - 1)
 
     def _warm_up(self) -> None:
         """Compile before the first poll; say so where it takes a while."""
@@ -230,56 +247,6 @@ class Trainer:
         if seconds > 1.0:
             log.info("compiled", seconds=round(seconds, 1), remedy="a cold start; the next one loads it from the cache")
 
-    def _load(self) -> Snapshot | None:
-        """Return the newest checkpoint that is valid; refuse to go on if there are some and none is."""
-        faults = []
-        for generation in self._directory.generations():
-            if generation.snapshot is not None:
-                return generation.snapshot
-            faults.append(f"{generation.name}: {generation.fault}")
-            log.warning("checkpoint_unusable", file=generation.name, why=generation.fault)
-        if faults:
-            raise StateError(
-                f"no checkpoint in {self._settings.checkpoint.directory} is usable: {'; '.join(faults)}",
-                "Put back a good copy, or move the directory away to be told how to begin anew.",
-            )
-        return None
-
-    def _present(self, topic: TopicInfo, timeout_s: float = READ_TIMEOUT_S) -> Present:
-        """Return what the topics say now."""
-        return Present(
-            self._settings.name,
-            topic.name,
-            self._topic_id,
-            self._config.canonical(),
-            self._config.sha256(),
-            {partition: self._cluster.log_range(topic.name, partition) for partition in topic.partitions},
-            read_head(self._cluster, self._settings, timeout_s),
-            self._reset,
-        )
-
-    def _restore(self, begun: Begin | Resume, topic: TopicInfo) -> None:
-        every = self._settings.training.every_leaves
-        if isinstance(begun, Begin):
-            self._delivery = Delivery(begun.incarnation, begun.head)
-            starts = self._cluster.starts(topic.name, topic.partitions, self._settings.input.start)
-            self._base = {partition: Position(offset) for partition, offset in sorted(starts.items())}
-            self._learner = Learner(self._config, self._base, every)
-            return
-        if begun.reset_ignored:
-            log.warning("reset_ignored", asked=self._reset, remedy="nothing needed a reset; remove the option")
-        snapshot = begun.snapshot
-        self._delivery = Delivery(snapshot.incarnation, begun.head)
-        added = self._cluster.starts(topic.name, set(topic.partitions) - snapshot.base.keys(), "earliest")
-        self._base = dict(
-            sorted(({partition: Position(first) for partition, first in added.items()} | dict(snapshot.base)).items())
-        )
-        self._learner = Learner(self._config, self._base, every)
-        self._learner.restore(snapshot.learner)
-        self._sequence = snapshot.sequence
-        if snapshot.pending is not None and self._delivery.admits(snapshot.pending.positions):
-            self._waiting = snapshot.pending
-
     def _assign(self) -> None:
         """Read on from the learner's positions; while behind the head, only the partitions that are behind."""
         positions = self._learner.positions
@@ -289,8 +256,10 @@ class Trainer:
         else:
             published = self._delivery.published_cut
             positions = {p: at for p, at in positions.items() if p in published and at < published[p]}
-        self._input.assign({partition: at.offset for partition, at in positions.items()})
+        self._release()
         self._backlog.clear()
+        self._fetched = {partition: at.offset for partition, at in positions.items()}
+        self._input.assign(self._fetched)
         self._health.require("replay", "reading again up to the newest version" if self._catching_up else "")
 
     # ------------------------------------------------------------------- turn
@@ -308,24 +277,41 @@ class Trainer:
             wait_s = POLL_S if self._worker.training is None else BUSY_POLL_S
             self._read(self._settings.input.batch_records, wait_s)
         self._outbox.poll()
-        now = self._clock.monotonic()
-        if now - self._saved_at >= self._settings.checkpoint.interval_s:
+        self._survey()
+        if self._saver.due:
             self._save_or_warn()
-        if now - self._measured_at >= METRICS_INTERVAL_S:
+        self._saver.watch()
+        self._look_after_training()
+        if self._clock.monotonic() - self._measured_at >= METRICS_INTERVAL_S:
             self._measure()
 
     def _read(self, most: int, timeout_s: float) -> None:
         """Take records from the client into the backlog; bad rows go to the dead letters on the way."""
-        records = self._input.poll(most, timeout_s)
+        try:
+            records = self._input.poll(most, timeout_s)
+        except TopicMissing as missing:
+            raise LogGap(missing.what, missing.remedy) from missing
         self._health.require("broker", "" if self._input.connected() else "no broker connection is up")
         if not records:
             return
         decoded = self._decoder.decode(records)
         for letter in self._dead_letters.letters(records, decoded.rejected):
             self._outbox.send(letter)
+        if decoded.rejected:
+            crash_point("deadletters.sent")
+        self._count_rejected(records, decoded.rejected)
         self._backlog.extend(decoded.rows)
+        self._fetched |= {record.partition: record.offset + 1 for record in records}
         for partition, count in Counter(record.partition for record in records).items():
             self._metrics.increase("streamsvm_input_records", count, partition=str(partition))
+
+    def _count_rejected(self, records: list[Record], rejected: Sequence[RejectedRecord]) -> None:
+        """Stop when this is plainly the wrong stream, all its letters delivered."""
+        try:
+            self._limits.count(records, rejected)
+        except ConfigurationError:
+            self._outbox.flush(FLUSH_TIMEOUT_S)
+            raise
 
     def _learn(self) -> None:
         """Learn the backlog until it ends or a cut falls due that nobody can take yet."""
@@ -340,6 +326,7 @@ class Trainer:
             rows = self._backlog.popleft()
             known = rows.index_of(self._learner.positions[rows.partition])
             done = self._learner.learn(rows, until=published.get(rows.partition))
+            crash_point("input.learned")
             self._count(rows.slice(known, done))
             self._held_peak = max(self._held_peak, self._points_held() + len(rows))
             rest = rows.slice(done, len(rows))
@@ -371,11 +358,12 @@ class Trainer:
         if not self._delivery.admits(self._learner.positions):
             self._learner.decline_cut()
             return True
-        if self._settings.training.policy == "every" and (self._worker.training or self._waiting):
+        if self._settings.training.policy == "every" and self._in_flight:
             return False
         if self._waiting is not None:
             self._metrics.increase("streamsvm_cuts_skipped")
         self._waiting = self._learner.cut()
+        crash_point("cut.emitted")
         self._held_peak = max(self._held_peak, self._points_held())
         self._feed_worker()
         return True
@@ -400,8 +388,9 @@ class Trainer:
         log.warning("training_set_differs", what=what, remedy="this is another build or CPU than the version's")
 
     def _feed_worker(self) -> None:
-        if self._waiting is not None and self._worker.training is None:
+        if self._waiting is not None and self._worker.training is None and self._unpublished is None:
             waiting, self._waiting = self._waiting, None
+            self._trains_since = self._clock.monotonic()
             self._metrics.put("streamsvm_training_points", len(waiting.points))
             self._worker.submit(waiting)
 
@@ -425,22 +414,83 @@ class Trainer:
 
     # ---------------------------------------------------------------- publish
 
+    @property
+    def _in_flight(self) -> list[Cut]:
+        """The cuts emitted and not yet settled, the newest first."""
+        unpublished = self._unpublished.cut if self._unpublished else None
+        return [cut for cut in (self._waiting, self._worker.training, unpublished) if cut is not None]
+
     def _collect(self, timeout_s: float) -> None:
-        result = self._worker.take(timeout_s)
-        if result is not None:
-            self._versions.publish(result)
+        """Take a finished training and publish it; one in doubt is kept until the topic said what became of it."""
+        if self._unpublished is None:
+            self._unpublished = self._worker.take(timeout_s)
+            if self._unpublished is not None:
+                self._trains_since = None
+                crash_point("cut.trained")
+        elif timeout_s and not self._delivery.ready:
+            self._stop.wait(timeout_s)
+        if self._session.renew() and self._unpublished is not None and self._versions.publish(self._unpublished):
+            self._unpublished = None
+        self._health.require("publish", self._session.trouble)
+
+    def _look_after_training(self) -> None:
+        """Say when a training takes so long that its thread must be stuck."""
+        since = self._trains_since
+        running_s = 0.0 if since is None else self._clock.monotonic() - since
+        stuck = running_s > self._settings.training.stuck_after_s
+        self._health.suspect("training", f"a model has been training for {running_s:.0f} s" if stuck else "")
+
+    # ------------------------------------------------------------------ watch
+
+    def _survey(self) -> None:
+        """Look at the input topic now and then: refuse gaps, take up new partitions, warn of retention."""
+        now = self._clock.monotonic()
+        if now - self._looked_at >= self._settings.input.watch_interval_s:
+            self._looked_at = now
+            self._watch.ask({p: at.offset for p, at in self._learner.positions.items()})
+        look = self._watch.take()
+        if look is None:
+            return
+        topic = self._settings.input.topic
+        found = survey(topic, self._topic_id, self._reading, look, self._look)
+        self._look = look
+        if found.gap:
+            raise LogGap(
+                found.gap,
+                "Start again with the --reset that the refusal then prints, or set input.on_gap = reset to begin anew.",
+            )
+        for partition, behind in found.overtaking.items():
+            log.warning(
+                "retention_close",
+                partition=partition,
+                records=behind,
+                remedy="records are about to be deleted unread: make retention longer or the trainer faster",
+            )
+        if found.added and not self._catching_up:
+            self._take_up(dict(found.added))
+
+    @property
+    def _reading(self) -> dict[int, Position]:
+        """Where reading stands: what is fetched is safe from retention, learned or not."""
+        return {p: max(at, Position(self._fetched.get(p, 0))) for p, at in self._learner.positions.items()}
+
+    def _take_up(self, added: dict[int, int]) -> None:
+        """Learn new partitions from their first record on."""
+        check_partitions(self._config, self._settings.input.topic, len(self._base) + len(added))
+        starts = {partition: Position(first) for partition, first in added.items()}
+        self._base = dict(sorted({**self._base, **starts}.items()))
+        self._learner.extend(starts)
+        log.info("partitions_added", partitions=sorted(added), first={str(p): first for p, first in added.items()})
+        self._assign()
 
     # ------------------------------------------------------------- checkpoint
 
     def _save(self) -> None:
-        """Write a checkpoint, then show observers how far it reaches."""
-        begun = self._clock.monotonic()
+        """Write a checkpoint; none passes a dead letter that is not acknowledged."""
         if self._sequence:
             self._outbox.flush(FLUSH_TIMEOUT_S)
         self._sequence += 1
-        pending = self._waiting or self._worker.training
-        state = self._learner.state()
-        written = self._directory.save(
+        self._saver.save(
             Snapshot(
                 self._settings.name,
                 self._delivery.incarnation,
@@ -452,49 +502,50 @@ class Trainer:
                 self._config.sha256(),
                 build(),
                 self._delivery.head,
-                state,
-                pending,
+                self._learner.state(),
+                next(iter(self._in_flight), None),
             )
         )
-        self._saved_at = self._clock.monotonic()
-        self._metrics.put("streamsvm_checkpoint_timestamp_seconds", self._clock.now().timestamp())
-        self._metrics.put("streamsvm_checkpoint_bytes", written)
-        self._metrics.observe("streamsvm_checkpoint_seconds", self._saved_at - begun)
-        log.debug("checkpoint_written", sequence=self._sequence, bytes=written)
 
     def _save_or_warn(self) -> None:
         try:
             self._save()
         except TransientError as error:
-            self._saved_at = self._clock.monotonic()
-            self._metrics.increase("streamsvm_checkpoint_failures")
-            self._health.require("checkpoint", str(error))
-            log.error("checkpoint_failed", what=error.what, remedy=error.remedy)
+            self._saver.failed(error)
             return
-        self._health.require("checkpoint", "")
         self._show_progress()
 
     def _show_progress(self) -> None:
         """Commit group offsets, for observers."""
         self._input.commit({partition: at.offset for partition, at in self._learner.positions.items()})
+        crash_point("offsets.committed")
 
     def _finish(self) -> None:
         """Save first, so that nothing hangs on the training; then publish all that is due, and save again."""
         self._save()
-        while self._worker.training or self._waiting or self._learner.cut_due:
+        while self._in_flight or self._learner.cut_due:
             self._health.beat()
             if self._learner.cut_due:
                 self._take_cut()
             self._feed_worker()
+            if not self._session.renew(at_once=True):
+                log.warning(
+                    "stopped_in_doubt",
+                    next_version=self._delivery.next_number,
+                    what=self._session.trouble,
+                    remedy="the next start asks the topic, and publishes what is still due",
+                )
+                break
             self._collect(POLL_S)
         self._save()
         self._show_progress()
+        crash_point("stop.saved")
         self._measure()
         log.info("stopped", next_version=self._delivery.next_number)
 
     def _points_held(self) -> int:
-        """Count buckets, leaves, the backlog, and the training sets that wait or train."""
-        in_flight = sum(len(cut.points) for cut in (self._waiting, self._worker.training) if cut is not None)
+        """Count buckets, leaves, the backlog, and the training sets that wait, train, or wait to be published."""
+        in_flight = sum(len(cut.points) for cut in self._in_flight)
         return self._learner.points_held + sum(len(rows) for rows in self._backlog) + in_flight
 
     def _measure(self) -> None:
@@ -516,3 +567,9 @@ class Trainer:
             end = self._input.high_watermark(partition)
             if end is not None:
                 self._metrics.put("streamsvm_input_lag_records", max(0, end - at.offset), partition=str(partition))
+            if self._look is not None and partition in self._look.log:
+                headroom = max(0, at.offset - self._look.log[partition][0])
+                self._metrics.put("streamsvm_input_headroom_records", headroom, partition=str(partition))
+        since = self._trains_since
+        running_s = 0.0 if since is None else self._clock.monotonic() - since
+        self._metrics.put("streamsvm_training_running_seconds", running_s)

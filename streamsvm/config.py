@@ -251,6 +251,22 @@ class InputConfig(Section):
     batch_records: Annotated[int, Field(ge=1, le=100_000)] = Field(
         default=1_000, description="Most records taken from the client at once; does not affect the models."
     )
+    on_gap: Literal["fail", "reset"] = Field(
+        default="fail",
+        description="When the log no longer holds what was read or is to be read next (retention, truncation, a topic "
+        "made anew): `fail` stops and says so; `reset` begins a new incarnation from the configured start.",
+    )
+    watch_interval_s: Annotated[float, Field(gt=0)] = Field(
+        default=30.0,
+        description="Seconds between two looks at the input topic for such gaps and for new partitions.",
+    )
+    max_dead_letter_share: Annotated[float, Field(ge=0, le=1)] = Field(
+        default=0.5,
+        description="Stop when more than this share of the last 1000 records was rejected; 0: never.",
+    )
+    max_consecutive_dead_letters: Annotated[int, Field(ge=0)] = Field(
+        default=1_000, description="Stop when so many records after each other were rejected; 0: never."
+    )
 
     @field_validator("start", mode="after")
     @classmethod
@@ -294,6 +310,9 @@ class TrainingConfig(Section):
         description="While a model trains: `latest` keeps reading and trains the newest due set next; `every` skips "
         "none and pauses the input instead.",
     )
+    stuck_after_s: Annotated[float, Field(gt=0)] = Field(
+        default=3_600.0, description="Seconds of training one model after which /healthz answers 503."
+    )
 
 
 class CheckpointConfig(Section):
@@ -306,6 +325,11 @@ class CheckpointConfig(Section):
     )
     generations: Annotated[int, Field(ge=1, le=100)] = Field(
         default=3, description="How many checkpoint files are kept."
+    )
+    max_age_s: Annotated[float, Field(gt=0)] = Field(
+        default=600.0,
+        description="Seconds without a good checkpoint, while writing fails, after which /readyz answers 503; models "
+        "are published all the same.",
     )
 
 

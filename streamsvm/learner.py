@@ -248,6 +248,12 @@ class Learner:
         random = generator(self._config.seed, Purpose.CUT, cut_counter(self.positions))
         return reducer.reduce(union, coreset.train_points, random, pilot)
 
+    def extend(self, base: Positions) -> None:
+        """Take up partitions that are new; they change no other partition's structure."""
+        assert not base.keys() & self._partitions.keys()
+        added = {partition: _Partition(partition, base[partition], self._config) for partition in base}
+        self._partitions = dict(sorted({**self._partitions, **added}.items()))
+
     def state(self) -> LearnerState:
         """Return everything a checkpoint needs; the open leaves are copied, buckets are immutable."""
         return LearnerState(

@@ -10,6 +10,7 @@ from functools import partial
 from confluent_kafka import KafkaError, KafkaException, Producer
 from confluent_kafka import Message as Delivered
 
+from streamsvm.crashpoints import crash_point
 from streamsvm.errors import FatalError, StreamsvmError, TransientError
 from streamsvm.kafka.client import SLICE_S, Link, make_producer, serve, socket_timeout_ms
 from streamsvm.kafka.connection import Connection, Option
@@ -266,6 +267,7 @@ class Publisher:
             offsets = self._store(messages)
             if last is not None:
                 self._store(last(offsets))
+                crash_point("publish.sent")
         except BaseException as cause:
             self._abort(cause)
             raise
@@ -366,7 +368,8 @@ def _renewable(failure: StreamsvmError, said: str) -> StreamsvmError:
     A broker that was killed may have forgotten a transaction that the client still knows: that ends the client, and
     the next one finds nothing wrong.
     """
-    return OutcomeUnknown(said, _RENEW) if isinstance(failure, TransientError) or type(failure) is FatalError else failure
+    by_itself = isinstance(failure, TransientError) or type(failure) is FatalError
+    return OutcomeUnknown(said, _RENEW) if by_itself else failure
 
 
 class _Purged(TransientError):

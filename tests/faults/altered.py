@@ -1,7 +1,7 @@
 """A trainer with something in it changed: `python -m tests.faults.altered NAME[,NAME] train ...`.
 
-Some alterations only bring a situation about. The others are defects, planted to show that a test can fail: each is what an
-ordinary slip in the code it replaces would do.
+Some alterations only bring a situation about. The others are defects, planted to show that a test can fail: each is
+what an ordinary slip in the code it replaces would do.
 """
 
 from __future__ import annotations

@@ -66,7 +66,8 @@ class Trainee:
 
     def begin(self, environment: dict[str, str] | None = None, **more: Any) -> Daemon:
         """Start a life of the process."""
-        command = arguments(self.settings, self._through, **more)
+        options = {"coreset_train_points": self.settings.coreset.train_points, **more}
+        command = arguments(self.settings, self._through, **options)
         if self._altered:
             self.daemon = Daemon([",".join(self._altered), *command], environment, ALTERED)
         else:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from tests.faults.stage import FaultyBroker, Trainee
+from tests.faults.promise import check_counts, check_promise
+from tests.faults.stage import VERSIONS, FaultyBroker, Trainee
 
 
 def pause_and_resume(trainee: Trainee) -> None:
-    """Let a trainer, some of whose trainings take long, do all its work."""
+    """Let a trainer, some of whose trainings take long, do its work but for the last version; check what it published."""
     trainee.begin()
-    trainee.finish()
+    trainee.wait_until(lambda: trainee.version() >= VERSIONS - 1, "all versions but one are out")
+    assert trainee.daemon.stop() == 0
     assert trainee.daemon.events("paused"), "the input was never paused: this shows nothing"
+    check_counts(check_promise(trainee.direct, trainee.settings))
 
 
 def test_pausing_loses_nothing(stage: FaultyBroker) -> None:
@@ -21,5 +24,5 @@ def test_pausing_loses_nothing(stage: FaultyBroker) -> None:
 
 def test_pausing_shows_a_trainer_that_loses(stage: FaultyBroker) -> None:
     """Planted: a trainer that does not go back for what was dropped is found out."""
-    with pytest.raises(AssertionError, match=r"counts|took too long"):
+    with pytest.raises(AssertionError, match="counts"):
         pause_and_resume(stage.trainee("trains_slowly", "drops_when_pausing"))

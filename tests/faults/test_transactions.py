@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
+from confluent_kafka import Producer
 
 from streamsvm.kafka import Connection, log_range, start_positions
 from tests.contract.foreign import open_transaction
-from tests.faults.stage import FaultyBroker, Trainee
+from tests.faults.stage import VERSIONS, FaultyBroker, Trainee
 
-SHOWN, HIDDEN = 4, 3
+LAST = VERSIONS - 5
 
 
 def ends(connection: Connection, topic: str) -> tuple[int, int]:
@@ -29,15 +32,24 @@ def test_a_dead_writers_transaction_is_ended(stage: FaultyBroker) -> None:
     trainee.finish()
 
 
+@contextmanager
+def hidden_by_a_stranger(stage: FaultyBroker, trainee: Trainee) -> Iterator[Producer]:
+    """Kill a trainer, with nothing of its own open, whose newest versions a stranger's transaction hides."""
+    daemon = trainee.begin({"STREAMSVM_TEST_CRASH_AT": f"publish.noted:{LAST}"})
+    daemon.wait_for("model_published")
+    daemon.freeze()
+    with open_transaction(stage.direct, trainee.settings.output.aliases_topic, [b"a stranger's"]) as stranger:
+        daemon.thaw()
+        assert daemon.wait() == -signal.SIGKILL
+        yield stranger
+
+
 def start_beside_a_stranger(stage: FaultyBroker, trainee: Trainee) -> None:
-    """Start where a stranger's open transaction hides the newest versions and the head; end it when that is noticed."""
+    """Start while the newest versions and the head are hidden; end the stranger's transaction when that is noticed."""
     aliases = trainee.settings.output.aliases_topic
-    daemon = trainee.begin()
-    daemon.wait_for("model_published", times=SHOWN)
-    with open_transaction(stage.direct, aliases, [b"a stranger's"]) as stranger:
-        daemon.wait_for("model_published", times=HIDDEN)
-        daemon.kill()
-        _, before = ends(stage.direct, aliases)
+    with hidden_by_a_stranger(stage, trainee) as stranger:
+        stable, before = ends(stage.direct, aliases)
+        assert stable < before, "nothing is hidden: this shows nothing"
         trainee.begin()
         trainee.wait_until(lambda: ends(stage.direct, aliases)[1] > before, "it has written that it owns the model")
         assert not trainee.ready()[0]
@@ -60,11 +72,7 @@ def test_a_strangers_transaction_shows_a_stale_start(stage: FaultyBroker) -> Non
 def test_a_strangers_transaction_that_stays_is_said(stage: FaultyBroker) -> None:
     """A transaction that does not end within the start's patience ends the start, with a line that says what it is."""
     trainee = stage.trainee()
-    daemon = trainee.begin()
-    daemon.wait_for("model_published", times=SHOWN)
-    with open_transaction(stage.direct, trainee.settings.output.aliases_topic, [b"a stranger's"]) as stranger:
-        daemon.wait_for("model_published", times=HIDDEN)
-        daemon.kill()
+    with hidden_by_a_stranger(stage, trainee) as stranger:
         assert trainee.begin().wait() == 75
         assert "a transaction is open there" in trainee.daemon.said
         stranger.abort_transaction()

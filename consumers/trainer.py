@@ -10,27 +10,27 @@ over in process, by the very steps of a fresh start: the table decides, and noth
 
 from __future__ import annotations
 
-import time
 import uuid
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Final
 
 import structlog
 
+from consumers.clock import Clock
 from consumers.deadletters import DeadLetters
+from consumers.gauges import Gauges
 from consumers.limits import RejectionLimits
 from consumers.ports import Cluster, Stop
 from consumers.ports import Worker as AnyWorker
 from consumers.publishing import VersionPublisher
+from consumers.rereading import compare_with_head, refuse_gap
 from consumers.runtime import Health
 from consumers.saving import Saver
 from consumers.session import Session
 from consumers.startup import Started, Startup, check_partitions
-from consumers.watch import MakeWatch, ThreadedWatch
+from consumers.watch import MakeWatch, Surveyor, ThreadedWatch
 from consumers.worker import Result, TrainFunction, Worker
 from streamsvm.build import build
 from streamsvm.checkpoint import CheckpointDirectory
@@ -38,9 +38,9 @@ from streamsvm.codec.checkpoint import Snapshot
 from streamsvm.codec.points import PointDecoder, RejectedRecord
 from streamsvm.config import ModelConfig, Settings, SvmConfig
 from streamsvm.crashpoints import crash_point
-from streamsvm.delivery import Delivery, Look, survey
+from streamsvm.delivery import Delivery
 from streamsvm.disk import Disk, FileSystem
-from streamsvm.errors import ConfigurationError, LogGap, StateError, TopicMissing, TransientError
+from streamsvm.errors import ConfigurationError, LogGap, TopicMissing, TransientError
 from streamsvm.kafka import OffsetOutOfRange, Record
 from streamsvm.learner import Cut, warm_up
 from streamsvm.metrics import Metrics
@@ -56,22 +56,6 @@ METRICS_INTERVAL_S: Final = 0.5
 HOLD_BEFORE_PAUSE_S: Final = 1.0
 FLUSH_TIMEOUT_S: Final = 30.0
 START_OVER_AFTER_S: Final = 1.0
-
-
-@dataclass(frozen=True, slots=True)
-class Clock:
-    """The two clocks that the trainer reads; tests give their own.
-
-    Attributes
-    ----------
-    monotonic : callable
-        Seconds that never go back, for intervals.
-    now : callable
-        The time of day, for headers and metrics only: no model depends on it.
-    """
-
-    monotonic: Callable[[], float] = time.monotonic
-    now: Callable[[], datetime] = lambda: datetime.now(UTC)
 
 
 class Trainer:
@@ -129,7 +113,7 @@ class Trainer:
         self._make_watch = make_watch
         self._train = train_function
         self._session_name = session or uuid.uuid4().hex
-        self._seen_levels: set[str] = set()
+        self._gauges = Gauges(metrics)
         metrics.begin("streamsvm_input_rows", "outcome", ("accepted", "rejected"))
 
     def run(self) -> None:
@@ -179,8 +163,6 @@ class Trainer:
         self._held_peak = 0
         self._measured_at = 0.0
         self._trains_since: float | None = None
-        self._look: Look | None = None
-        self._looked_at = self._clock.monotonic()
 
     # ------------------------------------------------------------------ start
 
@@ -205,8 +187,9 @@ class Trainer:
         stack.callback(self._worker.close)
         self._save()
         crash_point("start.saved")
-        self._watch = self._make_watch(self._cluster, settings.input.topic)
-        stack.callback(self._watch.close)
+        watch = self._make_watch(self._cluster, settings.input.topic)
+        stack.callback(watch.close)
+        self._surveyor = Surveyor(settings.input, self._topic_id, watch, clock.monotonic)
         self._input = self._cluster.input(settings.input.topic, settings.input.group or f"streamsvm-{settings.name}")
         stack.callback(self._input.close)
         self._assign()
@@ -252,7 +235,7 @@ class Trainer:
         positions = self._learner.positions
         self._catching_up = self._delivery.replaying(positions)
         if not self._catching_up:
-            self._compare_with_head()
+            compare_with_head(self._settings.name, self._delivery, self._learner)
         else:
             published = self._delivery.published_cut
             positions = {p: at for p, at in positions.items() if p in published and at < published[p]}
@@ -332,18 +315,8 @@ class Trainer:
             rest = rows.slice(done, len(rows))
             if len(rest) and not (self._catching_up and self._reached(rows.partition)):
                 if self._catching_up and not self._learner.cut_due:
-                    self._refuse_gap(rest)
+                    refuse_gap(self._settings, self._delivery, self._learner, rest)
                 self._backlog.appendleft(rest)
-
-    def _refuse_gap(self, rest: Rows) -> None:
-        """Refuse to go on where reading again passed the newest version's cut without ever standing at it."""
-        at, cut = self._learner.positions[rest.partition], self._delivery.published_cut[rest.partition]
-        raise StateError(
-            f"{self._settings.name}@{self._delivery.next_number - 1} was made from {self._settings.input.topic}"
-            f"[{rest.partition}] up to offset {cut.offset} row {cut.row}, but after offset {at.offset} row {at.row} "
-            f"the log goes on at offset {int(rest.offset[0])}",
-            "Records were removed in between: an input topic must not be compacted. Put back a newer checkpoint.",
-        )
 
     def _count(self, learned: Rows) -> None:
         accepted = int(learned.accepted.sum())
@@ -367,25 +340,6 @@ class Trainer:
         self._held_peak = max(self._held_peak, self._points_held())
         self._feed_worker()
         return True
-
-    def _compare_with_head(self) -> None:
-        """At exactly the newest version's cut the training set must be the one it was trained on.
-
-        Asking for it counts leaves from here on, as publishing that version did.
-        """
-        head = self._delivery.head
-        if head is None or self._learner.positions != self._delivery.published_cut:
-            return
-        found = self._learner.cut().points.sha256()
-        if found == head.training_set_sha256:
-            return
-        what = (
-            f"reading again gave another training set for {self._settings.name}@{head.number}: "
-            f"{found}, published {head.training_set_sha256}"
-        )
-        if head.build == build():
-            raise StateError(what, "The input log no longer holds what that version was made from.")
-        log.warning("training_set_differs", what=what, remedy="this is another build or CPU than the version's")
 
     def _feed_worker(self) -> None:
         if self._waiting is not None and self._worker.training is None and self._unpublished is None:
@@ -433,41 +387,22 @@ class Trainer:
             self._unpublished = None
         self._health.require("publish", self._session.trouble)
 
+    def _training_s(self) -> float:
+        return 0.0 if self._trains_since is None else self._clock.monotonic() - self._trains_since
+
     def _look_after_training(self) -> None:
         """Say when a training takes so long that its thread must be stuck."""
-        since = self._trains_since
-        running_s = 0.0 if since is None else self._clock.monotonic() - since
+        running_s = self._training_s()
         stuck = running_s > self._settings.training.stuck_after_s
         self._health.suspect("training", f"a model has been training for {running_s:.0f} s" if stuck else "")
 
     # ------------------------------------------------------------------ watch
 
     def _survey(self) -> None:
-        """Look at the input topic now and then: refuse gaps, take up new partitions, warn of retention."""
-        now = self._clock.monotonic()
-        if now - self._looked_at >= self._settings.input.watch_interval_s:
-            self._looked_at = now
-            self._watch.ask({p: at.offset for p, at in self._learner.positions.items()})
-        look = self._watch.take()
-        if look is None:
-            return
-        topic = self._settings.input.topic
-        found = survey(topic, self._topic_id, self._reading, look, self._look)
-        self._look = look
-        if found.gap:
-            raise LogGap(
-                found.gap,
-                "Start again with the --reset that the refusal then prints, or set input.on_gap = reset to begin anew.",
-            )
-        for partition, behind in found.overtaking.items():
-            log.warning(
-                "retention_close",
-                partition=partition,
-                records=behind,
-                remedy="records are about to be deleted unread: make retention longer or the trainer faster",
-            )
-        if found.added and not self._catching_up:
-            self._take_up(dict(found.added))
+        """Look at the input topic now and then; new partitions are taken up once reading again is over."""
+        added = self._surveyor.turn(self._learner.positions, self._reading)
+        if added and not self._catching_up:
+            self._take_up(dict(added))
 
     @property
     def _reading(self) -> dict[int, Position]:
@@ -550,26 +485,9 @@ class Trainer:
 
     def _measure(self) -> None:
         self._measured_at = self._clock.monotonic()
-        levels: Counter[str] = Counter()
-        held = 0
-        for state in self._learner.buckets().values():
-            for bucket in state:
-                levels[str(bucket.level)] += len(bucket.points)
-                held += bucket.points.nbytes
-        self._metrics.put("streamsvm_points_held", self._points_held())
-        self._metrics.put("streamsvm_points_held_peak", self._held_peak)
-        levels["leaf"] = self._learner.points_held - sum(levels.values())
-        for level in self._seen_levels | levels.keys():
-            self._metrics.put("streamsvm_coreset_points", levels.get(level, 0), level=level)
-        self._seen_levels |= levels.keys()
-        self._metrics.put("streamsvm_coreset_bytes", held)
-        for partition, at in self._learner.positions.items():
-            end = self._input.high_watermark(partition)
-            if end is not None:
-                self._metrics.put("streamsvm_input_lag_records", max(0, end - at.offset), partition=str(partition))
-            if self._look is not None and partition in self._look.log:
-                headroom = max(0, at.offset - self._look.log[partition][0])
-                self._metrics.put("streamsvm_input_headroom_records", headroom, partition=str(partition))
-        since = self._trains_since
-        running_s = 0.0 if since is None else self._clock.monotonic() - since
-        self._metrics.put("streamsvm_training_running_seconds", running_s)
+        positions, log_ranges = self._learner.positions, self._surveyor.log
+        self._gauges.points(self._points_held(), self._held_peak)
+        self._gauges.coreset(self._learner)
+        self._gauges.lag({p: (at.offset, self._input.high_watermark(p)) for p, at in positions.items()})
+        self._gauges.headroom({p: at.offset - log_ranges[p][0] for p, at in positions.items() if p in log_ranges})
+        self._metrics.put("streamsvm_training_running_seconds", self._training_s())

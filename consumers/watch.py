@@ -9,8 +9,10 @@ from typing import Protocol
 import structlog
 
 from consumers.ports import Cluster
-from streamsvm.delivery import Look
-from streamsvm.errors import StreamsvmError, TopicMissing, TransientError
+from streamsvm.config import InputConfig
+from streamsvm.delivery import Look, survey
+from streamsvm.errors import LogGap, StreamsvmError, TopicMissing, TransientError
+from streamsvm.points import Positions
 
 log = structlog.get_logger("streamsvm.trainer")
 
@@ -108,11 +110,78 @@ def look(cluster: Cluster, topic: str, reached: Mapping[int, int]) -> Look | Non
         before = cluster.describe(topic)
         log_ranges = {partition: cluster.log_range(topic, partition) for partition in before.partitions}
         after = cluster.describe(topic)
-    except TopicMissing as missing:
-        return Look("", {}, reached, missing.what)
+    except TopicMissing:
+        return Look("", {}, reached, f"the topic {topic} does not exist any more")
     except TransientError as error:
         log.debug("watch_unanswered", what=error.what)
         return None
     if after.topic_id != before.topic_id:
         return None
     return Look(before.topic_id or "", log_ranges, reached)
+
+
+class Surveyor:
+    """Asks at an interval, and says what the answers mean.
+
+    Parameters
+    ----------
+    config : InputConfig
+    topic_id : str
+        Of the topic that is read.
+    watch : Watch
+    monotonic : callable
+        Seconds.
+    """
+
+    def __init__(self, config: InputConfig, topic_id: str, watch: Watch, monotonic: Callable[[], float]) -> None:
+        self._config = config
+        self._topic_id = topic_id
+        self._watch = watch
+        self._monotonic = monotonic
+        self._asked_at = monotonic()
+        self._before: Look | None = None
+        self._missing = False
+
+    @property
+    def log(self) -> Mapping[int, tuple[int, int]]:
+        """First offset and end of each partition at the last look; empty before it."""
+        return self._before.log if self._before else {}
+
+    def turn(self, learned: Positions, reading: Positions) -> Mapping[int, int]:
+        """Ask if it is time to, take an answer if there is one; return new partitions and where they begin.
+
+        Parameters
+        ----------
+        learned, reading
+            Where learning stands, and where reading does: what is read is safe from retention.
+
+        Raises
+        ------
+        LogGap
+            If the log no longer holds what was read, or what is to be read next.
+        """
+        now = self._monotonic()
+        if now - self._asked_at >= self._config.watch_interval_s:
+            self._asked_at = now
+            self._watch.ask({partition: at.offset for partition, at in learned.items()})
+        look = self._watch.take()
+        if look is None:
+            return {}
+        missing, self._missing = self._missing, bool(look.missing)
+        if look.missing and not missing:  # a broker that has just started may not know its topics yet
+            return {}
+        found = survey(self._config.topic, self._topic_id, reading, look, self._before)
+        self._before = look
+        if found.gap:
+            raise LogGap(
+                found.gap,
+                "Start again with the --reset that the refusal then prints, or set input.on_gap = reset to begin anew.",
+            )
+        for partition, behind in found.overtaking.items():
+            log.warning(
+                "retention_close",
+                partition=partition,
+                records=behind,
+                remedy="records are about to be deleted unread: make retention longer or the trainer faster",
+            )
+        return found.added

@@ -299,9 +299,23 @@ class Publisher:
             error, topic = reports.failure
             serve(self._producer, self._link)
             if error.code() in _PURGED and self._link.fatal is None:
-                raise _Purged(f"failed to publish to topic {topic}: {text_of(error)}", "Try again.")
+                raise self._purged(f"failed to publish to topic {topic}")
             raise self._link.failure(error, f"publish to topic {topic}")
         return reports.offsets
+
+    def _purged(self, what: str) -> StreamsvmError:
+        """Return why the client dropped a group by itself: only a commit, which it declines, makes it say so.
+
+        An id that the broker has forgotten may meanwhile have been another instance's, whom a new epoch would not
+        notice: that is for a new publisher and whoever reads the topic.
+        """
+        try:
+            self._producer.commit_transaction(0)
+        except KafkaException as refusal:
+            cause = error_of(refusal)
+            said = f"{what}: {text_of(cause)}"
+            return OutcomeUnknown(said, _RENEW) if cause.code() == _FORGOTTEN else _Purged(said, "Try again.")
+        return OutcomeUnknown(f"{what}, and yet the client committed", _RENEW)
 
     def _queue(self, message: Message, on_delivery: OnDelivery, deadline: float) -> None:
         while True:
@@ -328,6 +342,9 @@ class Publisher:
             if self._ended is cause:
                 return
             raise self._ended from cause
+        if isinstance(cause, OutcomeUnknown):
+            self._ended = cause
+            return
         try:
             self._producer.abort_transaction(self._timeout_s)
         except KafkaException as error:

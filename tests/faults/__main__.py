@@ -1,7 +1,7 @@
 """The fault matrix in its long form, one line a row: `python -m tests.faults [pytest options]`.
 
-A row is a module `test_*.py` of this directory; its title is the first line of the module's docstring. What a test notes by
-`record_property` (counts, the seed) is summed, or listed, in its row's line.
+A row is a module `test_*.py` of this directory; its title is the first line of the module's docstring. What a test
+notes by `record_property` (counts, the seed) is summed, or listed, in its row's line.
 """
 
 from __future__ import annotations

@@ -19,6 +19,7 @@ from consumers.worker import Worker
 from streamsvm.errors import FatalError, TransientError
 from streamsvm.kafka import Cluster, Input, Message, OutcomeUnknown, Publisher, Record
 from streamsvm.kafka.log import _questions, _watermarks
+from streamsvm.kafka.producing import _Purged
 from streamsvm.learner import Cut
 
 SHORT_TRANSACTION_S = 3.0
@@ -82,6 +83,11 @@ def reads_to_the_stable_offset() -> None:
             return _watermarks(consumer, link, connection, topic, partition)
 
     streamsvm.kafka.reading.log_range = stable_range
+
+
+def renews_unread() -> None:
+    """Take a new producer id, when the broker has forgotten the old one, and publish on without reading."""
+    Publisher._purged = lambda self, what: _Purged(what, "Try again.")  # type: ignore[method-assign]
 
 
 def gives_up() -> None:
@@ -167,6 +173,7 @@ ALTERATIONS: dict[str, Callable[[], None]] = {
         resends,
         assumes_success,
         reads_to_the_stable_offset,
+        renews_unread,
         gives_up,
         trains_slowly,
         drops_when_pausing,

@@ -1,12 +1,19 @@
-"""What the short form of the fault matrix leaves out is said at its end."""
+"""The stage of a fault; and what the short form of the matrix leaves out is said at its end."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.brokers.fixtures import TestBroker
+from tests.consumers.trainers import settings_for
+from tests.faults.stage import Stage
+
 LONG = "faults_long"
+LEFT_OUT = pytest.StashKey[list[str]]()
 
 
 def pytest_deselected(items: list[pytest.Item]) -> None:
@@ -21,4 +28,9 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
         terminalreporter.write_line(f"faults: {len(left_out)} long tests are left to `make faults`")
 
 
-LEFT_OUT = pytest.StashKey[list[str]]()
+@pytest.fixture
+def stage(real_broker: TestBroker, tmp_path: Path) -> Iterator[Stage]:
+    """A trainer of a topic of its own, which is still to be created; no process outlives the test."""
+    made = Stage(real_broker.connection, settings_for(real_broker.name("fault"), tmp_path / "checkpoint"))
+    yield made
+    made.clear()

@@ -96,10 +96,17 @@ class Daemon:
                 if not times:
                     return entry
 
-    def wait_for_version(self, number: int) -> None:
-        """Wait until this process has published a version of this number."""
-        while not self.wait_for("model_published")["version"].endswith(f"@{number}"):
-            pass
+    def reaches_version(self, number: int) -> bool:
+        """Wait until a version of this number, or a later one, is published, by whomever; False if the process ends."""
+        while (line := self._lines.get(timeout=DEADLINE_S)) is not None:
+            self.log.append(line)
+            entry: dict[str, Any] = json.loads(line) if line.startswith("{") else {"event": ""}
+            if entry["event"] == "started" and entry["next_version"] > number:
+                return True
+            if entry["event"] == "model_published" and int(entry["version"].split("@")[1]) >= number:
+                return True
+        self._lines.put(None)
+        return False
 
     @property
     def said(self) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
+from consumers.verify import verify
 from streamsvm.codec import model as model_codec
 from streamsvm.codec.model import Head, Version, positions
 from streamsvm.config import Settings
@@ -18,10 +19,7 @@ def published(connection: Connection, settings: Settings) -> list[tuple[bytes | 
 
 
 def check_promise(connection: Connection, settings: Settings) -> list[Version]:
-    """Check numbers, parents, cuts, counts and pointers of all that is published, and return the versions.
-
-    Counts are checked where each record is one row: a version's rows are then the offsets between its base and its cut.
-    """
+    """Check numbers, parents, cuts and pointers of all that is published, recompute it, and return the versions."""
     found = versions(connection, settings)
     assert [version.number for version in found] == list(range(1, len(found) + 1)), "a gap, or a number twice"
     values = [value for _, value in published(connection, settings) if value is not None]
@@ -36,6 +34,8 @@ def check_promise(connection: Connection, settings: Settings) -> list[Version]:
         assert (head.number, head.sha256) == (len(found), digests[-1]), "the head names another version"
         current = alias_of(connection, settings, model_codec.current_key(settings.name))
         assert current == len(found), "current names another version"
+    report = verify(connection, settings)
+    assert report.clean, "\n".join(report.lines())
     return found
 
 

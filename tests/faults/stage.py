@@ -1,227 +1,89 @@
-"""Where the broker's faults are played: a stream of known outcome, trainers that read it, a broker to be ill-treated.
-
-Every trainer of a stage reads the same topic and writes topics of its own, so all must publish the same bytes: those of
-one clean run.
-"""
+"""Where a fault plays: a topic on a real broker, a trainer of it as a process, and everything put away afterwards."""
 
 from __future__ import annotations
 
-import contextlib
-import json
-import re
-import threading
-import urllib.error
-import urllib.request
-import uuid
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import pytest
-
-from streamsvm.config import Settings
+from streamsvm.config import InputConfig, Settings
 from streamsvm.kafka import Connection, TopicSpec, create_topics
-from tests.brokers.jvm import CannotRun, JvmBroker
-from tests.consumers.trainers import produce, records, run_until, settings_for
+from tests.consumers.trainers import produce
 from tests.faults.daemon import Daemon, arguments
-from tests.faults.promise import check_counts, check_promise, published
-from tests.faults.proxy import Proxy
+from tests.faults.promise import published
 
-ROWS = 2_000
-VERSIONS = ROWS // 40
-ALTERED = "tests.faults.altered"
-RSS_GROWTH = 60 * 2**20
-"""What a trainer may take more, in bytes, while its broker is away: the client's buffers, and a second producer."""
-
-PATIENCE_S = 90.0
-LOOK_S = 0.05
+NO_LIMITS = {
+    name: 0
+    for name in ("input_max_dead_letter_share", "input_max_consecutive_dead_letters")
+    if name.removeprefix("input_") in InputConfig.model_fields
+}
+"""Options under which a stream of nothing but dead letters does not stop the daemon."""
 
 
-class Trainee:
-    """A trainer as a process, on topics and in a directory of its own.
-
-    Parameters
-    ----------
-    settings : Settings
-    direct, through : Connection
-        How the tests reach the broker, and how the trainer does.
-    clean : list of key and value
-        What it has to publish.
-    altered : sequence of str
-        Alterations of `tests.faults.altered`, such as planted defects.
-    """
-
-    def __init__(
-        self,
-        settings: Settings,
-        direct: Connection,
-        through: Connection,
-        clean: list[tuple[bytes | None, bytes | None]],
-        altered: Sequence[str] = (),
-    ) -> None:
-        self.settings, self.direct = settings, direct
-        self._through, self._clean, self._altered = through, clean, altered
-        self.daemon: Daemon
-
-    def begin(self, environment: dict[str, str] | None = None, **more: Any) -> Daemon:
-        """Start a life of the process."""
-        options = {"coreset_train_points": self.settings.coreset.train_points, **more}
-        command = arguments(self.settings, self._through, **options)
-        if self._altered:
-            self.daemon = Daemon([",".join(self._altered), *command], environment, ALTERED)
-        else:
-            self.daemon = Daemon(command, environment)
-        self._http = self.daemon.wait_for("configuration")["http"]
-        return self.daemon
-
-    def ready(self) -> tuple[bool, dict[str, str]]:
-        """Ask /readyz: whether it works now, and what it waits for."""
-        said = json.loads(self._ask("readyz"))
-        return said["ready"], said["waiting_for"]
-
-    def _ask(self, path: str) -> bytes:
-        try:
-            with urllib.request.urlopen(f"{self._http}/{path}", timeout=PATIENCE_S) as answer:
-                return bytes(answer.read())
-        except urllib.error.HTTPError as refused:
-            with refused:
-                return bytes(refused.read())
-        except OSError:
-            raise AssertionError(f"the process ended with {self.daemon.wait()}: {self.daemon.said[-3000:]}") from None
-
-    def version(self) -> int:
-        """Return the number of the newest version that it knows to be published."""
-        found = re.search(rb"^streamsvm_model_version (\S+)", self._ask("metrics"), re.MULTILINE)
-        return int(float(found[1])) if found else 0
-
-    def wait_until(self, happened: Callable[[], bool], what: str) -> None:
-        """Look again and again until something has happened, or fail when the process ends or it takes too long."""
-        pause, waited_s = threading.Event(), 0.0
-        while not happened():
-            status = self.daemon.ended()
-            assert status is None, f"the process ended with {status} before {what}"
-            assert waited_s < PATIENCE_S, f"it took too long: {what}; it waits for {self.ready()[1]}"
-            pause.wait(LOOK_S)
-            waited_s += LOOK_S
-
-    def finish(self) -> None:
-        """Let it publish what is left of the stream, and stop it; it must have gone on by itself."""
-        self.wait_until(lambda: self.version() == VERSIONS, "all versions are out")
-        assert self.daemon.stop() == 0, self.daemon.said[-3000:]
-        self.check()
-
-    def check(self) -> None:
-        """Check that every version is there once, with every point counted once, and the bytes of the clean run."""
-        found = check_promise(self.direct, self.settings)
-        check_counts(found)
-        assert found[-1].stream.rows == ROWS
-        assert published(self.direct, self.settings) == self._clean
-
-
-@dataclass
+@dataclass(frozen=True)
 class Stage:
-    """A stream, and trainers of it.
+    """One trainer's settings and broker; `options` go to every process that it starts.
 
     Attributes
     ----------
-    direct, through : Connection
-        How tests reach the broker, and how trainers do.
+    connection : Connection
+    settings : Settings
+    options : mapping
+        Options of the command line on top of `settings`, underscores for dashes.
     """
 
-    direct: Connection
-    through: Connection
-    directory: Path
-    trainees: list[Trainee] = field(default_factory=list)
-    _clean: list[tuple[bytes | None, bytes | None]] = field(default_factory=list)
-    _stream: Settings | None = None
+    connection: Connection
+    settings: Settings
+    options: Mapping[str, Any] = field(default_factory=dict)
+    started: list[Daemon] = field(default_factory=list)
 
-    def trainee(self, *altered: str) -> Trainee:
-        """Return a trainer that has not begun; whatever becomes of it, it ends with the test."""
-        made = Trainee(self._elsewhere(), self.direct, self.through, self._clean_run(), altered)
-        self.trainees.append(made)
-        return made
+    def create(self, partitions: int = 1, **config: str) -> None:
+        """Create the input topic; settings with underscores for dots."""
+        named = {name.replace("_", "."): value for name, value in config.items()}
+        create_topics(self.connection, [TopicSpec(self.settings.input.topic, partitions, config=named)])
 
-    def dismiss(self) -> None:
-        """Kill every trainer that still runs."""
-        for trainee in self.trainees:
-            if hasattr(trainee, "daemon"):
-                trainee.daemon.kill()
-        self.trainees.clear()
+    def feed(self, values: Sequence[bytes | None], partition: int = 0) -> None:
+        """Store records in the input topic."""
+        produce(self.connection, self.settings.input.topic, values, partition)
 
-    def _clean_run(self) -> list[tuple[bytes | None, bytes | None]]:
-        if self._stream is None:
-            self._stream = settings_for(f"stage-{uuid.uuid4().hex[:8]}", self.directory / "clean")
-            create_topics(self.direct, [TopicSpec(self._stream.input.topic, 1)])
-            produce(self.direct, self._stream.input.topic, records(ROWS))
-            run_until(self._stream, self.direct, ROWS)
-            self._clean = published(self.direct, self._stream)
-            assert len(self._clean) == VERSIONS
-        return self._clean
+    def start(self, planted: str = "", environment: Mapping[str, str] | None = None, **options: Any) -> Daemon:
+        """Start a process; `planted` names what of `tests.faults.planted` is done to it."""
+        command = arguments(self.settings, self.connection, **{**self.options, **options})
+        if planted:
+            daemon = Daemon([planted, *command], environment, "tests.faults.planted")
+        else:
+            daemon = Daemon(command, environment)
+        self.started.append(daemon)
+        return daemon
 
-    def _elsewhere(self) -> Settings:
-        self._clean_run()
-        assert self._stream is not None
-        name = uuid.uuid4().hex[:8]
-        models = f"{self._stream.output.models_topic}-{name}"
-        return self._stream.model_copy(
-            update={
-                "output": self._stream.output.model_copy(update={"models_topic": models}),
-                "checkpoint": self._stream.checkpoint.model_copy(update={"directory": self.directory / name}),
-            }
-        )
+    def run_through(self, version: int, planted: str = "", **options: Any) -> Daemon:
+        """Run a process until a version is published, by it or before it, and stop it cleanly."""
+        daemon = self.start(planted, **options)
+        assert daemon.reaches_version(version), daemon.said
+        assert daemon.stop() == 0, daemon.said
+        return daemon
 
+    def elsewhere(self, directory: Path, suffix: str = "again") -> Stage:
+        """Return the same trainer of the same input with other outputs."""
+        settings = self.settings
+        output = settings.output.model_copy(update={"models_topic": f"{settings.output.models_topic}-{suffix}"})
+        return replace(self.in_directory(directory), settings=self._in(directory).model_copy(update={"output": output}))
 
-@dataclass
-class FaultyBroker(Stage):
-    """A stage with one broker, that trainers reach by a proxy.
+    def in_directory(self, directory: Path) -> Stage:
+        """Return the same trainer with another checkpoint directory."""
+        return replace(self, settings=self._in(directory))
 
-    Attributes
-    ----------
-    broker : JvmBroker
-    proxy : Proxy
-    """
+    def _in(self, directory: Path) -> Settings:
+        checkpoint = self.settings.checkpoint.model_copy(update={"directory": directory})
+        return self.settings.model_copy(update={"checkpoint": checkpoint})
 
-    broker: JvmBroker = field(kw_only=True)
-    proxy: Proxy = field(kw_only=True)
+    def models(self) -> list[tuple[bytes | None, bytes | None]]:
+        """Return keys and values of the models topic."""
+        return published(self.connection, self.settings)
 
-
-@contextlib.contextmanager
-def faulty_broker(directory: Path, **settings: str) -> Iterator[FaultyBroker]:
-    """Run a broker behind a proxy; skips where no JVM can be had."""
-    with Proxy() as proxy:
-        try:
-            broker = JvmBroker(
-                {name.replace("_", "."): value for name, value in settings.items()}, advertised=proxy.address
-            )
-            broker.start()
-        except CannotRun as error:
-            pytest.skip(f"no broker to ill-treat: {error}")
-        proxy.forward_to(broker.behind_proxy)
-        direct, through = (
-            Connection({"bootstrap.servers": servers}, request_timeout_s=10.0)
-            for servers in (broker.bootstrap_servers, proxy.address)
-        )
-        stage = FaultyBroker(direct, through, directory, broker=broker, proxy=proxy)
-        try:
-            yield stage
-        finally:
-            stage.dismiss()
-            broker.discard()
-
-
-@pytest.fixture(scope="session")
-def _faulty_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FaultyBroker]:
-    settings = {"broker_session_timeout_ms": "3000", "broker_heartbeat_interval_ms": "500"}
-    with faulty_broker(tmp_path_factory.mktemp("stage"), **settings) as stage:
-        yield stage
-
-
-@pytest.fixture
-def stage(_faulty_broker: FaultyBroker) -> Iterator[FaultyBroker]:
-    """A broker of the fault tests' own behind a faulty network; both are well again after each test."""
-    yield _faulty_broker
-    _faulty_broker.dismiss()
-    _faulty_broker.proxy.mend()
-    _faulty_broker.proxy.loss = None
-    _faulty_broker.broker.revive()
+    def clear(self) -> None:
+        """End every process that was started here and still runs."""
+        for daemon in self.started:
+            if daemon.ended() is None:
+                daemon.kill()

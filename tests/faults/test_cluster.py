@@ -10,12 +10,12 @@ import pytest
 from streamsvm.kafka import Connection
 from tests.brokers.cluster import NODES, Cluster
 from tests.brokers.jvm import CannotRun
-from tests.faults.stage import Stage, Trainee
+from tests.faults.faulty import Scene, Trainee
 
 
 @dataclass
-class Nodes(Stage):
-    """A stage with three brokers."""
+class Nodes(Scene):
+    """A scene with three brokers."""
 
     cluster: Cluster = field(kw_only=True)
 

@@ -1,0 +1,184 @@
+"""Power loss: whatever a file system may lose of what was not synced, every state starts and gives the same models."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cache
+
+import pytest
+
+from streamsvm.checkpoint import CheckpointDirectory
+from streamsvm.codec.checkpoint import Snapshot
+from streamsvm.codec.model import Head, partition_cuts
+from streamsvm.learner import Cut, Learner
+from streamsvm.points import Position, Rows
+from tests.faults.disks import Files, VolatileDisk
+from tests.streams import gaussian, rows_of, small_config
+
+ROWS = 120
+STEP = 13
+BASE = {0: Position(0)}
+CONFIG = small_config()
+
+
+class RecordingDisk(VolatileDisk):
+    """Tells after each call that changed something."""
+
+    def __init__(self, files: Files, planted: frozenset[str], after: Callable[[VolatileDisk], None]) -> None:
+        super().__init__(files, planted)
+        self._tell = after
+
+    def _after(self) -> None:
+        self._tell(self)
+
+
+@dataclass
+class Life:
+    """A trainer without a broker: learns a stream, notes each cut's training set as published, saves as it goes.
+
+    Attributes
+    ----------
+    published : list of str
+        The hash of each version's training set: what the models topic would hold. A version that is there already is
+        not published again, but must be the same.
+    promised : int
+        Sequence number of the newest checkpoint that `save` returned from.
+    """
+
+    published: list[str] = field(default_factory=list)
+    promised: int = 0
+
+    def run(self, disk: VolatileDisk, saves: int = 1_000) -> None:
+        with CheckpointDirectory(disk, 2) as directory:
+            snapshot = newest(directory)
+            learner = Learner(CONFIG, BASE, 2)
+            number = last = 0
+            if snapshot is not None:
+                learner.restore(snapshot.learner)
+                number, last = snapshot.head.number if snapshot.head else 0, snapshot.sequence
+            rest = stream().slice(learner.positions[0].offset, ROWS)
+            for sequence in range(last + 1, last + 1 + saves):
+                directory.save(snapshot_of(learner, number, sequence))
+                self.promised = sequence
+                if not len(rest):
+                    return
+                step, rest = rest.slice(0, STEP), rest.slice(STEP, len(rest))
+                while len(step):
+                    step = step.slice(learner.learn(step), len(step))
+                    if learner.cut_due:
+                        number += 1
+                        self._publish(number, learner.cut())
+
+    def _publish(self, number: int, cut: Cut) -> None:
+        made = cut.points.sha256()
+        if number <= len(self.published):
+            assert self.published[number - 1] == made, f"version {number} has become another"
+        else:
+            assert number == len(self.published) + 1, f"version {number} follows version {len(self.published)}"
+            self.published.append(made)
+
+
+@cache
+def stream() -> Rows:
+    return rows_of(gaussian(ROWS))
+
+
+def newest(directory: CheckpointDirectory) -> Snapshot | None:
+    """Return what a start would load; a file that has its name is whole."""
+    found = list(directory.generations())
+    assert not [f"{one.name}: {one.fault}" for one in found if one.snapshot is None]
+    return found[0].snapshot if found else None
+
+
+def snapshot_of(learner: Learner, number: int, sequence: int) -> Snapshot:
+    cut = partition_cuts(learner.positions, {})
+    head = Head(number, 1, cut, "ab" * 32, number, "cd" * 32, {}) if number else None
+    return Snapshot("m", 1, sequence, "t", "", BASE, {}, "", {}, head, learner.state(), None)
+
+
+@dataclass(frozen=True)
+class State:
+    """What a power loss may leave, and what must be true of it."""
+
+    files: dict[str, bytes]
+    published: tuple[str, ...]
+    promised: int
+
+
+def states_of(start: State, planted: frozenset[str] = frozenset(), saves: int = 1_000) -> list[State]:
+    """Run a life and return every state that a power loss at any moment of it may leave."""
+    life = Life(list(start.published), start.promised)
+    found: dict[tuple[frozenset[tuple[str, bytes]], int, int], State] = {}
+
+    def note(disk: VolatileDisk) -> None:
+        for files in disk.states():
+            key = (frozenset(files.items()), len(life.published), life.promised)
+            found.setdefault(key, State(files, tuple(life.published), life.promised))
+
+    disk = RecordingDisk(start.files, planted, note)
+    life.run(disk, saves)
+    note(disk)
+    return list(found.values())
+
+
+@cache
+def clean() -> tuple[str, ...]:
+    life = Life()
+    life.run(VolatileDisk())
+    assert len(life.published) == ROWS // 16
+    return tuple(life.published)
+
+
+def check_all(states: list[State]) -> None:
+    for state in states:
+        check(state)
+
+
+def check(state: State) -> None:
+    """Start from a state: nothing promised is lost, and the stream's end has the same versions, each once."""
+    disk = VolatileDisk(state.files)
+    with CheckpointDirectory(disk, 2) as directory:
+        loaded = newest(directory)
+    assert (loaded.sequence if loaded else 0) >= state.promised, "a checkpoint that was promised is lost"
+    assert not [name for name in disk.names() if name.endswith("partial")]
+    go_on(frozenset((name, disk.read(name)) for name in disk.names()), state.published)
+
+
+@cache
+def go_on(files: frozenset[tuple[str, bytes]], published: tuple[str, ...]) -> None:
+    """Live to the stream's end from what a start found; once for each different finding."""
+    life = Life(list(published))
+    life.run(VolatileDisk(dict(files)))
+    assert tuple(life.published) == clean()
+
+
+NOTHING = State({}, (), 0)
+
+
+def test_every_state_after_a_power_loss_starts() -> None:
+    """Each state that may be left by a power loss after any call of any checkpoint: the same models, nothing lost."""
+    states = states_of(NOTHING)
+    print(f"{len(states)} states after a power loss")
+    assert len(states) > 200
+    check_all(states)
+
+
+def test_a_second_power_loss_while_recovering_from_the_first() -> None:
+    """From states with leftovers in them a life of two checkpoints is cut short in turn, and each state starts."""
+    first = [state for state in states_of(NOTHING, saves=4) if any(name.endswith("partial") for name in state.files)]
+    chosen = first[:: max(1, len(first) // 12)]
+    second = [state for start in chosen for state in states_of(start, saves=2)]
+    print(f"{len(second)} states after a power loss while recovering from one of {len(chosen)}")
+    assert len(second) > 200
+    check_all(second)
+
+
+@pytest.mark.parametrize(
+    ("planted", "symptom"),
+    [("sync", r"checkpoint-.*\.ssvm: its? "), ("sync_names", "a checkpoint that was promised is lost")],
+)
+def test_a_missing_fsync_is_found(planted: str, symptom: str) -> None:
+    """The check can fail: without the file's, or the directory's, fsync some state is bad."""
+    with pytest.raises(AssertionError, match=symptom):
+        check_all(states_of(NOTHING, frozenset({planted}), saves=3))

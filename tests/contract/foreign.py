@@ -34,7 +34,7 @@ def produce(connection: Connection, topic: str, values: Iterable[bytes], timesta
 def open_transaction(
     connection: Connection, topic: str, values: Iterable[bytes], key: bytes | None = None
 ) -> Iterator[Producer]:
-    """Store values in partition 0 in a transaction that the caller may commit or abort; a compacted topic wants a key."""
+    """Store values in partition 0 in a transaction that the caller may end; a compacted topic wants a key."""
     producer = Producer({**connection.options, "transactional.id": f"foreign-{topic}"}, logger=Silent())
     producer.init_transactions(TIMEOUT_S)
     producer.begin_transaction()

@@ -22,7 +22,7 @@ from consumers.runtime import (
 from streamsvm import __version__
 from streamsvm.config import Settings
 from streamsvm.crashpoints import arm
-from streamsvm.errors import ConfigurationError, StreamsvmError
+from streamsvm.errors import ConfigurationError, StreamsvmError, TopicMissing
 
 if TYPE_CHECKING:
     from streamsvm.subscriber import Loaded
@@ -207,13 +207,31 @@ def log_start(settings: Settings, url: str) -> None:
 @topics_app.command("create")
 @with_settings(*TRAINER_SECTIONS)
 def topics_create(settings: Settings) -> None:
-    """Create the output topics of a trainer, with the settings they need; those that exist are left alone."""
-    from consumers.topics import output_topics
-    from streamsvm.kafka import create_topics
+    """Create the output topics of a trainer, with the settings they need.
 
-    made = set(create_topics(connect(settings, "admin"), output_topics(settings)))
-    for spec in output_topics(settings):
-        typer.echo(f"{'created' if spec.name in made else 'exists '}  {spec.name}")
+    Those that exist are left as they are, and checked, the input too: status 78 if one would lose what it must keep.
+    """
+    from consumers.topics import check_names, output_topics, unfit, unfit_input
+    from streamsvm.kafka import create_topics, describe_topic
+
+    check_names(settings)
+    connection, specs = connect(settings, "admin"), output_topics(settings)
+    made = set(create_topics(connection, specs))
+    faults = {spec.name: unfit(spec, describe_topic(connection, spec.name)) for spec in specs}
+    for name in faults:
+        typer.echo(f"{'created' if name in made else 'exists '}  {name}")
+    try:
+        faults[settings.input.topic] = unfit_input(describe_topic(connection, settings.input.topic))
+    except TopicMissing:
+        typer.echo(f"missing  {settings.input.topic}: the input is made by whoever writes it")
+    found = [f"{name}: {fault}" for name, several in faults.items() for fault in several]
+    for line in found:
+        typer.echo(f"unfit    {line}")
+    if found:
+        raise ConfigurationError(
+            f"{found[0]}" + (f" (and {len(found) - 1} more)" if len(found) > 1 else ""),
+            "Change the topic's settings (kafka-configs --alter --entity-type topics), or name another topic.",
+        )
 
 
 @app.command()

@@ -1,4 +1,7 @@
-"""Rejected records on their way to a dead-letter topic: encoded, counted, and said in the log now and then."""
+"""Rejected records on their way to a dead-letter topic: encoded, counted, and said in the log now and then.
+
+At least once: a start reads again from its checkpoint and sends those letters again, each with the id that it had.
+"""
 
 from __future__ import annotations
 

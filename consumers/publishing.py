@@ -104,9 +104,31 @@ class VersionPublisher:
             self._refused(version, len(value), refusal, now)
             return True
         self._in_doubt = None
-        self._untold.clear()
         self._report(version, result, now, len(value))
         return True
+
+    @property
+    def untold(self) -> bool:
+        """Whether something is still to be written to the audit trail."""
+        return bool(self._untold)
+
+    def tell(self) -> None:
+        """Write to the audit trail what is still to be written, once or, after a doubt, again; the writer is ready.
+
+        Raises
+        ------
+        StreamsvmError
+            If nothing more can be published.
+        """
+        if not self._untold:
+            return
+        try:
+            self._writer.publish(self._untold)
+        except InDoubt:
+            return
+        except PublishRefused as refusal:
+            log.error("audit_refused", entries=len(self._untold), what=str(refusal))
+        self._untold.clear()
 
     def _settle_doubt(self, result: Result) -> None:
         """Report a version that the head read after a doubt shows to be published."""
@@ -115,11 +137,10 @@ class VersionPublisher:
             return
         version, value_bytes = doubted
         log.info("published_after_all", version=version.key)
-        self._untold.clear()
         self._report(version, result, self._now(), value_bytes)
 
     def _refused(self, version: Version, value_bytes: int, refusal: StreamsvmError, now: datetime) -> None:
-        """Say it in the log and in the audit trail; what cannot be written there now goes with the next version."""
+        """Say it in the log and in the audit trail; what cannot be written there now is kept until it can."""
         self._metrics.increase("streamsvm_publishes", outcome="refused")
         log.error("version_refused", version=version.key, bytes=value_bytes, what=str(refusal))
         entry = {
@@ -133,13 +154,7 @@ class VersionPublisher:
             "time": now.isoformat(),
         }
         self._untold.append(_to(self._settings.output.audit_topic, version.key, msgspec.json.encode(entry)))
-        try:
-            self._writer.publish(self._untold)
-        except InDoubt:
-            return
-        except PublishRefused as again:
-            log.error("audit_refused", version=version.key, what=str(again))
-        self._untold.clear()
+        self.tell()
 
     def _message(self, version: Version, value: bytes, digest: str, now: datetime, seconds: float) -> Message:
         unhashed = {
@@ -179,7 +194,6 @@ class VersionPublisher:
             _to(output.aliases_topic, model_codec.head_key(version.name), model_codec.encode_head(head)),
             _to(output.aliases_topic, current, model_codec.encode_alias(alias)),
             _to(output.audit_topic, version.key, msgspec.json.encode(audit)),
-            *self._untold,
         ]
 
     def _version(self, result: Result) -> Version:
@@ -189,7 +203,7 @@ class VersionPublisher:
             self._settings.input.topic,
             self._topic_id,
             model_codec.partition_cuts(cut.positions, cut.leader_epochs),
-            model_codec.partition_cuts(self._base(), {}),
+            model_codec.partition_cuts({p: at for p, at in self._base().items() if p in cut.positions}, {}),
             config.canonical(),
             config.sha256(),
             config.seed,

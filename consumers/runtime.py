@@ -136,10 +136,18 @@ class Health:
         self._fatal = why
 
     @contextmanager
-    def failing(self) -> Iterator[None]:
-        """Turn red with whatever ends the process from within; /healthz says it while the rest is wound up."""
+    def failing(self, unless: tuple[type[BaseException], ...] = ()) -> Iterator[None]:
+        """Turn red with whatever ends the process from within; /healthz says it while the rest is wound up.
+
+        Parameters
+        ----------
+        unless : tuple of types
+            Errors after which the process goes on.
+        """
         try:
             yield
+        except unless:
+            raise
         except BaseException as error:
             self.fail(str(error) or type(error).__name__)
             raise

@@ -21,7 +21,7 @@ from streamsvm.config import Settings
 from streamsvm.crashpoints import crash_point
 from streamsvm.delivery import Delivery, State
 from streamsvm.errors import BrokerUnavailable, FatalError, Fenced, StreamsvmError, TransientError
-from streamsvm.kafka import Message, PublishRefused
+from streamsvm.kafka import Backoff, Message, PublishRefused
 from streamsvm.metrics import Metrics
 
 log = structlog.get_logger("streamsvm.trainer")
@@ -29,30 +29,8 @@ log = structlog.get_logger("streamsvm.trainer")
 LOOK_TIMEOUT_S: Final = 2.0
 FIRST_DELAY_S: Final = 0.5
 LONGEST_DELAY_S: Final = 30.0
-
-
-class Backoff:
-    """Says how long to wait before the next attempt: twice as long each time, up to a ceiling, less up to a half.
-
-    Parameters
-    ----------
-    seed : str
-        Of the jitter, which keeps processes from asking in step.
-    """
-
-    def __init__(self, seed: str) -> None:
-        self._random = random.Random(seed)
-        self._attempts = 0
-
-    def next_s(self) -> float:
-        """Return how many seconds to wait now."""
-        ceiling = min(FIRST_DELAY_S * 2.0**self._attempts, LONGEST_DELAY_S)
-        self._attempts = min(self._attempts + 1, 16)
-        return ceiling * self._random.uniform(0.5, 1.0)
-
-    def reset(self) -> None:
-        """Begin again with a short wait: it worked."""
-        self._attempts = 0
+JITTER: Final = 0.3
+"""Share of a wait, which keeps processes from asking in step."""
 
 
 class InDoubt(TransientError):
@@ -86,7 +64,8 @@ class Session:
         self._metrics = metrics
         self._monotonic = monotonic
         self._publisher: Publisher | None = None
-        self._backoff = Backoff(delivery.session)
+        self._backoff = Backoff(FIRST_DELAY_S, LONGEST_DELAY_S, JITTER)
+        self._random = random.Random(delivery.session)
         self._due_at = 0.0
         self._fenced = False
         self.trouble = ""
@@ -222,7 +201,7 @@ class Session:
         return self._publisher.publish(messages, last)
 
     def _postpone(self, error: StreamsvmError) -> None:
-        self._due_at = self._monotonic() + self._backoff.next_s()
+        self._due_at = self._monotonic() + self._backoff.next_s(self._random.random())
         self.trouble = error.what
 
 

@@ -109,24 +109,30 @@ class Startup:
         StreamsvmError
             If it must not or cannot go on; then nothing was published.
         """
-        topic = self._check(dead_letters)
+        self._check(dead_letters)
         next(self._checkpoints.snapshots(), None)
         crash_point("start.loaded")
-        self._look(topic)
+        self._look()
         crash_point("start.looked")
         found = self._session.take_over(self._now())
+        topic = self._input()
         begun = self._decide(topic, found.head)
         self._delivery.begins(found.owner, *_after(begun), found.head)
         started = self._restored(begun, topic)
         crash_point("start.decided")
         return started
 
-    def _check(self, dead_letters: DeadLetters) -> TopicInfo:
+    def _input(self) -> TopicInfo:
+        """Describe the input; after reading a head, which may know partitions that were not there before."""
+        topic = self._cluster.describe(self._settings.input.topic)
+        check_partitions(self._config, topic.name, len(topic.partitions))
+        return topic
+
+    def _check(self, dead_letters: DeadLetters) -> None:
         """Check topics and sizes before anything is loaded, and create the output topics that are missing."""
         settings, cluster = self._settings, self._cluster
         check_names(settings)
-        topic = cluster.describe(settings.input.topic)
-        check_partitions(self._config, topic.name, len(topic.partitions))
+        self._input()
         specs = output_topics(settings)
         cluster.create(specs)
         described = {spec.name: cluster.describe(spec.name) for spec in specs}
@@ -135,13 +141,12 @@ class Startup:
                 log.warning("output_topic", what=unwise, remedy="set it to -1, or versions and their trail are deleted")
         check_message_size(self._config, described[settings.output.models_topic], cluster.max_message_bytes)
         dead_letters.fit(described[settings.input.dead_letters], cluster.max_message_bytes)
-        return topic
 
-    def _look(self, topic: TopicInfo) -> None:
+    def _look(self) -> None:
         """Refuse, if it must be, before anybody is fenced."""
         with suppress(TransientError):  # a transaction that a kill left open hides the head until it is fenced
             found = self._session.look()
-            self._decide(topic, found.head)
+            self._decide(self._input(), found.head)
             if found.owner is not None:
                 log.info(
                     "taking_over",

@@ -13,6 +13,8 @@ from streamsvm.config import Settings
 from streamsvm.errors import ConfigurationError, InvalidMessage, StateError
 from streamsvm.kafka import Record, TopicInfo, TopicSpec
 
+BOUNDED: Final = {"compression.type": "zstd"}
+"""The broker stores zstd whatever a writer sent: the only codec of which the client bounds what comes out."""
 FOR_EVER: Final = {"retention.ms": "-1", "retention.bytes": "-1"}
 READ_TIMEOUT_S: Final = 30.0
 
@@ -26,8 +28,8 @@ def output_topics(settings: Settings) -> list[TopicSpec]:
     """
     output = settings.output
     return [
-        TopicSpec(output.models_topic, 1, config={"cleanup.policy": "delete", **FOR_EVER}),
-        TopicSpec(output.aliases_topic, 1, config={"cleanup.policy": "compact"}),
+        TopicSpec(output.models_topic, 1, config={"cleanup.policy": "delete", **FOR_EVER, **BOUNDED}),
+        TopicSpec(output.aliases_topic, 1, config={"cleanup.policy": "compact", **BOUNDED}),
         TopicSpec(output.audit_topic, 1, config={"cleanup.policy": "delete", **FOR_EVER}),
         TopicSpec(settings.input.dead_letters, 1, config={}),
     ]
@@ -134,3 +136,28 @@ def check_output(settings: Settings, described: Mapping[str, TopicInfo]) -> list
                 if topic.config.get(setting, "-1") != "-1"
             ]
     return warnings
+
+
+def unfit(spec: TopicSpec, found: TopicInfo) -> list[str]:
+    """Say in what a topic that exists falls short of what a trainer needs of it, one thing each; nothing if it is fit.
+
+    Settings that the broker does not tell are not judged.
+    """
+    faults = []
+    if spec.config and found.config and len(found.partitions) != spec.partitions:
+        faults.append(f"it has {len(found.partitions)} partitions, its order needs exactly {spec.partitions}")
+    wanted = spec.config.get("cleanup.policy")
+    policy = found.config.get("cleanup.policy", wanted)
+    if wanted is not None and policy != wanted:
+        faults.append(f"cleanup.policy is {policy}, not {wanted}: records that are needed would be removed, or never")
+    kept = {name: found.config.get(name, "-1") for name in FOR_EVER if name in spec.config}
+    limits = [(name, limit) for name, limit in kept.items() if limit != "-1"]
+    return [*faults, *(f"{name} is {limit}, not -1: versions would be removed in time" for name, limit in limits)]
+
+
+def unfit_input(found: TopicInfo) -> list[str]:
+    """Say why a topic cannot be a trainer's input; nothing if it can."""
+    policy = found.config.get("cleanup.policy", "delete")
+    if "compact" not in policy:
+        return []
+    return [f"cleanup.policy is {policy}: an input must keep every record, or no model can be recomputed from it"]

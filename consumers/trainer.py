@@ -45,7 +45,7 @@ from streamsvm.kafka import OffsetOutOfRange, Record
 from streamsvm.learner import Cut, warm_up
 from streamsvm.metrics import Metrics
 from streamsvm.points import Position, Rows
-from streamsvm.training import train
+from streamsvm.training import limited, train
 
 log = structlog.get_logger("streamsvm.trainer")
 
@@ -81,7 +81,7 @@ class Trainer:
         Given cluster and topic, returns who looks at the input topic now and then.
     train_function : callable
     session : str
-        Names this process in what it publishes; a random one by default.
+        Names this process in what it publishes, with a number if it starts over; a random one by default.
     """
 
     def __init__(
@@ -112,7 +112,8 @@ class Trainer:
         self._make_worker = make_worker
         self._make_watch = make_watch
         self._train = train_function
-        self._session_name = session or uuid.uuid4().hex
+        self._name = session or uuid.uuid4().hex
+        self._lives = 0
         self._gauges = Gauges(metrics)
         metrics.begin("streamsvm_input_rows", "outcome", ("accepted", "rejected"))
 
@@ -124,9 +125,8 @@ class Trainer:
         StreamsvmError
             If it cannot start, or cannot go on; whatever was published stays published.
         """
-        with self._health.failing():
-            while self._ends_in_gap():
-                self._stop.wait(START_OVER_AFTER_S)
+        while self._ends_in_gap():
+            self._stop.wait(START_OVER_AFTER_S)
 
     def _ends_in_gap(self) -> bool:
         """Live once; tell whether to start over because the log has a gap and the configuration says to."""
@@ -141,7 +141,8 @@ class Trainer:
 
     def _live(self) -> None:
         self._forget()
-        with ExitStack() as stack:
+        passing = () if self._settings.input.on_gap == "fail" else (LogGap, OffsetOutOfRange)
+        with ExitStack() as stack, self._health.failing(unless=passing):  # red before anything is closed
             for condition in ("start", "broker", "replay"):
                 self._health.require(condition, "starting")
             checkpoints = stack.enter_context(CheckpointDirectory(self._disk, self._settings.checkpoint.generations))
@@ -152,8 +153,13 @@ class Trainer:
             log.info("stopping", remedy="waiting for the model in training; a second signal stops at once")
             self._finish()
 
+    def _session_name(self) -> str:
+        """Return what names this life: who starts over takes the model from its owner as a new process does."""
+        return self._name if self._lives == 1 else f"{self._name}.{self._lives}"
+
     def _forget(self) -> None:
         """Begin a life with nothing."""
+        self._lives += 1
         self._backlog: deque[Rows] = deque()
         self._waiting: Cut | None = None
         self._unpublished: Result | None = None
@@ -168,12 +174,13 @@ class Trainer:
 
     def _start(self, stack: ExitStack, checkpoints: CheckpointDirectory) -> None:
         settings, clock = self._settings, self._clock
+        stack.enter_context(limited(self._config.svm))  # for pilots too, whether or not a training runs beside them
         self._dead_letters = DeadLetters(
             settings.input.topic, settings.input.dead_letters, self._metrics, clock.monotonic
         )
         self._limits = RejectionLimits(settings.input)
         self._saver = Saver(settings.checkpoint, checkpoints, self._metrics, self._health, clock.monotonic, clock.now)
-        self._delivery = Delivery(settings.name, self._session_name)
+        self._delivery = Delivery(settings.name, self._session_name())
         self._session = Session(settings, self._cluster, self._delivery, self._metrics, clock.monotonic)
         stack.callback(self._session.close)
         startup = Startup(settings, self._cluster, checkpoints, self._delivery, self._session, self._reset, clock.now)
@@ -196,7 +203,7 @@ class Trainer:
         log.info(
             "started",
             name=settings.name,
-            session=self._session_name,
+            session=self._delivery.session,
             topic=started.topic.name,
             partitions=len(started.topic.partitions),
             incarnation=self._delivery.incarnation,
@@ -383,7 +390,9 @@ class Trainer:
                 crash_point("cut.trained")
         elif timeout_s and not self._delivery.ready:
             self._stop.wait(timeout_s)
-        if self._session.renew() and self._unpublished is not None and self._versions.publish(self._unpublished):
+        if self._session.renew():
+            self._versions.tell()
+        if self._delivery.ready and self._unpublished is not None and self._versions.publish(self._unpublished):
             self._unpublished = None
         self._health.require("publish", self._session.trouble)
 
@@ -458,7 +467,7 @@ class Trainer:
     def _finish(self) -> None:
         """Save first, so that nothing hangs on the training; then publish all that is due, and save again."""
         self._save()
-        while self._in_flight or self._learner.cut_due:
+        while self._in_flight or self._learner.cut_due or self._versions.untold:
             self._health.beat()
             if self._learner.cut_due:
                 self._take_cut()

@@ -11,7 +11,7 @@ import sys
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Final
 
 from rich.console import Console
@@ -32,6 +32,7 @@ from streamsvm.kafka import (
     read_to_end,
 )
 from streamsvm.points import Position, Positions, Rows
+from streamsvm.training import limited
 from streamsvm.verification import (
     Aliases,
     Auditor,
@@ -184,6 +185,7 @@ class _Replayed:
         self._timeout_s = timeout_s
         self._recomputation: Recomputation | None = None
         self._source: _Source | None = None
+        self._threads = ExitStack()
         self._learned_before = 0
         self._ids: dict[str, str | None] = {}
         self._logs: dict[str, dict[int, tuple[int, int]]] = {}
@@ -227,6 +229,7 @@ class _Replayed:
             return self._recomputation, self._source
         self._drop()
         self._recomputation = Recomputation(version, self._ids[topic] or "")
+        self._threads.enter_context(limited(self._recomputation.config.svm))
         self._source = _Source(self._connection, self._recomputation, self._timeout_s)
         return self._recomputation, self._source
 
@@ -247,6 +250,7 @@ class _Replayed:
             self._learned_before += self._recomputation.input_rows
         if self._source is not None:
             self._source.close()
+        self._threads.close()
         self._recomputation = self._source = None
 
 

@@ -113,10 +113,10 @@ class PointsConfig(Section):
 class CoresetConfig(Section):
     """How a partition's stream is summarised."""
 
-    reducer: Literal["uniform", "sensitivity"] = Field(
+    reducer: Literal["uniform", "sensitivity", "calibrated"] = Field(
         default="sensitivity",
         description="How many points become few: `sensitivity` is the paper's Alg. 1, `uniform` samples in proportion "
-        "to weight.",
+        "to weight, `calibrated` follows the margin of a pilot model and keeps exact totals.",
     )
     clusters: Literal["log", "elbow", "silhouette"] | Annotated[int, Field(ge=1, le=1_000)] = Field(
         default="log",

@@ -268,6 +268,22 @@ def test_a_disk_that_refuses_leaves_the_old_checkpoint(method: str, number: int)
     assert newest.sequence == 3
 
 
+def test_a_file_that_cannot_be_read_is_told() -> None:
+    """An I/O error while reading is a fault of that generation, not the end of the start."""
+    disk = RefusingDisk()
+    with CheckpointDirectory(disk, 3) as directory:
+        directory.save(snapshot(1))
+        directory.save(snapshot(2))
+        reading = directory.generations()
+        disk.refuse["read"] = errno.EIO
+        newest = next(reading)
+        disk.refuse.clear()
+        older = next(reading)
+    assert (newest.snapshot, newest.fault) == (None, "it cannot be read: Input/output error")
+    assert older.snapshot is not None
+    assert older.snapshot.sequence == 1
+
+
 def test_a_failed_fsync_is_not_tried_again_on_the_same_file() -> None:
     """After a failed fsync the bytes are written anew: a second fsync may say "fine" about lost ones."""
     disk = RefusingDisk()
@@ -316,6 +332,15 @@ def test_a_rejected_generation_counts_for_nothing() -> None:
                 directory.reject(generation.name)
         directory.save(snapshot(2))
     assert names(disk) == ["00-000000000001.ssvm", "00-000000000002.ssvm"]
+
+
+def test_what_was_just_saved_is_kept_whatever_its_number() -> None:
+    """Even where as many good files as are kept have higher numbers."""
+    newer = {f"checkpoint-000001-00000000000{n}-{n:012d}.ssvm": codec.encode(snapshot(n, head=n)) for n in (7, 8, 9)}
+    disk = VolatileDisk(newer)
+    with CheckpointDirectory(disk, 2) as directory:
+        directory.save(snapshot(1))
+    assert names(disk) == ["00-000000000001.ssvm", "08-000000000008.ssvm", "09-000000000009.ssvm"]
 
 
 def test_lives_that_save_once_each_do_not_fill_the_disk(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from streamsvm.kafka.cluster import Cluster
 from streamsvm.kafka.connection import RESERVED, Connection
 from streamsvm.kafka.consuming import Input, Subscription
 from streamsvm.kafka.embedded import EmbeddedBroker
-from streamsvm.kafka.failures import OffsetOutOfRange, OutcomeUnknown, PublishRefused
+from streamsvm.kafka.failures import DamagedBatch, OffsetOutOfRange, OutcomeUnknown, PublishRefused
 from streamsvm.kafka.log import log_range, start_positions
 from streamsvm.kafka.producing import Outbox, Publisher
 from streamsvm.kafka.reading import Reader, Tail, fetch_one, read_to_end
@@ -22,6 +22,7 @@ __all__ = [
     "Backoff",
     "Cluster",
     "Connection",
+    "DamagedBatch",
     "EmbeddedBroker",
     "Input",
     "Message",

@@ -132,7 +132,6 @@ class Link:
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
-        self._was_up = False
         self._untrusted: KafkaError | None = None
         self._all_down = False
         self.up = False
@@ -163,7 +162,8 @@ class Link:
 
     def saw_answer(self) -> None:
         """Note that a broker answered: security is right, later refusals are the network's."""
-        self._was_up, self.up, self._all_down, self._untrusted = True, True, False, None
+        self.up, self._all_down, self._untrusted = True, False, None
+        self._connection.accepted.set()
 
     def check(self) -> None:
         """Raise what no waiting mends.
@@ -173,18 +173,18 @@ class Link:
         FatalError
             If the client is broken for good.
         ConfigurationError
-            If every broker refuses our credentials or certificate, and none ever accepted them.
+            If every broker refuses our credentials or certificate, and none ever accepted this connection's.
         """
         if self.fatal is not None:
             raise translate(self.fatal, self._connection, "go on with this client")
-        if self._untrusted is not None and self._all_down and not self._was_up:
+        if self._untrusted is not None and self._all_down and not self._connection.accepted.is_set():
             raise translate(self._untrusted, self._connection, "connect")
 
     def failure(self, error: KafkaError, doing: str) -> StreamsvmError:
         """Return our error for the client's, preferring the root cause that a callback reported."""
         if self.fatal is not None:
             return translate(self.fatal, self._connection, doing)
-        if fault_of(error) is Fault.UNREACHABLE and not self._was_up:
+        if fault_of(error) is Fault.UNREACHABLE and not self._connection.accepted.is_set():
             if self._untrusted is not None:
                 return translate(self._untrusted, self._connection, doing)
             return unavailable(self._connection, self.last_trouble)

@@ -6,6 +6,7 @@ Invariant: no option that the delivery guarantees rest on can be changed from ou
 from __future__ import annotations
 
 import ipaddress
+import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -75,6 +76,12 @@ class Connection:
     allow_insecure_tls : bool
         Whether an option may switch off the check of the broker's certificate (`INSECURE`).
 
+    Attributes
+    ----------
+    accepted : threading.Event
+        Set by the first client of this connection that a broker answered. From then on its credentials and its trust
+        in the broker are known to be right, and a refusal is something that may pass.
+
     Raises
     ------
     ConfigurationError
@@ -86,6 +93,7 @@ class Connection:
     embedded: bool = False
     request_timeout_s: float = field(default=10.0)
     allow_insecure_tls: bool = False
+    accepted: threading.Event = field(default_factory=threading.Event, init=False, compare=False)
 
     def __post_init__(self) -> None:
         for name, value in self.options.items():

@@ -64,6 +64,13 @@ class OutcomeUnknown(TransientError):
     """
 
 
+class DamagedBatch(FatalError):
+    """Bytes of the log that cannot be read, or that would decompress to more than the client takes.
+
+    A reader never gets past them by itself; whoever wanted a single record can do without it.
+    """
+
+
 class OffsetOutOfRange(StateError):
     """A position that the log does not hold: deleted by retention, or beyond its end.
 
@@ -110,7 +117,7 @@ class Fault(Enum):
     UNSETTLED = TransientError, "Try again; if it persists, see the broker's log."
     MEMBERSHIP = TransientError, "Go on polling."
     MISPLACED = StateError, "Choose a start that the log holds, or reset the state that holds this position."
-    DAMAGED = FatalError, "Start again; if it stops at the same offset, repair or skip the broker's log there."
+    DAMAGED = DamagedBatch, "Start again; if it stops at the same offset, repair or skip the broker's log there."
     UNUSABLE = ConfigurationError, "Correct the broker options, or ask the broker for what it can do."
     BROKEN = FatalError, "Start the process again."
     UNASKED = FatalError, "Start the process again; if it recurs, something between here and the broker is no Kafka."

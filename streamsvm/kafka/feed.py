@@ -13,10 +13,11 @@ from collections.abc import Callable, Iterable
 from confluent_kafka import Consumer, KafkaError, KafkaException
 from confluent_kafka import Message as Consumed
 
-from streamsvm.errors import FatalError, StreamsvmError, TransientError
+from streamsvm.errors import StreamsvmError, TransientError
 from streamsvm.kafka.client import SLICE_S, Link
 from streamsvm.kafka.connection import Connection
 from streamsvm.kafka.failures import (
+    DamagedBatch,
     Fault,
     OffsetOutOfRange,
     error_of,
@@ -134,7 +135,7 @@ class Feed:
         if fault is Fault.MISSING:
             return topic_missing(self._topic)
         if fault in (Fault.DAMAGED, Fault.REFUSED):  # what a writer is refused for is damage to a reader
-            return FatalError(
+            return DamagedBatch(
                 f"a record batch of {self._topic}[{partition}] is damaged: {text_of(error)}",
                 Fault.DAMAGED.remedy,
             )

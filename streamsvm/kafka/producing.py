@@ -11,10 +11,10 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 from confluent_kafka import Message as Delivered
 
 from streamsvm.crashpoints import crash_point
-from streamsvm.errors import FatalError, StreamsvmError, TransientError
+from streamsvm.errors import ConfigurationError, FatalError, StreamsvmError, TransientError
 from streamsvm.kafka.client import SLICE_S, Link, make_producer, serve, socket_timeout_ms
 from streamsvm.kafka.connection import Connection, Option
-from streamsvm.kafka.failures import OutcomeUnknown, error_of, text_of
+from streamsvm.kafka.failures import OutcomeUnknown, error_of, fault_of, text_of
 from streamsvm.kafka.records import Message
 
 DEFAULT_QUEUED_BYTES = 32 * 2**20
@@ -299,23 +299,28 @@ class Publisher:
             error, topic = reports.failure
             serve(self._producer, self._link)
             if error.code() in _PURGED and self._link.fatal is None:
-                raise self._purged(f"failed to publish to topic {topic}")
+                raise self._dropped(topic)
             raise self._link.failure(error, f"publish to topic {topic}")
         return reports.offsets
 
-    def _purged(self, what: str) -> StreamsvmError:
-        """Return why the client dropped a group by itself: only a commit, which it declines, makes it say so.
+    def _dropped(self, topic: str) -> StreamsvmError:
+        """Return why the client dropped a group by itself.
 
-        An id that the broker has forgotten may meanwhile have been another instance's, whom a new epoch would not
-        notice: that is for a new publisher and whoever reads the topic.
+        It says so only to a call that does not fit the transaction's state, and `begin_transaction` is one: inside a
+        transaction it changes nothing. An id that the broker has forgotten may meanwhile have been another instance's,
+        whom a client that takes a new id by itself would not notice: that is for whoever reads the topic.
         """
-        try:
-            self._producer.commit_transaction(0)
-        except KafkaException as refusal:
-            cause = error_of(refusal)
-            said = f"{what}: {text_of(cause)}"
-            return OutcomeUnknown(said, _RENEW) if cause.code() == _FORGOTTEN else _Purged(said, "Try again.")
-        return OutcomeUnknown(f"{what}, and yet the client committed", _RENEW)
+        doing = f"publish to topic {topic}"
+        if not self._connection.embedded:
+            try:
+                self._producer.begin_transaction()
+            except KafkaException as refusal:
+                reason = error_of(refusal)
+                if reason.code() == _FORGOTTEN:
+                    return OutcomeUnknown(f"failed to {doing}: {text_of(reason)}", _RENEW)
+                if reason.txn_requires_abort() and issubclass(fault_of(reason).error, ConfigurationError):
+                    return self._link.failure(reason, doing)
+        return _Purged(f"failed to {doing}: the client dropped it", "Try again.")
 
     def _queue(self, message: Message, on_delivery: OnDelivery, deadline: float) -> None:
         while True:
@@ -349,6 +354,9 @@ class Publisher:
             self._producer.abort_transaction(self._timeout_s)
         except KafkaException as error:
             failure = self._failure(error, f"abort a transaction of {self._id}")
+            if isinstance(cause, ConfigurationError):  # what was never permitted to begin cannot be aborted either
+                self._ended = cause
+                return
             said = f"a transaction of {self._id} failed and could not be aborted: {text_of(error_of(error))}"
             self._ended = _renewable(failure, said)
             raise self._ended from cause

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,6 +24,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 from streamsvm.kafka import Connection
 from tests.brokers.jvm import CannotRun, JvmBroker, free_ports
 
+Permission = tuple[str, str, str]
 USERS = ("admin", "trainer", "scorer", "reader", "nobody")
 HOST_NAMES = "subjectAltName=IP:127.0.0.1,DNS:localhost"
 ANSWER_TIMEOUT_S = 20.0
@@ -109,6 +110,7 @@ class SecuredBroker(JvmBroker):
 
     def __init__(self, directory: Path) -> None:
         self.authority = Authority(directory)
+        self.on_permit: Callable[[str, Permission], None] = lambda *_: None
         self._presented = directory / "presented.pem"
         self.present(self.authority.certificate("broker"))
         super().__init__()
@@ -137,12 +139,16 @@ class SecuredBroker(JvmBroker):
             request_timeout_s=5.0,
         )
 
-    def permit(self, user: str, permissions: Iterable[tuple[str, str, str]]) -> None:
+    def permit(self, user: str, permissions: Iterable[Permission]) -> None:
         """Let a user do operations on resources: (kind, name, operation)."""
-        for future in self._administrate().create_acls([_binding(user, *one) for one in permissions]).values():
+        permissions = list(permissions)
+        admin = self._administrate()  # named, so that it lives until the answers are there
+        for future in admin.create_acls([_binding(user, *one) for one in permissions]).values():
             future.result(ANSWER_TIMEOUT_S)
+        for permission in permissions:
+            self.on_permit(user, permission)
 
-    def forbid(self, user: str, permission: tuple[str, str, str]) -> None:
+    def forbid(self, user: str, permission: Permission, *, missing_ok: bool = False) -> None:
         """Take a permission back."""
         kind, name, operation = permission
         wanted = AclBindingFilter(
@@ -154,8 +160,9 @@ class SecuredBroker(JvmBroker):
             AclOperation[operation.upper()],
             AclPermissionType.ALLOW,
         )
-        (future,) = self._administrate().delete_acls([wanted]).values()
-        assert len(future.result(ANSWER_TIMEOUT_S)) == 1, f"{user} had no {permission}"
+        admin = self._administrate()
+        (future,) = admin.delete_acls([wanted]).values()
+        assert len(future.result(ANSWER_TIMEOUT_S)) == 1 or missing_ok, f"{user} had no {permission}"
 
     def _administrate(self) -> AdminClient:
         return AdminClient({"bootstrap.servers": self.bootstrap_servers})

@@ -50,7 +50,7 @@ def test_help_explains_every_option_of_a_trainer() -> None:
 
 
 @pytest.mark.parametrize(
-    "command", [["score"], ["replay"], ["model", "show"], ["topics", "create"], ["demo"], ["config"]]
+    "command", [["score"], ["replay"], ["model", "show"], ["topics", "create"], ["demo"], ["config"], ["verify"]]
 )
 def test_every_command_has_help(command: list[str]) -> None:
     """And it exits with 0."""

@@ -342,7 +342,8 @@ def test_a_large_share_of_bad_records_stops_the_trainer(settings: Settings, conn
         Running(changed(settings, "input", max_dead_letter_share=0.4), connection) as running,
     ):
         running.wait_until(lambda: False)
-    run_until(changed(settings, "input", max_dead_letter_share=0.0), connection, 1020)
+    with Running(changed(settings, "input", max_dead_letter_share=0.0), connection) as running:
+        running.wait_until(lambda: running.value("streamsvm_model_version") == 1020 // 40)
 
 
 def test_a_training_that_does_not_end_turns_health_red_until_it_does(

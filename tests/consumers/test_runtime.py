@@ -200,6 +200,25 @@ def test_an_error_turns_health_red_before_it_leaves(health: Health) -> None:
     assert health.healthy()[1]["why"] == "KeyboardInterrupt"
 
 
+def test_what_the_process_survives_leaves_health_alone(health: Health) -> None:
+    """An error after which it starts over is no reason to be restarted."""
+    with pytest.raises(BrokerUnavailable), health.failing(unless=(BrokerUnavailable,)):
+        raise BrokerUnavailable("later")
+    assert health.healthy()[0]
+
+
+def test_a_risky_connection_is_warned_of_at_each_start() -> None:
+    """What `Connection.risks` lists is in the log, and the flag reaches the connection."""
+    kafka = {"bootstrap.servers": "broker.example:9092", "security.protocol": "SASL_PLAINTEXT"}
+    unchecked = {"enable.ssl.certificate.verification": "false"}
+    with structlog.testing.capture_logs() as logs:
+        runtime.connect(load({"kafka": kafka}), "trainer")
+        runtime.connect(load({"kafka": unchecked, "security": {"allow_insecure_tls": "true"}}), "trainer")
+    assert [(line["event"], line["log_level"]) for line in logs] == [("insecure_connection", "warning")] * 2
+    with pytest.raises(ConfigurationError, match="allow_insecure_tls"):
+        runtime.connect(load({"kafka": unchecked}), "trainer")
+
+
 def test_a_loop_stuck_in_a_call_is_seen_from_outside() -> None:
     """A real thread that hangs, a real clock: /healthz answers 503 while it hangs, 200 when it turns again."""
     health = Health(stuck_after_s=0.3)

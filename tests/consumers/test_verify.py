@@ -12,6 +12,7 @@ from pathlib import Path
 import msgspec
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_info
 
 from consumers.verify import summary_line, verify
 from streamsvm import training
@@ -531,6 +532,7 @@ def test_a_partition_that_is_added_is_learned_from_there_on(broker: TestBroker, 
     assert report.input_rows == 170, "as far as the last cut"
 
 
+@pytest.mark.real_broker  # the embedded one has no transactions: a version may be there before its head is
 def test_a_running_trainer_is_no_fault(settings: Settings, connection: Connection) -> None:
     """What is published while it reads is left out, not called missing."""
     produce(connection, settings.input.topic, records(400))
@@ -541,6 +543,26 @@ def test_a_running_trainer_is_no_fault(settings: Settings, connection: Connectio
             assert report.clean, list(report.lines())
             if report.rows[-1].number == 10:
                 break
+
+
+def test_a_trainer_and_its_auditor_give_linear_algebra_the_configured_threads(
+    settings: Settings, connection: Connection
+) -> None:
+    """All through their lives and not only while they train: pilots are solved beside the trainings."""
+    three = settings.model_copy(update={"svm": SvmConfig(threads=3)})
+    produce(connection, three.input.topic, records(40))
+    with Running(three, connection) as running:
+        running.wait_for_rows(40)
+        assert blas_threads() == {3}
+    assert blas_threads() != {3}
+    seen: list[set[int]] = []
+    assert verify(connection, three, progress=lambda done, total: seen.append(blas_threads())).clean
+    assert seen == [{3}]
+    assert blas_threads() != {3}
+
+
+def blas_threads() -> set[int]:
+    return {pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"}
 
 
 def test_a_name_without_versions_is_not_clean(trained: Settings, connection: Connection) -> None:

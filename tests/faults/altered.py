@@ -87,7 +87,7 @@ def reads_to_the_stable_offset() -> None:
 
 def renews_unread() -> None:
     """Take a new producer id, when the broker has forgotten the old one, and publish on without reading."""
-    Publisher._purged = lambda self, what: _Purged(what, "Try again.")  # type: ignore[method-assign]
+    Publisher._dropped = lambda self, topic: _Purged(topic, "Try again.")  # type: ignore[method-assign]
 
 
 def gives_up() -> None:

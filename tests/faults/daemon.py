@@ -44,7 +44,8 @@ def arguments(settings: Settings, connection: Connection, **more: Any) -> list[s
         "log-format": "json",
     }
     options |= {name.replace("_", "-"): value for name, value in more.items()}
-    return ["train", *(part for name, value in options.items() for part in (f"--{name}", str(value)))]
+    given = {name: value for name, value in options.items() if value is not None}
+    return ["train", *(part for name, value in given.items() for part in (f"--{name}", str(value)))]
 
 
 class Daemon:
@@ -117,6 +118,11 @@ class Daemon:
         """Return the log lines of an event among those read."""
         entries = [json.loads(line) for line in self.log if line.startswith("{")]
         return [entry for entry in entries if entry["event"] == event]
+
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+        return self._process.pid
 
     def rss_bytes(self) -> int:
         """Return its resident set now."""

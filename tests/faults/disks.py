@@ -96,6 +96,7 @@ class VolatileDisk:
         return len(self._inode(name).content)
 
     def read(self, name: str) -> bytes:
+        self._call("read")
         return self._inode(name).content
 
     def write(self, name: str, content: bytes) -> None:

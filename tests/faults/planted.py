@@ -7,6 +7,7 @@ disturbance makes happen what a test cannot make the world do at the moment it w
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import sys
@@ -30,6 +31,9 @@ from streamsvm.learner import Learner, LearnerState
 
 CLOCK_FILE = "STREAMSVM_TEST_CLOCK_FILE"
 """Variable that names the file with the seconds by which the injected clock is off."""
+
+EIO_FILE = "STREAMSVM_TEST_EIO_FILE"
+"""Variable that names the file which, while it exists, makes every fsync fail."""
 
 
 def wrap(owner: Any, name: str, around: Callable[..., Any]) -> None:
@@ -68,6 +72,18 @@ def takes_an_id_of_its_own() -> None:
 def locks_nothing() -> None:
     """The checkpoint directory is not locked."""
     wrap(fcntl, "flock", lambda original, *given: None)
+
+
+def loses_its_disk() -> None:
+    """A disturbance: each fsync answers EIO while a file exists."""
+    file = Path(os.environ[EIO_FILE])
+
+    def fsync(original: Any, handle: int) -> None:
+        if file.exists():
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        original(handle)
+
+    wrap(os, "fsync", fsync)
 
 
 def dates_the_model() -> None:
@@ -216,6 +232,7 @@ DEFECTS = {
         publishes_without_a_transaction,
         takes_an_id_of_its_own,
         locks_nothing,
+        loses_its_disk,
         dates_the_model,
         loses_dead_letters,
         learns_bad_rows,

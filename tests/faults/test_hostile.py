@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import json
 import random
-import urllib.request
 from collections import Counter
 from collections.abc import Callable, Sequence
 
 import pytest
 
 from streamsvm.kafka import Message, Outbox, read_to_end
-from tests.faults.daemon import Daemon
+from tests.consumers.trainers import versions
 from tests.faults.hostile import MOST_BYTES, MOST_ROWS, Expected, good, hostile
+from tests.faults.observed import metrics, read_all
 from tests.faults.promise import check_promise
 from tests.faults.stage import NO_LIMITS, Stage
 
@@ -57,14 +57,6 @@ def letters(stage: Stage) -> dict[int, tuple[tuple[int, str], ...]]:
     return found
 
 
-def metrics(daemon: Daemon) -> dict[str, float]:
-    """Return what the process says of itself."""
-    address = daemon.events("configuration")[0]["http"]
-    with urllib.request.urlopen(f"{address}/metrics", timeout=10) as answer:
-        lines = answer.read().decode().splitlines()
-    return {name: float(value) for name, value in (line.rsplit(" ", 1) for line in lines if not line.startswith("#"))}
-
-
 def read_hostile(stage: Stage, count: int, seed: int, planted: str = "", kills: int = 0) -> None:
     """Feed hostile records to a process, killed a few times on its way, and account for each of them."""
     made = stream(count, seed)
@@ -85,24 +77,15 @@ def read_hostile(stage: Stage, count: int, seed: int, planted: str = "", kills: 
     found = letters(stage)
     assert found.keys() == expected.keys(), "not the records that are bad"
     assert found == expected
-    *_, last = check_promise(stage.connection, stage.settings)
+    *_, last = versions(stage.connection, stage.settings)
     assert (last.stream.rows, last.stream.points) == (rows, len(weights)), "not each row once"
     assert last.stream.weight == pytest.approx(sum(weights), rel=1e-12)
+    check_promise(stage.connection, stage.settings)
     if not kills:
         reasons = Counter(reason for each in made for _, reason in each.rejected)
         for reason, number in reasons.items():
             assert counted[f'streamsvm_dead_letters_total{{reason="{reason}"}}'] == number
         assert counted['streamsvm_input_rows_total{outcome="rejected"}'] == reasons.total()
-
-
-def read_all(daemon: Daemon) -> int:
-    """Wait until the process has no lag, and return its largest resident set on the way."""
-    peak, lag = 0, -1.0
-    while lag != 0:
-        assert daemon.ended() is None, daemon.wait()
-        peak = max(peak, daemon.rss_bytes())
-        lag = metrics(daemon).get('streamsvm_input_lag_records{partition="0"}', -1.0)
-    return peak
 
 
 @pytest.mark.parametrize("count", [10_000, pytest.param(100_000, marks=pytest.mark.faults_long)])

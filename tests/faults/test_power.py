@@ -5,15 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache
+from pathlib import Path
 
 import pytest
 
 from streamsvm.checkpoint import CheckpointDirectory
 from streamsvm.codec.checkpoint import Snapshot
 from streamsvm.codec.model import Head, partition_cuts
+from streamsvm.kafka import TopicSpec, create_topics
 from streamsvm.learner import Cut, Learner
 from streamsvm.points import Position, Rows
+from tests.brokers.fixtures import TestBroker
+from tests.consumers.trainers import Running, produce, records, settings_for
 from tests.faults.disks import Files, VolatileDisk
+from tests.faults.promise import check_counts, check_promise
 from tests.streams import gaussian, rows_of, small_config
 
 ROWS = 120
@@ -156,20 +161,23 @@ def go_on(files: frozenset[tuple[str, bytes]], published: tuple[str, ...]) -> No
 NOTHING = State({}, (), 0)
 
 
-def test_every_state_after_a_power_loss_starts() -> None:
+def test_every_state_after_a_power_loss_starts(record_property: Callable[[str, object], None]) -> None:
     """Each state that may be left by a power loss after any call of any checkpoint: the same models, nothing lost."""
+    check_all(states_of(NOTHING, saves=3))  # a name that is never synced would double the states with each save
     states = states_of(NOTHING)
-    print(f"{len(states)} states after a power loss")
+    record_property("states", len(states))
     assert len(states) > 200
     check_all(states)
 
 
-def test_a_second_power_loss_while_recovering_from_the_first() -> None:
+def test_a_second_power_loss_while_recovering_from_the_first(
+    record_property: Callable[[str, object], None],
+) -> None:
     """From states with leftovers in them a life of two checkpoints is cut short in turn, and each state starts."""
     first = [state for state in states_of(NOTHING, saves=4) if any(name.endswith("partial") for name in state.files)]
     chosen = first[:: max(1, len(first) // 12)]
     second = [state for start in chosen for state in states_of(start, saves=2)]
-    print(f"{len(second)} states after a power loss while recovering from one of {len(chosen)}")
+    record_property("states_of_a_second_loss", len(second))
     assert len(second) > 200
     check_all(second)
 
@@ -182,3 +190,32 @@ def test_a_missing_fsync_is_found(planted: str, symptom: str) -> None:
     """The check can fail: without the file's, or the directory's, fsync some state is bad."""
     with pytest.raises(AssertionError, match=symptom):
         check_all(states_of(NOTHING, frozenset({planted}), saves=3))
+
+
+def test_the_trainer_goes_on_from_states_after_a_power_loss(
+    embedded_broker: TestBroker, tmp_path: Path, record_property: Callable[[str, object], None]
+) -> None:
+    """The real trainer: from states of one life that differ most, with the topic of its end; no version twice."""
+    connection = embedded_broker.connection
+    trainer = settings_for(embedded_broker.name("power"), tmp_path)
+    create_topics(connection, [TopicSpec(trainer.input.topic, 1)])
+    produce(connection, trainer.input.topic, records(ROWS))
+    states: dict[tuple[str, ...], Files] = {}
+
+    def note(disk: VolatileDisk) -> None:
+        if any(name.endswith("ssvm") for name in disk.names()):
+            for files in disk.states():
+                states.setdefault(tuple(sorted(files)), files)
+
+    with Running(trainer, connection, disk=RecordingDisk({}, frozenset(), note)) as running:
+        running.wait_until(lambda: running.value("streamsvm_model_version") == 3)
+    startable = [files for names, files in sorted(states.items()) if any(name.endswith("ssvm") for name in names)]
+    chosen = startable[:: max(1, len(startable) // 4)]
+    for number, files in enumerate(chosen, start=4):
+        produce(connection, trainer.input.topic, records(40, seed=number))
+        with Running(trainer, connection, disk=VolatileDisk(files)) as running:
+            running.wait_until(lambda number=number: running.value("streamsvm_model_version") == number)  # type: ignore[misc]
+    found = check_promise(connection, trainer)
+    check_counts(found)
+    assert len(found) == 3 + len(chosen)
+    record_property("trainers_started", len(chosen))

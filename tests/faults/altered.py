@@ -15,12 +15,11 @@ import streamsvm.kafka.cluster
 import streamsvm.kafka.reading
 from consumers.cli import main
 from consumers.runtime import Health
-from consumers.worker import Worker
+from consumers.worker import TrainFunction, Worker
 from streamsvm.errors import FatalError, TransientError
 from streamsvm.kafka import Cluster, Input, Message, OutcomeUnknown, Publisher, Record
 from streamsvm.kafka.log import _questions, _watermarks
 from streamsvm.kafka.producing import _Purged
-from streamsvm.learner import Cut
 
 SHORT_TRANSACTION_S = 3.0
 HOARDED_BYTES = 1_000_000
@@ -103,30 +102,39 @@ def gives_up() -> None:
     Publisher.publish = publish  # type: ignore[method-assign]
 
 
+def _slow(every: int, seconds: float) -> None:
+    sound = Worker.__init__
+
+    def init(self: Worker, train: TrainFunction, *arguments: Any) -> None:
+        count = 0
+
+        def slow(*what: Any) -> Any:
+            nonlocal count
+            count += 1
+            if count % every == 0:
+                time.sleep(seconds)  # the slowness itself
+            return train(*what)
+
+        sound(self, slow, *arguments)
+
+    Worker.__init__ = init  # type: ignore[method-assign,assignment]
+
+
 def trains_slowly() -> None:
     """Take long over every so many trainings, and say when the input is paused; no defect."""
-    sound_submit, sound_pause = Worker.submit, Input.pause
-    count = 0
-
-    def submit(self: Worker, cut: Cut) -> None:
-        nonlocal count
-        count += 1
-        if count % TRAININGS_PER_SLOW_ONE == 0:
-            sound_train = self._train
-
-            def slow(*arguments: Any) -> Any:
-                self._train = sound_train
-                time.sleep(SLOW_TRAINING_S)  # the slowness itself
-                return sound_train(*arguments)
-
-            self._train = slow
-        sound_submit(self, cut)
+    _slow(TRAININGS_PER_SLOW_ONE, SLOW_TRAINING_S)
+    sound = Input.pause
 
     def pause(self: Input) -> None:
         sys.stderr.write('{"event": "paused"}\n')
-        sound_pause(self)
+        sound(self)
 
-    Worker.submit, Input.pause = submit, pause  # type: ignore[method-assign]
+    Input.pause = pause  # type: ignore[method-assign]
+
+
+def unhurried() -> None:
+    """Take half a second over every training, so that the stream outlasts several faults; no defect."""
+    _slow(1, 0.5)
 
 
 def drops_when_pausing() -> None:
@@ -176,6 +184,7 @@ ALTERATIONS: dict[str, Callable[[], None]] = {
         renews_unread,
         gives_up,
         trains_slowly,
+        unhurried,
         drops_when_pausing,
         hoards,
         always_ready,

@@ -41,7 +41,7 @@ def test_an_outage_only_delays(faulty: FaultyBroker) -> None:
 @pytest.mark.faults_long
 def test_outages_only_delay(faulty: FaultyBroker) -> None:
     """The same, again and again."""
-    survive_outages(faulty, faulty.trainee(), 5)
+    survive_outages(faulty, faulty.trainee("unhurried"), 5)
 
 
 @pytest.mark.faults_long

@@ -23,7 +23,7 @@ def cut_off(faulty: FaultyBroker, trainee: Trainee, times: int) -> None:
 @pytest.mark.parametrize("times", [1, pytest.param(5, marks=pytest.mark.faults_long)])
 def test_a_cut_only_delays(faulty: FaultyBroker, times: int) -> None:
     """Connections break and none can be made: it says so, and goes on by itself when they can."""
-    cut_off(faulty, faulty.trainee(), times)
+    cut_off(faulty, faulty.trainee(*["unhurried"] * (times > 1)), times)
 
 
 @pytest.mark.parametrize("silent_s", [5.0, pytest.param(40.0, marks=pytest.mark.faults_long)])

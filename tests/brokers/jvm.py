@@ -164,6 +164,12 @@ class JvmBroker:
         self.kill()
         self.start()
 
+    def revive(self) -> None:
+        """See that it runs, whatever was done to it."""
+        if self._process is None or self._process.poll() is not None:
+            self.restart()
+        self.resume()
+
     def shut_down(self) -> None:
         """End it in good order, as an upgrade does; the data remain."""
         if self._process is not None:

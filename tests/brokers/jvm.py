@@ -141,7 +141,7 @@ class JvmBroker:
                 stderr=log,
                 cwd=self._directory,
                 start_new_session=True,  # Ctrl-C is for the tests, which then stop the broker
-                preexec_fn=_die_with_parent,
+                preexec_fn=die_with_parent,
             )
 
     def kill(self) -> None:
@@ -239,8 +239,8 @@ class JvmBroker:
             self._process.send_signal(number)
 
 
-def _die_with_parent() -> None:
-    """Ask the kernel to end the broker even if the tests are killed; elsewhere than on Linux, hope."""
+def die_with_parent() -> None:
+    """Ask the kernel to end this child even if the tests are killed; elsewhere than on Linux, hope."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 

@@ -15,6 +15,7 @@ from typing import Any
 
 from streamsvm.config import Settings
 from streamsvm.kafka import Connection
+from tests.brokers.jvm import die_with_parent
 
 DEADLINE_S = 60.0
 ROOT = Path(__file__).parent.parent.parent
@@ -71,6 +72,7 @@ class Daemon:
             text=True,
             cwd=ROOT,
             env={**inherited, **(environment or {})},
+            preexec_fn=die_with_parent,
         )
         self._lines: queue.Queue[str | None] = queue.Queue()
         self.log: list[str] = []

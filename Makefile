@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.made
 SOURCES := streamsvm consumers tests
 
-.PHONY: env demo test lint bench requirements clean test-deploy
+.PHONY: env demo test simulation faults lint bench requirements clean test-deploy
 
 env: $(STAMP)
 
@@ -22,6 +22,13 @@ demo: env
 
 test: env
 	$(BIN)/pytest
+
+simulation: env
+	$(BIN)/python -m tests.simulation --exhaustive 2
+	$(BIN)/python -m tests.simulation --schedules 100000
+
+faults: simulation
+	$(BIN)/python -m tests.faults
 
 test-deploy: env
 	STREAMSVM_TEST_DEPLOY=1 $(BIN)/pytest tests/deploy -s

@@ -22,7 +22,7 @@ from consumers.runtime import (
 from streamsvm import __version__
 from streamsvm.config import Settings
 from streamsvm.crashpoints import arm
-from streamsvm.errors import ConfigurationError, StreamsvmError
+from streamsvm.errors import ConfigurationError, StreamsvmError, TopicMissing
 
 if TYPE_CHECKING:
     from streamsvm.subscriber import Loaded
@@ -80,6 +80,7 @@ def train(
 ) -> None:
     """Learn from a topic of labeled points and publish model versions, until told to stop."""
     from consumers.trainer import Trainer
+    from streamsvm.kafka import Cluster
     from streamsvm.metrics import TRAINER, Metrics
 
     configure_logging(settings.log)
@@ -87,9 +88,9 @@ def train(
     connection = connect(settings, "trainer")
     metrics, health = Metrics(TRAINER), Health(settings.http.stuck_after_s)
     stop = stop_on_signals()
-    with HttpServer(settings.http, health, metrics.registry) as http:
-        log_start(settings, http.port)
-        Trainer(settings, connection, metrics, health, stop, reset=reset).run()
+    with HttpServer(settings.http, health, metrics.registry) as http, health.failing():
+        log_start(settings, http.url)
+        Trainer(settings, Cluster(connection), metrics, health, stop, reset=reset).run()
 
 
 @app.command()
@@ -103,8 +104,8 @@ def score(settings: Settings) -> None:
     connection = connect(settings, "scorer")
     metrics, health = Metrics(SCORER), Health(settings.http.stuck_after_s)
     stop = stop_on_signals()
-    with HttpServer(settings.http, health, metrics.registry) as http:
-        log_start(settings, http.port)
+    with HttpServer(settings.http, health, metrics.registry) as http, health.failing():
+        log_start(settings, http.url)
         Scorer(settings, connection, metrics, health, stop).run()
 
 
@@ -196,25 +197,41 @@ def replay_command(
         outbox.close()
 
 
-def log_start(settings: Settings, port: int) -> None:
+def log_start(settings: Settings, url: str) -> None:
     """Say once what the effective configuration is, secrets masked."""
     import structlog
 
-    structlog.get_logger("streamsvm").info(
-        "configuration", effective=settings.masked(), version=__version__, http=f"http://{settings.http.host}:{port}"
-    )
+    structlog.get_logger("streamsvm").info("configuration", effective=settings.masked(), version=__version__, http=url)
 
 
 @topics_app.command("create")
 @with_settings(*TRAINER_SECTIONS)
 def topics_create(settings: Settings) -> None:
-    """Create the output topics of a trainer, with the settings they need; those that exist are left alone."""
-    from consumers.topics import output_topics
-    from streamsvm.kafka import create_topics
+    """Create the output topics of a trainer, with the settings they need.
 
-    made = set(create_topics(connect(settings, "admin"), output_topics(settings)))
-    for spec in output_topics(settings):
-        typer.echo(f"{'created' if spec.name in made else 'exists '}  {spec.name}")
+    Those that exist are left as they are, and checked, the input too: status 78 if one would lose what it must keep.
+    """
+    from consumers.topics import check_names, output_topics, unfit, unfit_input
+    from streamsvm.kafka import create_topics, describe_topic
+
+    check_names(settings)
+    connection, specs = connect(settings, "admin"), output_topics(settings)
+    made = set(create_topics(connection, specs))
+    faults = {spec.name: unfit(spec, describe_topic(connection, spec.name)) for spec in specs}
+    for name in faults:
+        typer.echo(f"{'created' if name in made else 'exists '}  {name}")
+    try:
+        faults[settings.input.topic] = unfit_input(describe_topic(connection, settings.input.topic))
+    except TopicMissing:
+        typer.echo(f"missing  {settings.input.topic}: the input is made by whoever writes it")
+    found = [f"{name}: {fault}" for name, several in faults.items() for fault in several]
+    for line in found:
+        typer.echo(f"unfit    {line}")
+    if found:
+        raise ConfigurationError(
+            f"{found[0]}" + (f" (and {len(found) - 1} more)" if len(found) > 1 else ""),
+            "Change the topic's settings (kafka-configs --alter --entity-type topics), or name another topic.",
+        )
 
 
 @app.command()
@@ -255,6 +272,35 @@ def model_show(
         typer.echo(model_codec.encode(loaded.version).decode())
         return
     _show(loaded)
+
+
+@app.command(name="verify")
+@with_settings()
+def verify_command(
+    settings: Settings,
+    version: Annotated[int | None, typer.Option(help="Recompute this version only.")] = None,
+    all_: Annotated[bool, typer.Option("--all", help="Recompute every version, which is the default.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the whole report as JSON.")] = False,
+) -> None:
+    """Recompute published versions from the input's log, and compare them byte for byte.
+
+    Needs the broker and the model's name only: everything else stands in the versions. Exit status: 0 all checked and
+    clean; 1 something differs; 3 nothing differs, but not all could be checked (removed from the log, or made by
+    another build or CPU and different here).
+    """
+    from consumers.verify import progress_bar, summary_line, verify
+
+    configure_logging(settings.log)
+    if all_ and version is not None:
+        raise ConfigurationError("--version and --all are both given", "Keep one.")
+    with progress_bar(settings.name) as progress:
+        report = verify(connect(settings, "verify"), settings, number=version, progress=progress)
+    if as_json:
+        typer.echo(json.dumps(report.plain(), indent=2))
+    else:
+        for line in (*report.lines(), summary_line(report)):
+            typer.echo(line)
+    raise typer.Exit(report.exit_status)
 
 
 def _show(loaded: Loaded) -> None:

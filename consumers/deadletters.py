@@ -1,4 +1,7 @@
-"""Rejected records on their way to a dead-letter topic: encoded, counted, and said in the log now and then."""
+"""Rejected records on their way to a dead-letter topic: encoded, counted, and said in the log now and then.
+
+At least once: a start reads again from its checkpoint and sends those letters again, each with the id that it had.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ import structlog
 from streamsvm.codec import deadletter
 from streamsvm.codec.points import REASONS, RejectedRecord
 from streamsvm.errors import ConfigurationError
-from streamsvm.kafka import Connection, Message, Record, describe_topic
+from streamsvm.kafka import Message, Record, TopicInfo
 from streamsvm.metrics import Metrics
 
 log = structlog.get_logger("streamsvm.deadletters")
@@ -44,16 +47,15 @@ class DeadLetters:
         self._most_bytes = deadletter.LARGEST_BYTES
         metrics.begin("streamsvm_dead_letters", "reason", REASONS)
 
-    def fit(self, connection: Connection) -> None:
-        """Find out what the client and the topic take, so that no letter is larger; a few questions to the broker.
+    def fit(self, topic: TopicInfo, client_bytes: int) -> None:
+        """Let no letter be larger than what the dead-letter topic and the client take.
 
         Raises
         ------
         ConfigurationError
             If that is less than any letter may need.
         """
-        topic = describe_topic(connection, self._dead_letter_topic)
-        limit = min(connection.max_message_bytes, int(topic.config.get("max.message.bytes", deadletter.LARGEST_BYTES)))
+        limit = min(client_bytes, int(topic.config.get("max.message.bytes", deadletter.LARGEST_BYTES)))
         if limit < deadletter.LEAST_BYTES:
             raise ConfigurationError(
                 f"the dead-letter topic {self._dead_letter_topic}, or the client, takes {limit} bytes a message",

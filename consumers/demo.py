@@ -42,7 +42,7 @@ from streamsvm.config import (
 from streamsvm.coreset.moments import Moments
 from streamsvm.datasets import load_htru2
 from streamsvm.errors import TransientError
-from streamsvm.kafka import EmbeddedBroker, Outbox, Tail, create_topics
+from streamsvm.kafka import Cluster, EmbeddedBroker, Outbox, Tail, create_topics
 from streamsvm.metrics import TRAINER, Metrics
 from streamsvm.points import Points
 from streamsvm.sources import from_arrays
@@ -143,7 +143,7 @@ class _Stage:
         self._metrics = metrics
         self._stop = threading.Event()
         self._failure: BaseException | None = None
-        self._trainer = Trainer(settings, broker.connection, metrics, health, self._stop)
+        self._trainer = Trainer(settings, Cluster(broker.connection), metrics, health, self._stop)
         self.produced: ReplayResult | None = None
         self.loaded: Loaded | None = None
 

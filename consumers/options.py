@@ -16,7 +16,7 @@ from rich.markup import escape
 from streamsvm.config import ENVIRONMENT_PREFIX, Settings, is_secret, load
 from streamsvm.errors import ConfigurationError
 
-COMMON = ("", "kafka", "output", "http", "log")
+COMMON = ("", "kafka", "security", "output", "http", "log")
 """Sections that every daemon has; the empty name stands for the options outside a section."""
 
 

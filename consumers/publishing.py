@@ -6,7 +6,6 @@ none. The version's value holds nothing that a clock touches; times and the sess
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
@@ -14,14 +13,15 @@ from datetime import datetime
 import msgspec
 import structlog
 
+from consumers.session import InDoubt, Session
 from consumers.worker import Result
 from streamsvm.build import build
 from streamsvm.codec import model as model_codec
 from streamsvm.codec.model import Alias, Head, Lineage, Version
 from streamsvm.config import Settings
 from streamsvm.delivery import Delivery
-from streamsvm.errors import InvalidMessage
-from streamsvm.kafka import Message, Publisher, PublishRefused
+from streamsvm.errors import InvalidMessage, StreamsvmError
+from streamsvm.kafka import Message, PublishRefused
 from streamsvm.metrics import Metrics
 from streamsvm.points import Positions
 
@@ -34,12 +34,12 @@ class VersionPublisher:
     Parameters
     ----------
     settings : Settings
-    publisher : Publisher
-        Started.
+    writer : Session
+        Ready.
     delivery : Delivery
-        Says which number is next and which cuts are admitted; told of every commit.
-    base : mapping of partition to Position
-        Where the incarnation began.
+        Says which number is next and which cuts are admitted.
+    base : callable
+        Returns where the incarnation began in each partition that it has by now.
     topic_id : str
         Of the input; empty where the broker tells none.
     metrics : Metrics
@@ -50,60 +50,116 @@ class VersionPublisher:
     def __init__(
         self,
         settings: Settings,
-        publisher: Publisher,
+        writer: Session,
         delivery: Delivery,
-        base: Positions,
+        base: Callable[[], Positions],
         topic_id: str,
         metrics: Metrics,
         now: Callable[[], datetime],
     ) -> None:
         self._settings = settings
         self._config = settings.models()
-        self._publisher = publisher
+        self._writer = writer
         self._delivery = delivery
         self._base = base
         self._topic_id = topic_id
         self._metrics = metrics
         self._now = now
-        self._session = uuid.uuid4().hex
+        self._in_doubt: tuple[Version, int] | None = None
+        self._untold: list[Message] = []
         metrics.begin("streamsvm_trainings", "outcome", ("converged", "iteration_limit"))
         metrics.begin("streamsvm_publishes", "outcome", ("published", "refused"))
 
-    def publish(self, result: Result) -> None:
-        """Publish a finished training as the next version, unless its cut was published before.
+    def publish(self, result: Result) -> bool:
+        """Publish a finished training as the next version, unless its cut was published before; tell if it is settled.
 
-        A version that the broker, or any reader, refuses is reported and dropped; the next one takes its number.
+        A version that the broker, or any reader, refuses is reported, audited and dropped; the next one takes its
+        number. One whose outcome is in doubt is not settled: offer it again once the writer is renewed, and the head
+        read then says whether it was published.
 
         Raises
         ------
-        Fenced
-            If another trainer took over; nothing was published.
-        TransientError, FatalError
-            If it failed; where the outcome is unknown only the topic can say it.
+        StreamsvmError
+            If nothing more can be published.
         """
         if not self._delivery.admits(result.cut.positions):
-            return
+            self._settle_doubt(result)
+            return True
         version, now = self._version(result), self._now()
         value = model_codec.encode(version)
         digest = model_codec.sha256(value)
         head = self._head(version, digest)
+        self._in_doubt = version, len(value)
         try:
             model_codec.decode(value)  # a version that readers would refuse, such as one of NaN, never goes out
-            offsets = self._publisher.publish(
+            self._writer.publish(
                 [self._message(version, value, digest, now, result.seconds)],
                 lambda offsets: self._pointers(version, msgspec.structs.replace(head, offset=offsets[0]), now),
+                lambda offsets: msgspec.structs.replace(head, offset=offsets[0]),
             )
+        except InDoubt:
+            return False
         except (PublishRefused, InvalidMessage) as refusal:
-            self._metrics.increase("streamsvm_publishes", outcome="refused")
-            log.error("version_refused", version=version.key, bytes=len(value), what=str(refusal))
-            return
-        self._delivery.published(msgspec.structs.replace(head, offset=offsets[0]))
+            self._in_doubt = None
+            self._refused(version, len(value), refusal, now)
+            return True
+        self._in_doubt = None
         self._report(version, result, now, len(value))
+        return True
+
+    @property
+    def untold(self) -> bool:
+        """Whether something is still to be written to the audit trail."""
+        return bool(self._untold)
+
+    def tell(self) -> None:
+        """Write to the audit trail what is still to be written, once or, after a doubt, again; the writer is ready.
+
+        Raises
+        ------
+        StreamsvmError
+            If nothing more can be published.
+        """
+        if not self._untold:
+            return
+        try:
+            self._writer.publish(self._untold)
+        except InDoubt:
+            return
+        except PublishRefused as refusal:
+            log.error("audit_refused", entries=len(self._untold), what=str(refusal))
+        self._untold.clear()
+
+    def _settle_doubt(self, result: Result) -> None:
+        """Report a version that the head read after a doubt shows to be published."""
+        doubted, self._in_doubt = self._in_doubt, None
+        if doubted is None or dict(result.cut.positions) != self._delivery.published_cut:
+            return
+        version, value_bytes = doubted
+        log.info("published_after_all", version=version.key)
+        self._report(version, result, self._now(), value_bytes)
+
+    def _refused(self, version: Version, value_bytes: int, refusal: StreamsvmError, now: datetime) -> None:
+        """Say it in the log and in the audit trail; what cannot be written there now is kept until it can."""
+        self._metrics.increase("streamsvm_publishes", outcome="refused")
+        log.error("version_refused", version=version.key, bytes=value_bytes, what=str(refusal))
+        entry = {
+            "event": "version_refused",
+            "version": version.number,
+            "cut": version.lineage.cut,
+            "bytes": value_bytes,
+            "why": refusal.what,
+            "by": "trainer",
+            "session": self._delivery.session,
+            "time": now.isoformat(),
+        }
+        self._untold.append(_to(self._settings.output.audit_topic, version.key, msgspec.json.encode(entry)))
+        self.tell()
 
     def _message(self, version: Version, value: bytes, digest: str, now: datetime, seconds: float) -> Message:
         unhashed = {
             "streamsvm.incarnation": str(self._delivery.incarnation),
-            "streamsvm.session": self._session,
+            "streamsvm.session": self._delivery.session,
             "streamsvm.training.seconds": f"{seconds:.6f}",
         }
         headers = model_codec.headers(version, digest, now, unhashed)
@@ -147,7 +203,7 @@ class VersionPublisher:
             self._settings.input.topic,
             self._topic_id,
             model_codec.partition_cuts(cut.positions, cut.leader_epochs),
-            model_codec.partition_cuts(self._base, {}),
+            model_codec.partition_cuts({p: at for p, at in self._base().items() if p in cut.positions}, {}),
             config.canonical(),
             config.sha256(),
             config.seed,

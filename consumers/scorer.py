@@ -74,7 +74,7 @@ class Scorer:
         StreamsvmError
             If it cannot start for another reason, or cannot go on; what was not committed is scored again.
         """
-        with ExitStack() as stack:
+        with ExitStack() as stack, self._health.failing():  # red before anything is closed
             for condition in ("model", "broker"):
                 self._health.require(condition, "starting")
             self._start(stack)
@@ -93,7 +93,9 @@ class Scorer:
         create_topics(
             self._connection, [TopicSpec(scoring.output_topic, partitions), TopicSpec(scoring.dead_letters, 1)]
         )
-        self._dead_letters.fit(self._connection)
+        self._dead_letters.fit(
+            describe_topic(self._connection, scoring.dead_letters), self._connection.max_message_bytes
+        )
         limit = describe_topic(self._connection, scoring.output_topic).config.get("max.message.bytes")
         self._max_message_bytes = min(self._connection.max_message_bytes, int(limit or 1 << 62))
         self._subscriber = ModelSubscriber(

@@ -1,18 +1,24 @@
-"""The topics that a trainer writes: their settings, and the head record read back from them."""
+"""The topics that a trainer writes: their settings, and what it reads back from them: head and owner."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Final
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final, TypeVar
 
+from consumers.ports import Cluster
 from streamsvm.codec import model as model_codec
-from streamsvm.codec.model import Head
+from streamsvm.codec.model import Head, Owner
 from streamsvm.config import Settings
 from streamsvm.errors import ConfigurationError, InvalidMessage, StateError
-from streamsvm.kafka import Connection, TopicSpec, read_to_end
+from streamsvm.kafka import Record, TopicInfo, TopicSpec
 
+BOUNDED: Final = {"compression.type": "zstd"}
+"""The broker stores zstd whatever a writer sent: the only codec of which the client bounds what comes out."""
 FOR_EVER: Final = {"retention.ms": "-1", "retention.bytes": "-1"}
 READ_TIMEOUT_S: Final = 30.0
+
+Decoded = TypeVar("Decoded", Head, Owner)
 
 
 def output_topics(settings: Settings) -> list[TopicSpec]:
@@ -22,8 +28,8 @@ def output_topics(settings: Settings) -> list[TopicSpec]:
     """
     output = settings.output
     return [
-        TopicSpec(output.models_topic, 1, config={"cleanup.policy": "delete", **FOR_EVER}),
-        TopicSpec(output.aliases_topic, 1, config={"cleanup.policy": "compact"}),
+        TopicSpec(output.models_topic, 1, config={"cleanup.policy": "delete", **FOR_EVER, **BOUNDED}),
+        TopicSpec(output.aliases_topic, 1, config={"cleanup.policy": "compact", **BOUNDED}),
         TopicSpec(output.audit_topic, 1, config={"cleanup.policy": "delete", **FOR_EVER}),
         TopicSpec(settings.input.dead_letters, 1, config={}),
     ]
@@ -55,27 +61,103 @@ def refuse_shared(uses: Mapping[str, str]) -> None:
         taken[topic] = use
 
 
-def read_head(connection: Connection, settings: Settings, timeout_s: float = READ_TIMEOUT_S) -> Head | None:
-    """Return the newest head record of this model, having read its topic to the end.
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What the aliases topic says about a model: where it stands, and whose process publishes it."""
+
+    head: Head | None
+    owner: Owner | None
+
+
+def read_pointers(cluster: Cluster, settings: Settings, timeout_s: float) -> Found:
+    """Return the newest head and owner records of this model, having read their topic to the end.
 
     Raises
     ------
     StateError
-        If the record under the head's key is not one.
+        If the record under either key is not one.
     TransientError
         If the end is not reached: for `timeout_s` no broker answered, or a transaction stayed open.
     """
-    topic, key = settings.output.aliases_topic, model_codec.head_key(settings.name).encode()
-    newest = None
-    for record in read_to_end(connection, topic, 0, timeout_s=timeout_s):
-        if record.key == key:
-            newest = record
-    if newest is None or newest.value is None:
+    head_key, owner_key = (key(settings.name).encode() for key in (model_codec.head_key, model_codec.owner_key))
+    newest = cluster.newest(settings.output.aliases_topic, [head_key, owner_key], timeout_s)
+    return Found(
+        _decoded(newest.get(head_key), model_codec.decode_head, "head"),
+        _decoded(newest.get(owner_key), model_codec.decode_owner, "owner"),
+    )
+
+
+def _decoded(record: Record | None, decode: Callable[[bytes], Decoded], what: str) -> Decoded | None:
+    if record is None or record.value is None:
         return None
     try:
-        return model_codec.decode_head(newest.value)
+        return decode(record.value)
     except InvalidMessage as error:
         raise StateError(
-            f"the head record at {topic}[0]@{newest.offset} cannot be read: {error}",
+            f"the {what} record at {record.topic}[{record.partition}]@{record.offset} cannot be read: {error}",
             "Another program wrote it, or a newer streamsvm did: use that one, or another models topic.",
         ) from None
+
+
+def check_output(settings: Settings, described: Mapping[str, TopicInfo]) -> list[str]:
+    """Refuse output topics on which delivery could not keep its promise; return what is unwise about the others.
+
+    Parameters
+    ----------
+    settings : Settings
+    described : mapping of str to TopicInfo
+        By name; settings that the broker does not tell are not judged.
+
+    Raises
+    ------
+    ConfigurationError
+        If one has more than one partition, or is compacted and must not be, or is not and must be.
+    """
+    output, warnings = settings.output, []
+    for name in (output.models_topic, output.aliases_topic, output.audit_topic):
+        topic, compacted = described[name], name == output.aliases_topic
+        if len(topic.partitions) != 1:
+            raise ConfigurationError(
+                f"the topic {name} has {len(topic.partitions)} partitions, and its order is its meaning",
+                "Make it anew with one partition: `streamsvm topics create` does.",
+            )
+        policy = set(filter(None, topic.config.get("cleanup.policy", "").split(",")))
+        if policy and ("compact" in policy) != compacted:
+            wanted = "compact" if compacted else "delete"
+            raise ConfigurationError(
+                f"the topic {name} has cleanup.policy={topic.config['cleanup.policy']}, it must be {wanted}",
+                f"Set it: kafka-configs --alter --entity-type topics --entity-name {name} "
+                f"--add-config cleanup.policy={wanted}",
+            )
+        if "delete" in policy:
+            warnings += [
+                f"{setting}={topic.config[setting]} of the topic {name}"
+                for setting in FOR_EVER
+                if topic.config.get(setting, "-1") != "-1"
+            ]
+    return warnings
+
+
+def unfit(spec: TopicSpec, found: TopicInfo) -> list[str]:
+    """Say in what a topic that exists falls short of what a trainer needs of it, one thing each; nothing if it is fit.
+
+    Settings that the broker does not tell are not judged.
+    """
+    faults = []
+    if spec.config and found.config and len(found.partitions) != spec.partitions:
+        faults.append(f"it has {len(found.partitions)} partitions, its order needs exactly {spec.partitions}")
+    wanted = spec.config.get("cleanup.policy")
+    policy = found.config.get("cleanup.policy", wanted)
+    if wanted is not None and policy != wanted:
+        faults.append(f"cleanup.policy is {policy}, not {wanted}: records that are needed would be removed, or never")
+    kept = {name: found.config.get(name, "-1") for name in FOR_EVER if name in spec.config}
+    limits = [(name, limit) for name, limit in kept.items() if limit != "-1"]
+    return [*faults, *(f"{name} is {limit}, not -1: versions would be removed in time" for name, limit in limits)]
+
+
+def unfit_input(found: TopicInfo) -> list[str]:
+    """Say why a topic cannot be a trainer's input; nothing if it can."""
+    policy = found.config.get("cleanup.policy", "delete")
+    if "compact" not in policy:
+        return []
+    return [f"cleanup.policy is {policy}: an input must keep every record, or no model can be recomputed from it"]

@@ -9,6 +9,7 @@ from typing import Final
 
 import llvmlite.binding
 import numba
+import numpy as np
 from threadpoolctl import threadpool_info
 
 LIBRARIES: Final = ("streamsvm", "numpy", "scipy", "scikit-learn", "numba", "llvmlite")
@@ -29,7 +30,18 @@ def build() -> dict[str, str]:
         if pool["user_api"] == "blas"
     )
     described["blas"] = ", ".join(dict.fromkeys(blas))
+    described["simd"] = " ".join(_simd())
+    described["libc"] = " ".join(platform.libc_ver())
     return described
+
+
+def _simd() -> list[str]:
+    """Return the CPU features that numpy chose its loops by: exp and log differ in bits between them.
+
+    A machine of the same CPU may lack some, by its hypervisor or by NPY_DISABLE_CPU_FEATURES.
+    """
+    shown = np.show_config(mode="dicts").get("SIMD Extensions", {})  # what is empty is left out
+    return [str(feature) for feature in shown.get("found", ())]
 
 
 def _setting(name: str) -> str:

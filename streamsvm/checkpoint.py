@@ -2,33 +2,37 @@
 
 A checkpoint only caches a pure function of the log: any valid generation may be loaded, and a worse one costs time,
 never truth. File names order the generations: ``checkpoint-<incarnation>-<head number>-<sequence>.ssvm``.
+``CHECKPOINT.md`` has every file kind, every byte, and what each step leaves behind if it is the last one.
+
+Invariant: at every moment after the first `CheckpointDirectory.save`, whatever the disk may lose of what was not
+synced, the newest checkpoint that a `save` returned from is on it, whole; and no file is removed before as many good
+ones as are to be kept are there, each read or written by this process.
 """
 
 from __future__ import annotations
 
-import fcntl
-import os
 import re
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
+from itertools import islice
 from types import TracebackType
 from typing import Final, Self
 
 from streamsvm.codec.checkpoint import Snapshot, decode, encode
-from streamsvm.errors import ConfigurationError, CorruptCheckpoint, StateError, TransientError
+from streamsvm.crashpoints import crash_point
+from streamsvm.disk import Disk
+from streamsvm.errors import CorruptCheckpoint, TransientError
 
-LOCK: Final = "lock"
 LARGEST_FILE_BYTES: Final = 1 << 34
-_NAME: Final = re.compile(r"checkpoint-(\d{6,})-(\d{12,})-(\d{12,})\.ssvm")
+_NAME: Final = re.compile(r"checkpoint-(\d{6,})-(\d{12,})-(\d{12,})\.(ssvm|partial)", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
 class Generation:
     """One checkpoint file: a snapshot, or why it cannot be used."""
 
-    path: Path
+    name: str
     snapshot: Snapshot | None
     fault: str
 
@@ -38,8 +42,7 @@ class CheckpointDirectory:
 
     Parameters
     ----------
-    directory : Path
-        Made if it does not exist.
+    disk : Disk
     generations : int
         Files to keep.
 
@@ -51,27 +54,15 @@ class CheckpointDirectory:
         If another process holds it.
     """
 
-    def __init__(self, directory: Path, generations: int) -> None:
-        self._directory = directory
+    def __init__(self, disk: Disk, generations: int) -> None:
+        self._disk = disk
         self._generations = generations
-        try:
-            directory.mkdir(parents=True, exist_ok=True)
-            self._lock = os.open(directory / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        except OSError as error:
-            raise ConfigurationError(
-                f"the checkpoint directory {directory} cannot be written: {error.strerror}",
-                "Make it writable for this user, or name another with --checkpoint-directory.",
-            ) from None
-        try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            os.close(self._lock)
-            raise StateError(
-                f"another process holds the checkpoint directory {directory}",
-                "Stop it, or give each trainer a directory of its own.",
-            ) from None
-        for leftover in directory.glob("*.partial"):
-            leftover.unlink()
+        self._good: dict[str, bool] = {}
+        disk.lock()
+        crash_point("start.locked")
+        for leftover in self._files("partial"):
+            with suppress(OSError):  # the next save says what is wrong with the disk
+                disk.remove(leftover)
 
     def __enter__(self) -> Self:
         return self
@@ -83,23 +74,21 @@ class CheckpointDirectory:
 
     def close(self) -> None:
         """Release the lock."""
-        with suppress(OSError):
-            os.close(self._lock)
+        self._disk.unlock()
 
     def generations(self) -> Iterator[Generation]:
-        """Read the checkpoints, the newest first."""
-        for path in self._files():
-            try:
-                if path.stat().st_size > LARGEST_FILE_BYTES:
-                    raise CorruptCheckpoint(f"it has more than {LARGEST_FILE_BYTES} bytes")
-                yield Generation(path, decode(path.read_bytes()), "")
-            except CorruptCheckpoint as error:
-                yield Generation(path, None, str(error))
-            except OSError as error:
-                yield Generation(path, None, f"it cannot be read: {error.strerror}")
+        """Read the checkpoints, the newest first; each is read when it is asked for."""
+        for name in self._files("ssvm"):
+            found = self._read(name)
+            self._good[name] = found.snapshot is not None
+            yield found
+
+    def reject(self, name: str) -> None:
+        """Say that a generation, though undamaged, is of no use: it no longer counts as one of those to keep."""
+        self._good[name] = False
 
     def save(self, snapshot: Snapshot) -> int:
-        """Write a checkpoint and drop the oldest; on return it survives a crash of the machine.
+        """Write a checkpoint and drop those beyond the limit; on return it survives a crash of the machine.
 
         Returns
         -------
@@ -111,38 +100,84 @@ class CheckpointDirectory:
         TransientError
             If the disk refuses; the checkpoints before it are untouched.
         """
-        head = snapshot.head.number if snapshot.head else 0
-        final = self._directory / f"checkpoint-{snapshot.incarnation:06d}-{head:012d}-{snapshot.sequence:012d}.ssvm"
-        partial = final.with_suffix(".partial")
-        content = encode(snapshot)
+        crash_point("checkpoint.begun")
+        name, content = _name(snapshot), encode(snapshot)
         try:
-            with partial.open("wb") as file:
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
-            partial.rename(final)
-            self._sync_directory()
-            for old in self._files()[self._generations :]:
-                old.unlink()
+            self._write(name, content)
         except OSError as error:
-            with suppress(OSError):
-                partial.unlink(missing_ok=True)
             raise TransientError(
-                f"the checkpoint {final} cannot be written: {error.strerror}",
+                f"the checkpoint {name} in {self._disk} cannot be written: {error.strerror}",
                 "Free space or mend the disk; the checkpoints before it are untouched.",
             ) from None
+        self._good[name] = True
+        self._prune(name)
+        crash_point("checkpoint.pruned")
         return len(content)
 
-    def _files(self) -> list[Path]:
-        named = ((_NAME.fullmatch(path.name), path) for path in self._directory.iterdir())
-        ordered = sorted(
-            (([int(part) for part in match.groups()], path) for match, path in named if match), reverse=True
-        )
-        return [path for _, path in ordered]
-
-    def _sync_directory(self) -> None:
-        handle = os.open(self._directory, os.O_RDONLY | os.O_DIRECTORY)
+    def _read(self, name: str) -> Generation:
         try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
+            if self._disk.size(name) > LARGEST_FILE_BYTES:
+                raise CorruptCheckpoint(f"it has more than {LARGEST_FILE_BYTES} bytes")
+            return Generation(name, decode(self._disk.read(name)), "")
+        except CorruptCheckpoint as error:
+            return Generation(name, None, str(error))
+        except OSError as error:
+            return Generation(name, None, f"it cannot be read: {error.strerror}")
+
+    def _write(self, name: str, content: bytes) -> None:
+        """Make a file durable before it gets its name, and then the name."""
+        partial = name.removesuffix("ssvm") + "partial"
+        try:
+            self._disk.write(partial, content)
+            crash_point("checkpoint.written")
+            self._disk.sync(partial)
+            crash_point("checkpoint.synced")
+            self._disk.rename(partial, name)
+        except OSError:
+            with suppress(OSError):
+                self._disk.remove(partial)
+            raise
+        crash_point("checkpoint.renamed")
+        self._disk.sync_names()
+        crash_point("checkpoint.durable")
+
+    def _prune(self, saved: str) -> None:
+        """Keep the newest good files and the one just saved; before there are enough good ones, keep everything."""
+        files = self._files("ssvm")
+        if len(files) <= self._generations:
+            return
+        good = list(islice((name for name in files if self._is_good(name)), self._generations))
+        if len(good) == self._generations:
+            for name in files:
+                if name not in {saved, *good}:
+                    self._remove(name)
+
+    def _is_good(self, name: str) -> bool:
+        """Tell whether a file is known to be valid; one that this process never met is read, once."""
+        if name not in self._good:
+            self._good[name] = self._read(name).snapshot is not None
+        return self._good[name]
+
+    def _remove(self, name: str) -> None:
+        try:
+            self._disk.remove(name)
+        except OSError as error:
+            raise TransientError(
+                f"the old checkpoint {name} in {self._disk} cannot be removed: {error.strerror}",
+                "Mend the disk before old checkpoints fill it; the new one is written and durable.",
+            ) from None
+        self._good.pop(name, None)
+
+    def _files(self, suffix: str) -> list[str]:
+        """Return the checkpoint files of this suffix, the newest first."""
+        named = [(match, name) for name in self._disk.names() if (match := _NAME.fullmatch(name))]
+        ordered = sorted(
+            (([int(part) for part in match.groups()[:3]], name) for match, name in named if match[4] == suffix),
+            reverse=True,
+        )
+        return [name for _, name in ordered]
+
+
+def _name(snapshot: Snapshot) -> str:
+    head = snapshot.head.number if snapshot.head else 0
+    return f"checkpoint-{snapshot.incarnation:06d}-{head:012d}-{snapshot.sequence:012d}.ssvm"

@@ -113,10 +113,10 @@ class PointsConfig(Section):
 class CoresetConfig(Section):
     """How a partition's stream is summarised."""
 
-    reducer: Literal["uniform", "sensitivity"] = Field(
+    reducer: Literal["uniform", "sensitivity", "calibrated"] = Field(
         default="sensitivity",
         description="How many points become few: `sensitivity` is the paper's Alg. 1, `uniform` samples in proportion "
-        "to weight.",
+        "to weight, `calibrated` follows the margin of a pilot model and keeps exact totals.",
     )
     clusters: Literal["log", "elbow", "silhouette"] | Annotated[int, Field(ge=1, le=1_000)] = Field(
         default="log",
@@ -252,6 +252,22 @@ class InputConfig(Section):
     batch_records: Annotated[int, Field(ge=1, le=100_000)] = Field(
         default=1_000, description="Most records taken from the client at once; does not affect the models."
     )
+    on_gap: Literal["fail", "reset"] = Field(
+        default="fail",
+        description="When the log no longer holds what was read or is to be read next (retention, truncation, a topic "
+        "made anew): `fail` stops and says so; `reset` begins a new incarnation from the configured start.",
+    )
+    watch_interval_s: Annotated[float, Field(gt=0)] = Field(
+        default=30.0,
+        description="Seconds between two looks at the input topic for such gaps and for new partitions.",
+    )
+    max_dead_letter_share: Annotated[float, Field(ge=0, le=1)] = Field(
+        default=0.5,
+        description="Stop when more than this share of the last 1000 records was rejected; 0: never.",
+    )
+    max_consecutive_dead_letters: Annotated[int, Field(ge=0)] = Field(
+        default=1_000, description="Stop when so many records after each other were rejected; 0: never."
+    )
 
     @field_validator("start", mode="after")
     @classmethod
@@ -295,6 +311,9 @@ class TrainingConfig(Section):
         description="While a model trains: `latest` keeps reading and trains the newest due set next; `every` skips "
         "none and pauses the input instead.",
     )
+    stuck_after_s: Annotated[float, Field(gt=0)] = Field(
+        default=3_600.0, description="Seconds of training one model after which /healthz answers 503."
+    )
 
 
 class CheckpointConfig(Section):
@@ -308,6 +327,20 @@ class CheckpointConfig(Section):
     generations: Annotated[int, Field(ge=1, le=100)] = Field(
         default=3, description="How many checkpoint files are kept."
     )
+    max_age_s: Annotated[float, Field(gt=0)] = Field(
+        default=600.0,
+        description="Seconds without a good checkpoint, while writing fails, after which /readyz answers 503; models "
+        "are published all the same.",
+    )
+
+
+class SecurityConfig(Section):
+    """What protects the way to the broker, besides the options of librdkafka."""
+
+    allow_insecure_tls: bool = Field(
+        default=False,
+        description="Let an option switch off the check of the broker's certificate or host name; for tests only.",
+    )
 
 
 class HttpConfig(Section):
@@ -320,6 +353,16 @@ class HttpConfig(Section):
     stuck_after_s: Annotated[float, Field(gt=0)] = Field(
         default=60.0, description="Seconds without a turn of the poll loop after which /healthz answers 503."
     )
+    tls_certificate: Path | None = Field(
+        default=None, description="PEM file of the certificate and its chain; with `tls_key` the answers go over HTTPS."
+    )
+    tls_key: Path | None = Field(default=None, description="PEM file of the certificate's private key.")
+
+    @model_validator(mode="after")
+    def _both_or_neither(self) -> Self:
+        if (self.tls_certificate is None) != (self.tls_key is None):
+            raise ValueError("http.tls_certificate and http.tls_key belong together: one of them is missing")
+        return self
 
 
 class LogConfig(Section):
@@ -370,12 +413,13 @@ DEFAULT_KAFKA: dict[str, KafkaValue] = {"bootstrap.servers": "localhost:9092"}
 
 
 _SECRET_WORDS = frozenset({"password", "passphrase", "secret", "pem"})
+_SECRET_PARTS = ("sasl.oauthbearer.config", "assertion.claim", "kinit.cmd")
 
 
 def is_secret(option: str) -> bool:
     """Tell whether a librdkafka option holds a secret, in whatever spelling (`SASL_PASSWORD`, `sasl.password`)."""
     dotted = option.lower().replace("_", ".")
-    return not _SECRET_WORDS.isdisjoint(dotted.split(".")) or "sasl.oauthbearer.config" in dotted
+    return not _SECRET_WORDS.isdisjoint(dotted.split(".")) or any(part in dotted for part in _SECRET_PARTS)
 
 
 class Settings(BaseSettings):
@@ -408,6 +452,7 @@ class Settings(BaseSettings):
     output: OutputConfig = Field(default=OutputConfig(), description="Where model versions go.")
     checkpoint: CheckpointConfig = Field(default=CheckpointConfig(), description="Where state is saved.")
     scoring: ScoringConfig = Field(default=ScoringConfig(), description="What the scorer reads and writes.")
+    security: SecurityConfig = Field(default=SecurityConfig(), description="What protects the way to the broker.")
     http: HttpConfig = Field(default=HttpConfig(), description="Metrics and health.")
     log: LogConfig = Field(default=LogConfig(), description="Logs.")
 

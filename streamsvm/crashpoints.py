@@ -1,8 +1,8 @@
 """Named places at which a test can make the process die, before and after each durable step.
 
 Nothing happens at a place unless it was armed; the command line arms one from the environment variable
-``STREAMSVM_TEST_CRASH_AT``, and only tests set that. The list is closed: arming or reaching a name that is not here is an
-error, so that a renamed step cannot silently leave its test.
+``STREAMSVM_TEST_CRASH_AT``, and only tests set that. The list is closed: arming or reaching a name that is not here is
+an error, so that a renamed step cannot silently leave its test.
 """
 
 from __future__ import annotations

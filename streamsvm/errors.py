@@ -66,6 +66,10 @@ class StateError(StreamsvmError):
     """A checkpoint or a topic whose content does not fit this configuration; nothing was written."""
 
 
+class LogGap(StateError):
+    """The input log no longer holds what was read, or what is to be read next: `input.on_gap` says what happens."""
+
+
 class CorruptCheckpoint(StateError):
     """A checkpoint file whose bytes are damaged or of an unknown format version."""
 

@@ -15,25 +15,29 @@ import numpy as np
 
 from streamsvm import training
 from streamsvm.config import CoresetConfig, ModelConfig, SvmConfig
+from streamsvm.coreset.calibrated import CalibratedReducer
 from streamsvm.coreset.moments import Moments
 from streamsvm.coreset.reduce import Pilot, Purpose, Reducer, SensitivityReducer, UniformReducer, generator
 from streamsvm.coreset.sensitivity import dual_bound, mean_bound
 from streamsvm.coreset.structure import Bucket, Extent, Leaf, Tree, moments_of
 from streamsvm.points import Points, Position, Positions, Rows
+from streamsvm.svm.interior import InteriorPointSolver
 from streamsvm.svm.kernels import LinearKernel
 from streamsvm.svm.model import Scaler
-from streamsvm.svm.solvers import SOLVERS, Problem
+from streamsvm.svm.problem import Problem, Solver
+from streamsvm.svm.solvers import SOLVERS
 
 REDUCERS: dict[str, Callable[[CoresetConfig], Reducer]] = {
     "uniform": lambda config: UniformReducer(),  # noqa: ARG005
     "sensitivity": lambda config: SensitivityReducer(config.clusters),
+    "calibrated": lambda config: CalibratedReducer(),  # noqa: ARG005
 }
 """What makes every reducer, by the name it has in the configuration."""
 
-PILOT_SOLVER = "libsvm"
-"""Which solver makes pilots; one that gives dual variables."""
+MOST_INTERIOR_FEATURES = 200
+"""Most features for which an interior-point pilot, whose cost grows with their square, is the faster one."""
 PILOT_TOLERANCE = 0.1
-"""KKT gap at which a pilot is good enough: its dual objective is then within a few per cent of the optimum."""
+"""KKT gap at which LIBSVM's pilot is good enough: its dual objective is then within a few per cent of the optimum."""
 PILOT_ITERATIONS = 20_000
 """Bound on a pilot's iterations; a solver that meets it leaves a lower bound that is lower, and still certified."""
 
@@ -248,6 +252,12 @@ class Learner:
         random = generator(self._config.seed, Purpose.CUT, cut_counter(self.positions))
         return reducer.reduce(union, coreset.train_points, random, pilot)
 
+    def extend(self, base: Positions) -> None:
+        """Take up partitions that are new; they change no other partition's structure."""
+        assert not base.keys() & self._partitions.keys()
+        added = {partition: _Partition(partition, base[partition], self._config) for partition in base}
+        self._partitions = dict(sorted({**self._partitions, **added}.items()))
+
     def state(self) -> LearnerState:
         """Return everything a checkpoint needs; the open leaves are copied, buckets are immutable."""
         return LearnerState(
@@ -310,20 +320,28 @@ def make_pilot(points: Points, weight: float, seen: Moments, config: SvmConfig) 
         return Pilot(penalty, scaler.mean, scaler.scale, np.zeros(points.dimension), label, 0.0)
     Z, upper = scaler.transform(points.X), penalty * points.weight
     problem = Problem(Z, points.y, upper, LinearKernel(), PILOT_TOLERANCE, PILOT_ITERATIONS)
-    solution = SOLVERS[PILOT_SOLVER]().solve(problem)
+    solution = pilot_solver(points.dimension).solve(problem)
     assert solution.alpha is not None
+    assert solution.coefficients is not None
     bound = max(dual_bound(Z, points.y, upper, solution.alpha), mean_bound(Z, points.y, points.weight, penalty))
-    w = np.einsum("i,ij->j", points.y * solution.alpha, Z)
-    return Pilot(penalty, scaler.mean, scaler.scale, w, solution.intercept, bound)
+    return Pilot(penalty, scaler.mean, scaler.scale, solution.coefficients, solution.intercept, bound)
 
 
-def warm_up(config: ModelConfig) -> None:
+def pilot_solver(dimension: int) -> Solver:
+    """Return what solves pilots of so many features: rough, deterministic, with dual variables."""
+    return InteriorPointSolver() if dimension <= MOST_INTERIOR_FEATURES else SOLVERS["libsvm"]()
+
+
+def warm_up(config: ModelConfig, say: Callable[[str], None] = lambda _: None) -> None:
     """Compile, or load from numba's file cache, whatever learning and training of a configuration run.
 
-    Ten seconds and more on a cold start, so it belongs before the first poll.
+    Ten seconds and more on a cold start, so it belongs before the first poll; `say` is told before what may take long.
     """
     Moments.zero(1).add(Points.empty(1, config.points.numpy_dtype))
-    training.warm_up(config.svm)
+    InteriorPointSolver().solve(
+        Problem(np.array([[1.0], [-1.0]]), np.array([1, -1], dtype=np.int8), np.ones(2), LinearKernel(), 1.0, 1)
+    )
+    training.warm_up(config.svm, say)
 
 
 def cut_counter(positions: Positions) -> tuple[int, int, int]:

@@ -161,6 +161,25 @@ TRAINER: Final = (
         ("outcome",),
     ),
     Definition(
+        "streamsvm_producer_renewals",
+        "counter",
+        "Times that the producer of versions was replaced, after a commit in doubt or an outage.",
+        "Some with every outage of the broker; often without one: see the log for what fails.",
+    ),
+    Definition(
+        "streamsvm_training_running_seconds",
+        "gauge",
+        "How long the model in training has been training; 0 while none is.",
+        "Far above streamsvm_training_seconds: the solver hangs, or the machine is short of processors.",
+    ),
+    Definition(
+        "streamsvm_input_headroom_records",
+        "gauge",
+        "Records between the first one that the log still holds and the trainer's position, by partition.",
+        "Falling to 0: retention is about to remove records unread; make the trainer faster or retention longer.",
+        ("partition",),
+    ),
+    Definition(
         "streamsvm_checkpoint_timestamp_seconds",
         "gauge",
         "When the newest checkpoint was written, seconds since the epoch.",

@@ -13,6 +13,7 @@ superseded before they could be fetched are passed over.
 from __future__ import annotations
 
 import logging
+import random
 import re
 import threading
 import time
@@ -28,7 +29,9 @@ from streamsvm.codec.model import Alias, Version
 from streamsvm.codec.scores import points_config
 from streamsvm.errors import ConfigurationError, InvalidMessage, StreamsvmError, TopicMissing, TransientError
 from streamsvm.kafka import (
+    Backoff,
     Connection,
+    DamagedBatch,
     OffsetOutOfRange,
     Record,
     Tail,
@@ -323,12 +326,13 @@ class ModelSubscriber:
 
     def _run(self) -> None:
         """Follow until closed; begin anew after whatever may pass."""
-        retry_s, level = FIRST_RETRY_S, logging.WARNING
+        backoff, level = Backoff(FIRST_RETRY_S, LONGEST_RETRY_S), logging.WARNING
         try:
             while not self._stopping.is_set():
                 try:
                     with closing(self._catch_up()) as self._tail:
-                        retry_s, level = FIRST_RETRY_S, logging.WARNING
+                        level = logging.WARNING
+                        backoff.reset()
                         self._follow(self._tail)
                 except (TransientError, TopicMissing, OffsetOutOfRange) as error:
                     logger.log(level, "following %s was interrupted, trying on: %s", self._aliases_topic, error)
@@ -336,8 +340,7 @@ class ModelSubscriber:
                     self._lack(str(error))
                 finally:
                     self._tail = None
-                self._stopping.wait(retry_s)
-                retry_s = min(2 * retry_s, LONGEST_RETRY_S)
+                self._stopping.wait(backoff.next_s(random.random()))
         except BaseException as error:  # noqa: BLE001 - kept for whoever asks next
             self._end(error)
 
@@ -400,7 +403,10 @@ class ModelSubscriber:
             wanted.postpone()
 
     def _fetch(self, alias: Alias) -> Loaded:
-        record = fetch_one(self._connection, self._models_topic, PARTITION, alias.offset, FETCH_TIMEOUT_S)
+        try:
+            record = fetch_one(self._connection, self._models_topic, PARTITION, alias.offset, FETCH_TIMEOUT_S)
+        except DamagedBatch as error:
+            raise RefusedMessage("undecodable", str(error)) from error
         if record is None:
             raise RefusedMessage("record_missing", f"no record is at {self._place(alias)}")
         version = check(record, self._name, alias.number, alias.sha256, self._dimension)

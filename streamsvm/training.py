@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cache
 from typing import NamedTuple
@@ -81,7 +82,7 @@ def train(points: Points, moments: Moments, config: SvmConfig) -> Trained:
     -----
     With one label only, the optimum is w = 0 with the intercept at that label: every hinge loss is 0.
     """
-    with _controller().limit(limits=config.threads):
+    with limited(config):
         scaler = _scaler(moments, config)
         Z = scaler.transform(points.X)
         penalty = config.penalty(moments.weight)
@@ -106,6 +107,16 @@ def train(points: Points, moments: Moments, config: SvmConfig) -> Trained:
             converged=solution.converged,
         ),
     )
+
+
+def limited(config: SvmConfig) -> AbstractContextManager[object]:
+    """Give linear algebra the configured number of threads, in the whole process, while the block runs.
+
+    `train` does so itself. Whoever learns beside it, in another thread, must hold the same limit around all of its
+    life: a pilot of many features is solved with linear algebra too, and its bits would depend on whether a training
+    happens to run at that moment. Blocks of the same number may overlap, those of different numbers must not.
+    """
+    return _controller().limit(limits=config.threads)  # type: ignore[no-any-return]
 
 
 def warm_up(config: SvmConfig, say: Callable[[str], None] = lambda _: None) -> None:

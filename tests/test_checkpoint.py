@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
+import json
 import os
+import re
+import signal
 import struct
+import subprocess
+import sys
+from itertools import takewhile
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -15,10 +24,17 @@ from streamsvm.checkpoint import CheckpointDirectory
 from streamsvm.codec import checkpoint as codec
 from streamsvm.codec.checkpoint import Snapshot
 from streamsvm.codec.model import Head, PartitionCut
+from streamsvm.crashpoints import POINTS
+from streamsvm.disk import FileSystem
 from streamsvm.errors import ConfigurationError, CorruptCheckpoint, StateError, TransientError
 from streamsvm.learner import Learner
 from streamsvm.points import Position
+from tests.faults.disks import RefusingDisk, VolatileDisk
+from tests.golden.checkpoint import HERE as GOLDEN
+from tests.golden.checkpoint import as_json, handmade
 from tests.streams import gaussian, rows_of, small_config
+
+ROOT = Path(__file__).parent.parent
 
 
 def snapshot(sequence: int = 1, head: int = 0, incarnation: int = 1, rows: int = 50) -> Snapshot:
@@ -78,28 +94,111 @@ def test_a_cut_off_file_is_found(length: int) -> None:
         codec.decode(ENCODED[:length])
 
 
-def test_another_format_version_is_named() -> None:
-    """A file of a newer build, checksum and all, says which version it is."""
-    body = codec.MAGIC + struct.pack("<I", 9) + ENCODED[12:-32]
-    with pytest.raises(CorruptCheckpoint, match="format version is 9, this build reads 1"):
-        codec.decode(body + hashlib.sha256(body).digest())
+def sealed(body: bytes) -> bytes:
+    return body + hashlib.sha256(body).digest()
 
 
-@pytest.mark.parametrize("shape", ["[99999999999, 3]", "[-1, 3]"])
-def test_sizes_are_checked_before_allocating(shape: str) -> None:
-    """A header that promises more than the file holds is refused, even under a valid checksum."""
-    text = ENCODED[20 : 20 + struct.unpack_from("<Q", ENCODED, 12)[0]].decode()
-    start = text.index('"shape":[')
-    header = (text[:start] + '"shape":' + shape + text[text.index("]", start) + 1 :]).encode()
-    rest = ENCODED[20 + len(text.encode()) : -32]
-    body = codec.MAGIC + struct.pack("<IQ", 1, len(header)) + header + rest
-    with pytest.raises(CorruptCheckpoint, match="an array"):
-        codec.decode(body + hashlib.sha256(body).digest())
+@pytest.mark.parametrize(
+    ("version", "told"),
+    [
+        (0, r"format version is 0, which no build writes; this build reads 1"),
+        (2, r"format version is 2, newer than this build reads 1\. Use the build that wrote it, or a newer one\."),
+        (9, r"format version is 9, newer than this build reads 1"),
+    ],
+)
+def test_another_format_version_is_named(version: int, told: str) -> None:
+    """A file of another build, checksum and all, says which version it is and what to do."""
+    with pytest.raises(CorruptCheckpoint, match=told):
+        codec.decode(sealed(codec.MAGIC + struct.pack("<I", version) + ENCODED[12:-32]))
+
+
+@pytest.mark.parametrize("version", sorted(codec._DECODERS))
+def test_a_golden_file_loads(version: int) -> None:
+    """Every format that was ever written decodes to what it meant then."""
+    found = codec.decode((GOLDEN / f"checkpoint-{version}.ssvm").read_bytes())
+    assert as_json(found) == json.loads((GOLDEN / f"checkpoint-{version}.json").read_text())
+
+
+def test_the_present_format_is_the_golden_one() -> None:
+    """What is written today is, byte for byte, the golden file of the newest format."""
+    assert codec.encode(handmade()) == (GOLDEN / f"checkpoint-{codec.FORMAT}.ssvm").read_bytes()
+
+
+def parts(content: bytes) -> tuple[dict[str, Any], bytes]:
+    """Return a file's header and its arrays."""
+    end = 20 + struct.unpack_from("<Q", content, 12)[0]
+    return json.loads(content[20:end]), content[end:-32]
+
+
+def joined(header: Any, arrays: bytes, version: int = codec.FORMAT) -> bytes:
+    """Return a file with this header and these arrays, under a valid checksum."""
+    text = json.dumps(header).encode()
+    return sealed(codec.MAGIC + struct.pack("<IQ", version, len(text)) + text + arrays)
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"shape": [99999999999, 3]}, "an array ends at byte"),
+        ({"shape": [1 << 39, 1 << 39, 1 << 39]}, "an array ends at byte"),
+        ({"shape": [0, 1 << 62]}, "an array is described as"),
+        ({"shape": [-1, 3]}, "an array is described as"),
+        ({"shape": [10**30]}, "damaged|described"),
+        ({"at": 8}, "an array begins at byte 8, the one before it ends at 0"),
+        ({"at": -8}, "an array begins at byte -8"),
+        ({"dtype": "|O"}, "an array is described as"),
+    ],
+)
+def test_sizes_are_checked_before_allocating(change: dict[str, Any], told: str) -> None:
+    """A header that promises what the file does not hold is refused, even under a valid checksum."""
+    header, arrays = parts(ENCODED)
+    header["partitions"][0]["buckets"][0]["points"]["X"] |= change
+    with pytest.raises(CorruptCheckpoint, match=told):
+        codec.decode(joined(header, arrays))
+
+
+def test_one_array_cannot_be_named_twice() -> None:
+    """What is allocated is bounded by the file's length: no two arrays share their bytes."""
+    header, arrays = parts(ENCODED)
+    header["partitions"][0]["buckets"] *= 1000
+    with pytest.raises(CorruptCheckpoint, match="an array begins at byte 0"):
+        codec.decode(joined(header, arrays))
+
+
+def test_bytes_that_no_array_names_are_refused() -> None:
+    """Arrays beyond those of the header are damage too."""
+    header, arrays = parts(ENCODED)
+    with pytest.raises(CorruptCheckpoint, match="its arrays end at byte"):
+        codec.decode(joined(header, arrays + b"more"))
+
+
+def test_a_header_longer_than_the_file_is_refused() -> None:
+    """The length in the prefix is compared with the bytes at hand."""
+    with pytest.raises(CorruptCheckpoint, match="header is longer than the file"):
+        codec.decode(sealed(codec.MAGIC + struct.pack("<IQ", codec.FORMAT, 1 << 63) + ENCODED[20:-32]))
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.data())
+def test_a_lying_header_is_refused(draw: st.DataObject) -> None:
+    """Any value of the header replaced by one of another type, under a valid checksum: refused in our words."""
+    header, arrays = parts(ENCODED)
+    at: Any = header
+    while True:
+        key = draw.draw(st.sampled_from(sorted(at) if isinstance(at, dict) else range(len(at))))
+        if key in {"configuration", "build", "cut"} or (key == "head" and draw.draw(st.booleans())):
+            return
+        if not isinstance(at[key], dict | list) or not at[key]:
+            break
+        at = at[key]
+    at[key] = [] if isinstance(at[key], int | str) else "x"
+    with pytest.raises(CorruptCheckpoint):
+        codec.decode(joined(header, arrays))
 
 
 def test_the_newest_generation_comes_first_and_old_ones_go(tmp_path: Path) -> None:
     """Order is by incarnation, head number, sequence; only so many are kept."""
-    with CheckpointDirectory(tmp_path, 3) as directory:
+    with CheckpointDirectory(FileSystem(tmp_path), 3) as directory:
         for made in (
             snapshot(1),
             snapshot(2, head=1),
@@ -118,7 +217,7 @@ def test_the_newest_generation_comes_first_and_old_ones_go(tmp_path: Path) -> No
 
 def test_a_damaged_generation_is_told_and_the_one_before_remains(tmp_path: Path) -> None:
     """The fault names what is wrong; the next generation is intact."""
-    with CheckpointDirectory(tmp_path, 3) as directory:
+    with CheckpointDirectory(FileSystem(tmp_path), 3) as directory:
         directory.save(snapshot(1))
         directory.save(snapshot(2))
         newest = max(tmp_path.glob("checkpoint-*"))
@@ -132,35 +231,243 @@ def test_a_damaged_generation_is_told_and_the_one_before_remains(tmp_path: Path)
 
 def test_a_second_writer_is_refused(tmp_path: Path) -> None:
     """The lock names the directory; once released, the next may have it."""
-    with CheckpointDirectory(tmp_path, 3), pytest.raises(StateError, match=str(tmp_path)):
-        CheckpointDirectory(tmp_path, 3)
-    CheckpointDirectory(tmp_path, 3).close()
+    with CheckpointDirectory(FileSystem(tmp_path), 3), pytest.raises(StateError, match=str(tmp_path)):
+        CheckpointDirectory(FileSystem(tmp_path), 3)
+    CheckpointDirectory(FileSystem(tmp_path), 3).close()
 
 
 def test_a_directory_that_cannot_be_made_is_named(tmp_path: Path) -> None:
     """A file stands where the directory should: one line that says so."""
     (tmp_path / "file").touch()
     with pytest.raises(ConfigurationError, match="cannot be written"):
-        CheckpointDirectory(tmp_path / "file" / "below", 3)
+        CheckpointDirectory(FileSystem(tmp_path / "file" / "below"), 3)
 
 
-def test_a_full_disk_leaves_the_old_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A failing write is transient, names the file, leaves no partial one and the old one in place."""
-    with CheckpointDirectory(tmp_path, 3) as directory:
+def names(disk: VolatileDisk) -> list[str]:
+    return sorted(name.removeprefix("checkpoint-000001-0000000000") for name in disk.names())
+
+
+@pytest.mark.parametrize("method", ["write", "sync", "rename", "sync_names"])
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO, errno.EROFS])
+def test_a_disk_that_refuses_leaves_the_old_checkpoint(method: str, number: int) -> None:
+    """Whatever step fails: file and reason are named, the old one stays, and the next save works."""
+    disk = RefusingDisk()
+    with CheckpointDirectory(disk, 3) as directory:
         directory.save(snapshot(1))
-
-        def refuse(handle: int) -> None:
-            raise OSError(28, "No space left on device")
-
-        monkeypatch.setattr(os, "fsync", refuse)
-        with pytest.raises(TransientError, match="No space left"):
+        disk.refuse[method] = number
+        with pytest.raises(
+            TransientError, match=rf"checkpoint-.*2\.ssvm in .*cannot be written: {os.strerror(number)}"
+        ):
             directory.save(snapshot(2))
-        assert [g.snapshot.sequence for g in directory.generations() if g.snapshot] == [1]
-    assert not list(tmp_path.glob("*.partial"))
+        assert not [name for name in disk.names() if name.endswith("partial")]
+        assert 1 in [g.snapshot.sequence for g in directory.generations() if g.snapshot]
+        disk.refuse.clear()
+        directory.save(snapshot(3))
+        newest = next(directory.generations()).snapshot
+    assert newest is not None
+    assert newest.sequence == 3
+
+
+def test_a_file_that_cannot_be_read_is_told() -> None:
+    """An I/O error while reading is a fault of that generation, not the end of the start."""
+    disk = RefusingDisk()
+    with CheckpointDirectory(disk, 3) as directory:
+        directory.save(snapshot(1))
+        directory.save(snapshot(2))
+        reading = directory.generations()
+        disk.refuse["read"] = errno.EIO
+        newest = next(reading)
+        disk.refuse.clear()
+        older = next(reading)
+    assert (newest.snapshot, newest.fault) == (None, "it cannot be read: Input/output error")
+    assert older.snapshot is not None
+    assert older.snapshot.sequence == 1
+
+
+def test_a_failed_fsync_is_not_tried_again_on_the_same_file() -> None:
+    """After a failed fsync the bytes are written anew: a second fsync may say "fine" about lost ones."""
+    disk = RefusingDisk()
+    with CheckpointDirectory(disk, 3) as directory:
+        disk.refuse["sync"] = errno.EIO
+        with pytest.raises(TransientError):
+            directory.save(snapshot(1))
+        assert disk.names() == []
+
+
+def test_an_old_file_that_cannot_be_removed_is_an_alarm() -> None:
+    """The new checkpoint is there, but a disk that fills up silently would be worse."""
+    disk = RefusingDisk()
+    with CheckpointDirectory(disk, 1) as directory:
+        directory.save(snapshot(1))
+        disk.refuse["remove"] = errno.EPERM
+        with pytest.raises(TransientError, match="cannot be removed: Operation not permitted"):
+            directory.save(snapshot(2))
+        newest = next(directory.generations()).snapshot
+    assert newest is not None
+    assert newest.sequence == 2
+
+
+def test_damaged_newer_files_do_not_push_out_good_older_ones() -> None:
+    """Three damaged files of high numbers count for nothing; when there are enough good ones they are removed."""
+    good = {f"checkpoint-000001-000000000000-{n:012d}.ssvm": codec.encode(snapshot(n)) for n in (1, 2)}
+    damaged = {f"checkpoint-000001-000000000009-{n:012d}.ssvm": b"damaged" for n in (7, 8, 9)}
+    disk = VolatileDisk(good | damaged)
+    with CheckpointDirectory(disk, 3) as directory:
+        directory.save(snapshot(3))
+        assert names(disk) == ["00-000000000001.ssvm", "00-000000000002.ssvm", "00-000000000003.ssvm"]
+    disk = VolatileDisk(good | damaged)
+    with CheckpointDirectory(disk, 4) as directory:
+        directory.save(snapshot(3))
+        assert set(disk.names()) == good.keys() | damaged.keys() | {"checkpoint-000001-000000000000-000000000003.ssvm"}
+
+
+def test_a_rejected_generation_counts_for_nothing() -> None:
+    """Undamaged files that a start could not use do not push out the one that it went on from."""
+    unfit = {f"checkpoint-000001-00000000000{n}-{n:012d}.ssvm": codec.encode(snapshot(n, head=n)) for n in (7, 8)}
+    old = {"checkpoint-000001-000000000000-000000000001.ssvm": codec.encode(snapshot(1))}
+    disk = VolatileDisk(unfit | old)
+    with CheckpointDirectory(disk, 2) as directory:
+        for generation in directory.generations():
+            if generation.snapshot is not None and generation.snapshot.head is not None:
+                directory.reject(generation.name)
+        directory.save(snapshot(2))
+    assert names(disk) == ["00-000000000001.ssvm", "00-000000000002.ssvm"]
+
+
+def test_what_was_just_saved_is_kept_whatever_its_number() -> None:
+    """Even where as many good files as are kept have higher numbers."""
+    newer = {f"checkpoint-000001-00000000000{n}-{n:012d}.ssvm": codec.encode(snapshot(n, head=n)) for n in (7, 8, 9)}
+    disk = VolatileDisk(newer)
+    with CheckpointDirectory(disk, 2) as directory:
+        directory.save(snapshot(1))
+    assert names(disk) == ["00-000000000001.ssvm", "08-000000000008.ssvm", "09-000000000009.ssvm"]
+
+
+def test_lives_that_save_once_each_do_not_fill_the_disk(tmp_path: Path) -> None:
+    """A crash loop: each life reads what it finds before it counts it, so that old files go all the same."""
+    for sequence in range(1, 9):
+        with CheckpointDirectory(FileSystem(tmp_path), 2) as directory:
+            directory.save(snapshot(sequence))
+    assert len(list(tmp_path.glob("checkpoint-*"))) == 2
+
+
+def test_foreign_files_are_left_alone(tmp_path: Path) -> None:
+    """What is not named like a checkpoint, and directories, are not ours, whatever their suffix."""
+    foreign = ["notes.partial", "checkpoint-1-1-1.ssvm", "checkpoint-old.ssvm", "checkpoint-000001.partial"]
+    for name in foreign:
+        (tmp_path / name).write_text("not ours")
+    (tmp_path / "checkpoint-000001-000000000009-000000000009.ssvm").mkdir()
+    with CheckpointDirectory(FileSystem(tmp_path), 1) as directory:
+        for sequence in (1, 2):
+            directory.save(snapshot(sequence))
+        assert [g.snapshot.sequence for g in directory.generations() if g.snapshot] == [2]
+    assert all((tmp_path / name).read_text() == "not ours" for name in foreign)
 
 
 def test_a_leftover_of_a_crash_is_cleaned_away(tmp_path: Path) -> None:
     """A partial file that was never renamed is removed at the next start."""
     (tmp_path / "checkpoint-000001-000000000000-000000000001.partial").write_bytes(b"half")
-    CheckpointDirectory(tmp_path, 3).close()
+    CheckpointDirectory(FileSystem(tmp_path), 3).close()
     assert not list(tmp_path.glob("*.partial"))
+
+
+def test_a_made_directory_is_made_for_good(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each directory that had to be made is synced into the one above it, from the top."""
+    synced: list[Path] = []
+    monkeypatch.setattr("streamsvm.disk._sync_directory", synced.append)
+    FileSystem(tmp_path / "a" / "b").lock()
+    assert synced == [tmp_path, tmp_path / "a"]
+
+
+LEFT_BEHIND = {
+    "start.locked": {},
+    "checkpoint.begun": {1: ".ssvm"},
+    "checkpoint.written": {1: ".ssvm", 2: ".partial"},
+    "checkpoint.synced": {1: ".ssvm", 2: ".partial"},
+    "checkpoint.renamed": {1: ".ssvm", 2: ".ssvm"},
+    "checkpoint.durable": {1: ".ssvm", 2: ".ssvm"},
+    "checkpoint.pruned": {2: ".ssvm"},
+}
+"""Files by their running number, after a kill at the point."""
+LIVES = """
+import os, sys
+from dataclasses import replace
+from pathlib import Path
+from streamsvm.checkpoint import CheckpointDirectory
+from streamsvm.crashpoints import arm
+from streamsvm.disk import FileSystem
+from tests.golden.checkpoint import handmade
+for point in sys.argv[2:]:
+    child = os.fork()
+    if not child:
+        arm(point if point.startswith("start") else point + ":2")
+        directory = CheckpointDirectory(FileSystem(Path(sys.argv[1]) / point), 1)
+        for number in (1, 2):
+            directory.save(replace(handmade(), sequence=number))
+        os._exit(0)
+    print(point, os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+
+
+def test_a_kill_at_each_point_leaves_what_the_document_says(tmp_path: Path) -> None:
+    """Killed at the second checkpoint, one generation kept: the files are those that CHECKPOINT.md names."""
+    lives = [sys.executable, "-c", LIVES, str(tmp_path), *LEFT_BEHIND]
+    ended = subprocess.run(lives, cwd=ROOT, check=True, capture_output=True, text=True).stdout.splitlines()
+    assert ended == [f"{point} {-signal.SIGKILL}" for point in LEFT_BEHIND]
+    for point, files in LEFT_BEHIND.items():
+        found = {int(path.stem.split("-")[3]): path.suffix for path in (tmp_path / point).glob("checkpoint-*")}
+        assert found == files, point
+
+
+def table(heading: str) -> list[list[str]]:
+    """Return the rows of the table in CHECKPOINT.md whose first column has this heading."""
+    lines = (ROOT / "streamsvm" / "CHECKPOINT.md").read_text().splitlines()
+    start = next(number for number, line in enumerate(lines) if line.startswith(f"| {heading} |")) + 2
+    rows = takewhile(lambda line: line.startswith("|"), lines[start:])
+    return [[cell.strip() for cell in re.split(r"(?<!\\)\|", row)[1:-1]] for row in rows]
+
+
+def test_the_document_has_every_byte() -> None:
+    """The table of offsets leaves no gap, and what it names stands there."""
+    header, arrays = parts(ENCODED)
+    text = struct.unpack_from("<Q", ENCODED, 12)[0]
+    lengths = {"H": text, "B": len(arrays)}
+    at, found = 0, []
+    for offset, size, _ in table("offset"):
+        assert sum(int(lengths.get(term, term)) for term in offset.split(" + ")) == at
+        end = at + int(lengths.get(size, size))
+        found.append(ENCODED[at:end])
+        at = end
+    assert at == len(ENCODED)
+    assert found[0] == b"SSVMCKPT"
+    assert int.from_bytes(found[1], "little") == codec.FORMAT
+    assert int.from_bytes(found[2], "little") == text
+    assert json.loads(found[3]) == header
+    assert found[4] == arrays
+    assert found[5] == hashlib.sha256(b"".join(found[:5])).digest()
+
+
+def test_the_document_has_every_field() -> None:
+    """Each object of the header is listed with the fields that the decoder wants, in their order."""
+    objects: dict[str, type[msgspec.Struct]] = {
+        "header": codec._Header,
+        "head": Head,
+        "part of a cut": PartitionCut,
+        "partition": codec._Partition,
+        "bucket": codec._Bucket,
+        "points": codec._Points,
+        "extent": codec._Extent,
+        "moments": codec._Moments,
+        "pending": codec._Cut,
+        "array": codec._Array,
+    }
+    listed = {row[0]: [f for f in re.findall(r"`([^`]+)`", row[1]) if f.isidentifier()] for row in table("object")}
+    assert listed == {name: list(kind.__struct_fields__) for name, kind in objects.items()}
+
+
+def test_the_document_has_every_crash_point() -> None:
+    """Each named place of writing a checkpoint is in the table, in the order in which it is passed."""
+    written = [name for name in POINTS if name.startswith("checkpoint.")]
+    assert [row[0].strip("`") for row in table("crash point")] == written
+    assert set(written) <= LEFT_BEHIND.keys()
+    assert {row[0].strip("`") for row in table("step")} - {""} <= POINTS.keys()

@@ -2,14 +2,30 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import pytest
 
 from streamsvm.codec.checkpoint import Snapshot
-from streamsvm.codec.model import Head, PartitionCut
-from streamsvm.delivery import Begin, Delivery, Present, Resume, decide
-from streamsvm.errors import StateError
+from streamsvm.codec.model import Head, Owner, PartitionCut
+from streamsvm.delivery import (
+    TRANSITIONS,
+    Begin,
+    Candidate,
+    Delivery,
+    Event,
+    Look,
+    Present,
+    Resume,
+    State,
+    Survey,
+    places,
+    survey,
+)
+from streamsvm.delivery import decide as decide_among
+from streamsvm.errors import Fenced, StateError
+from streamsvm.learner import LearnerState
 from streamsvm.points import Position
 from tests.test_checkpoint import snapshot
 
@@ -27,6 +43,10 @@ def saved(**changes: object) -> Snapshot:
 def present(**changes: object) -> Present:
     plain = Present("m", "t", "id", CONFIG, "same", {0: (0, 100), 2: (0, 100)}, None)
     return replace(plain, **changes)  # type: ignore[arg-type]
+
+
+def decide(snapshot: Snapshot | None, present: Present) -> Begin | Resume:
+    return decide_among([] if snapshot is None else [Candidate(snapshot)], present)
 
 
 def test_first_start() -> None:
@@ -94,17 +114,40 @@ def test_a_reset_left_behind_does_nothing() -> None:
     assert decide(None, present(reset="m/1")) == Begin(1, None)
 
 
+OWNER = Owner("me", "2026-01-01T00:00:00+00:00")
+
+
+def ready(incarnation: int = 1, at: Head | None = None, on_topic: Head | None = None) -> Delivery:
+    """Return the delivery of a process that has started."""
+    delivery = Delivery("m", "me")
+    delivery.fits()
+    delivery.taken()
+    delivery.owned()
+    delivery.begins(OWNER, incarnation, at, on_topic or at)
+    return delivery
+
+
+def doubting(at: Head | None = None) -> Delivery:
+    """Return one whose transaction ended in doubt, and that has a new producer."""
+    delivery = ready(at=at)
+    delivery.sends()
+    delivery.doubts()
+    delivery.taken()
+    return delivery
+
+
 def test_numbers_go_on_and_parents_chain() -> None:
     """The next version follows the head in number and names it as parent."""
-    delivery = Delivery(1, None)
+    delivery = ready()
     assert (delivery.next_number, delivery.parent) == (1, None)
+    delivery.sends()
     delivery.published(head(1))
     assert (delivery.next_number, delivery.parent) == (2, "ab")
 
 
 def test_only_a_later_cut_is_admitted() -> None:
     """Componentwise at or past the head's, and different; a partition the head does not know counts as ahead."""
-    delivery = Delivery(1, head(offset=40))
+    delivery = ready(at=head(offset=40))
     assert not delivery.admits({0: Position(39)})
     assert not delivery.admits({0: Position(40)})
     assert delivery.admits({0: Position(40, 1)})
@@ -115,7 +158,7 @@ def test_only_a_later_cut_is_admitted() -> None:
 
 def test_a_new_incarnation_is_not_bound_by_the_old_ones_cut() -> None:
     """After a reset the stream is learned from its base again: its first cuts may lie before the old head."""
-    delivery = Delivery(2, head(number=9, offset=40, incarnation=1))
+    delivery = ready(2, head(number=9, offset=40, incarnation=1))
     assert delivery.admits({0: Position(8)})
     assert delivery.next_number == 10
     assert not delivery.replaying({0: Position(0)})
@@ -124,6 +167,214 @@ def test_a_new_incarnation_is_not_bound_by_the_old_ones_cut() -> None:
 def test_replaying_ends_where_every_partition_reached_the_head() -> None:
     """One partition behind is enough to go on replaying."""
     both = Head(1, 1, (PartitionCut(0, 40, 0, 0), PartitionCut(1, 10, 2, 0)), "ab", 0, "cd", {})
-    delivery = Delivery(1, both)
+    delivery = ready(at=both)
     assert delivery.replaying({0: Position(40), 1: Position(10, 1)})
     assert not delivery.replaying({0: Position(41), 1: Position(10, 2)})
+
+
+def test_a_doubt_ends_in_what_the_topic_says() -> None:
+    """Committed after all: the next number follows it. Not committed: the number is still free."""
+    committed = doubting(head(3, offset=40))
+    committed.renews(OWNER, head(4, offset=60))
+    assert committed.ready
+    assert (committed.next_number, committed.admits({0: Position(60)})) == (5, False)
+    lost = doubting(head(3, offset=40))
+    lost.renews(OWNER, head(3, offset=40))
+    assert (lost.next_number, lost.admits({0: Position(60)})) == (4, True)
+
+
+@pytest.mark.parametrize("owner", [None, Owner("another", "2026-01-01T00:00:00+00:00")])
+def test_a_replaced_process_writes_nothing_more(owner: Owner | None) -> None:
+    """It finds the model in another's hands when it wakes, and is over whatever happens next."""
+    delivery = doubting(head(3))
+    with pytest.raises(Fenced, match="this process is me"):
+        delivery.renews(owner, head(4))
+    assert delivery.state is State.OVER
+    with pytest.raises(AssertionError):
+        delivery.sends()
+
+
+@pytest.mark.parametrize("number", [0, 2, 5, 9])
+def test_a_topic_that_lost_or_won_versions_is_refused_on_renewal(number: int) -> None:
+    """With one transaction in doubt the topic ends at its number or the one before, and nowhere else."""
+    delivery = doubting(head(3))
+    with pytest.raises(StateError, match=f"m@3, and now ends at m@{number}"):
+        delivery.renews(OWNER, head(number) if number else None)
+    assert delivery.state is State.OVER
+
+
+def test_after_a_reset_over_a_lost_topic_a_renewal_goes_on() -> None:
+    """Numbers go on from the checkpoint's head although the topic has none."""
+    delivery = ready(2, head(9))
+    delivery._on_topic = 0
+    delivery.sends()
+    delivery.doubts()
+    delivery.taken()
+    delivery.renews(OWNER, None)
+    assert delivery.next_number == 10
+
+
+EVENTS = {
+    Event.FIT: lambda d: d.fits(),
+    Event.TAKEN: lambda d: d.taken(),
+    Event.OWNED: lambda d: d.owned(),
+    Event.FOUND: lambda d: d.begins(OWNER, 1, None, None),
+    Event.SENT: lambda d: d.sends(),
+    Event.COMMITTED: lambda d: d.told(),
+    Event.REFUSED: lambda d: d.refused(),
+    Event.IN_DOUBT: lambda d: d.doubts(),
+}
+PATHS = {
+    State.LOOKING: [],
+    State.TAKING: [Event.FIT],
+    State.OWNING: [Event.FIT, Event.TAKEN],
+    State.READING: [Event.FIT, Event.TAKEN, Event.OWNED],
+    State.READY: [Event.FIT, Event.TAKEN, Event.OWNED, Event.FOUND],
+    State.SENDING: [Event.FIT, Event.TAKEN, Event.OWNED, Event.FOUND, Event.SENT],
+}
+
+
+@pytest.mark.parametrize("state", PATHS)
+@pytest.mark.parametrize("event", EVENTS)
+def test_nothing_happens_out_of_turn(state: State, event: Event) -> None:
+    """In each state the events of the table lead where it says, and every other one is a broken invariant."""
+    delivery = Delivery("m", "me")
+    for step in PATHS[state]:
+        EVENTS[step](delivery)
+    assert delivery.state is state
+    if event in TRANSITIONS[state]:
+        EVENTS[event](delivery)
+        assert delivery.state is TRANSITIONS[state][event]
+    else:
+        with pytest.raises(AssertionError):
+            EVENTS[event](delivery)
+
+
+def test_a_process_owns_once() -> None:
+    """After a doubt it takes the id again, and does not commit a second owner record: it checks the one there is."""
+    delivery = ready()
+    delivery.sends()
+    delivery.doubts()
+    delivery.taken()
+    assert delivery.state is State.READING
+
+
+def older(**changes: object) -> Snapshot:
+    """Return an older generation: nothing learned in the partitions of the newest."""
+    return replace(saved(**changes), sequence=1, learner=LearnerState({}, 0))
+
+
+GAPS = {
+    "truncated": {"log": {0: (0, 49), 2: (0, 100)}},
+    "retention": {"log": {0: (60, 100), 2: (0, 100)}},
+    "partition gone": {"log": {0: (0, 100)}},
+    "recreated": {"topic_id": "new"},
+}
+
+
+@pytest.mark.parametrize("name", GAPS)
+def test_on_gap_reset_begins_anew_by_itself(name: str) -> None:
+    """Told so, a gap in the log begins a new incarnation, numbers going on, and says why."""
+    begun = decide(saved(head=head(3)), present(**GAPS[name], head=head(3), on_gap="reset"))
+    assert isinstance(begun, Begin)
+    assert (begun.incarnation, begun.head) == (2, head(3))
+    assert begun.gap
+
+
+@pytest.mark.parametrize(
+    "found",
+    [{"head": head(incarnation=2)}, {"head": head(2)}, {"configuration_sha256": "x"}, {"topic": "u"}],
+)
+def test_on_gap_reset_helps_against_nothing_else(found: dict[str, object]) -> None:
+    """A foreign checkpoint or a lost models topic is refused all the same."""
+    with pytest.raises(StateError, match="--reset"):
+        decide(saved(head=head(3)), present(**found, on_gap="reset"))
+
+
+def test_an_older_generation_serves_where_the_newest_stands_outside_the_log() -> None:
+    """The older one fits a truncated log; it is gone on from, and what was passed over is said."""
+    among = [Candidate(saved()), Candidate(older())]
+    found = decide_among(among, present(log={0: (0, 49), 2: (0, 100)}))
+    assert isinstance(found, Resume)
+    assert found.snapshot.sequence == 1
+    assert "ends at 49" in found.passed_over
+
+
+def test_no_older_generation_is_tried_for_what_is_not_a_gap() -> None:
+    """One that knows no head would go on from a models topic that was lost, and use its numbers again."""
+    with pytest.raises(StateError, match="m@9"):
+        decide_among([Candidate(saved(head=head(9))), Candidate(older(head=None))], present())
+
+
+def test_no_generation_of_an_earlier_incarnation_is_gone_back_to() -> None:
+    """A reset ended it."""
+    among = [Candidate(saved(incarnation=2)), Candidate(older(incarnation=1))]
+    with pytest.raises(StateError, match="ends at 49"):
+        decide_among(among, present(log={0: (0, 49), 2: (0, 100)}))
+
+
+def test_another_leader_epoch_under_the_last_record_is_a_gap() -> None:
+    """The same offsets, written by another leader: an unclean election replaced what was learned."""
+    snapshot = saved()
+    wanted = places(snapshot, None)
+    assert wanted
+    same = {place: stored_epoch(snapshot, place[0]) for place in wanted}
+    assert isinstance(decide_among([Candidate(snapshot, same)], present()), Resume)
+    other = {place: epoch + 1 for place, epoch in same.items()}
+    with pytest.raises(StateError, match="unclean election"):
+        decide_among([Candidate(snapshot, other)], present())
+
+
+def stored_epoch(snapshot: Snapshot, partition: int) -> int:
+    return snapshot.learner.partitions[partition].leader_epoch
+
+
+def test_a_reset_over_a_lost_topic_need_not_be_said_again() -> None:
+    """The new incarnation's checkpoint knows a head of the old one that the topic does not have."""
+    found = decide(saved(incarnation=2, head=head(9, incarnation=1)), present())
+    assert isinstance(found, Resume)
+    assert found.head == head(9, incarnation=1)
+
+
+REACHED = {0: Position(50), 1: Position(20, 3)}
+
+
+def looked(
+    asked: dict[int, int] | None = None, missing: str = "", topic_id: str = "id", **log: tuple[int, int]
+) -> Look:
+    ranges = {0: (0, 100), 1: (0, 40)} | {int(name.removeprefix("p")): found for name, found in log.items()}
+    return Look(topic_id, ranges, asked or {0: 50, 1: 20}, missing)
+
+
+SURVEYS = [
+    ("deleted", looked(missing="topic t does not exist"), "does not exist"),
+    ("recreated", looked(topic_id="new"), "id was id, is new"),
+    ("removed unread", looked(p0=(51, 100)), r"t\[0\] begins at offset 51: 1 records from 50"),
+    ("truncated", looked(p1=(0, 19)), r"t\[1\] ends at offset 19, but was read up to 20"),
+    ("partition gone", Look("id", {0: (0, 100)}, {}), r"t\[1\] no longer exists"),
+]
+
+
+@pytest.mark.parametrize(("look", "named"), [row[1:] for row in SURVEYS], ids=[row[0] for row in SURVEYS])
+def test_a_look_that_shows_a_gap_names_it(look: Look, named: str) -> None:
+    """While running: each way in which the log stops holding what is to be read."""
+    assert re.search(named, survey("t", "id", REACHED, look, None).gap)
+
+
+def test_a_look_at_a_log_that_goes_on_finds_nothing() -> None:
+    """Also where reading went past the end that an older answer tells, and at the very first record."""
+    assert survey("t", "id", REACHED, looked(p0=(50, 100)), None) == Survey("", {}, {})
+    assert survey("t", "id", {0: Position(900), 1: Position(20)}, looked(), None).gap == ""
+
+
+def test_a_look_shows_new_partitions_and_where_they_begin() -> None:
+    """Each is learned from its first record."""
+    assert survey("t", "id", REACHED, looked(p2=(7, 9)), None).added == {2: 7}
+
+
+def test_retention_that_will_overtake_is_said_before_it_does() -> None:
+    """At the pace since the look before, it reaches unread records by the next one."""
+    before = looked(p0=(10, 100))
+    assert survey("t", "id", REACHED, looked(p0=(30, 100)), before).overtaking == {0: 20}
+    assert survey("t", "id", REACHED, looked(p0=(29, 100)), before).overtaking == {}
+    assert survey("t", "id", REACHED, looked(p0=(30, 50)), before).overtaking == {}

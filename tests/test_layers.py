@@ -11,13 +11,21 @@ ROOT = Path(__file__).parent.parent
 
 LAYERS: list[set[str]] = [
     {"streamsvm.errors"},
-    {"streamsvm.points", "streamsvm.config", "streamsvm.metrics", "streamsvm.build", "streamsvm.crashpoints"},
+    {
+        "streamsvm.points",
+        "streamsvm.config",
+        "streamsvm.metrics",
+        "streamsvm.build",
+        "streamsvm.crashpoints",
+        "streamsvm.linear",
+        "streamsvm.disk",
+    },
     {"streamsvm.coreset"},
     {"streamsvm.svm"},
     {"streamsvm.training"},
     {"streamsvm.learner"},
     {"streamsvm.codec"},
-    {"streamsvm.delivery", "streamsvm.checkpoint", "streamsvm.sources"},
+    {"streamsvm.delivery", "streamsvm.verification", "streamsvm.checkpoint", "streamsvm.sources"},
     {"streamsvm.datasets"},
     {"streamsvm.kafka"},
     {"streamsvm.subscriber"},
@@ -32,7 +40,7 @@ FORBIDDEN = [
     ("streamsvm.kafka", "streamsvm.codec", "the Kafka shell knows bytes and positions, no points"),
 ]
 CLOCKS_AND_CHANCE = {"time", "random", "datetime", "os", "threading", "socket", "logging"}
-PURE = {"points", "coreset", "svm", "learner", "training", "delivery"}
+PURE = {"points", "linear", "coreset", "svm", "learner", "training", "delivery", "verification"}
 
 
 def modules() -> dict[str, Path]:

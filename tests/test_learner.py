@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from threadpoolctl import threadpool_limits
 
 from streamsvm.codec import checkpoint as checkpoint_codec
 from streamsvm.codec.checkpoint import Snapshot
@@ -16,7 +17,7 @@ from streamsvm.points import Points, Position, Rows
 from streamsvm.svm.kernels import LinearKernel
 from streamsvm.svm.objective import primal_objective
 from streamsvm.svm.solvers import LibsvmSolver, Problem
-from streamsvm.training import train
+from streamsvm.training import limited, train
 from tests.streams import gaussian, rows_of, small_config
 
 
@@ -255,3 +256,18 @@ def test_the_cluster_rule_of_the_configuration_is_used(clusters: str | int) -> N
         held.learn(rows_of(gaussian(240)))
         made.append(state_bytes(held))
     assert made[0] != made[1]
+
+
+def test_a_pilot_does_not_depend_on_the_threads_that_linear_algebra_has() -> None:
+    """Above 10,000 features it would, by its last bit; under the configured limit it is the same on every machine."""
+    random = np.random.default_rng(1)
+    y = np.where(random.random(60) < 0.5, 1, -1).astype(np.int8)
+    X = random.normal(size=(60, 11_000))
+    X[:, :3] += y[:, None]
+    points = Points(X.astype(np.float32), y, random.uniform(0.5, 2.0, 60))
+    seen, config = Moments.zero(11_000).add(points), SvmConfig(alpha=0.1)
+    found = []
+    for threads in (1, 2):
+        with threadpool_limits(threads), limited(config):
+            found.append(make_pilot(points, seen.weight, seen, config).lower_bound)
+    assert found[0] == found[1]

@@ -163,6 +163,12 @@ ROWS: Final[tuple[tuple[str, tuple[Panel, ...]], ...]] = (
                 steps=True,
             ),
             Panel(
+                "Model in training for",
+                "s",
+                ("streamsvm_training_running_seconds",),
+                (("seconds", f"max(streamsvm_training_running_seconds{ONE})"),),
+            ),
+            Panel(
                 "KKT gap",
                 "sci",
                 ("streamsvm_model_kkt_gap",),
@@ -191,6 +197,13 @@ ROWS: Final[tuple[tuple[str, tuple[Panel, ...]], ...]] = (
                 (("{{outcome}}", f"sum by (outcome) (streamsvm_publishes_total{ONE})"),),
                 steps=True,
             ),
+            Panel(
+                "Producer renewals",
+                "short",
+                ("streamsvm_producer_renewals",),
+                (("renewals", f"sum(streamsvm_producer_renewals_total{ONE})"),),
+                steps=True,
+            ),
         ),
     ),
     (
@@ -201,6 +214,12 @@ ROWS: Final[tuple[tuple[str, tuple[Panel, ...]], ...]] = (
                 "short",
                 ("streamsvm_input_lag_records",),
                 (("partition {{partition}}", f"sum by (partition) (streamsvm_input_lag_records{ONE})"),),
+            ),
+            Panel(
+                "Records ahead of retention, by partition",
+                "short",
+                ("streamsvm_input_headroom_records",),
+                (("partition {{partition}}", f"min by (partition) (streamsvm_input_headroom_records{ONE})"),),
             ),
             Panel(
                 "Records by partition",

@@ -11,8 +11,12 @@ offset  size  content
 end-32  32    SHA-256 of everything before
 ======  ====  =========================================================================
 
-Each partition's part stands by itself: position, leader epoch, buckets, open leaf, and the exact moments of each. A
-reader checks the checksum first, then every size against the bytes at hand before it allocates.
+``CHECKPOINT.md``, in the package above, describes the header. The first twelve bytes and the checksum at the end are
+the same in every format, past or future: so a damaged file is told from one that another build wrote. Each partition's
+part stands by itself: position, leader epoch, buckets, open leaf, and the exact moments of each.
+
+Invariant: a reader checks the checksum first, then every size against the bytes at hand before it allocates; each byte
+of the arrays belongs to exactly one of them, so what is allocated is bounded by the file's length.
 """
 
 from __future__ import annotations
@@ -20,7 +24,7 @@ from __future__ import annotations
 import hashlib
 import math
 import struct
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -39,6 +43,8 @@ MAGIC: Final = b"SSVMCKPT"
 FORMAT: Final = 1
 _PREFIX: Final = struct.Struct("<8sIQ")
 _CHECKSUM_BYTES: Final = 32
+LARGEST_LENGTH: Final = 1 << 40
+"""Of an array along one axis: it bounds what an empty array may claim along the others."""
 _DTYPES: Final = frozenset({"<f4", "<f8", "|i1"})
 
 
@@ -198,19 +204,36 @@ def decode(content: bytes) -> Snapshot:
     body = memoryview(content)[:-_CHECKSUM_BYTES]
     if hashlib.sha256(body).digest() != content[-_CHECKSUM_BYTES:]:
         raise CorruptCheckpoint("its checksum does not match: bytes were lost or changed")
-    if version != FORMAT:
-        raise CorruptCheckpoint(
-            f"its format version is {version}, this build reads {FORMAT}",
-            "Use the build that wrote it, or a newer one.",
+    if version not in _DECODERS:
+        raise _unknown(version)
+    return _DECODERS[version](body[_PREFIX.size :], header_bytes)
+
+
+def _unknown(version: int) -> CorruptCheckpoint:
+    read = f"this build reads {', '.join(str(known) for known in sorted(_DECODERS))}"
+    if version > FORMAT:
+        return CorruptCheckpoint(
+            f"its format version is {version}, newer than {read}", "Use the build that wrote it, or a newer one."
         )
-    end = _PREFIX.size + header_bytes
-    if end > len(body):
+    return CorruptCheckpoint(f"its format version is {version}, which no build writes; {read}")
+
+
+def _decode_1(content: memoryview, header_bytes: int) -> Snapshot:
+    """Decode what stands between the prefix and the checksum of format 1."""
+    if header_bytes > len(content):
         raise CorruptCheckpoint("its header is longer than the file")
     try:
-        header = msgspec.json.decode(body[_PREFIX.size : end], type=_Header)
-        return _Reader(body[end:]).snapshot(header)
+        header = msgspec.json.decode(content[:header_bytes], type=_Header)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise CorruptCheckpoint(f"its header is damaged: {error}") from None
+    reader = _Reader(content[header_bytes:])
+    snapshot = reader.snapshot(header)
+    reader.end()
+    return snapshot
+
+
+_DECODERS: Final[dict[int, Callable[[memoryview, int], Snapshot]]] = {1: _decode_1}
+"""One for each format that is still read; the newest is the one that is written."""
 
 
 class _Writer:
@@ -272,20 +295,27 @@ class _Writer:
 
 
 class _Reader:
-    """Reads arrays back; every size is checked against the bytes at hand."""
+    """Reads arrays back, in the order in which they were laid; every size is checked against the bytes at hand."""
 
     def __init__(self, arrays: memoryview) -> None:
         self._arrays = arrays
+        self._at = 0
 
     def array(self, placed: _Array) -> NDArray[Any]:
-        if placed.dtype not in _DTYPES or min(placed.shape, default=0) < 0 or placed.at < 0:
-            raise CorruptCheckpoint(f"an array is described as {placed.dtype} {placed.shape} at {placed.at}")
+        if placed.dtype not in _DTYPES or not all(0 <= length <= LARGEST_LENGTH for length in placed.shape):
+            raise CorruptCheckpoint(f"an array is described as {placed.dtype} {placed.shape}")
+        if placed.at != self._at:
+            raise CorruptCheckpoint(f"an array begins at byte {placed.at}, the one before it ends at {self._at}")
         dtype = np.dtype(placed.dtype)
-        stop = placed.at + math.prod(placed.shape) * dtype.itemsize
-        if stop > len(self._arrays):
-            raise CorruptCheckpoint(f"an array ends at byte {stop} of {len(self._arrays)}")
-        flat = np.frombuffer(self._arrays[placed.at : stop], dtype=dtype)
+        self._at += math.prod(placed.shape) * dtype.itemsize
+        if self._at > len(self._arrays):
+            raise CorruptCheckpoint(f"an array ends at byte {self._at} of {len(self._arrays)}")
+        flat = np.frombuffer(self._arrays[placed.at : self._at], dtype=dtype)
         return flat.reshape(placed.shape).astype(dtype.newbyteorder("="))
+
+    def end(self) -> None:
+        if self._at != len(self._arrays):
+            raise CorruptCheckpoint(f"its arrays end at byte {self._at} of {len(self._arrays)}")
 
     def points(self, placed: _Points) -> Points:
         points = Points(self.array(placed.X), self.array(placed.y), self.array(placed.weight))

@@ -25,6 +25,8 @@ LARGEST_BYTES: Final = 1_000_000
 """A letter is never larger, whatever its topic takes."""
 DESCRIPTION_BYTES: Final = 32 * 1024
 """Room for our own headers: rows are listed as long as they fit."""
+HEADER_BYTES: Final = 10
+"""What a header may take beside its name and content: two lengths, of at most five bytes each."""
 LEAST_BYTES: Final = 2 * DESCRIPTION_BYTES
 """A topic or client that takes less cannot be written to."""
 
@@ -62,7 +64,7 @@ def encode(
     room = most_bytes - DESCRIPTION_BYTES
     value, cut = _bounded(record.value, room)
     kept = tuple(headers)
-    if sum(len(name) + len(content) for name, content in kept) > room // 8:
+    if sum(len(name.encode()) + len(content) + HEADER_BYTES for name, content in kept) > room // 8:
         kept, cut = (), (*cut, ("streamsvm.deadletter.headers.dropped", str(len(kept)).encode()))
     if key is not None and len(key) > room // 8:
         dropped = str(len(key)).encode()

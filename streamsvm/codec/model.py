@@ -172,6 +172,13 @@ class Alias(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     offset: int
 
 
+class Owner(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Whose process publishes: a random name of it, and when it took over (ISO 8601)."""
+
+    session: str
+    since: str
+
+
 class _Linear(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="kernel", tag="linear"):
     coefficients: list[float]
     intercept: float
@@ -225,6 +232,11 @@ def version_key(name: str, number: int) -> str:
 def head_key(name: str) -> str:
     """Return the key of the head record."""
     return f"{name}@head"
+
+
+def owner_key(name: str) -> str:
+    """Return the key of a model's owner record."""
+    return f"{name}@owner"
 
 
 def current_key(name: str) -> str:
@@ -415,6 +427,16 @@ def encode_head(head: Head) -> bytes:
 def decode_head(value: bytes) -> Head:
     """Decode a head record's value; `InvalidMessage` if it is none."""
     return _decode_record(value, Head)
+
+
+def encode_owner(owner: Owner) -> bytes:
+    """Encode an owner record's value."""
+    return msgspec.json.encode(owner)
+
+
+def decode_owner(value: bytes) -> Owner:
+    """Decode an owner record's value; `InvalidMessage` if it is none."""
+    return _decode_record(value, Owner)
 
 
 def encode_alias(alias: Alias) -> bytes:

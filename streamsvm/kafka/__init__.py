@@ -5,10 +5,12 @@ an aborted or open transaction, and never skip one that is committed. Writers ar
 nothing unsaid. Errors are those of `streamsvm.errors`, one line each.
 """
 
+from streamsvm.kafka.backoff import Backoff
+from streamsvm.kafka.cluster import Cluster
 from streamsvm.kafka.connection import RESERVED, Connection
 from streamsvm.kafka.consuming import Input, Subscription
 from streamsvm.kafka.embedded import EmbeddedBroker
-from streamsvm.kafka.failures import OffsetOutOfRange, OutcomeUnknown, PublishRefused
+from streamsvm.kafka.failures import DamagedBatch, OffsetOutOfRange, OutcomeUnknown, PublishRefused
 from streamsvm.kafka.log import log_range, start_positions
 from streamsvm.kafka.producing import Outbox, Publisher
 from streamsvm.kafka.reading import Reader, Tail, fetch_one, read_to_end
@@ -17,7 +19,10 @@ from streamsvm.kafka.topics import TopicInfo, TopicSpec, create_topics, describe
 
 __all__ = [
     "RESERVED",
+    "Backoff",
+    "Cluster",
     "Connection",
+    "DamagedBatch",
     "EmbeddedBroker",
     "Input",
     "Message",

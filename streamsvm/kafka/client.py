@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 import re
 import threading
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
@@ -20,9 +22,9 @@ from confluent_kafka.admin import AdminClient
 from streamsvm.errors import ConfigurationError, StreamsvmError
 from streamsvm.kafka.connection import Connection, Option
 from streamsvm.kafka.failures import (
-    UNREACHABLE,
-    UNTRUSTED,
+    Fault,
     error_of,
+    fault_of,
     text_of,
     topic_missing,
     translate,
@@ -36,37 +38,93 @@ CLOSE_TIMEOUT_S = 5.0
 """Longest time, in seconds, that letting go of the broker may take."""
 
 _STATISTICS_INTERVAL_MS = 1000
-_REPEAT_AFTER_S = 60.0
+REPEAT_AFTER_S = 60.0
+"""A line of the client that repeats is said as a count in so many seconds."""
+
 _KINDS_OF_LINES = 200
+_NUMBERS = re.compile(r"\d+")
+_SUPPRESSED = re.compile(r", \d+ identical error\(s\) suppressed")
 
 logger = logging.getLogger("streamsvm.kafka.client")
 
 
 class ClientLog:
-    """Passes the client library's lines on to our logger; a repeated line is said once a minute, with its count.
+    """Passes the client library's lines on to our logger; one that repeats is said once, then as a count.
 
-    Lines that differ in digits only count as the same: they are what an unreachable broker or a wrong
-    password produces several times a second, for ever.
+    Lines of one facility that differ in numbers only count as the same: they are what an unreachable broker or a wrong
+    password produces twenty times a second, for ever. All clients of a process share one, so that making a client anew
+    at each attempt says nothing anew. Safe from any thread.
+
+    Parameters
+    ----------
+    clock : callable
+        Monotonic seconds.
     """
 
-    def __init__(self) -> None:
-        self._seen: dict[tuple[str, str], tuple[float, int]] = {}
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._kinds: dict[tuple[str, str], _Repeated] = {}
+        self._due_at = math.inf
 
     def log(self, level: int, template: str, *args: object) -> None:
         """Log one line of the client; the signature is `logging.Logger.log`'s, which the client calls."""
         line = template % args if args else template
-        if line.startswith("CONFWARN") and "property and will be ignored by this" in line:
+        facility, text = (str(args[0]), str(args[-1])) if len(args) > 1 else ("", line)
+        if facility == "CONFWARN" and "property and will be ignored by this" in text:
             return  # options are shared by consumers and producers; those for the other kind are no news
-        now = time.monotonic()
-        kind = (str(level), re.sub(r"\d+", "#", line))
-        said_at, repeated = self._seen.get(kind, (-_REPEAT_AFTER_S, 0))
-        if now - said_at < _REPEAT_AFTER_S:
-            self._seen[kind] = (said_at, repeated + 1)
+        self.summarise()
+        if self._is_new(level, facility, text, line):
+            logger.log(level, "%s", line)
+
+    def summarise(self) -> None:
+        """Say how often each line came again, where a minute has passed since it was said; returns at once."""
+        if self._clock() < self._due_at:
             return
-        if len(self._seen) >= _KINDS_OF_LINES:
-            self._seen.clear()
-        self._seen[kind] = (now, 0)
-        logger.log(level, "%s%s", line, f" (and {repeated} times before)" if repeated else "")
+        for repeated in self._take_due():
+            logger.log(repeated.level, "repeated %d times in %.0f s: %s", repeated.count, REPEAT_AFTER_S, repeated.line)
+
+    def _is_new(self, level: int, facility: str, text: str, line: str) -> bool:
+        """Count a line; True if it is the first of its kind for a while."""
+        kind = facility, _NUMBERS.sub("#", _SUPPRESSED.sub("", text))
+        with self._lock:
+            known = self._kinds.get(kind)
+            if known is not None:
+                known.count += 1
+                return False
+            if len(self._kinds) >= _KINDS_OF_LINES:
+                self._kinds.clear()
+            due_at = self._clock() + REPEAT_AFTER_S
+            self._kinds[kind] = _Repeated(level, line, due_at)
+            self._due_at = min(self._due_at, due_at)
+            return True
+
+    def _take_due(self) -> list[_Repeated]:
+        """Return what is due to be said, and begin its next minute; what did not come again is forgotten."""
+        now = self._clock()
+        with self._lock:
+            due = {kind: repeated for kind, repeated in self._kinds.items() if repeated.due_at <= now}
+            for kind, repeated in due.items():
+                if repeated.count:
+                    self._kinds[kind] = _Repeated(repeated.level, repeated.line, now + REPEAT_AFTER_S)
+                else:
+                    del self._kinds[kind]
+            self._due_at = min((repeated.due_at for repeated in self._kinds.values()), default=math.inf)
+        return [repeated for repeated in due.values() if repeated.count]
+
+
+@dataclass(slots=True)
+class _Repeated:
+    """A line that was said, and how often it came since."""
+
+    level: int
+    line: str
+    due_at: float
+    count: int = 0
+
+
+CLIENT_LOG = ClientLog()
+"""Where every client of this process logs."""
 
 
 class Link:
@@ -74,7 +132,6 @@ class Link:
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
-        self._was_up = False
         self._untrusted: KafkaError | None = None
         self._all_down = False
         self.up = False
@@ -86,7 +143,7 @@ class Link:
         code = error.code()
         if error.fatal():
             self.fatal = error
-        elif code in UNTRUSTED:
+        elif fault_of(error) is Fault.UNTRUSTED:
             self._untrusted = error
         if code == KafkaError._ALL_BROKERS_DOWN:
             self.up, self._all_down = False, True
@@ -94,7 +151,8 @@ class Link:
             self.last_trouble = text_of(error)
 
     def on_statistics(self, text: str) -> None:
-        """Note whether any broker's connection is up."""
+        """Note whether any broker's connection is up; it comes every second, whatever happens."""
+        CLIENT_LOG.summarise()
         brokers = json.loads(text).get("brokers", {}).values()
         self.up = any(
             broker.get("state") == "UP" and broker.get("source") not in ("logical", "internal") for broker in brokers
@@ -104,7 +162,8 @@ class Link:
 
     def saw_answer(self) -> None:
         """Note that a broker answered: security is right, later refusals are the network's."""
-        self._was_up, self.up, self._all_down, self._untrusted = True, True, False, None
+        self.up, self._all_down, self._untrusted = True, False, None
+        self._connection.accepted.set()
 
     def check(self) -> None:
         """Raise what no waiting mends.
@@ -114,18 +173,18 @@ class Link:
         FatalError
             If the client is broken for good.
         ConfigurationError
-            If every broker refuses our credentials or certificate, and none ever accepted them.
+            If every broker refuses our credentials or certificate, and none ever accepted this connection's.
         """
         if self.fatal is not None:
             raise translate(self.fatal, self._connection, "go on with this client")
-        if self._untrusted is not None and self._all_down and not self._was_up:
+        if self._untrusted is not None and self._all_down and not self._connection.accepted.is_set():
             raise translate(self._untrusted, self._connection, "connect")
 
     def failure(self, error: KafkaError, doing: str) -> StreamsvmError:
         """Return our error for the client's, preferring the root cause that a callback reported."""
         if self.fatal is not None:
             return translate(self.fatal, self._connection, doing)
-        if error.code() in UNREACHABLE and not self._was_up:
+        if fault_of(error) is Fault.UNREACHABLE and not self._connection.accepted.is_set():
             if self._untrusted is not None:
                 return translate(self._untrusted, self._connection, doing)
             return unavailable(self._connection, self.last_trouble)
@@ -203,7 +262,7 @@ def make_consumer(
     if on_commit is not None:
         callbacks["on_commit"] = on_commit
     try:
-        return Consumer({**options, **callbacks}, logger=ClientLog())
+        return Consumer({**options, **callbacks}, logger=CLIENT_LOG)
     except (KafkaException, ValueError, TypeError) as error:
         raise _bad_options(error, connection) from error
 
@@ -225,7 +284,7 @@ def make_producer(
         {"enable.idempotence": True, **(fixed or {})},
     )
     try:
-        return Producer({**options, "error_cb": link.on_error}, logger=ClientLog())
+        return Producer({**options, "error_cb": link.on_error}, logger=CLIENT_LOG)
     except (KafkaException, ValueError, TypeError) as error:
         raise _bad_options(error, connection) from error
 
@@ -234,7 +293,7 @@ def make_admin(connection: Connection, link: Link) -> AdminClient:
     """Return a client for questions about topics."""
     options: dict[str, Any] = {**options_for(connection, {}, {}), "error_cb": link.on_error}
     try:
-        return AdminClient(options, logger=ClientLog())
+        return AdminClient(options, logger=CLIENT_LOG)
     except (KafkaException, ValueError, TypeError) as error:
         raise _bad_options(error, connection) from error
 

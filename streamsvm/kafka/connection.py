@@ -5,11 +5,13 @@ Invariant: no option that the delivery guarantees rest on can be changed from ou
 
 from __future__ import annotations
 
-import re
+import ipaddress
+import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
+from streamsvm.config import MASK, is_secret
 from streamsvm.errors import ConfigurationError
 
 Option = str | int | bool
@@ -41,8 +43,19 @@ RESERVED: Mapping[str, str] = MappingProxyType(
 DEFAULT_MAX_MESSAGE_BYTES = 1_000_000
 """librdkafka's default of ``message.max.bytes``."""
 
-_SECRET = re.compile(r"password|secret|passphrase|key\.pem|private\.key|oauthbearer\.config|assertion\.claim")
-MASK = "****"
+INSECURE: Mapping[str, tuple[frozenset[str], str]] = MappingProxyType(
+    {
+        "enable.ssl.certificate.verification": (
+            frozenset({"false", "f", "0"}),
+            "anyone on the way could pose as the broker",
+        ),
+        "ssl.endpoint.identification.algorithm": (
+            frozenset({"none"}),
+            "any host with a certificate of the same authority could pose as the broker",
+        ),
+    }
+)
+"""Options of librdkafka with the values that switch a protection off, and what follows."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -60,21 +73,33 @@ class Connection:
         Whether this is the embedded broker: no transactions, admin calls or search by time.
     request_timeout_s : float
         How long, in seconds, one question to the broker may take before it counts as unavailable.
+    allow_insecure_tls : bool
+        Whether an option may switch off the check of the broker's certificate (`INSECURE`).
+
+    Attributes
+    ----------
+    accepted : threading.Event
+        Set by the first client of this connection that a broker answered. From then on its credentials and its trust
+        in the broker are known to be right, and a refusal is something that may pass.
 
     Raises
     ------
     ConfigurationError
-        If ``bootstrap.servers`` is missing, or an option is reserved (`RESERVED`) or of a wrong type.
+        If ``bootstrap.servers`` is missing, or an option is reserved (`RESERVED`), insecure or of a wrong type.
     """
 
     options: Mapping[str, Option]
     client_id: str = "streamsvm"
     embedded: bool = False
     request_timeout_s: float = field(default=10.0)
+    allow_insecure_tls: bool = False
+    accepted: threading.Event = field(default_factory=threading.Event, init=False, compare=False)
 
     def __post_init__(self) -> None:
         for name, value in self.options.items():
             _check_option(name, value)
+            if not self.allow_insecure_tls:
+                _check_secure(name, value)
         if not self.options.get("bootstrap.servers"):
             raise ConfigurationError("no bootstrap.servers given", "Name at least one broker as host:port.")
         if not self.request_timeout_s > 0:
@@ -84,7 +109,8 @@ class Connection:
     def __repr__(self) -> str:
         return (
             f"Connection(options={self.masked_options()!r}, client_id={self.client_id!r}, "
-            f"embedded={self.embedded!r}, request_timeout_s={self.request_timeout_s!r})"
+            f"embedded={self.embedded!r}, request_timeout_s={self.request_timeout_s!r}, "
+            f"allow_insecure_tls={self.allow_insecure_tls!r})"
         )
 
     @property
@@ -99,7 +125,20 @@ class Connection:
 
     def masked_options(self) -> dict[str, Option]:
         """Return the options as they may be shown: values that are secrets replaced by a mask."""
-        return {name: MASK if _SECRET.search(name) else value for name, value in self.options.items()}
+        return {name: MASK if is_secret(name) else value for name, value in self.options.items()}
+
+    def risks(self) -> list[str]:
+        """Return what a person ought to know about the way to the broker, a sentence each; none on the loopback."""
+        remote = [server for server in self.servers.split(",") if not _is_loopback(server)]
+        protocol = str(self.options.get("security.protocol", "plaintext")).lower()
+        found = []
+        if remote and protocol == "sasl_plaintext":
+            found.append(
+                f"Credentials and records go to {remote[0].strip()} unencrypted: take security.protocol=SASL_SSL."
+            )
+        if self.allow_insecure_tls and any(_switches_off(name, value) for name, value in self.options.items()):
+            found.append("The broker's certificate is not fully checked: security.allow_insecure_tls is set.")
+        return found
 
 
 def _check_option(name: str, value: object) -> None:
@@ -108,5 +147,27 @@ def _check_option(name: str, value: object) -> None:
     if name.endswith("_cb") or name in {"on_commit", "on_delivery", "logger"}:
         raise ConfigurationError(f"the broker option {name} is a callback", "Remove it.")
     if not isinstance(value, str | int):
-        shown = MASK if _SECRET.search(name) else repr(value)
+        shown = MASK if is_secret(name) else repr(value)
         raise ConfigurationError(f"the broker option {name} is {shown}", "Give a string, a whole number or a boolean.")
+
+
+def _check_secure(name: str, value: Option) -> None:
+    if _switches_off(name, value):
+        raise ConfigurationError(
+            f"the broker option {name}={value} switches off a check: {INSECURE[name][1]}",
+            "Remove it, and name the authority in ssl.ca.location; for a test, set security.allow_insecure_tls.",
+        )
+
+
+def _switches_off(name: str, value: Option) -> bool:
+    return name in INSECURE and str(value).strip().lower() in INSECURE[name][0]
+
+
+def _is_loopback(server: str) -> bool:
+    """Tell whether ``[protocol://]host[:port]`` is this machine by its very name."""
+    address = server.strip().rpartition("://")[2]
+    host = address[1:].partition("]")[0] if address.startswith("[") else address.partition(":")[0]
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host.lower() == "localhost"

@@ -8,7 +8,7 @@ from typing import Literal
 
 from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, Consumer, KafkaError, KafkaException, TopicPartition
 
-from streamsvm.errors import ConfigurationError, TransientError
+from streamsvm.errors import ConfigurationError
 from streamsvm.kafka.client import CLOSE_TIMEOUT_S, Link, close_within, make_consumer, partitions_of
 from streamsvm.kafka.connection import Connection, Option
 from streamsvm.kafka.failures import error_of, text_of, translate
@@ -20,16 +20,6 @@ DEFAULT_BUFFERED_BYTES = 32 * 2**20
 """Default bound of what a reader holds ahead of its caller; one fetched batch may come on top."""
 
 logger = logging.getLogger("streamsvm.kafka")
-
-_LOST_MEMBERSHIP = frozenset(
-    {
-        KafkaError.ILLEGAL_GENERATION,
-        KafkaError.UNKNOWN_MEMBER_ID,
-        KafkaError.REBALANCE_IN_PROGRESS,
-        KafkaError._ASSIGNMENT_LOST,
-    }
-)
-
 
 _CLASSIC: dict[str, Option] = {
     "group.protocol": "classic",
@@ -255,8 +245,6 @@ class Subscription:
             committed = self._consumer.commit(offsets=offsets, asynchronous=False)
         except KafkaException as error:
             failure = error_of(error)
-            if failure.code() in _LOST_MEMBERSHIP:
-                raise TransientError(f"failed to {doing}: {text_of(failure)}", "Go on polling.") from error
             raise self._link.failure(failure, doing) from error
         for tp in committed:
             if tp.error is not None:

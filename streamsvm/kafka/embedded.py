@@ -16,7 +16,7 @@ from types import TracebackType
 
 from confluent_kafka import Producer
 
-from streamsvm.kafka.client import ClientLog
+from streamsvm.kafka.client import CLIENT_LOG
 from streamsvm.kafka.connection import Connection
 
 EMBEDDED_PARTITIONS = 4
@@ -37,7 +37,7 @@ class EmbeddedBroker:
     """
 
     def __init__(self) -> None:
-        self._host = Producer({"test.mock.num.brokers": 1}, logger=ClientLog())
+        self._host = Producer({"test.mock.num.brokers": 1}, logger=CLIENT_LOG)
         brokers = self._host.list_topics(timeout=_STARTUP_TIMEOUT_S).brokers.values()
         self.bootstrap_servers = ",".join(f"{broker.host}:{broker.port}" for broker in brokers)
         self.connection = Connection({"bootstrap.servers": self.bootstrap_servers}, embedded=True)

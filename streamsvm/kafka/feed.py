@@ -13,15 +13,15 @@ from collections.abc import Callable, Iterable
 from confluent_kafka import Consumer, KafkaError, KafkaException
 from confluent_kafka import Message as Consumed
 
-from streamsvm.errors import FatalError, StreamsvmError, TransientError
+from streamsvm.errors import StreamsvmError, TransientError
 from streamsvm.kafka.client import SLICE_S, Link
 from streamsvm.kafka.connection import Connection
 from streamsvm.kafka.failures import (
-    DAMAGED,
-    GROUP_FORBIDDEN,
-    MISSING,
+    DamagedBatch,
+    Fault,
     OffsetOutOfRange,
     error_of,
+    fault_of,
     text_of,
     topic_missing,
     translate,
@@ -124,20 +124,20 @@ class Feed:
 
     def _meaning(self, error: KafkaError, message: Consumed) -> StreamsvmError | None:
         """Return the error to raise, or None for an event that is no reason to end."""
-        code, partition, offset = error.code(), message.partition(), message.offset()
+        code, fault, partition, offset = error.code(), fault_of(error), message.partition(), message.offset()
         if code == KafkaError._PARTITION_EOF:
             self.ends[partition or 0] = offset or 0
             return None
         if code == KafkaError._AUTO_OFFSET_RESET:
             return self._misplaced(partition or 0, offset)
-        if code == GROUP_FORBIDDEN and self._group is None:
+        if code == KafkaError.GROUP_AUTHORIZATION_FAILED and self._group is None:
             return None  # the name of a group that nothing is committed to
-        if code in MISSING:
+        if fault is Fault.MISSING:
             return topic_missing(self._topic)
-        if code in DAMAGED:
-            return FatalError(
+        if fault in (Fault.DAMAGED, Fault.REFUSED):  # what a writer is refused for is damage to a reader
+            return DamagedBatch(
                 f"a record batch of {self._topic}[{partition}] is damaged: {text_of(error)}",
-                "Start again; if it stops at the same offset, repair or skip the broker's log there.",
+                Fault.DAMAGED.remedy,
             )
         meaning = translate(error, self._connection, f"read {self._topic}")
         if isinstance(meaning, TransientError):

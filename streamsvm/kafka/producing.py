@@ -10,10 +10,11 @@ from functools import partial
 from confluent_kafka import KafkaError, KafkaException, Producer
 from confluent_kafka import Message as Delivered
 
-from streamsvm.errors import FatalError, StreamsvmError, TransientError
+from streamsvm.crashpoints import crash_point
+from streamsvm.errors import ConfigurationError, FatalError, StreamsvmError, TransientError
 from streamsvm.kafka.client import SLICE_S, Link, make_producer, serve, socket_timeout_ms
 from streamsvm.kafka.connection import Connection, Option
-from streamsvm.kafka.failures import OutcomeUnknown, error_of, text_of
+from streamsvm.kafka.failures import OutcomeUnknown, error_of, fault_of, text_of
 from streamsvm.kafka.records import Message
 
 DEFAULT_QUEUED_BYTES = 32 * 2**20
@@ -157,7 +158,8 @@ class Publisher:
     midst leaves its beginning behind.
 
     Not thread-safe. After `OutcomeUnknown` or a `FatalError` other than `PublishRefused` every later
-    group fails likewise: make another publisher.
+    group fails likewise: make another publisher. `OutcomeUnknown` is also what becomes of a client
+    that ended by itself, whatever it complained of: one that follows it may go on.
 
     Parameters
     ----------
@@ -265,6 +267,7 @@ class Publisher:
             offsets = self._store(messages)
             if last is not None:
                 self._store(last(offsets))
+                crash_point("publish.sent")
         except BaseException as cause:
             self._abort(cause)
             raise
@@ -296,9 +299,28 @@ class Publisher:
             error, topic = reports.failure
             serve(self._producer, self._link)
             if error.code() in _PURGED and self._link.fatal is None:
-                raise _Purged(f"failed to publish to topic {topic}: {text_of(error)}", "Try again.")
+                raise self._dropped(topic)
             raise self._link.failure(error, f"publish to topic {topic}")
         return reports.offsets
+
+    def _dropped(self, topic: str) -> StreamsvmError:
+        """Return why the client dropped a group by itself.
+
+        It says so only to a call that does not fit the transaction's state, and `begin_transaction` is one: inside a
+        transaction it changes nothing. An id that the broker has forgotten may meanwhile have been another instance's,
+        whom a client that takes a new id by itself would not notice: that is for whoever reads the topic.
+        """
+        doing = f"publish to topic {topic}"
+        if not self._connection.embedded:
+            try:
+                self._producer.begin_transaction()
+            except KafkaException as refusal:
+                reason = error_of(refusal)
+                if reason.code() == _FORGOTTEN:
+                    return OutcomeUnknown(f"failed to {doing}: {text_of(reason)}", _RENEW)
+                if reason.txn_requires_abort() and issubclass(fault_of(reason).error, ConfigurationError):
+                    return self._link.failure(reason, doing)
+        return _Purged(f"failed to {doing}: the client dropped it", "Try again.")
 
     def _queue(self, message: Message, on_delivery: OnDelivery, deadline: float) -> None:
         while True:
@@ -321,17 +343,23 @@ class Publisher:
         if self._connection.embedded:
             return
         if isinstance(cause, FatalError) and self._link.fatal is not None:
+            self._ended = _renewable(cause, f"a transaction of {self._id} failed: {text_of(self._link.fatal)}")
+            if self._ended is cause:
+                return
+            raise self._ended from cause
+        if isinstance(cause, OutcomeUnknown):
             self._ended = cause
             return
         try:
             self._producer.abort_transaction(self._timeout_s)
         except KafkaException as error:
             failure = self._failure(error, f"abort a transaction of {self._id}")
-            if not isinstance(failure, FatalError):
-                said = text_of(error_of(error))
-                failure = OutcomeUnknown(f"a transaction of {self._id} failed and could not be aborted: {said}", _RENEW)
-            self._ended = failure
-            raise failure from cause
+            if isinstance(cause, ConfigurationError):  # what was never permitted to begin cannot be aborted either
+                self._ended = cause
+                return
+            said = f"a transaction of {self._id} failed and could not be aborted: {text_of(error_of(error))}"
+            self._ended = _renewable(failure, said)
+            raise self._ended from cause
 
     def _commit(self) -> None:
         if self._connection.embedded:
@@ -350,15 +378,23 @@ class Publisher:
         if error.txn_requires_abort() and not forgotten:
             self._abort(failure)
             return failure
-        if forgotten or not isinstance(failure, FatalError):
-            said = text_of(error)
-            failure = OutcomeUnknown(f"the outcome of a transaction of {self._id} is unknown: {said}", _RENEW)
-        self._ended = failure
-        return failure
+        said = f"the outcome of a transaction of {self._id} is unknown: {text_of(error)}"
+        self._ended = OutcomeUnknown(said, _RENEW) if forgotten else _renewable(failure, said)
+        return self._ended
 
     def _failure(self, exception: KafkaException, doing: str) -> StreamsvmError:
         serve(self._producer, self._link)
         return self._link.failure(error_of(exception), doing)
+
+
+def _renewable(failure: StreamsvmError, said: str) -> StreamsvmError:
+    """Return what the end of a client means: its successor may go on, unless another instance or a person decides.
+
+    A broker that was killed may have forgotten a transaction that the client still knows: that ends the client, and
+    the next one finds nothing wrong.
+    """
+    by_itself = isinstance(failure, TransientError) or type(failure) is FatalError
+    return OutcomeUnknown(said, _RENEW) if by_itself else failure
 
 
 class _Purged(TransientError):

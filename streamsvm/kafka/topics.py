@@ -16,7 +16,7 @@ from streamsvm.errors import ConfigurationError, TopicMissing
 from streamsvm.kafka.client import SLICE_S, Link, make_admin, make_producer, partitions_of
 from streamsvm.kafka.connection import Connection
 from streamsvm.kafka.embedded import EMBEDDED_PARTITIONS
-from streamsvm.kafka.failures import FORBIDDEN, MISSING, UNREACHABLE, UNTRUSTED, error_of, text_of, unavailable
+from streamsvm.kafka.failures import Fault, error_of, fault_of, text_of, unavailable
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +172,7 @@ def _described(admin: AdminClient, link: Link, connection: Connection, topic: st
     try:
         entries = _answer(futures[resource], admin, link, doing)
     except KafkaException as failure:
-        if error_of(failure).code() not in FORBIDDEN:
+        if fault_of(error_of(failure)) is not Fault.FORBIDDEN:
             raise link.failure(error_of(failure), doing) from failure
         entries = {}
     config = {name: entry.value for name, entry in entries.items() if entry.value is not None}
@@ -194,7 +194,7 @@ def _answer(future: Future[Any], admin: AdminClient, link: Link, doing: str) -> 
     except KafkaException as failure:
         error = error_of(failure)
         admin.poll(0)  # serves the callbacks that know why
-        if error.code() in UNREACHABLE | MISSING | UNTRUSTED:
+        if fault_of(error) in (Fault.UNREACHABLE, Fault.MISSING, Fault.UNTRUSTED):
             raise link.failure(error, doing) from failure
         raise
     link.saw_answer()

@@ -1,240 +1,218 @@
-r"""A start near the optimum for the linear kernel, by an interior-point method on the few coefficients.
+r"""A rough linear model, fast: a primal-dual interior-point method, with a small duality gap to show for it.
 
-Problem, with Z1 = [Z 1] of shape (n, d + 1) and b_i = y_i a_i as in `streamsvm.svm.fast`:
+Conditions of the optimum of `streamsvm.svm.objective`, rows r_i = y_i (z_i, 1), v = (w, b), s_i = 1 - <r_i, v>:
 
-    min 1/2 |Z'b|^2 - y'b,   low <= b <= high,   sum b = 0.
+    w = sum_i a_i y_i z_i,   sum_i y_i a_i = 0,   xi_i - zeta_i = s_i,   a_i zeta_i = 0,   (upper_i - a_i) xi_i = 0,
 
-With s, t > 0 the multipliers of the two bounds, a = b - low and c = high - b, the conditions of the central path are
+xi, zeta >= 0 the multipliers of a <= upper and a >= 0. Newton's method follows the path on which both products are mu,
+mu falling to 0. With D_i = xi_i / (upper_i - a_i) + zeta_i / a_i a step needs only a system of d + 1 unknowns,
+diag(1, ..., 1, 0) + sum_i r_i r_i' / D_i: an iteration costs n d^2 / 2 + d^3 / 6, and some twenty are enough whatever C
+is. Made for pilots, which are many, small, of few features, and good enough at a few per cent.
 
-    Z Z'b - y + nu 1 - s + t = 0,   a_i s_i = mu,   c_i t_i = mu,   sum b = 0.
-
-Newton's step needs one Cholesky factor of order d + 1, that of diag(1, ..., 1, 0) + Z1' D^-1 Z1, D = s / a + t / c
-(Ferris and Munson 2002, "Interior-point methods for massive support vector machines"); Mehrotra's predictor and
-corrector (1992). A step costs two passes over the points, and twenty to forty steps suffice whatever the boxes: pairs
-take millions of steps where boxes are large and few features make the problem ill-conditioned.
-
-The result is a start, not a claim: its variables near a bound are put on it, and the blocks go on from there.
+Sources: Ferris and Munson 2002, "Interior-point methods for massive support vector machines"; Mehrotra 1992 (predictor
+and corrector). No BLAS: see `streamsvm.linear`.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 from numba import njit
 
-from streamsvm.svm.exponential import most
-from streamsvm.svm.kernels import Float
+from streamsvm.linear import add_gram, factorise, substitute
+from streamsvm.svm.kernels import Float, LinearKernel
+from streamsvm.svm.problem import CheckedSolver, Problem, Solution
 
-STEPS = 80
-"""Most steps; forty are rarely passed."""
-SHORT = 0.995
-"""Share of the way to the nearest bound that a step may go."""
-SNAP = 0.25
-"""Share of the tolerance: a variable whose multiplier is larger is put on its bound."""
-EXHAUSTED = 1e-6
-"""Share of that at which products of variables and multipliers are lost in rounding: further steps would go astray."""
+MOST_STEPS = 200
+"""Ten to thirty are usual at a gap of 2 %, at most a hundred at 1e-5."""
+TO_THE_BORDER = 0.95
+"""Share of the way to the nearest bound that a step goes."""
 
 
-def near_optimum(
-    Z: Float, y: Float, low: Float, high: Float, tolerance: float, limit: int = STEPS
-) -> tuple[Float, int]:
-    """Return b near the optimum, within its bounds and of sum 0 to rounding, and the steps made.
+@dataclass(frozen=True, slots=True)
+class InteriorPointSolver(CheckedSolver):
+    """Solves a linear problem to a relative duality gap; releases the GIL while it does.
+
+    `tolerance` of the problem, a KKT gap, has no meaning here; `max_iterations` bounds the steps, as `MOST_STEPS` does.
+
+    Attributes
+    ----------
+    gap : float
+        (F - D) / F at which to stop.
+    """
+
+    gap: float = 0.02
+
+    def _solve(self, problem: Problem) -> Solution:
+        assert isinstance(problem.kernel, LinearKernel)
+        centre = np.einsum("ij->j", problem.Z) / len(problem.Z)
+        rows = np.empty((len(problem.Z), problem.Z.shape[1] + 1))
+        np.subtract(problem.Z, centre, out=rows[:, :-1])
+        rows[:, -1] = 1.0
+        rows *= problem.y[:, None]
+        best, alpha = np.zeros(rows.shape[1]), np.empty(len(rows))
+        steps, converged = _descend(rows, problem.upper, best, alpha, self.gap, min(problem.max_iterations, MOST_STEPS))
+        w = best[:-1]
+        return Solution(alpha, float(best[-1] - np.einsum("j,j->", w, centre)), steps, converged, w)
+
+
+@njit(cache=True, nogil=True)
+def _descend(rows: Float, upper: Float, best: Float, best_alpha: Float, gap: float, most: int) -> tuple[int, bool]:
+    """Follow the path; leave the best (w, b) and the best feasible a; return the steps and whether they were enough.
 
     Parameters
     ----------
-    Z : ndarray of shape (n, d), float64, centred
-    y : ndarray of shape (n,), -1.0 or +1.0, both present
-    low, high : ndarray of shape (n,), float64
-        low <= 0 <= high, low < high.
-    tolerance : float
-        KKT gap that is wanted in the end.
-    limit : int
-        Most steps.
+    rows : ndarray of shape (n, d), the last column y
+    upper : ndarray of shape (n,), positive
+    best : ndarray of shape (d,)
+    best_alpha : ndarray of shape (n,)
     """
-    n, d = Z.shape
-    Z1 = np.empty((n, d + 1))
-    Z1[:, :d], Z1[:, d] = Z, 1.0
-    b, s, t = np.empty(n), np.empty(n), np.empty(n)
-    steps = _follow(Z1, y, low, high, SNAP * tolerance, min(limit, STEPS), b, s, t)
-    _snap(b, s, t, low, high, SNAP * tolerance)
-    return b, steps
-
-
-def cost_ns(n: int, d: int) -> float:
-    """Return about what `near_optimum` takes, in nanoseconds of a core of 2023."""
-    return 50.0 * n * (25.0 + 8.0 * (d + 1) + 0.1 * (d + 1) ** 2)
-
-
-def is_compiled() -> bool:
-    """Whether this process has the code."""
-    return bool(_follow.signatures)
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def _follow(Z1, y, low, high, accuracy, limit, b, s, t):  # type: ignore[no-untyped-def]
-    """Follow the central path until `_snap` would move no score by more than `accuracy`; return the steps made.
-
-    Parameters
-    ----------
-    Z1 : ndarray of shape (n, d + 1), float64
-    y, low, high : ndarray of shape (n,), float64
-    accuracy : float
-    limit : int
-    b, s, t : ndarray of shape (n,), float64
-        Out: variables and multipliers.
-    """
-    n, order = Z1.shape
-    a, c = 0.5 * (high - low), 0.5 * (high - low)
-    b[:] = low + a
-    nu = 0.0
-    g = np.dot(Z1, _weights(b, Z1)) - y
-    scale = 1.0 + np.abs(g).sum() / n
-    reach = 0.0
-    for i in range(n):
-        s[i], t[i] = max(g[i], 0.0) + scale, max(-g[i], 0.0) + scale
-        reach = max(reach, (Z1[i] * Z1[i]).sum())
-    da, ds, dt = np.zeros(n), np.zeros(n), np.zeros(n)
-    rhs, D, move, scaled = np.empty(n), np.empty(n), np.empty(n), np.empty_like(Z1)
-    for step in range(limit):
-        mu = residual = 0.0
+    n, d = rows.shape
+    v, dv = np.zeros(d), np.empty(d)
+    a, xi, zeta, slack = 0.5 * upper, np.full(n, 2.0), np.ones(n), np.ones(n)
+    da, dxi, dzeta, along = np.empty(n), np.empty(n), np.empty(n), np.empty(n)
+    inverse, target = np.empty(n), np.empty(n)
+    residual, right = np.empty(d), np.empty(d)
+    matrix = np.empty((d, d))
+    feasible, w = np.empty(n), np.empty(d)
+    primal, dual = np.inf, -np.inf
+    for step in range(most + 1):
+        value = _primal(upper, v, slack)
+        if value < primal:
+            primal, best[:] = value, v
+        bound = _dual(rows, a, feasible, w)
+        if bound > dual:
+            dual, best_alpha[:] = bound, feasible
+        if primal - dual <= gap * primal:
+            return step, True
+        if step == most:
+            break
+        _system(rows, upper, v, a, xi, zeta, inverse, residual, matrix)
+        if not factorise(matrix):
+            break
+        mu = 0.0
         for i in range(n):
-            mu += a[i] * s[i] + c[i] * t[i]
-            residual = max(residual, abs(g[i] + nu - s[i] + t[i]))
-            D[i] = 1.0 / (s[i] / a[i] + t[i] / c[i])
-            multiplier = s[i] - t[i]
-            move[i] = -a[i] if multiplier > accuracy else (c[i] if multiplier < -accuracy else 0.0)
-        mu /= 2.0 * n
-        moved = np.dot(move, Z1)
-        enough = np.sqrt((moved * moved).sum() * reach) + reach * abs(b.sum() + moved[-1]) <= accuracy
-        if (enough and residual <= accuracy) or not mu > EXHAUSTED * accuracy:
-            return step
+            mu += a[i] * zeta[i] + (upper[i] - a[i]) * xi[i]
+        mu /= 2 * n
+        for predicting in (True, False):
+            centring = 0.0
+            if not predicting:
+                length = _longest(upper, a, xi, zeta, da, dxi, dzeta, 1.0)
+                after = 0.0
+                for i in range(n):
+                    moved = a[i] + length * da[i]
+                    after += moved * (zeta[i] + length * dzeta[i]) + (upper[i] - moved) * (xi[i] + length * dxi[i])
+                centring = mu * min(1.0, (after / (2 * n * mu)) ** 3)
+            for j in range(d):
+                right[j] = -residual[j]
+            for i in range(n):
+                low = a[i] * zeta[i] - centring
+                high = (upper[i] - a[i]) * xi[i] - centring
+                if not predicting:
+                    low += da[i] * dzeta[i]
+                    high -= da[i] * dxi[i]
+                dzeta[i], dxi[i] = low, high
+                target[i] = slack[i] - xi[i] + zeta[i] + high / (upper[i] - a[i]) - low / a[i]
+                scaled = inverse[i] * target[i]
+                for j in range(d):
+                    right[j] += scaled * rows[i, j]
+            substitute(matrix, right, dv)
+            for i in range(n):
+                total = 0.0
+                for j in range(d):
+                    total += rows[i, j] * dv[j]
+                along[i] = total
+                da[i] = inverse[i] * (target[i] - total)
+                dzeta[i] = -(dzeta[i] + zeta[i] * da[i]) / a[i]
+                dxi[i] = (xi[i] * da[i] - dxi[i]) / (upper[i] - a[i])
+        length = _longest(upper, a, xi, zeta, da, dxi, dzeta, TO_THE_BORDER)
+        for j in range(d):
+            v[j] += length * dv[j]
         for i in range(n):
-            for k in range(order):
-                scaled[i, k] = Z1[i, k] * D[i]
-        M = np.dot(Z1.T, scaled)
-        for k in range(order - 1):
-            M[k, k] += 1.0
-        if not _factor(M):
-            return step
-        total = b.sum()
-        _direction(Z1, M, g, nu, a, c, s, t, D, 0.0, 0.0, total, rhs, da, ds, dt)
-        primal, dual = _lengths(a, c, s, t, da, ds, dt)
-        after = 0.0
-        for i in range(n):
-            after += (a[i] + primal * da[i]) * (s[i] + dual * ds[i])
-            after += (c[i] - primal * da[i]) * (t[i] + dual * dt[i])
-        sigma = (after / (2.0 * n * mu)) ** 3
-        change = _direction(Z1, M, g, nu, a, c, s, t, D, sigma * mu, 1.0, total, rhs, da, ds, dt)
-        primal, dual = _lengths(a, c, s, t, da, ds, dt)
-        length = min(1.0, SHORT * min(primal, dual))
-        for i in range(n):
-            b[i] += length * da[i]
+            slack[i] -= length * along[i]
             a[i] += length * da[i]
-            c[i] -= length * da[i]
-            s[i] += length * ds[i]
-            t[i] += length * dt[i]
-        nu += length * change
-        g = np.dot(Z1, _weights(b, Z1)) - y
-    return limit
+            xi[i] += length * dxi[i]
+            zeta[i] += length * dzeta[i]
+    return most, False
 
 
 @njit(cache=True, nogil=True)
-def _weights(b, Z1):  # type: ignore[no-untyped-def]
-    """Return Z'b with a 0 for the bias."""
-    w = np.dot(b, Z1)
-    w[-1] = 0.0
-    return w
+def _primal(upper: Float, v: Float, slack: Float) -> float:
+    """Return F."""
+    value = 0.0
+    for j in range(len(v) - 1):
+        value += 0.5 * v[j] * v[j]
+    for i in range(len(slack)):
+        value += upper[i] * max(slack[i], 0.0)
+    return value
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
-def _direction(Z1, L, g, nu, a, c, s, t, D, mu, corrected, total, rhs, da, ds, dt):  # type: ignore[no-untyped-def]
-    """Write Newton's direction towards products of mu; return the change of nu.
-
-    `corrected` is 1 to subtract the second-order terms of the direction that da, ds and dt hold, 0 not to.
-    """
-    n = len(g)
+@njit(cache=True, nogil=True)
+def _dual(rows: Float, a: Float, feasible: Float, w: Float) -> float:
+    """Make a dual point feasible: scale one label down to the other, then both to the best D; return that D."""
+    n, d = rows.shape
+    sums = np.zeros(2)
     for i in range(n):
-        ds[i] = mu - corrected * da[i] * ds[i]
-        dt[i] = mu + corrected * da[i] * dt[i]
-        rhs[i] = ds[i] / a[i] - dt[i] / c[i] - g[i] - nu
-        da[i] = D[i] * rhs[i]
-    p = np.dot(da, Z1)
-    p[-1] += total
-    _solve(L, p)
-    product = np.dot(Z1, p)
+        sums[int(rows[i, d - 1] > 0.0)] += a[i]
+    least = min(sums[0], sums[1])
+    w[:] = 0.0
     for i in range(n):
-        da[i] = D[i] * (rhs[i] - product[i])
-        ds[i] = (ds[i] - s[i] * da[i]) / a[i] - s[i]
-        dt[i] = (dt[i] + t[i] * da[i]) / c[i] - t[i]
-    return p[-1]
+        feasible[i] = a[i] * (least / sums[int(rows[i, d - 1] > 0.0)])
+        for j in range(d):
+            w[j] += feasible[i] * rows[i, j]
+    norm = 0.0
+    for j in range(d - 1):
+        norm += w[j] * w[j]
+    scale = 1.0
+    if norm > 2.0 * least:
+        scale = 2.0 * least / norm
+        for i in range(n):
+            feasible[i] *= scale
+    return float(scale * 2.0 * least - 0.5 * scale * scale * norm)
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"nnan", "nsz"})
-def _lengths(a, c, s, t, da, ds, dt):  # type: ignore[no-untyped-def]
-    """Return how far b, and how far s and t, may go along their directions before one becomes 0, at most 1 / SHORT."""
-    primal = dual = SHORT
+@njit(cache=True, nogil=True)
+def _system(
+    rows: Float,
+    upper: Float,
+    v: Float,
+    a: Float,
+    xi: Float,
+    zeta: Float,
+    inverse: Float,
+    residual: Float,
+    matrix: Float,
+) -> None:
+    """Fill 1 / D, shape (n,), the residual (w, 0) - sum a r, shape (d,), and the lower triangle of the matrix."""
+    n, d = rows.shape
+    for j in range(d):
+        residual[j] = v[j]
+        for k in range(j):
+            matrix[j, k] = 0.0
+        matrix[j, j] = 1.0
+    residual[d - 1] = 0.0
+    matrix[d - 1, d - 1] = 0.0
+    for i in range(n):
+        inverse[i] = 1.0 / (xi[i] / (upper[i] - a[i]) + zeta[i] / a[i])
+        for j in range(d):
+            residual[j] -= a[i] * rows[i, j]
+    add_gram(rows, inverse, matrix)
+
+
+@njit(cache=True, nogil=True)
+def _longest(
+    upper: Float, a: Float, xi: Float, zeta: Float, da: Float, dxi: Float, dzeta: Float, share: float
+) -> float:
+    """Return the step length, at most 1, that goes `share` of the way to the nearest bound."""
+    most = 1.0 / share
     for i in range(len(a)):
-        primal = most(primal, most(-da[i] / a[i], da[i] / c[i]))
-        dual = most(dual, most(-ds[i] / s[i], -dt[i] / t[i]))
-    return 1.0 / primal, 1.0 / dual
-
-
-@njit(cache=True, nogil=True)
-def _factor(M):  # type: ignore[no-untyped-def]
-    """Replace the lower triangle by its Cholesky factor; return whether that was possible."""
-    for r in range(len(M)):
-        for q in range(r + 1):
-            value = M[r, q]
-            for k in range(q):
-                value -= M[r, k] * M[q, k]
-            if q < r:
-                M[r, q] = value / M[q, q]
-            elif value > 0.0:
-                M[r, r] = np.sqrt(value)
-            else:
-                return False
-    return True
-
-
-@njit(cache=True, nogil=True)
-def _solve(L, p):  # type: ignore[no-untyped-def]
-    """Replace p by the solution of L L' x = p."""
-    m = len(p)
-    for r in range(m):
-        for k in range(r):
-            p[r] -= L[r, k] * p[k]
-        p[r] /= L[r, r]
-    for r in range(m - 1, -1, -1):
-        for k in range(r + 1, m):
-            p[r] -= L[k, r] * p[k]
-        p[r] /= L[r, r]
-
-
-@njit(cache=True, nogil=True)
-def _snap(b, s, t, low, high, least_multiplier):  # type: ignore[no-untyped-def]
-    """Put variables whose multiplier is large on their bound, then repair the sum by those that have most room."""
-    total = 0.0
-    for i in range(len(b)):
-        if s[i] - t[i] > least_multiplier:
-            b[i] = low[i]
-        elif t[i] - s[i] > least_multiplier:
-            b[i] = high[i]
-        b[i] = min(max(b[i], low[i]), high[i])
-        total += b[i]
-    for _ in range(len(b)):
-        if total == 0.0:
-            break
-        best, room = 0, 0.0
-        for i in range(len(b)):
-            there = min(b[i] - low[i], high[i] - b[i])
-            if there > room:
-                best, room = i, there
-        if room == 0.0:
-            for i in range(len(b)):
-                there = b[i] - low[i] if total > 0.0 else high[i] - b[i]
-                if there > room:
-                    best, room = i, there
-        before = b[best]
-        b[best] = min(max(before - total, low[best]), high[best])
-        if b[best] == before:
-            break
-        total += b[best] - before
+        if da[i] < -a[i] / most:
+            most = -a[i] / da[i]
+        elif da[i] > (upper[i] - a[i]) / most:
+            most = (upper[i] - a[i]) / da[i]
+        if dxi[i] < -xi[i] / most:
+            most = -xi[i] / dxi[i]
+        if dzeta[i] < -zeta[i] / most:
+            most = -zeta[i] / dzeta[i]
+    return float(share * most)

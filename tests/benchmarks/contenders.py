@@ -45,7 +45,7 @@ from streamsvm.config import (
     SvmConfig,
     TrainingConfig,
 )
-from streamsvm.kafka import Connection, Input, Record
+from streamsvm.kafka import Cluster, Connection, Input, Record
 from streamsvm.kafka.embedded import EMBEDDED_PARTITIONS
 from streamsvm.learner import Learner
 from streamsvm.metrics import TRAINER, Metrics
@@ -221,7 +221,7 @@ def streamsvm(stream: Stream) -> list[Outcome]:
         alarm = threading.Timer(TIMEOUT_S, stop.set)
         alarm.start()
         try:
-            Trainer(settings, stream.connection, metrics, health, stop).run()
+            Trainer(settings, Cluster(stream.connection), metrics, health, stop).run()
         finally:
             alarm.cancel()
     assert metrics.learned is not None, f"only {metrics.seen} of {stream.n} points were learned in {TIMEOUT_S:.0f} s"

@@ -16,13 +16,15 @@ import time
 import uuid
 from base64 import urlsafe_b64encode
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.brokers.settings import KAFKA_VERSION, SETTINGS
 
 POM = Path(__file__).with_name("pom.xml")
 COPY_JARS = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies"
-JAVA_FLAGS = ("-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+JAVA_FLAGS = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+HEAP_MB = 512
 START_TIMEOUT_S = 60.0
 STOP_TIMEOUT_S = 15.0
 POLL_S = 0.05
@@ -55,6 +57,27 @@ def kafka_jars() -> Path:
     return jars
 
 
+@dataclass(frozen=True)
+class Quorum:
+    """The controllers of a cluster, the same for all its nodes.
+
+    Attributes
+    ----------
+    ports
+        Of each node, by its id, the port of its controller.
+    cluster_id
+        What every node's log is formatted for.
+    """
+
+    ports: Mapping[int, int]
+    cluster_id: str = field(default_factory=lambda: urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("="))
+
+    @property
+    def voters(self) -> str:
+        """The value of ``controller.quorum.voters``."""
+        return ",".join(f"{node}@127.0.0.1:{port}" for node, port in self.ports.items())
+
+
 class JvmBroker:
     """One Kafka node as a child process, on the loopback interface.
 
@@ -65,19 +88,36 @@ class JvmBroker:
     ----------
     settings : mapping, optional
         Server settings on top of those of every test broker.
+    node, quorum : int and Quorum, optional
+        Which node of which cluster; by default the only one of its own.
+    advertised : str, optional
+        Host and port of a proxy. The node then has one more listener, `behind_proxy`, whose clients are told
+        to come back by way of the proxy.
+    heap_mb : int
+        Its largest heap.
     """
 
-    def __init__(self, settings: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        settings: Mapping[str, str] | None = None,
+        *,
+        node: int = 1,
+        quorum: Quorum | None = None,
+        advertised: str = "",
+        heap_mb: int = HEAP_MB,
+    ) -> None:
         java = shutil.which("java")
         if java is None:
             raise CannotRun("java is not installed")
-        self._java = [java, *JAVA_FLAGS, "-cp", str(kafka_jars() / "*")]
+        self._java = [java, f"-Xmx{heap_mb}m", *JAVA_FLAGS, "-cp", str(kafka_jars() / "*")]
         self._directory = Path(tempfile.mkdtemp(prefix="streamsvm-kafka-"))
         self._settings = self._directory / "server.properties"
         self._log = self._directory / "broker.log"
         self._process: subprocess.Popen[bytes] | None = None
-        self._port, controller_port = _free_ports(2)
-        self._write_settings(controller_port, settings or {})
+        self._port, self.behind_proxy, controller_port = free_ports(3)
+        self.node = node
+        self._quorum = quorum or Quorum({node: controller_port})
+        self._write_settings(advertised, settings or {})
         atexit.register(self.stop)
 
     @property
@@ -87,6 +127,11 @@ class JvmBroker:
 
     def start(self) -> None:
         """Start it, on the first time with an empty log, and wait until it answers."""
+        self.launch()
+        self.wait_until_up()
+
+    def launch(self) -> None:
+        """Start it without waiting: a node of a cluster answers only when its fellows are there."""
         if not (self._directory / "logs").exists():
             self._format()
         with self._log.open("ab") as log:
@@ -96,9 +141,8 @@ class JvmBroker:
                 stderr=log,
                 cwd=self._directory,
                 start_new_session=True,  # Ctrl-C is for the tests, which then stop the broker
-                preexec_fn=_die_with_parent,
+                preexec_fn=die_with_parent,
             )
-        self._wait_for_port()
 
     def kill(self) -> None:
         """Kill it as a power failure of the process would; the data remain."""
@@ -120,41 +164,64 @@ class JvmBroker:
         self.kill()
         self.start()
 
-    def stop(self) -> None:
-        """Shut it down and delete its data; more than once does no harm."""
-        atexit.unregister(self.stop)
+    def revive(self) -> None:
+        """See that it runs, whatever was done to it."""
+        if self._process is None or self._process.poll() is not None:
+            self.restart()
+        self.resume()
+
+    def shut_down(self) -> None:
+        """End it in good order, as an upgrade does; the data remain."""
         if self._process is not None:
             self.resume()
             self._process.terminate()
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self._process.wait(STOP_TIMEOUT_S)
             self.kill()
+
+    def stop(self) -> None:
+        """Shut it down and delete its data; more than once does no harm."""
+        self.shut_down()
+        self.discard()
+
+    def discard(self) -> None:
+        """Kill it and delete its data: a node lost for good."""
+        atexit.unregister(self.stop)
+        self.kill()
         shutil.rmtree(self._directory, ignore_errors=True)
 
-    def _write_settings(self, controller_port: int, extra: Mapping[str, str]) -> None:
+    def _write_settings(self, advertised: str, extra: Mapping[str, str]) -> None:
+        listeners = {"PLAINTEXT": f"127.0.0.1:{self._port}"}
+        told = dict(listeners)
+        if advertised:
+            listeners["PROXIED"], told["PROXIED"] = f"127.0.0.1:{self.behind_proxy}", advertised
+        listeners["CONTROLLER"] = f"127.0.0.1:{self._quorum.ports[self.node]}"
         settings = {
             "process.roles": "broker,controller",
-            "node.id": "1",
-            "listeners": f"PLAINTEXT://127.0.0.1:{self._port},CONTROLLER://127.0.0.1:{controller_port}",
-            "advertised.listeners": f"PLAINTEXT://127.0.0.1:{self._port}",
+            "node.id": str(self.node),
+            "listeners": ",".join(f"{name}://{address}" for name, address in listeners.items()),
+            "advertised.listeners": ",".join(f"{name}://{address}" for name, address in told.items()),
+            "listener.security.protocol.map": ",".join(f"{name}:PLAINTEXT" for name in listeners),
+            "inter.broker.listener.name": "PLAINTEXT",
             "controller.listener.names": "CONTROLLER",
-            "controller.quorum.bootstrap.servers": f"127.0.0.1:{controller_port}",
+            "controller.quorum.voters": self._quorum.voters,
             "log.dirs": str(self._directory / "logs"),
             **SETTINGS,
             **extra,
         }
         self._settings.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
 
+    def _format_command(self) -> list[str]:
+        return ["format", f"--cluster-id={self._quorum.cluster_id}", "-c", str(self._settings)]
+
     def _format(self) -> None:
-        cluster = urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
-        command = ["kafka.tools.StorageTool", "format", "--standalone", f"--cluster-id={cluster}"]
-        done = subprocess.run(
-            [*self._java, *command, "-c", str(self._settings)], capture_output=True, text=True, check=False
-        )
+        command = [*self._java, "kafka.tools.StorageTool", *self._format_command()]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode != 0:
             raise CannotRun(f"the broker's log could not be formatted: {_tail(done.stdout + done.stderr)}")
 
-    def _wait_for_port(self) -> None:
+    def wait_until_up(self) -> None:
+        """Wait until it answers."""
         deadline = time.monotonic() + START_TIMEOUT_S
         while time.monotonic() < deadline:
             assert self._process is not None
@@ -172,13 +239,14 @@ class JvmBroker:
             self._process.send_signal(number)
 
 
-def _die_with_parent() -> None:
-    """Ask the kernel to end the broker even if the tests are killed; elsewhere than on Linux, hope."""
+def die_with_parent() -> None:
+    """Ask the kernel to end this child even if the tests are killed; elsewhere than on Linux, hope."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
-def _free_ports(count: int) -> list[int]:
+def free_ports(count: int) -> list[int]:
+    """Return ports that nobody listens on now."""
     with contextlib.ExitStack() as held:
         sockets = [held.enter_context(socket.socket()) for _ in range(count)]
         for each in sockets:

@@ -12,6 +12,7 @@ import pytest
 
 from consumers.options import fields, flag, sections, variable
 from streamsvm.checkpoint import CheckpointDirectory
+from streamsvm.disk import FileSystem
 from tests.brokers.fixtures import TestBroker
 
 ROOT = Path(__file__).parent.parent.parent
@@ -49,7 +50,7 @@ def test_help_explains_every_option_of_a_trainer() -> None:
 
 
 @pytest.mark.parametrize(
-    "command", [["score"], ["replay"], ["model", "show"], ["topics", "create"], ["demo"], ["config"]]
+    "command", [["score"], ["replay"], ["model", "show"], ["topics", "create"], ["demo"], ["config"], ["verify"]]
 )
 def test_every_command_has_help(command: list[str]) -> None:
     """And it exits with 0."""
@@ -146,7 +147,7 @@ def test_an_unwritable_checkpoint_directory(tmp_path: Path) -> None:
 
 def test_a_locked_checkpoint_directory(tmp_path: Path) -> None:
     """A second trainer on one directory is told so."""
-    with CheckpointDirectory(tmp_path, 3):
+    with CheckpointDirectory(FileSystem(tmp_path), 3):
         finished = run("train", "--points-dimension", "2", "--http-port", "0", "--checkpoint-directory", str(tmp_path))
     assert finished.returncode == 78
     assert "another process holds" in error_of(finished)

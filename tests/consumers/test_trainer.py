@@ -15,9 +15,10 @@ import pytest
 from streamsvm.codec import model as model_codec
 from streamsvm.codec.model import PartitionCut, Version
 from streamsvm.config import ModelConfig, Settings, SvmConfig
-from streamsvm.errors import ConfigurationError, Fenced, StateError, TopicMissing, TransientError
+from streamsvm.errors import ConfigurationError, FatalError, Fenced, StateError, TopicMissing, TransientError
 from streamsvm.kafka import (
     Connection,
+    Input,
     Message,
     Outbox,
     Publisher,
@@ -29,7 +30,7 @@ from streamsvm.kafka import (
 )
 from streamsvm.learner import Learner
 from streamsvm.points import Position
-from streamsvm.training import train
+from streamsvm.training import Trained, train
 from tests.brokers.fixtures import TestBroker
 from tests.consumers.trainers import Running, produce, records, run_until, settings_for, topic, versions
 from tests.streams import gaussian, rows_of
@@ -440,3 +441,26 @@ def test_a_large_bad_record_does_not_stop_a_small_client(settings: Settings, bro
     (letter,) = dead_letters(broker.connection, settings)
     assert dict(letter.headers)["streamsvm.deadletter.value.bytes"] == b"600006"
     assert len(versions(broker.connection, settings)) == 1
+
+
+@pytest.mark.embedded_broker
+def test_health_is_red_before_anything_is_closed(
+    settings: Settings, connection: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An error that ends the trainer from its training thread is on /healthz while clients are still being closed."""
+    answers = []
+    close = Input.close
+
+    def observed(self: Input) -> None:
+        answers.append(running.health.healthy())
+        close(self)
+
+    def broken(*_: object) -> Trained:
+        raise FatalError("the solver is broken")
+
+    monkeypatch.setattr(Input, "close", observed)
+    produce(connection, settings.input.topic, records(50))
+    running = Running(settings, connection, train_function=broken)
+    with pytest.raises(FatalError), running:
+        running.wait_until(lambda: False)
+    assert answers == [(False, {"healthy": False, "why": "the solver is broken"})]

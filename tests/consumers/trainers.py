@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from consumers.ports import Cluster as AnyCluster
 from consumers.runtime import Health
 from consumers.trainer import Trainer
 from streamsvm.codec import model as model_codec
@@ -22,7 +23,7 @@ from streamsvm.config import (
     SvmConfig,
     TrainingConfig,
 )
-from streamsvm.kafka import Connection, Message, Outbox, Record, read_to_end
+from streamsvm.kafka import Cluster, Connection, Message, Outbox, Record, read_to_end
 from streamsvm.metrics import TRAINER, Metrics
 from tests.streams import DIMENSION, gaussian
 
@@ -80,16 +81,22 @@ class Running:
     ----------
     settings, connection
         What it runs with.
+    cluster
+        Another way to the broker than the plain one.
     options
         More arguments of `Trainer`.
     """
 
-    def __init__(self, settings: Settings, connection: Connection, **options: Any) -> None:
+    def __init__(
+        self, settings: Settings, connection: Connection, cluster: AnyCluster | None = None, **options: Any
+    ) -> None:
         self.metrics, self.health = Metrics(TRAINER), Health(60.0)
         self.failure: BaseException | None = None
         self._stop = threading.Event()
-        self._trainer = Trainer(settings, connection, self.metrics, self.health, self._stop, **options)
-        self._thread = threading.Thread(target=self._run, name="trainer-under-test")
+        self._trainer = Trainer(
+            settings, cluster or Cluster(connection), self.metrics, self.health, self._stop, **options
+        )
+        self._thread = threading.Thread(target=self._run, name="trainer-under-test", daemon=True)
 
     def _run(self) -> None:
         try:

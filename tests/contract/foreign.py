@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewPartitions
 
 from streamsvm.kafka import Connection
 
@@ -29,13 +31,15 @@ def produce(connection: Connection, topic: str, values: Iterable[bytes], timesta
 
 
 @contextmanager
-def open_transaction(connection: Connection, topic: str, values: Iterable[bytes]) -> Iterator[Producer]:
-    """Store values in partition 0 in a transaction that the caller may commit or abort."""
+def open_transaction(
+    connection: Connection, topic: str, values: Iterable[bytes], key: bytes | None = None
+) -> Iterator[Producer]:
+    """Store values in partition 0 in a transaction that the caller may end; a compacted topic wants a key."""
     producer = Producer({**connection.options, "transactional.id": f"foreign-{topic}"}, logger=Silent())
     producer.init_transactions(TIMEOUT_S)
     producer.begin_transaction()
     for value in values:
-        producer.produce(topic, value, partition=0)
+        producer.produce(topic, value, key, partition=0)
     assert producer.flush(TIMEOUT_S) == 0
     yield producer
     producer.close()
@@ -53,3 +57,39 @@ def committed(connection: Connection, group: str, topic: str, partition: int) ->
     (found,) = consumer.committed([TopicPartition(topic, partition)], timeout=TIMEOUT_S)
     consumer.close()
     return int(found.offset)
+
+
+def delete_records(connection: Connection, topic: str, partition: int, before: int) -> None:
+    """Remove what lies before an offset, as retention does."""
+    admin = AdminClient(dict(connection.options), logger=Silent())
+    for future in admin.delete_records([TopicPartition(topic, partition, before)]).values():
+        assert future.result().low_watermark == before
+
+
+def add_partitions(connection: Connection, topic: str, partitions: int) -> None:
+    """Raise a topic's number of partitions, and wait until it shows."""
+    admin = AdminClient(dict(connection.options), logger=Silent())
+    for future in admin.create_partitions([NewPartitions(topic, partitions)]).values():
+        future.result()
+    deadline = time.monotonic() + TIMEOUT_S
+    while len(admin.list_topics(topic, timeout=TIMEOUT_S).topics[topic].partitions) < partitions:
+        assert time.monotonic() < deadline, "the new partitions do not appear"
+
+
+def delete_topic(connection: Connection, topic: str) -> None:
+    """Delete a topic, and wait until it is gone."""
+    admin = AdminClient(dict(connection.options), logger=Silent())
+    for future in admin.delete_topics([topic]).values():
+        future.result()
+    deadline = time.monotonic() + TIMEOUT_S
+    while topic in admin.list_topics(timeout=TIMEOUT_S).topics:
+        assert time.monotonic() < deadline, "the topic does not go away"
+
+
+def alter_topic(connection: Connection, topic: str, setting: str, value: str) -> None:
+    """Change one setting of a topic."""
+    entry = ConfigEntry(setting, value, incremental_operation=AlterConfigOpType.SET)
+    resource = ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=[entry])
+    admin = AdminClient(dict(connection.options), logger=Silent())
+    for future in admin.incremental_alter_configs([resource]).values():
+        future.result()

@@ -7,8 +7,9 @@ from collections.abc import Callable
 from contextlib import closing
 
 import pytest
+from confluent_kafka import KafkaError
 
-from streamsvm.errors import BrokerUnavailable, ConfigurationError, TransientError
+from streamsvm.errors import BrokerUnavailable, ConfigurationError, FatalError, Fenced, TransientError
 from streamsvm.kafka import (
     RESERVED,
     Connection,
@@ -19,6 +20,7 @@ from streamsvm.kafka import (
     Publisher,
     Tail,
     TopicSpec,
+    client,
     create_topics,
     describe_topic,
     fetch_one,
@@ -26,6 +28,7 @@ from streamsvm.kafka import (
     read_to_end,
     start_positions,
 )
+from streamsvm.kafka.client import ClientLog, Link
 from tests.contract.steps import PATIENCE_S, eventually
 
 NOBODY = "127.0.0.1:1"
@@ -80,6 +83,53 @@ def test_secrets_do_not_show() -> None:
     assert connection.masked_options().keys() == connection.options.keys()
 
 
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ("enable.ssl.certificate.verification", False),
+        ("enable.ssl.certificate.verification", "False"),
+        ("enable.ssl.certificate.verification", 0),
+        ("enable.ssl.certificate.verification", "f"),
+        ("ssl.endpoint.identification.algorithm", "none"),
+        ("ssl.endpoint.identification.algorithm", "NONE"),
+    ],
+)
+def test_the_brokers_certificate_is_checked_unless_a_flag_says_otherwise(option: str, value: str | int) -> None:
+    """In every spelling that the client takes, switching the check off is refused; with the flag it is a risk."""
+    options = {"bootstrap.servers": NOBODY, option: value}
+    with pytest.raises(ConfigurationError, match=rf"{option}.*allow_insecure_tls"):
+        Connection(options)
+    assert "not fully checked" in " ".join(Connection(options, allow_insecure_tls=True).risks())
+
+
+def test_checks_that_are_switched_on_are_no_risk() -> None:
+    """The flag alone, and the secure values, are nothing to warn of."""
+    options = {"ssl.endpoint.identification.algorithm": "https", "enable.ssl.certificate.verification": True}
+    assert Connection({"bootstrap.servers": NOBODY, **options}, allow_insecure_tls=True).risks() == []
+
+
+@pytest.mark.parametrize(
+    ("servers", "protocol", "risky"),
+    [
+        ("broker.example:9092", "SASL_PLAINTEXT", True),
+        ("127.0.0.1:9092,10.0.0.7:9092", "sasl_plaintext", True),
+        ("SASL_PLAINTEXT://[2001:db8::1]:9092", "SASL_PLAINTEXT", True),
+        ("localhost.example:9092", "SASL_PLAINTEXT", True),
+        ("localhost:9092, 127.0.0.2:9092", "SASL_PLAINTEXT", False),
+        ("[::1]:9092", "SASL_PLAINTEXT", False),
+        ("broker.example:9092", "SASL_SSL", False),
+        ("broker.example:9092", "PLAINTEXT", False),
+    ],
+)
+def test_credentials_in_the_clear_are_a_risk_on_any_way_but_the_loopback(
+    servers: str, protocol: str, risky: bool
+) -> None:
+    """SASL without TLS to another machine is said, with the host at fault."""
+    risks = Connection({"bootstrap.servers": servers, "security.protocol": protocol}).risks()
+    assert bool(risks) == risky
+    assert not risky or "unencrypted" in risks[0]
+
+
 def test_a_callback_is_no_option() -> None:
     """An option whose value the client would call is refused, and its value not shown if secret."""
     with pytest.raises(ConfigurationError, match="error_cb"):
@@ -130,16 +180,77 @@ def test_an_outbox_fails_when_its_patience_ends() -> None:
 
 
 def test_the_clients_complaints_are_said_once(
-    unreachable: Connection, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+    unreachable: Connection,
+    caplog: pytest.LogCaptureFixture,
+    capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """An unreachable broker leaves one line in our log, none on the standard error stream."""
-    with caplog.at_level(logging.DEBUG, "streamsvm.kafka.client"), closing(Outbox(unreachable)) as outbox:
-        outbox.send(Message("t", b"x"))
-        with pytest.raises(TransientError):
-            outbox.flush(1.0)
-    refused = [record for record in caplog.records if "Connection refused" in record.getMessage()]
-    assert len(refused) == 1
+    """An unreachable broker leaves one line in our log however many clients meet it, none on standard error."""
+    monkeypatch.setattr(client, "CLIENT_LOG", ClientLog())
+    with caplog.at_level(logging.DEBUG, "streamsvm.kafka.client"):
+        for _ in range(2):
+            with closing(Outbox(unreachable)) as outbox:
+                outbox.send(Message("t", b"x"))
+                with pytest.raises(TransientError):
+                    outbox.flush(0.5)
+    assert len([line for line in said(caplog) if "Connection refused" in line]) == 1
     assert capfd.readouterr().err == ""
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def said(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [record.getMessage() for record in caplog.records]
+
+
+def test_a_line_that_repeats_is_said_at_once_and_then_as_a_count(caplog: pytest.LogCaptureFixture) -> None:
+    """Sixteen lines a second that differ in numbers only: the first, then one count a minute, with its level."""
+    clock = Clock()
+    log = ClientLog(clock)
+    for number in range(980):
+        log.log(
+            logging.ERROR, "%s [%s] %s", "FAIL", "rdkafka#producer-1", f"refused (after {number}ms in state CONNECT)"
+        )
+        clock.now += 0.0625
+    assert said(caplog) == [
+        "FAIL [rdkafka#producer-1] refused (after 0ms in state CONNECT)",
+        "repeated 959 times in 60 s: FAIL [rdkafka#producer-1] refused (after 0ms in state CONNECT)",
+    ]
+    assert {record.levelno for record in caplog.records} == {logging.ERROR}
+
+
+def test_a_count_does_not_wait_for_the_next_line(caplog: pytest.LogCaptureFixture) -> None:
+    """A client that fell silent has its count said all the same, and then the line is news again."""
+    clock = Clock()
+    log = ClientLog(clock)
+    for _ in range(3):
+        log.log(logging.WARNING, "%s [%s] %s", "FAIL", "name", "refused")
+    clock.now += 60
+    log.summarise()
+    clock.now += 60
+    log.summarise()
+    log.log(logging.WARNING, "%s [%s] %s", "FAIL", "name", "refused")
+    first = "FAIL [name] refused"
+    assert said(caplog) == [first, f"repeated 2 times in 60 s: {first}", first]
+
+
+def test_lines_of_two_facilities_or_texts_are_two(caplog: pytest.LogCaptureFixture) -> None:
+    """What the client itself left out does not make a new line; another facility or another text does."""
+    log = ClientLog(Clock())
+    for name, facility, text in [
+        ("one", "FAIL", "refused (after 3ms)"),
+        ("two", "FAIL", "refused (after 90ms, 30 identical error(s) suppressed)"),
+        ("one", "ERROR", "refused (after 3ms)"),
+        ("one", "FAIL", "no route"),
+    ]:
+        log.log(logging.WARNING, "%s [%s] %s", facility, name, text)
+    assert [line.split()[0] for line in said(caplog)] == ["FAIL", "ERROR", "FAIL"]
 
 
 def test_connected_is_false_as_soon_as_the_broker_is_gone() -> None:
@@ -152,3 +263,56 @@ def test_connected_is_false_as_soon_as_the_broker_is_gone() -> None:
             eventually(lambda: reader.poll(1, 0.1) == [] and reader.connected(), "connected")
             broker.close()
             eventually(lambda: reader.poll(1, 0.1) == [] and not reader.connected(), "not connected")
+
+
+# -------------------------------------------------------------- what callbacks report
+
+
+def refusal() -> KafkaError:
+    return KafkaError(KafkaError._AUTHENTICATION, "wrong password")
+
+
+def everyone_is_down() -> KafkaError:
+    return KafkaError(KafkaError._ALL_BROKERS_DOWN, "all down")
+
+
+def test_a_fatal_error_reported_to_a_callback_ends_the_next_call(unreachable: Connection) -> None:
+    """What the client calls fatal is raised by whoever polls next, again and again, and is never a retry."""
+    link = Link(unreachable)
+    link.on_error(KafkaError(KafkaError._TRANSPORT, "a passing failure"))
+    link.check()
+    link.on_error(KafkaError(KafkaError.OUT_OF_ORDER_SEQUENCE_NUMBER, "numbers are out of order", True))
+    for _ in range(2):
+        with pytest.raises(FatalError, match="numbers are out of order"):
+            link.check()
+    assert isinstance(link.failure(everyone_is_down(), "publish"), FatalError)
+
+
+def test_a_fence_reported_to_a_callback_is_a_fence(unreachable: Connection) -> None:
+    """Fencing keeps its own class, by which the daemon knows to write nothing more."""
+    link = Link(unreachable)
+    link.on_error(KafkaError(KafkaError._FENCED, "fenced by a newer instance", True))
+    with pytest.raises(Fenced):
+        link.check()
+
+
+def test_a_refused_password_ends_a_start_once_every_broker_refused(unreachable: Connection) -> None:
+    """One broker's refusal is not the last word; when all are down and none ever answered, it is."""
+    link = Link(unreachable)
+    link.on_error(refusal())
+    link.check()
+    link.on_error(everyone_is_down())
+    with pytest.raises(ConfigurationError, match="wrong password"):
+        link.check()
+
+
+def test_a_password_that_was_right_is_not_doubted_by_any_client_of_the_connection(unreachable: Connection) -> None:
+    """A client that was idle until now does not take an outage of the broker's credentials for ours being wrong."""
+    busy, idle = Link(unreachable), Link(unreachable)
+    busy.saw_answer()
+    for link in (busy, idle):
+        link.on_error(refusal())
+        link.on_error(everyone_is_down())
+        link.check()
+        assert isinstance(link.failure(everyone_is_down(), "read"), BrokerUnavailable)
+    assert not busy.up

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from streamsvm.config import SvmConfig
+from streamsvm.coreset.calibrated import CalibratedReducer
 from streamsvm.coreset.clustering import ClusterRule
 from streamsvm.coreset.moments import Moments
 from streamsvm.coreset.reduce import (
@@ -51,6 +52,7 @@ REDUCERS: dict[str, Reducer] = {
     "sensitivity": SensitivityReducer(),
     "sensitivity, elbow": SensitivityReducer("elbow"),
     "sensitivity, the lemma's bound": SensitivityReducer(3, lemma_bound),
+    "ordered by margin, not calibrated": CalibratedReducer(calibrated=False),
 }
 
 

@@ -1,4 +1,4 @@
-"""A trainer as the real process it is, to be killed."""
+"""A trainer as the real process it is: to be killed, frozen, copied and measured."""
 
 from __future__ import annotations
 
@@ -9,17 +9,21 @@ import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from streamsvm.config import Settings
 from streamsvm.kafka import Connection
+from tests.brokers.jvm import die_with_parent
 
 DEADLINE_S = 60.0
+ROOT = Path(__file__).parent.parent.parent
+PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 
-def arguments(settings: Settings, connection: Connection) -> list[str]:
-    """Return the command line that gives a trainer these settings."""
+def arguments(settings: Settings, connection: Connection, **more: Any) -> list[str]:
+    """Return the command line that gives a trainer these settings; `more` are options, underscores for dashes."""
     points, coreset, training = settings.points, settings.coreset, settings.training
     assert points is not None
     options: dict[str, Any] = {
@@ -40,20 +44,35 @@ def arguments(settings: Settings, connection: Connection) -> list[str]:
         "http-port": 0,
         "log-format": "json",
     }
-    return ["train", *(part for name, value in options.items() for part in (f"--{name}", str(value)))]
+    options |= {name.replace("_", "-"): value for name, value in more.items()}
+    given = {name: value for name, value in options.items() if value is not None}
+    return ["train", *(part for name, value in given.items() for part in (f"--{name}", str(value)))]
 
 
 class Daemon:
-    """One life of the process; its log lines can be waited for."""
+    """One life of the process; its log lines can be waited for.
 
-    def __init__(self, command: list[str]) -> None:
-        environment = {name: value for name, value in os.environ.items() if not name.startswith("STREAMSVM_")}
+    Parameters
+    ----------
+    command : list of str
+        What follows `streamsvm`.
+    environment : mapping of str to str, optional
+        Variables on top of this process's own, which are passed on without those of streamsvm.
+    module : str
+        What Python runs; a planted defect has a module of its own.
+    """
+
+    def __init__(
+        self, command: list[str], environment: Mapping[str, str] | None = None, module: str = "consumers"
+    ) -> None:
+        inherited = {name: value for name, value in os.environ.items() if not name.startswith("STREAMSVM_")}
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "consumers", *command],
+            [sys.executable, "-m", module, *command],
             stderr=subprocess.PIPE,
             text=True,
-            cwd=Path(__file__).parent.parent.parent,
-            env=environment,
+            cwd=ROOT,
+            env={**inherited, **(environment or {})},
+            preexec_fn=die_with_parent,
         )
         self._lines: queue.Queue[str | None] = queue.Queue()
         self.log: list[str] = []
@@ -66,10 +85,17 @@ class Daemon:
             self._lines.put(line)
         self._lines.put(None)
 
+    def _next_line(self) -> str | None:
+        """Return the next line of its log, None at its end."""
+        try:
+            return self._lines.get(timeout=DEADLINE_S)
+        except queue.Empty:
+            raise AssertionError(f"it says nothing for {DEADLINE_S:.0f} s:\n" + "".join(self.log[-20:])) from None
+
     def wait_for(self, event: str, times: int = 1) -> dict[str, Any]:
         """Wait for the n-th log line of an event from now on, and return it."""
         while True:
-            line = self._lines.get(timeout=DEADLINE_S)
+            line = self._next_line()
             assert line is not None, "the process ended:\n" + "".join(self.log[-20:])
             self.log.append(line)
             if not line.startswith("{"):
@@ -80,6 +106,45 @@ class Daemon:
                 if not times:
                     return entry
 
+    def reaches_version(self, number: int) -> bool:
+        """Wait until a version of this number, or a later one, is published, by whomever; False if the process ends."""
+        while (line := self._next_line()) is not None:
+            self.log.append(line)
+            entry: dict[str, Any] = json.loads(line) if line.startswith("{") else {"event": ""}
+            if entry["event"] == "started" and entry["next_version"] > number:
+                return True
+            if entry["event"] == "model_published" and int(entry["version"].split("@")[1]) >= number:
+                return True
+        self._lines.put(None)
+        return False
+
+    @property
+    def said(self) -> str:
+        """Everything it has logged and we have read."""
+        return "".join(self.log)
+
+    def events(self, event: str) -> list[dict[str, Any]]:
+        """Return the log lines of an event among those read."""
+        entries = [json.loads(line) for line in self.log if line.startswith("{")]
+        return [entry for entry in entries if entry["event"] == event]
+
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+        return self._process.pid
+
+    def rss_bytes(self) -> int:
+        """Return its resident set now."""
+        return int(Path(f"/proc/{self._process.pid}/statm").read_text().split()[1]) * PAGE_BYTES
+
+    def freeze(self) -> None:
+        """SIGSTOP: it keeps its locks and connections, and does nothing."""
+        self._process.send_signal(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        """SIGCONT."""
+        self._process.send_signal(signal.SIGCONT)
+
     def kill(self) -> None:
         """SIGKILL, and wait until it is gone."""
         self._end(signal.SIGKILL)
@@ -88,11 +153,15 @@ class Daemon:
         """SIGTERM, and return the exit status."""
         return self._end(signal.SIGTERM)
 
-    def wait(self) -> int:
+    def wait(self, timeout_s: float = DEADLINE_S) -> int:
         """Wait until it ends by itself, and return the exit status."""
-        status = self._process.wait(DEADLINE_S)
+        status = self._process.wait(timeout_s)
         self._drain()
         return status
+
+    def ended(self) -> int | None:
+        """Return the exit status, or None while it runs."""
+        return self._process.poll()
 
     def _end(self, number: int) -> int:
         if self._process.poll() is None:

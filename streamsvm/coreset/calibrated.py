@@ -1,0 +1,149 @@
+r"""Calibrated reduction: mixed importance, a sample without replacement along the margin, exact totals.
+
+With a pilot (w~, b~) of the node's own problem, penalty lambda, margins z_i = y_i (<w~, x_i> + b~), x~ = (x, 1):
+
+1. Importance: q_i = 1/4 g_i / sum g + 1/4 u_i / U + 1/2 a_i / sum a. g is Alg. 1's bound of the sensitivity with one
+   cluster a label; a is the influence of a point on the optimum,
+
+       a_i = u_i |x~_i|_{H^-1} sqrt(clip((1 + delta - z_i) / (2 delta), 0, 1)),
+       H = diag(1, ..., 1, 0) / lambda + sum over |1 - z_i| < delta of u_i x~_i x~_i' / (2 delta),
+
+   H the Hessian of the objective with the hinge smoothed over 2 delta: affine-invariant but for the regulariser.
+2. Inclusion probabilities pi_i = min(1, c q_i) with sum m; m points are drawn systematically along the order (label,
+   margin), each of weight u_i / pi_i. Any weighted sum is estimated without bias, and neighbours along the margin are
+   seldom drawn together.
+3. Calibration (`streamsvm.coreset.calibration`): the weights move as little as possible so that the weight of each
+   label, of its active points (z < 1), and the sum over the active of u y x, which is the pilot's hinge gradient, are
+   the node's exactly. Left out below `POINTS_A_CONSTRAINT` points a constraint, where it does harm; the weight of each
+   label is exact in any case.
+
+What is proven and what is not: independent draws by q would have Alg. 1's guarantee at four times its size, through the
+quarter of g. A fixed-size sample along an order, and calibration, have none that we know: before calibration it is
+unbiased, the rest is measurement (`tests/benchmarks/coreset.py`).
+
+Sources: Tukan et al. 2020 (g); Chapelle 2007 (H); Madow 1949 (systematic sampling); Deville and Sarndal 1992.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar, Final
+
+import numpy as np
+
+from streamsvm.coreset.calibration import calibrate
+from streamsvm.coreset.reduce import Pilot, UniformReducer, inclusion_probabilities, systematic
+from streamsvm.coreset.sensitivity import sensitivities
+from streamsvm.linear import Float, add_gram, factorise, norms
+from streamsvm.points import Points, Signs
+
+DELTA: Final = 0.3
+SHARES: Final = (0.25, 0.25, 0.5)
+"""Of sensitivity, of weight, of influence."""
+POINTS_A_CONSTRAINT: Final = 15
+
+
+class CalibratedReducer:
+    """Reduces by mixed importance, ordered sampling and calibration; see the module.
+
+    One label only, or a pilot without a bound: `UniformReducer`. Where both labels are present and m >= 2, both come
+    back.
+
+    Parameters
+    ----------
+    calibrated : bool
+        Without, the sample of step 2 alone: unbiased, its totals right in expectation only.
+    """
+
+    needs_pilot: ClassVar[bool] = True
+
+    def __init__(self, *, calibrated: bool = True) -> None:
+        self._calibrated = calibrated
+
+    def reduce(self, points: Points, m: int, random: np.random.Generator, pilot: Pilot | None) -> Points:
+        """Return at most `m` points; see the class."""
+        if len(points) <= m:
+            return points
+        assert pilot is not None
+        if pilot.lower_bound <= 0.0 or m < 2:
+            return UniformReducer().reduce(points, m, random, None)
+        rows = np.empty((len(points), points.dimension + 1))
+        rows[:, :-1], rows[:, -1] = pilot.transform(points.X), 1.0
+        margin = points.y * (np.einsum("ij,j->i", rows[:, :-1], pilot.coefficients) + pilot.intercept)
+        share = importance(rows, points.y, points.weight, margin, pilot, random)
+        inclusion = inclusion_probabilities(_both_labels(share, points.y, m), m)
+        order = np.lexsort((margin, points.y))
+        chosen = np.sort(order[systematic(inclusion[order], m, float(random.random()))])
+        weight = points.weight[chosen] / inclusion[chosen]
+        if self._calibrated:
+            weight = _calibrated(rows, points, margin, chosen, weight)
+        return points.take(chosen).reweighted(weight)
+
+
+def importance(rows: Float, y: Signs, weight: Float, margin: Float, pilot: Pilot, random: np.random.Generator) -> Float:
+    """Return q, shape (n,), positive, with sum 1.
+
+    Parameters
+    ----------
+    rows : ndarray of shape (n, d + 1)
+        Scaled features, then 1.
+    y : ndarray of shape (n,), -1 or +1, both present
+    weight, margin : ndarray of shape (n,)
+    pilot : Pilot
+        With a positive bound.
+    random : numpy Generator
+        For the seeds of the clusters.
+    """
+    gamma = sensitivities(rows[:, :-1], y, weight, pilot.penalty, pilot.lower_bound, random, 1).gamma
+    parts = [gamma, weight, influence(rows, weight, margin, pilot.penalty)]
+    shares = [share if part.any() else 0.0 for share, part in zip(SHARES, parts, strict=True)]
+    mixed = sum(share * part / part.sum() for share, part in zip(shares, parts, strict=True) if share)
+    return np.asarray(mixed / sum(shares), dtype=np.float64)
+
+
+def influence(rows: Float, weight: Float, margin: Float, penalty: float) -> Float:
+    """Return a of the module's step 1, shape (n,), not negative."""
+    d = rows.shape[1]
+    matrix = np.diag(np.append(np.full(d - 1, 1.0 / penalty), 0.0))
+    near = np.abs(1.0 - margin) < DELTA
+    add_gram(np.ascontiguousarray(rows[near]), weight[near] / (2.0 * DELTA), matrix)
+    matrix[-1, -1] += 1e-9 * float(weight.sum())
+    touched = np.flatnonzero(margin < 1.0 + DELTA)
+    found = np.zeros(len(rows))
+    if not factorise(matrix):
+        return found
+    lengths = np.empty(len(touched))
+    norms(matrix, np.ascontiguousarray(rows[touched]), lengths)
+    activity = np.clip((1.0 + DELTA - margin[touched]) / (2.0 * DELTA), 0.0, 1.0)
+    found[touched] = weight[touched] * lengths * np.sqrt(activity)
+    return found
+
+
+def _both_labels(share: Float, y: Signs, m: int) -> Float:
+    """Raise the shares of a label that would get less than one point of m, so that it gets one."""
+    least = (1.0 + 1e-9) / m
+    for sign in (-1, 1):
+        own = y == sign
+        held = float(share[own].sum())
+        if 0.0 < held < least * float(share.sum()):
+            rest = float(share[~own].sum())
+            share = np.where(own, share * (least / (1.0 - least) * rest / held), share)
+    return share
+
+
+def _calibrated(rows: Float, points: Points, margin: Float, chosen: np.ndarray, weight: Float) -> Float:
+    """Return the weights of the chosen points after calibration, each label's total exact."""
+    active = margin < 1.0
+    cells = [(points.y == sign) for sign in (-1, 1)]
+    cells += [cell & active for cell in cells if 0 < active[chosen][cell[chosen]].sum() < cell[chosen].sum()]
+    labels = np.column_stack(cells).astype(np.float64)
+    totals = np.einsum("i,ij->j", points.weight, labels)
+    if len(chosen) >= POINTS_A_CONSTRAINT * rows.shape[1]:
+        signed = points.weight * points.y * active
+        gradient = np.einsum("i,ij->j", signed, rows[:, :-1])
+        constraints = np.hstack([labels[chosen], rows[chosen, :-1] * (points.y * active)[chosen, None]])
+        found = calibrate(weight, constraints, np.concatenate([totals, gradient]))
+        weight = found.weight
+    for index in range(2):
+        own = labels[chosen, index] > 0
+        weight[own] *= totals[index] / weight[own].sum()
+    return weight

@@ -1,0 +1,28 @@
+"""Publish and recovery without I/O or clock: what a start decides, and what a publisher may do next.
+
+The log decides: the transaction that publishes a version is its commit point, and the head record among it says where
+the topic stands. A checkpoint only caches a pure function of the log, so recovery never trusts it over the topic.
+`decide` is the table of a start, `Delivery` the machine of one process's publishing, `survey` what a look at the input
+means while running. Whoever carries them out does the I/O.
+"""
+
+from streamsvm.delivery.decision import Begin, Candidate, Present, Resume, decide, places, reset_token
+from streamsvm.delivery.machine import TRANSITIONS, Delivery, Event, State
+from streamsvm.delivery.survey import Look, Survey, survey
+
+__all__ = [
+    "TRANSITIONS",
+    "Begin",
+    "Candidate",
+    "Delivery",
+    "Event",
+    "Look",
+    "Present",
+    "Resume",
+    "State",
+    "Survey",
+    "decide",
+    "places",
+    "reset_token",
+    "survey",
+]

@@ -1,0 +1,279 @@
+"""What a start finds decides what it does: one table, from the first start to a log that no longer fits.
+
+Invariant: whatever could be silently wrong is refused, with both sides named and the exact words that begin anew. A
+reset names the incarnation that it ends, so that one left in a unit file acts once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal
+
+from streamsvm.codec.checkpoint import Snapshot
+from streamsvm.codec.model import Head, positions
+from streamsvm.errors import StateError
+from streamsvm.points import Position
+
+FIRST_INCARNATION: Final = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Present:
+    """What the world is like at a start.
+
+    Attributes
+    ----------
+    name : str
+    topic, topic_id : str
+        Of the input; the id is empty where the broker tells none.
+    configuration : mapping
+        The model-affecting one, and its hash.
+    configuration_sha256 : str
+    log : mapping of partition to (int, int)
+        First offset and end of each partition of the input.
+    head : Head or None
+        The newest head record of the models topic.
+    reset : str
+        What `--reset` said; empty if nothing.
+    on_gap : "fail" or "reset"
+        Whether to begin anew by itself where the log no longer holds what was read, or what is to be read next.
+    """
+
+    name: str
+    topic: str
+    topic_id: str
+    configuration: dict[str, Any]
+    configuration_sha256: str
+    log: Mapping[int, tuple[int, int]]
+    head: Head | None
+    reset: str = ""
+    on_gap: Literal["fail", "reset"] = "fail"
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A checkpoint that could be gone on from.
+
+    Attributes
+    ----------
+    snapshot : Snapshot
+    epochs : mapping of (int, int) to int
+        The leader epoch of the record at a partition and offset as the log has it now, as far as known: see `places`.
+    """
+
+    snapshot: Snapshot
+    epochs: Mapping[tuple[int, int], int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Begin:
+    """Begin an incarnation at the configured start; numbers go on after `head`.
+
+    Attributes
+    ----------
+    incarnation : int
+    head : Head or None
+    gap : str
+        The gap in the log that makes it begin anew by itself; empty at a first start or when told to.
+    """
+
+    incarnation: int
+    head: Head | None
+    gap: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Resume:
+    """Go on from a checkpoint.
+
+    Attributes
+    ----------
+    snapshot : Snapshot
+    head : Head or None
+    reset_ignored : bool
+        Whether a reset was asked for that did not apply.
+    passed_over : str
+        Why a newer checkpoint was not gone on from; empty if this is the newest.
+    """
+
+    snapshot: Snapshot
+    head: Head | None
+    reset_ignored: bool
+    passed_over: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Refusal:
+    why: str
+    gap: bool
+    """Whether the log is at fault: an older checkpoint may fit it, and `on_gap` decides if none does."""
+
+
+def reset_token(name: str, incarnation: int) -> str:
+    """Return what `--reset` must say to end an incarnation."""
+    return f"{name}/{incarnation}"
+
+
+def decide(candidates: Iterable[Candidate], present: Present) -> Begin | Resume:
+    """Decide how to start.
+
+    Parameters
+    ----------
+    candidates : iterable of Candidate
+        The valid checkpoints, the newest first; an older one is asked for only where it may help.
+    present : Present
+
+    Raises
+    ------
+    StateError
+        If going on could be silently wrong; the message names both values and the exact way to begin anew.
+    """
+    newest, refusal = None, None
+    for candidate in candidates:
+        snapshot = candidate.snapshot
+        if newest is not None and snapshot.incarnation != newest.incarnation:
+            continue
+        found = _refusal(candidate, present)
+        if found is None:
+            head = _later(present.head, snapshot.head)
+            return Resume(snapshot, head, bool(present.reset), refusal.why if refusal else "")
+        newest, refusal = newest or snapshot, refusal or found
+        if not found.gap:
+            break
+    if newest is None or refusal is None:
+        return _without_checkpoint(present)
+    head = _later(present.head, newest.head)
+    ended = max(newest.incarnation, present.head.incarnation if present.head else 0)
+    if refusal.gap and present.on_gap == "reset":
+        return Begin(ended + 1, head, refusal.why)
+    return _refuse_or_reset(refusal.why, present, ended, head)
+
+
+def _without_checkpoint(present: Present) -> Begin:
+    head = present.head
+    if head is None:
+        return Begin(FIRST_INCARNATION, None)
+    refusal = f"the models topic holds {present.name}@{head.number}, but there is no checkpoint to go on from"
+    return _refuse_or_reset(refusal, present, head.incarnation, head)
+
+
+def _later(one: Head | None, other: Head | None) -> Head | None:
+    return max((head for head in (one, other) if head), key=lambda head: head.number, default=None)
+
+
+def _refuse_or_reset(refusal: str, present: Present, ended: int, head: Head | None) -> Begin:
+    token = reset_token(present.name, ended)
+    if present.reset == token:
+        return Begin(ended + 1, head)
+    raise StateError(
+        refusal,
+        "Put back the checkpoint or the configuration that belongs to it, or begin anew from the configured start "
+        f"(version numbers go on) with --reset {token}",
+    )
+
+
+def _refusal(candidate: Candidate, present: Present) -> _Refusal | None:
+    """Say why this checkpoint must not be used, or nothing."""
+    foreign = _foreign(candidate.snapshot, present)
+    if foreign:
+        return _Refusal(foreign, gap=False)
+    gap = _recreated(candidate.snapshot, present) or next(_gaps(candidate, present), "")
+    return _Refusal(gap, gap=True) if gap else None
+
+
+def _foreign(snapshot: Snapshot, present: Present) -> str:
+    if snapshot.name != present.name:
+        return f"the checkpoint belongs to the model {snapshot.name!r}, this one is {present.name!r}"
+    if snapshot.configuration_sha256 != present.configuration_sha256:
+        differences = "; ".join(_differences(snapshot.configuration, present.configuration))
+        return f"the configuration differs from the checkpoint's: {differences}"
+    if snapshot.topic != present.topic:
+        return f"the checkpoint was made from the topic {snapshot.topic!r}, the input is {present.topic!r}"
+    head, known = present.head, snapshot.head
+    if head is not None and head.incarnation > snapshot.incarnation:
+        return (
+            f"the models topic is at incarnation {head.incarnation}, the checkpoint at {snapshot.incarnation}: "
+            "another trainer went on"
+        )
+    # A head of an earlier incarnation was accepted, found on the topic or not, when this one began.
+    ours = known is not None and known.incarnation == snapshot.incarnation
+    if known is not None and ours and (head is None or head.number < known.number):
+        found = f"ends at {present.name}@{head.number}" if head else f"holds no {present.name}"
+        return f"the checkpoint knows {present.name}@{known.number}, but the models topic {found}"
+    return ""
+
+
+def _recreated(snapshot: Snapshot, present: Present) -> str:
+    if snapshot.topic_id == present.topic_id:
+        return ""
+    return (
+        f"the checkpoint was made from the topic {snapshot.topic!r} of id {snapshot.topic_id or 'unknown'}, "
+        f"the input has the id {present.topic_id or 'unknown'}: it was recreated"
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Stand:
+    """Who stands where in the log, and the leader epoch of the last record it read there; -1 if unknown."""
+
+    who: str
+    partition: int
+    at: Position
+    leader_epoch: int
+
+    @property
+    def last_read(self) -> tuple[int, int]:
+        return self.partition, self.at.offset if self.at.row else self.at.offset - 1
+
+
+def places(snapshot: Snapshot, head: Head | None) -> list[tuple[int, int]]:
+    """Return the partitions and offsets of the records whose leader epochs `decide` compares."""
+    return sorted({stand.last_read for stand in _stands(snapshot, head, "") if stand.leader_epoch >= 0})
+
+
+def _stands(snapshot: Snapshot, head: Head | None, name: str) -> Iterator[_Stand]:
+    for partition, state in snapshot.learner.partitions.items():
+        yield _Stand("the checkpoint", partition, state.position, state.leader_epoch)
+    if head is not None and head.incarnation == snapshot.incarnation:
+        cut = positions(head.cut)
+        for part in head.cut:
+            yield _Stand(f"{name}@{head.number}", part.partition, cut[part.partition], part.leader_epoch)
+
+
+def _gaps(candidate: Candidate, present: Present) -> Iterator[str]:
+    """Say where the log does not hold what was read, or what is to be read next."""
+    for stand in _stands(candidate.snapshot, present.head, present.name):
+        where = f"{present.topic}[{stand.partition}]"
+        if stand.partition not in present.log:
+            yield f"{stand.who} stands in partition {stand.partition} of {present.topic}, which does not exist"
+            continue
+        (first, end), offset = present.log[stand.partition], stand.at.offset
+        if offset > end or (offset == end and stand.at.row):
+            yield (
+                f"{stand.who} stands at offset {offset} of {where}, which ends at {end}: "
+                "the topic was truncated or recreated"
+            )
+        if stand.who == "the checkpoint" and offset < first:
+            yield (
+                f"the checkpoint stands at offset {offset} of {where}, which begins at {first}: "
+                f"retention removed {first - offset} records unread"
+            )
+        epoch = candidate.epochs.get(stand.last_read, stand.leader_epoch)
+        if stand.leader_epoch >= 0 and epoch != stand.leader_epoch:
+            yield (
+                f"{stand.who} read the record at offset {stand.last_read[1]} of {where} under the leader epoch "
+                f"{stand.leader_epoch}, and the one there now has {epoch}: an unclean election replaced it"
+            )
+
+
+def _differences(before: Mapping[str, Any], now: Mapping[str, Any], path: str = "") -> list[str]:
+    found = []
+    for key in sorted(before.keys() | now.keys()):
+        name = f"{path}.{key}" if path else key
+        old, new = before.get(key), now.get(key)
+        if isinstance(old, dict) and isinstance(new, dict):
+            found += _differences(old, new, name)
+        elif old != new:
+            found.append(f"{name} was {old!r}, is {new!r}")
+    return found

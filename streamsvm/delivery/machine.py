@@ -1,0 +1,243 @@
+"""The machine of publishing: in which state which event may happen, and what is published next.
+
+A producer whose transaction ended in doubt is never used again: what it sent may still be applied, even late, and would
+then complete a transaction of its successor. So every doubt leads back to `State.TAKING`: a new producer takes the
+transactional id over, which ends whatever its predecessor left open, and the topic is read to its end before anything
+is published. An owner record says whose process the id is, for a process that slept through its own replacement must
+not take the id back. Being fenced is a doubt too: a broker fences for the timeout of a transaction that it could not
+finish, as it does for another process, and the owner record tells the two apart.
+
+Invariants: numbers rise by one; within an incarnation each version's cut follows the one before it in every partition
+and differs from it; a cut at or behind the head's is never published again; nothing leaves `State.OVER`.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Final
+
+from streamsvm.codec.model import Head, Owner, positions
+from streamsvm.errors import Fenced, StateError
+from streamsvm.points import Position, Positions, precedes
+
+
+class State(StrEnum):
+    """Where a process's publishing stands."""
+
+    LOOKING = "looking"
+    """It may read, and fences nobody: a start that will refuse finds that out here."""
+    TAKING = "taking"
+    """A producer is to take the transactional id over."""
+    OWNING = "owning"
+    """A fresh process is to commit its owner record."""
+    READING = "reading"
+    """Head and owner are to be read, up to the read-uncommitted high watermark."""
+    READY = "ready"
+    """Nothing is in flight: it may publish."""
+    SENDING = "sending"
+    """One transaction is in flight."""
+    OVER = "over"
+    """Refused or fenced: it may write nothing more."""
+
+
+class Event(StrEnum):
+    """What happened to it."""
+
+    FIT = "what was found allows going on"
+    TAKEN = "the transactional id is taken by a process that has not owned it"
+    TAKEN_AGAIN = "the transactional id is taken by the process that owns it"
+    OWNED = "the owner record is committed"
+    FOUND = "head and owner are read, and allow going on"
+    SENT = "a transaction begins"
+    COMMITTED = "it is committed"
+    REFUSED = "the broker refuses it, it is aborted"
+    IN_DOUBT = "a step failed, or its outcome is unknown"
+    ENDED = "another process took over, or going on could be silently wrong"
+
+
+TRANSITIONS: Final[dict[State, dict[Event, State]]] = {
+    State.LOOKING: {Event.FIT: State.TAKING},
+    State.TAKING: {Event.TAKEN: State.OWNING, Event.TAKEN_AGAIN: State.READING, Event.IN_DOUBT: State.TAKING},
+    State.OWNING: {Event.OWNED: State.READING, Event.IN_DOUBT: State.TAKING},
+    State.READING: {Event.FOUND: State.READY, Event.IN_DOUBT: State.TAKING},
+    State.READY: {Event.SENT: State.SENDING},
+    State.SENDING: {Event.COMMITTED: State.READY, Event.REFUSED: State.READY, Event.IN_DOUBT: State.TAKING},
+    State.OVER: {},
+}
+"""Which event leads where; `Event.ENDED` leads to `State.OVER` from everywhere, and any other is a broken invariant."""
+
+
+class Delivery:
+    """Where publishing stands, within one process.
+
+    Parameters
+    ----------
+    name : str
+        Of the model.
+    session : str
+        Names this process in the owner record.
+    """
+
+    def __init__(self, name: str, session: str) -> None:
+        self._name = name
+        self._session = session
+        self._state = State.LOOKING
+        self._owns = False
+        self._incarnation = 0
+        self._head: Head | None = None
+        self._on_topic = 0
+
+    @property
+    def state(self) -> State:
+        """Where it stands."""
+        return self._state
+
+    @property
+    def ready(self) -> bool:
+        """Whether it may publish now."""
+        return self._state is State.READY
+
+    @property
+    def session(self) -> str:
+        """What names this process."""
+        return self._session
+
+    @property
+    def incarnation(self) -> int:
+        """Number of the incarnation that publishes."""
+        return self._incarnation
+
+    @property
+    def head(self) -> Head | None:
+        """The newest head."""
+        return self._head
+
+    @property
+    def next_number(self) -> int:
+        """Number of the next version."""
+        return self._head.number + 1 if self._head else 1
+
+    @property
+    def parent(self) -> str | None:
+        """SHA-256 of the newest version."""
+        return self._head.sha256 if self._head else None
+
+    @property
+    def published_cut(self) -> dict[int, Position]:
+        """The newest cut that this incarnation published; empty if none."""
+        if self._head is None or self._head.incarnation != self._incarnation:
+            return {}
+        return positions(self._head.cut)
+
+    def admits(self, cut: Positions) -> bool:
+        """Tell whether a cut may become a version: at or past the head's everywhere, and not the same."""
+        published = self.published_cut
+        return precedes(published, cut) and dict(cut) != published
+
+    def replaying(self, reached: Positions) -> bool:
+        """Tell whether some partition is still behind the head's cut."""
+        return any(reached[partition] < position for partition, position in self.published_cut.items())
+
+    # ----------------------------------------------------------------- events
+
+    def fits(self) -> None:
+        """Note that a look at the topics found nothing against a start."""
+        self._move(Event.FIT)
+
+    def taken(self) -> None:
+        """Note that a new producer has the transactional id."""
+        self._move(Event.TAKEN_AGAIN if self._owns else Event.TAKEN)
+
+    def owned(self) -> None:
+        """Note that the owner record of this process is committed."""
+        self._owns = True
+        self._move(Event.OWNED)
+
+    def begins(self, owner: Owner | None, incarnation: int, head: Head | None, on_topic: Head | None) -> None:
+        """Go to work after a start.
+
+        Parameters
+        ----------
+        owner : Owner or None
+            As read after the owner record was committed.
+        incarnation, head
+            What was decided: whose versions follow which.
+        on_topic : Head or None
+            As read; a lost models topic may stand behind `head`.
+
+        Raises
+        ------
+        Fenced
+            If another process owns the model by now.
+        """
+        self.check_owner(owner)
+        self._incarnation, self._head = incarnation, head
+        self._on_topic = on_topic.number if on_topic else 0
+        self._move(Event.FOUND)
+
+    def renews(self, owner: Owner | None, on_topic: Head | None) -> None:
+        """Go on with a new producer.
+
+        Raises
+        ------
+        Fenced
+            If another process owns the model by now.
+        StateError
+            If the models topic no longer holds what it did.
+        """
+        self.check_owner(owner)
+        number = on_topic.number if on_topic else 0
+        if number < self._on_topic or (number > self._on_topic and number != self.next_number):
+            self._move(Event.ENDED)
+            raise StateError(
+                f"the models topic held {self._name}@{self._on_topic}, and now ends at {self._name}@{number}",
+                "It was deleted or written by another program: look at it before you start again.",
+            )
+        if on_topic is not None and number > self._on_topic:
+            self._head, self._on_topic = on_topic, number
+        self._move(Event.FOUND)
+
+    def sends(self) -> None:
+        """Note that a transaction begins."""
+        self._move(Event.SENT)
+
+    def published(self, head: Head) -> None:
+        """Note that a version is committed."""
+        assert head.number == self.next_number
+        self._move(Event.COMMITTED)
+        self._head, self._on_topic = head, head.number
+
+    def told(self) -> None:
+        """Note that a transaction without a version is committed."""
+        self._move(Event.COMMITTED)
+
+    def refused(self) -> None:
+        """Note that the broker refused a transaction: the next version takes its number."""
+        self._move(Event.REFUSED)
+
+    def doubts(self) -> None:
+        """Note that a step failed, or that its outcome is unknown: only the topic can say."""
+        self._move(Event.IN_DOUBT)
+
+    def ends(self) -> None:
+        """Note that nothing more may be written."""
+        self._move(Event.ENDED)
+
+    def check_owner(self, owner: Owner | None) -> None:
+        """Raise `Fenced`, for good, unless the model still belongs to this process."""
+        if owner is not None and owner.session == self._session:
+            return
+        self._move(Event.ENDED)
+        whose = f"the process {owner.session} since {owner.since}" if owner else "nobody"
+        raise Fenced(
+            f"{self._name} belongs to {whose}, this process is {self._session}",
+            "Leave the other running. Two supervised copies take a model from each other for ever: stop one of them.",
+        )
+
+    def _move(self, event: Event) -> None:
+        if event is Event.ENDED:
+            self._state = State.OVER
+            return
+        allowed = TRANSITIONS[self._state]
+        assert event in allowed, f"{event.name} in state {self._state.name}"
+        self._state = allowed[event]

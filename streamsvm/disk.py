@@ -1,0 +1,182 @@
+"""The few calls that durability hangs on, as a port: one directory, its files, and when each of them is on the disk.
+
+A file system promises less than its calls suggest. What `Disk.write` wrote may be lost, in part or as zeros, until
+`Disk.sync`; what `Disk.rename` and `Disk.remove` did may be undone, one without the other, until `Disk.sync_names`.
+Whoever uses a disk through this port can be tested against every state that a power loss may leave.
+
+Invariant: nothing here retries. After a failed `sync` the content is unknown for good, even if a later one succeeds
+(Rebello et al. 2020, "Can Applications Recover from fsync Failures?"): such a file is to be written anew.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from contextlib import suppress
+from pathlib import Path
+from typing import Final, Protocol
+
+from streamsvm.errors import ConfigurationError, StateError
+
+LOCK: Final = "lock"
+
+
+class Disk(Protocol):
+    """One flat directory; ``str()`` of it names it in messages. Every method may raise OSError."""
+
+    def lock(self) -> None:
+        """Make the directory if there is none, and take it for this process.
+
+        Raises
+        ------
+        ConfigurationError
+            If it cannot be made or written.
+        StateError
+            If another process holds it.
+        """
+
+    def unlock(self) -> None:
+        """Release it."""
+
+    def names(self) -> list[str]:
+        """Return the names of all its files, in no order."""
+
+    def size(self, name: str) -> int:
+        """Return a file's length in bytes."""
+
+    def read(self, name: str) -> bytes:
+        """Return a file's content; see its `size` first."""
+
+    def write(self, name: str, content: bytes) -> None:
+        """Create or truncate a file and fill it; not durable before `sync` and, if it is new, `sync_names`."""
+
+    def sync(self, name: str) -> None:
+        """Return when a file's content survives a power loss."""
+
+    def rename(self, old: str, new: str) -> None:
+        """Give a file another name, in place of any file that had it; not durable before `sync_names`."""
+
+    def remove(self, name: str) -> None:
+        """Remove a file; not durable before `sync_names`."""
+
+    def sync_names(self) -> None:
+        """Return when all names survive a power loss."""
+
+
+class FileSystem:
+    """A directory of the machine.
+
+    Parameters
+    ----------
+    directory : Path
+        Made by `lock` if it does not exist.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._lock: int | None = None
+        self._written: dict[str, int] = {}
+
+    def __str__(self) -> str:
+        return str(self._directory)
+
+    def lock(self) -> None:
+        """Make the directory if there is none, and take it by ``flock`` on the file ``lock``."""
+        try:
+            _make(self._directory)
+            handle = os.open(self._directory / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        except OSError as error:
+            raise ConfigurationError(
+                f"the checkpoint directory {self} cannot be written: {error.strerror}",
+                "Make it writable for this user, or name another with --checkpoint-directory.",
+            ) from None
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(handle)
+            raise StateError(
+                f"another process holds the checkpoint directory {self}",
+                "Stop it, or give each trainer a directory of its own.",
+            ) from None
+        except OSError as error:
+            os.close(handle)
+            raise ConfigurationError(
+                f"the checkpoint directory {self} cannot be locked: {error.strerror}",
+                "Name one on a file system that has flock with --checkpoint-directory.",
+            ) from None
+        self._lock = handle
+
+    def unlock(self) -> None:
+        """Release the lock."""
+        for name in list(self._written):
+            self._forget(name)
+        if self._lock is not None:
+            with suppress(OSError):
+                os.close(self._lock)
+            self._lock = None
+
+    def names(self) -> list[str]:
+        """Return the names of all files of the directory."""
+        return [entry.name for entry in os.scandir(self._directory) if entry.is_file(follow_symlinks=False)]
+
+    def size(self, name: str) -> int:
+        """Return a file's length in bytes."""
+        return (self._directory / name).stat().st_size
+
+    def read(self, name: str) -> bytes:
+        """Return a file's content."""
+        return (self._directory / name).read_bytes()
+
+    def write(self, name: str, content: bytes) -> None:
+        """Create or truncate a file; it stays open until `sync`, which can only so tell of an error in between."""
+        self._forget(name)
+        handle = os.open(self._directory / name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+        self._written[name] = handle
+        rest = memoryview(content)
+        while rest:
+            rest = rest[os.write(handle, rest) :]
+
+    def sync(self, name: str) -> None:
+        """Flush a file's content to the disk."""
+        if name not in self._written:
+            self._written[name] = os.open(self._directory / name, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            os.fsync(self._written[name])
+        finally:
+            self._forget(name)
+
+    def rename(self, old: str, new: str) -> None:
+        """Give a file another name."""
+        (self._directory / old).rename(self._directory / new)
+
+    def remove(self, name: str) -> None:
+        """Remove a file."""
+        self._forget(name)
+        (self._directory / name).unlink()
+
+    def sync_names(self) -> None:
+        """Flush the directory to the disk."""
+        _sync_directory(self._directory)
+
+    def _forget(self, name: str) -> None:
+        handle = self._written.pop(name, None)
+        if handle is not None:
+            with suppress(OSError):
+                os.close(handle)
+
+
+def _make(directory: Path) -> None:
+    """Make a directory and those above it; on return each is in the one above for good."""
+    if directory.is_dir():
+        return
+    _make(directory.parent)
+    directory.mkdir(exist_ok=True)
+    _sync_directory(directory.parent)
+
+
+def _sync_directory(directory: Path) -> None:
+    handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,93 @@
+"""One broker as an object: everything that a trainer asks of it, so that a test can put another in its place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from streamsvm.kafka.connection import Connection
+from streamsvm.kafka.consuming import Input
+from streamsvm.kafka.log import Start, log_range, start_positions
+from streamsvm.kafka.producing import Outbox, Publisher
+from streamsvm.kafka.reading import fetch_one, read_to_end
+from streamsvm.kafka.records import Record
+from streamsvm.kafka.topics import TopicInfo, TopicSpec, create_topics, describe_topic
+
+TRANSACTION_TIMEOUT_S = 20.0
+"""How long a version may take to be stored, and then to be committed: less than a stuck loop is given."""
+
+
+class Cluster:
+    """The broker that a connection reaches; each method is the function of like name, and blocks and raises as it does.
+
+    Parameters
+    ----------
+    connection : Connection
+        Nothing blocks or fails here for want of a broker.
+    """
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    @property
+    def embedded(self) -> bool:
+        """Whether it is the client library's own broker: no transactions, no admin calls."""
+        return self._connection.embedded
+
+    @property
+    def max_message_bytes(self) -> int:
+        """Most bytes that the client sends in one message."""
+        return self._connection.max_message_bytes
+
+    @property
+    def servers(self) -> str:
+        """Its address, for people."""
+        return self._connection.servers
+
+    def describe(self, topic: str) -> TopicInfo:
+        """See `describe_topic`."""
+        return describe_topic(self._connection, topic)
+
+    def create(self, topics: Sequence[TopicSpec]) -> list[str]:
+        """See `create_topics`."""
+        return create_topics(self._connection, topics)
+
+    def log_range(self, topic: str, partition: int) -> tuple[int, int]:
+        """See `log_range`."""
+        return log_range(self._connection, topic, partition)
+
+    def starts(self, topic: str, partitions: Iterable[int], start: Start) -> dict[int, int]:
+        """See `start_positions`."""
+        return start_positions(self._connection, topic, partitions, start)
+
+    def leader_epoch(self, topic: str, partition: int, offset: int) -> int | None:
+        """Return the leader epoch that appended the record at an offset.
+
+        None if there is no record (a transaction's marker, retention), or the broker tells no epochs.
+        """
+        if self._connection.embedded:
+            return None
+        record = fetch_one(self._connection, topic, partition, offset, self._connection.request_timeout_s)
+        return record.leader_epoch if record is not None else None
+
+    def newest(self, topic: str, keys: Iterable[bytes], timeout_s: float) -> dict[bytes, Record]:
+        """Return the newest committed record of each key in partition 0, having read it to its end.
+
+        The end is the read-uncommitted high watermark of when this is called; see `read_to_end`.
+        """
+        wanted, found = set(keys), {}
+        for record in read_to_end(self._connection, topic, 0, timeout_s=timeout_s):
+            if record.key in wanted:
+                found[record.key] = record
+        return found
+
+    def publisher(self, transactional_id: str) -> Publisher:
+        """Make a publisher."""
+        return Publisher(self._connection, transactional_id, transaction_timeout_s=TRANSACTION_TIMEOUT_S)
+
+    def outbox(self) -> Outbox:
+        """Make an outbox."""
+        return Outbox(self._connection)
+
+    def input(self, topic: str, group: str) -> Input:
+        """Make an input."""
+        return Input(self._connection, topic, group=group)

@@ -1,0 +1,127 @@
+"""Checkpoints against the size of the state: `python -m tests.benchmarks.checkpoint [--json FILE]`.
+
+Each step by itself: encode, write with both fsyncs, read (from the page cache, unless the machine was just started),
+decode. A start reads and decodes one generation, and at its first save the others. Figures are of this machine and
+this minute: medians over rounds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from streamsvm.checkpoint import CheckpointDirectory
+from streamsvm.codec.checkpoint import Snapshot, decode, encode
+from streamsvm.coreset.moments import Moments
+from streamsvm.coreset.structure import Bucket, Extent
+from streamsvm.disk import FileSystem
+from streamsvm.learner import LearnerState, PartitionState
+from streamsvm.points import Points, Position
+from tests.benchmarks.timing import ROUNDS_AT_LEAST, Stopwatch
+from tests.golden.checkpoint import handmade
+
+BUCKET_POINTS: Final = 1_000
+MEGABYTE: Final = 1_000_000
+STEPS: Final = ("encode", "write", "read", "decode")
+
+
+def state(points: int, dimension: int) -> Snapshot:
+    """Return a snapshot of one partition that holds so many points, in buckets of a thousand."""
+    random = np.random.default_rng(0)
+    extent = Extent(Position(0), Position(points), points, 0, 0, Moments.zero(dimension))
+    buckets = tuple(
+        Bucket(
+            0,
+            index,
+            Points(
+                random.normal(size=(BUCKET_POINTS, dimension)).astype(np.float32),
+                np.where(random.random(BUCKET_POINTS) < 0.5, 1, -1).astype(np.int8),
+                random.uniform(0.5, 2.0, BUCKET_POINTS),
+            ),
+            extent,
+        )
+        for index in range(points // BUCKET_POINTS)
+    )
+    leaf = Points.empty(dimension, np.dtype(np.float32))
+    held = LearnerState({0: PartitionState(len(buckets), 0, buckets, leaf, extent)}, 0)
+    return replace(handmade(), learner=held, pending=None)
+
+
+def measure(points: int, dimension: int, directory: Path, rounds: int) -> dict[str, Any]:
+    """Return a checkpoint's size, the median seconds of each step, and those of a whole save and a whole load."""
+    snapshot, disk = state(points, dimension), FileSystem(directory)
+    content, name = encode(snapshot), "benchmark"
+
+    def write() -> None:
+        disk.write(name, content)
+        disk.sync(name)
+        disk.sync_names()
+
+    steps: dict[str, Callable[[], object]] = {
+        "encode": lambda: encode(snapshot),
+        "write": write,
+        "read": lambda: disk.read(name),
+        "decode": lambda: decode(content),
+    }
+    with CheckpointDirectory(disk, 1) as saved:
+        steps |= {"save": lambda: saved.save(snapshot), "load": lambda: next(saved.generations())}
+        taken = {step: [seconds(work) for _ in range(rounds)] for step, work in steps.items()}
+    disk.remove(name)
+    medians = {f"{step}_s": statistics.median(laps) for step, laps in taken.items()}
+    return {"points": points, "dimension": dimension, "bytes": len(content), **medians}
+
+
+def seconds(work: Callable[[], object]) -> float:
+    """Return how long a piece of work takes."""
+    stopwatch = Stopwatch()
+    work()
+    return stopwatch.lap().wall_s
+
+
+def table(rows: Sequence[dict[str, Any]]) -> Table:
+    """Lay the rows out: megabytes a second of each step, milliseconds of the whole."""
+    shown = Table(box=box.SIMPLE, title="Checkpoints: MB/s of each step, and ms of a whole save and load")
+    for heading in ("points", "d", "MB", *STEPS, "save ms", "load ms"):
+        shown.add_column(heading, justify="right")
+    for row in rows:
+        size = row["bytes"] / MEGABYTE
+        shown.add_row(
+            f"{row['points']:,}",
+            str(row["dimension"]),
+            f"{size:.1f}",
+            *(f"{size / row[f'{step}_s']:.0f}" for step in STEPS),
+            *(f"{row[f'{step}_s'] * 1e3:.1f}" for step in ("save", "load")),
+        )
+    return shown
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Measure each size, print a table, and write the figures to a file if told to."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--points", type=int, nargs="+", default=[1_000, 10_000, 100_000, 1_000_000])
+    parser.add_argument("--dimension", type=int, default=24)
+    parser.add_argument("--rounds", type=int, default=ROUNDS_AT_LEAST)
+    parser.add_argument("--directory", type=Path, help="on the disk to measure; the temporary directory if left out")
+    parser.add_argument("--json", type=Path, help="where to write the figures")
+    options = parser.parse_args(arguments)
+    with tempfile.TemporaryDirectory(dir=options.directory) as scratch:
+        rows = [measure(points, options.dimension, Path(scratch), options.rounds) for points in options.points]
+    Console(file=sys.stdout).print(table(rows))
+    if options.json:
+        options.json.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

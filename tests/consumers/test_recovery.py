@@ -1,0 +1,390 @@
+"""Doubts, rivals and gaps: what a trainer does when a commit is not answered, another one starts, or the log changes.
+
+On a real broker only: the embedded one fences nobody, has no transactions and no admin calls.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from streamsvm.codec import model as model_codec
+from streamsvm.config import Settings
+from streamsvm.errors import ConfigurationError, Fenced, LogGap, StateError
+from streamsvm.kafka import Cluster, Connection, OutcomeUnknown, Publisher, Record, TopicSpec, create_topics
+from streamsvm.kafka.cluster import TRANSACTION_TIMEOUT_S
+from streamsvm.training import train
+from tests.brokers.fixtures import TestBroker
+from tests.consumers.trainers import Running, produce, records, run_until, settings_for, topic, versions
+from tests.contract import foreign
+
+pytestmark = pytest.mark.real_broker
+
+
+@pytest.fixture
+def connection(broker: TestBroker) -> Connection:
+    return broker.connection
+
+
+@pytest.fixture
+def settings(broker: TestBroker, tmp_path: Path) -> Settings:
+    made = settings_for(broker.name("r"), tmp_path / "checkpoint")
+    create_topics(broker.connection, [TopicSpec(made.input.topic, 1)])
+    return made
+
+
+def changed(settings: Settings, section: str, **options: object) -> Settings:
+    """Return the settings with options of a section changed."""
+    return settings.model_copy(update={section: getattr(settings, section).model_copy(update=options)})
+
+
+def numbers(connection: Connection, settings: Settings) -> list[tuple[int, int]]:
+    """Return number and points of each version."""
+    return [(version.number, version.stream.points) for version in versions(connection, settings)]
+
+
+class Unanswered(Publisher):
+    """A publisher whose second version's commit is not answered, whether it reached the broker or not."""
+
+    applied = True
+    commits = 0
+
+    def _commit(self) -> None:
+        Unanswered.commits += 1
+        if Unanswered.commits != 3:  # the owner record, the first version, the second
+            super()._commit()
+            return
+        if self.applied:
+            super()._commit()
+        self._ended = OutcomeUnknown("nobody answered", "")
+        raise self._ended
+
+
+class NotCommitted(Unanswered):
+    """One whose commit never reached the broker."""
+
+    applied = False
+
+
+class Wavering(Cluster):
+    """The broker, with commits that are not answered, and something that happens at the next look at the topic."""
+
+    def __init__(self, connection: Connection, kind: type[Publisher], meanwhile: Callable[[], None] | None) -> None:
+        super().__init__(connection)
+        self._kind = kind
+        self._meanwhile = meanwhile
+        Unanswered.commits = 0
+
+    def publisher(self, transactional_id: str) -> Publisher:
+        return self._kind(self._connection, transactional_id, transaction_timeout_s=TRANSACTION_TIMEOUT_S)
+
+    def newest(self, topic: str, keys: Iterable[bytes], timeout_s: float) -> dict[bytes, Record]:
+        if Unanswered.commits >= 3 and self._meanwhile is not None:
+            meanwhile, self._meanwhile = self._meanwhile, None
+            meanwhile()
+        return super().newest(topic, keys, timeout_s)
+
+
+@pytest.mark.parametrize("kind", [Unanswered, NotCommitted])
+def test_a_commit_that_is_not_answered_is_neither_doubled_nor_lost(
+    kind: type[Publisher], settings: Settings, connection: Connection
+) -> None:
+    """A new producer asks the topic: published after all, or published now; the stream goes on in process."""
+    produce(connection, settings.input.topic, records(130))
+    with Running(settings, connection, Wavering(connection, kind, None)) as running:
+        running.wait_until(lambda: running.value("streamsvm_model_version") == 3)
+        assert running.value("streamsvm_producer_renewals_total") == 1
+        assert running.value("streamsvm_publishes_total", outcome="published") == 3
+    assert numbers(connection, settings) == [(1, 40), (2, 80), (3, 120)]
+    audit = [json.loads(entry.value) for entry in topic(connection, settings.output.audit_topic) if entry.value]
+    assert [entry["to"] for entry in audit] == [1, 2, 3]
+
+
+def owner(connection: Connection, settings: Settings) -> str:
+    newest = [entry for entry in topic(connection, settings.output.aliases_topic) if entry.key == b"m@owner"][-1]
+    return model_codec.decode_owner(newest.value or b"").session
+
+
+@contextmanager
+def copied(settings: Settings) -> Iterator[Settings]:
+    """A second trainer with a copy of the first one's directory."""
+    directory = settings.checkpoint.directory
+    shutil.copytree(directory, directory.parent / "copy")
+    yield changed(settings, "checkpoint", directory=directory.parent / "copy")
+
+
+def test_a_fresh_process_says_whose_the_model_is(settings: Settings, connection: Connection) -> None:
+    """Every start commits an owner record of its session."""
+    for session in ("one", "two"):
+        run_until(settings, connection, 0, session=session)
+        assert owner(connection, settings) == session
+
+
+def test_the_first_of_two_trainers_ends_when_the_second_has_taken_over(
+    settings: Settings, connection: Connection
+) -> None:
+    """It is fenced, finds the other's owner record, and publishes nothing more; the second is not disturbed."""
+    values = records(130)
+    produce(connection, settings.input.topic, values[:50])
+    first = Running(settings, connection, session="first")
+    with first:
+        first.wait_until(lambda: first.value("streamsvm_model_version") == 1)
+        with copied(settings) as copy, Running(copy, connection, session="second") as second:
+            second.wait_until(lambda: second.health.ready()[0])
+            produce(connection, settings.input.topic, values[50:])
+            second.wait_until(lambda: second.value("streamsvm_model_version") == 3)
+            with pytest.raises(Fenced, match=r"belongs to the process second.*this process is first"):
+                first.wait_until(lambda: False)
+            first.failure = None
+    assert numbers(connection, settings) == [(1, 40), (2, 80), (3, 120)]
+    sessions = [dict(entry.headers)["streamsvm.session"] for entry in topic(connection, settings.output.models_topic)]
+    assert sessions == [b"first", b"second", b"second"]
+
+
+@pytest.mark.parametrize("kind", [Unanswered, NotCommitted])
+def test_a_trainer_in_doubt_does_not_take_the_model_back(
+    kind: type[Publisher], settings: Settings, connection: Connection, tmp_path: Path
+) -> None:
+    """Replaced between its commit and its renewal, it finds the other's owner record before it fences anybody."""
+    values = records(130)
+    produce(connection, settings.input.topic, values)
+    seconds: list[Running] = []
+
+    def another_starts() -> None:
+        directory = tmp_path / "copy"
+        shutil.copytree(settings.checkpoint.directory, directory)
+        second = Running(changed(settings, "checkpoint", directory=directory), connection, session="second")
+        second.__enter__()
+        seconds.append(second)
+        second.wait_until(lambda: second.health.ready()[0])
+
+    with Running(settings, connection, Wavering(connection, kind, another_starts), session="first") as first:
+        with pytest.raises(Fenced, match="belongs to the process second"):
+            first.wait_until(lambda: False)
+        first.failure = None
+    (second,) = seconds
+    second.wait_until(lambda: second.value("streamsvm_model_version") == 3)
+    second.stop()
+    assert numbers(connection, settings) == [(1, 40), (2, 80), (3, 120)]
+    assert owner(connection, settings) == "second"
+
+
+def test_a_refused_version_is_audited_and_its_number_used_by_the_next(
+    settings: Settings, connection: Connection
+) -> None:
+    """The topic's limit is lowered while the trainer runs: one version is dropped, the trail says so, the next goes."""
+    values = records(130)
+    produce(connection, settings.input.topic, values[:50])
+    with Running(settings, connection) as running:
+        running.wait_until(lambda: running.value("streamsvm_model_version") == 1)
+        foreign.alter_topic(connection, settings.output.models_topic, "max.message.bytes", "200")
+        produce(connection, settings.input.topic, values[50:90])
+        running.wait_until(lambda: running.value("streamsvm_publishes_total", outcome="refused") == 1)
+        foreign.alter_topic(connection, settings.output.models_topic, "max.message.bytes", "1000000")
+        produce(connection, settings.input.topic, values[90:])
+        running.wait_until(lambda: running.value("streamsvm_model_version") == 2)
+    assert numbers(connection, settings) == [(1, 40), (2, 120)]
+    audit = [json.loads(entry.value) for entry in topic(connection, settings.output.audit_topic) if entry.value]
+    assert [entry["event"] for entry in audit] == ["alias_moved", "version_refused", "alias_moved"]
+    assert (audit[1]["version"], audit[1]["cut"][0]["offset"]) == (2, 80)
+
+
+WATCHFUL = {"watch_interval_s": 0.1}
+
+
+def test_new_partitions_are_learned_while_running(settings: Settings, connection: Connection) -> None:
+    """From their first record; the next cut has them, and a restart goes on with them."""
+    produce(connection, settings.input.topic, records(50))
+    watchful = changed(settings, "input", **WATCHFUL)
+    with Running(watchful, connection) as running:
+        running.wait_for_rows(50)
+        foreign.add_partitions(connection, settings.input.topic, 3)
+        produce(connection, settings.input.topic, records(45, seed=2), partition=2)
+        running.wait_for_rows(95)
+    run_until(watchful, connection, 0)
+    newest = versions(connection, settings)[-1]
+    assert newest.stream.points == 90
+    assert {part.partition: part.offset for part in newest.lineage.cut} == {0: 50, 1: 0, 2: 40}
+    assert {part.partition: part.offset for part in newest.lineage.base} == {0: 0, 1: 0, 2: 0}
+
+
+def test_more_partitions_than_memory_is_divided_by_stop_the_trainer(settings: Settings, connection: Connection) -> None:
+    """They would not be learned, and nobody would see it."""
+    watchful = changed(settings, "input", **WATCHFUL)
+    with Running(watchful, connection) as running:
+        running.wait_until(lambda: running.health.ready()[0])
+        foreign.add_partitions(connection, settings.input.topic, 5)
+        with pytest.raises(ConfigurationError, match=r"has 5 partitions, coreset\.max_partitions is 4"):
+            running.wait_until(lambda: False)
+        running.failure = None
+
+
+def recreate(settings: Settings, connection: Connection) -> None:
+    foreign.delete_topic(connection, settings.input.topic)
+    create_topics(connection, [TopicSpec(settings.input.topic, 1)])
+
+
+def test_a_recreated_topic_stops_the_trainer(settings: Settings, connection: Connection) -> None:
+    """Its offsets mean other records: the line says so, and so does the next start, with the way out."""
+    watchful = changed(settings, "input", **WATCHFUL)
+    produce(connection, settings.input.topic, records(50))
+    with Running(watchful, connection) as running:
+        running.wait_until(lambda: running.value("streamsvm_model_version") == 1)
+        recreate(settings, connection)
+        with pytest.raises(LogGap, match=r"was recreated|does not exist"):
+            running.wait_until(lambda: False)
+        assert not running.health.healthy()[0]
+        running.failure = None
+    with pytest.raises(StateError, match=r"it was recreated.*--reset m/1"):
+        run_until(watchful, connection, 0)
+
+
+def test_a_topic_recreated_between_two_starts_is_begun_anew_if_told_so(
+    settings: Settings, connection: Connection
+) -> None:
+    """A new incarnation from the start of the new log, numbers going on."""
+    watchful = changed(settings, "input", on_gap="reset", watch_interval_s=1.0)
+    produce(connection, settings.input.topic, records(50))
+    run_until(watchful, connection, 50)
+    recreate(settings, connection)
+    produce(connection, settings.input.topic, records(50, seed=4))
+    with Running(watchful, connection) as running:
+        running.wait_until(lambda: running.value("streamsvm_model_version") == 2)
+    found = topic(connection, settings.output.models_topic)
+    assert [dict(entry.headers)["streamsvm.incarnation"] for entry in found] == [b"1", b"2"]
+    assert numbers(connection, settings) == [(1, 40), (2, 40)]
+
+
+@pytest.mark.parametrize("on_gap", ["fail", "reset"])
+def test_records_removed_before_they_were_read(on_gap: str, settings: Settings, connection: Connection) -> None:
+    """At a start: refused with both offsets, or begun anew from what there is."""
+    produce(connection, settings.input.topic, records(50))
+    run_until(settings, connection, 50)
+    produce(connection, settings.input.topic, records(100, seed=1))
+    foreign.delete_records(connection, settings.input.topic, 0, 60)
+    told = changed(settings, "input", on_gap=on_gap)
+    if on_gap == "fail":
+        with pytest.raises(StateError, match=r"stands at offset 50 .* begins at 60: retention removed 10 records"):
+            run_until(told, connection, 0)
+        return
+    run_until(told, connection, 90)
+    assert numbers(connection, settings) == [(1, 40), (2, 40), (3, 80)]
+    assert versions(connection, settings)[-1].lineage.base[0].offset == 60
+
+
+def test_a_topic_recreated_under_a_running_trainer_is_begun_anew_in_process(
+    settings: Settings, connection: Connection
+) -> None:
+    """Everything is let go and a fresh start decides: numbers go on, nothing of the old log is learned twice."""
+    told = changed(settings, "input", on_gap="reset", **WATCHFUL)
+    produce(connection, settings.input.topic, records(50))
+    with Running(told, connection) as running:
+        running.wait_until(lambda: running.value("streamsvm_model_version") == 1)
+        recreate(settings, connection)
+        produce(connection, settings.input.topic, records(45, seed=2))
+        running.wait_until(lambda: running.value("streamsvm_model_version") == 2)
+    assert numbers(connection, settings) == [(1, 40), (2, 40)]
+
+
+SINGLE = {"models": "", "aliases": ".aliases", "audit": ".audit"}
+
+
+@pytest.mark.parametrize("suffix", SINGLE.values(), ids=SINGLE)
+def test_output_topics_of_several_partitions_are_refused(
+    suffix: str, settings: Settings, connection: Connection
+) -> None:
+    """Their order is their meaning."""
+    create_topics(connection, [TopicSpec(settings.output.models_topic + suffix, 2)])
+    with pytest.raises(ConfigurationError, match="has 2 partitions"):
+        run_until(settings, connection, 0)
+
+
+@pytest.mark.parametrize(("suffix", "policy", "wanted"), [("", "compact", "delete"), (".aliases", "delete", "compact")])
+def test_output_topics_that_lose_what_must_stay_are_refused(
+    suffix: str, policy: str, wanted: str, settings: Settings, connection: Connection
+) -> None:
+    """Compaction would remove nothing of the versions but a deletion policy the head, and the other way about."""
+    create_topics(connection, [TopicSpec(settings.output.models_topic + suffix, 1, config={"cleanup.policy": policy})])
+    with pytest.raises(ConfigurationError, match=f"it must be {wanted}"):
+        run_until(settings, connection, 0)
+
+
+def rejected(n: int) -> list[bytes | None]:
+    return [b"nonsense"] * n
+
+
+def test_too_many_bad_records_after_each_other_stop_the_trainer(settings: Settings, connection: Connection) -> None:
+    """Named are the commonest reason and an example, and every letter is delivered before."""
+    limited = changed(settings, "input", max_consecutive_dead_letters=30)
+    produce(connection, settings.input.topic, [*records(5), *rejected(29), *records(5), *rejected(40)])
+    with (
+        pytest.raises(ConfigurationError, match=r"30 records after each other .* as malformed_json, .*\[0\]@68 row 0"),
+        Running(limited, connection) as running,
+    ):
+        running.wait_until(lambda: False)
+    letters = topic(connection, settings.input.dead_letters)
+    assert len(letters) >= 59
+
+
+def test_a_large_share_of_bad_records_stops_the_trainer(settings: Settings, connection: Connection) -> None:
+    """Although no two of them follow each other; 0 lets any share pass."""
+    mixed = [value for good in records(510) for value in (good, b"nonsense")]
+    produce(connection, settings.input.topic, mixed)
+    with (
+        pytest.raises(ConfigurationError, match=r"of the last 1000 records .*max_dead_letter_share"),
+        Running(changed(settings, "input", max_dead_letter_share=0.4), connection) as running,
+    ):
+        running.wait_until(lambda: False)
+    with Running(changed(settings, "input", max_dead_letter_share=0.0), connection) as running:
+        running.wait_until(lambda: running.value("streamsvm_model_version") == 1020 // 40)
+
+
+def test_a_training_that_does_not_end_turns_health_red_until_it_does(
+    settings: Settings, connection: Connection
+) -> None:
+    """The loop goes on, so only this tells that nothing will be published."""
+    ends = threading.Event()
+
+    def stuck(*arguments: Any) -> Any:
+        ends.wait(30.0)
+        return train(*arguments)
+
+    produce(connection, settings.input.topic, records(50))
+    with Running(changed(settings, "training", stuck_after_s=0.2), connection, train_function=stuck) as running:
+        running.wait_until(lambda: not running.health.healthy()[0])
+        assert "a model has been training" in running.health.healthy()[1]["why"]
+        ends.set()
+        running.wait_until(lambda: running.health.healthy()[0])
+    assert numbers(connection, settings) == [(1, 40)]
+
+
+def test_the_version_metric_is_the_topics_after_a_restart(settings: Settings, connection: Connection) -> None:
+    """It shows the head before anything new is published."""
+    produce(connection, settings.input.topic, records(50))
+    run_until(settings, connection, 50)
+    with Running(settings, connection) as running:
+        running.wait_until(lambda: running.health.ready()[0])
+        assert running.value("streamsvm_model_version") == 1
+
+
+def test_leader_epochs_of_the_log_are_compared(settings: Settings, connection: Connection) -> None:
+    """The record that the checkpoint read last has another epoch now than it had: told by the broker itself."""
+    produce(connection, settings.input.topic, records(50))
+    assert Cluster(connection).leader_epoch(settings.input.topic, 0, 49) == 0
+    assert Cluster(connection).leader_epoch(settings.input.topic, 0, 50) is None
+
+    class Elected(Cluster):
+        def leader_epoch(self, topic: str, partition: int, offset: int) -> int | None:
+            epoch = super().leader_epoch(topic, partition, offset)
+            return None if epoch is None else epoch + 1
+
+    run_until(settings, connection, 50)
+    with pytest.raises(StateError, match="an unclean election replaced it"):
+        run_until(settings, connection, 0, cluster=Elected(connection))

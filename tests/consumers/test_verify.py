@@ -1,0 +1,646 @@
+"""`streamsvm verify`: what a trainer published is found clean, and every planted defect is found and named."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import uuid
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import pytest
+from threadpoolctl import threadpool_info
+
+from consumers.verify import summary_line, verify
+from streamsvm import training
+from streamsvm.build import build
+from streamsvm.codec import model as model_codec
+from streamsvm.codec.model import Alias, PartitionCut, Version
+from streamsvm.config import Settings, SvmConfig
+from streamsvm.errors import ConfigurationError
+from streamsvm.kafka import Connection, Message, Outbox, Publisher, Record, TopicSpec, create_topics, describe_topic
+from streamsvm.svm.model import LinearMachine
+from streamsvm.verification import EXIT_CLEAN, EXIT_DIFFERS, EXIT_INCOMPLETE, Outcome, Report, differences
+from tests.brokers.fixtures import TestBroker
+from tests.consumers.test_cli import error_of, run
+from tests.consumers.trainers import Running, produce, records, run_until, settings_for, topic
+from tests.contract.foreign import add_partitions, delete_records
+
+SHA256, INCARNATION = model_codec.SHA256_HEADER, "streamsvm.incarnation"
+
+
+@pytest.fixture
+def connection(broker: TestBroker) -> Connection:
+    return broker.connection
+
+
+@pytest.fixture
+def settings(broker: TestBroker, tmp_path: Path) -> Settings:
+    made = settings_for(broker.name("v"), tmp_path / "checkpoint")
+    create_topics(broker.connection, [TopicSpec(made.input.topic, 4)])
+    return made
+
+
+@pytest.fixture(scope="module")
+def shared() -> dict[str, Settings]:
+    """What `trained` made for each kind of broker."""
+    return {}
+
+
+@pytest.fixture
+def trained(broker: TestBroker, shared: dict[str, Settings], tmp_path_factory: pytest.TempPathFactory) -> Settings:
+    """Five versions of one partition's 200 rows, of which one is no valid point; for tests that write elsewhere."""
+    if broker.kind not in shared:
+        shared[broker.kind] = train(broker, tmp_path_factory.mktemp("checkpoint"))
+    return shared[broker.kind]
+
+
+@pytest.fixture
+def alone(broker: TestBroker, tmp_path: Path) -> Settings:
+    """The same for one test, that may go on with it."""
+    return train(broker, tmp_path / "checkpoint")
+
+
+def train(broker: TestBroker, directory: Path) -> Settings:
+    settings = settings_for(broker.name("v"), directory)
+    create_topics(broker.connection, [TopicSpec(settings.input.topic, 4)])
+    produce(broker.connection, settings.input.topic, [*records(120), b"{}", *records(79, seed=4)])
+    run_until(settings, broker.connection, 200)
+    return settings
+
+
+def outcomes(report: Report) -> list[tuple[int, Outcome]]:
+    return [(row.number, row.outcome) for row in report.rows]
+
+
+def faults(report: Report) -> dict[int, str]:
+    """Return what is wrong with each version in one text; 0 stands for the topic as a whole."""
+    found = {row.number: "; ".join(row.faults) for row in report.rows if row.faults}
+    return found | ({0: "; ".join(report.faults)} if report.faults else {})
+
+
+class Forged:
+    """A copy of a models topic and its aliases under another name, to be changed on the way.
+
+    Heads and aliases follow the forged versions, as a forger who can write to the topic would have them.
+    """
+
+    def __init__(self, settings: Settings, connection: Connection) -> None:
+        self._connection = connection
+        self._origin = settings
+        copy = f"{settings.output.models_topic}-{uuid.uuid4().hex[:8]}"
+        self.settings = settings.model_copy(
+            update={"output": settings.output.model_copy(update={"models_topic": copy})}
+        )
+        create_topics(connection, [TopicSpec(copy), TopicSpec(self.settings.output.aliases_topic)])
+        self.versions = [r for r in topic(connection, settings.output.models_topic) if r.value is not None]
+
+    def change(self, number: int, change: Callable[[Version], Version], **headers: str) -> None:
+        """Change a version and make its own hash and its headers fit."""
+        record = self.versions[number - 1]
+        value = model_codec.encode(change(model_codec.decode(record.value or b"")))
+        own = {SHA256: model_codec.sha256(value), **headers}
+        kept = tuple((name, text) for name, text in record.headers if name not in own)
+        self.versions[number - 1] = record._replace(
+            value=value, headers=(*kept, *((name, text.encode()) for name, text in own.items()))
+        )
+
+    def rechain(self) -> None:
+        """Give every version the hash of the one before it as its parent, so that only its content is wrong."""
+        for number in range(2, len(self.versions) + 1):
+            parent = model_codec.sha256(self.versions[number - 2].value or b"")
+            self.change(number, lambda version, parent=parent: with_lineage(version, parent=parent))
+
+    def store(self, *more: Message) -> Settings:
+        """Write it all, with a head and an alias that fit the last version."""
+        output, outbox = self.settings.output, Outbox(self._connection)
+        for record in self.versions:
+            outbox.send(Message(output.models_topic, record.value, record.key, record.headers, partition=0))
+        for message in more:
+            outbox.send(message)
+        outbox.flush(30.0)
+        last = topic(self._connection, output.models_topic)[len(self.versions) - 1]
+        for key, value in aliases_of(last).items():
+            outbox.send(Message(output.aliases_topic, value, key.encode(), partition=0))
+        outbox.flush(30.0)
+        outbox.close()
+        return self.settings
+
+
+def aliases_of(last: Record) -> dict[str, bytes]:
+    version, sha256 = model_codec.decode(last.value or b""), model_codec.sha256(last.value or b"")
+    lineage = version.lineage
+    head = model_codec.Head(
+        version.number, 1, lineage.cut, sha256, last.offset, lineage.training_set_sha256, lineage.build
+    )
+    return {
+        "m@head": model_codec.encode_head(head),
+        "m@current": model_codec.encode_alias(Alias(version.number, sha256, last.offset)),
+    }
+
+
+def with_lineage(version: Version, **changes: object) -> Version:
+    return replace(version, lineage=msgspec.structs.replace(version.lineage, **changes))
+
+
+def last_bit_changed(version: Version) -> Version:
+    """Return the version with the last bit of its second coefficient changed."""
+    machine = version.model.machine
+    assert isinstance(machine, LinearMachine)
+    coefficients = machine.coefficients.copy()
+    coefficients[1] = np.nextafter(coefficients[1], np.inf)
+    return replace(version, model=replace(version.model, machine=replace(machine, coefficients=coefficients)))
+
+
+def test_what_a_trainer_published_is_clean(trained: Settings, connection: Connection) -> None:
+    """Every version is recomputed to the last byte, the log read once, although one of its rows was rejected."""
+    report = verify(connection, trained)
+    assert outcomes(report) == [(number, Outcome.IDENTICAL) for number in (1, 2, 3, 4, 5)]
+    assert report.clean
+    assert list(report.lines()) == []
+    assert report.input_rows == 200
+    assert report.exit_status == EXIT_CLEAN
+
+
+@pytest.mark.parametrize("policy", ["every", "latest"])
+def test_two_partitions_several_lives_and_rows_in_arrays_are_clean(
+    policy: str, broker: TestBroker, tmp_path: Path
+) -> None:
+    """Cuts in the middle of records and of leaves, skipped cuts, restarts, training sets that had to be reduced."""
+    base = settings_for(broker.name("v"), tmp_path, policy=policy, every_leaves=1)
+    settings = base.model_copy(
+        update={
+            "coreset": base.coreset.model_copy(update={"train_points": 30, "fan_in": 3}),
+            "svm": SvmConfig(alpha=1e-3),
+        }
+    )
+    create_topics(broker.connection, [TopicSpec(settings.input.topic, 4)])
+    for life in range(3):
+        one, other = records(130, 2 * life), records(90, 2 * life + 1)
+        arrays = [b"[" + b",".join(other[at : at + 7]) + b"]" for at in range(0, 90, 7)]
+        produce(broker.connection, settings.input.topic, one, 0)
+        produce(broker.connection, settings.input.topic, arrays, 2)
+        run_until(settings, broker.connection, 220)
+    report = verify(broker.connection, settings)
+    assert report.clean, list(report.lines())
+    assert len(report.rows) >= (30 if policy == "every" else 3)
+    rows = [model_codec.decode(r.value or b"").lineage for r in topic(broker.connection, settings.output.models_topic)]
+    assert any(part.row for lineage in rows for part in lineage.cut) or policy == "latest"
+
+
+def test_a_kernel_machine_is_clean_too(settings: Settings, connection: Connection) -> None:
+    """Support vectors and dual variables are compared as their base64, which is every bit."""
+    rbf = settings.model_copy(update={"svm": SvmConfig(kernel="rbf")})
+    produce(connection, rbf.input.topic, records(90))
+    run_until(rbf, connection, 90)
+    assert verify(connection, rbf).clean
+
+
+def test_only_the_lineage_counts(trained: Settings, connection: Connection) -> None:
+    """An auditor needs the name and the topic: neither configuration nor input of their own matter."""
+    bare = Settings(name="m", output=trained.output, seed=99)
+    assert verify(connection, bare).clean
+
+
+def test_one_version_alone(trained: Settings, connection: Connection) -> None:
+    """Only its content is recomputed, from the base to its cut; the places of all are checked."""
+    report = verify(connection, trained, number=3)
+    assert outcomes(report) == [
+        (number, Outcome.IDENTICAL if number == 3 else Outcome.PASSED) for number in (1, 2, 3, 4, 5)
+    ]
+    assert report.clean
+    assert report.input_rows == 120
+
+
+def test_a_reset_incarnation_is_clean(alone: Settings, connection: Connection) -> None:
+    """Numbers go on; each incarnation is learned from its own base, under its own configuration."""
+    shutil.rmtree(alone.checkpoint.directory)
+    changed = alone.model_copy(update={"coreset": alone.coreset.model_copy(update={"leaf_rows": 30})})
+    run_until(changed, connection, 200, reset="m/1")
+    report = verify(connection, changed)
+    assert report.clean, list(report.lines())
+    assert [number for number, _ in outcomes(report)] == [1, 2, 3, 4, 5, 6, 7, 8]
+    assert report.input_rows == 200 + 180
+
+
+def test_a_version_that_was_refused_leaves_no_trace(settings: Settings, broker: TestBroker) -> None:
+    """Its number goes to the next one, which is recomputed as any other."""
+    produce(broker.connection, settings.input.topic, records(80))
+    run_until(settings, broker.connection, 80)
+    produce(broker.connection, settings.input.topic, records(80, seed=1))
+    run_until(settings, broker.connection, 80, train_function=_not_a_number_at_first())
+    report = verify(broker.connection, settings)
+    assert report.clean, list(report.lines())
+    assert len(report.rows) == 3
+
+
+def _not_a_number_at_first() -> Callable[..., training.Trained]:
+    """Return a training whose first model is nothing that a reader would take."""
+    calls = iter(range(1_000))
+
+    def train_once_badly(*arguments: object) -> training.Trained:
+        trained = training.train(*arguments)  # type: ignore[arg-type]
+        if next(calls):
+            return trained
+        machine = trained.model.machine
+        assert isinstance(machine, LinearMachine)
+        return replace(trained, model=replace(trained.model, machine=replace(machine, intercept=float("nan"))))
+
+    return train_once_badly
+
+
+def test_a_changed_bit_of_a_coefficient_is_found_and_named(trained: Settings, connection: Connection) -> None:
+    """Though its hash, its children and the aliases were all made to fit."""
+    forged = Forged(trained, connection)
+    forged.change(3, last_bit_changed)
+    forged.rechain()
+    report = verify(connection, forged.store())
+    (fault,) = faults(report).items()
+    assert fault[0] == 3
+    assert fault[1].startswith("model.coefficients[1]: published ")
+    assert report.exit_status == EXIT_DIFFERS
+
+
+def test_a_changed_bit_breaks_the_chain_behind_it(trained: Settings, connection: Connection) -> None:
+    """Where only its own hash was made to fit, the next version's parent is another one."""
+    forged = Forged(trained, connection)
+    forged.change(3, last_bit_changed)
+    found = faults(verify(connection, forged.store()))
+    assert found.keys() == {3, 4}
+    assert "its parent is" in found[4]
+
+
+def test_a_value_that_is_not_what_its_hash_says(trained: Settings, connection: Connection) -> None:
+    """A damaged value is no version at all, and is said to be damaged."""
+    forged = Forged(trained, connection)
+    forged.versions[1] = forged.versions[1]._replace(value=b"{" + (forged.versions[1].value or b""))
+    found = faults(verify(connection, forged.store()))
+    assert "its header says" in found[2]
+    assert "the value is not a" in found[2]
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"training_set_sha256": "0" * 64}, "lineage.training_set_sha256: published"),
+        ({"seed": 5}, "lineage.seed: published 5, recomputed 0"),
+        ({"configuration_sha256": "0" * 64}, "lineage.configuration_sha256: published"),
+        ({"cut": (PartitionCut(0, 81, 0, 0), *(PartitionCut(p, 0, 0, -1) for p in (1, 2, 3)))}, "stream.rows"),
+    ],
+)
+def test_a_false_lineage_is_found(
+    changes: dict[str, object], said: str, trained: Settings, connection: Connection
+) -> None:
+    """What a version says about its origin is recomputed as its coefficients are."""
+    forged = Forged(trained, connection)
+    forged.change(2, lambda version: with_lineage(version, **changes))
+    forged.rechain()
+    report = verify(connection, forged.store())
+    assert said in "; ".join(report.lines())
+    assert not report.clean
+
+
+def test_a_wrong_parent_is_found(trained: Settings, connection: Connection) -> None:
+    """In the chain, and in the bytes: the lineage is part of them."""
+    forged = Forged(trained, connection)
+    forged.change(5, lambda version: with_lineage(version, parent="f" * 64))
+    found = faults(verify(connection, forged.store()))
+    assert found.keys() == {5}
+    assert f"its parent is {'f' * 64}, but m@4 is" in found[5]
+
+
+def test_a_missing_number_is_found(trained: Settings, connection: Connection) -> None:
+    """A gap is named by the numbers that are not there."""
+    forged = Forged(trained, connection)
+    del forged.versions[2]
+    found = faults(verify(connection, forged.store()))
+    assert found == {4: "the numbers have a gap: m@3 is missing before it"}
+
+
+def test_a_doubled_version_is_found(trained: Settings, connection: Connection) -> None:
+    """Each of the two is told where the other one is, although both are right by their content."""
+    forged = Forged(trained, connection)
+    forged.versions.insert(2, forged.versions[1])
+    found = faults(verify(connection, forged.store()))
+    assert found.keys() == {2}
+    report = verify(connection, forged.settings)
+    doubled = [row for row in report.rows if row.number == 2]
+    assert len(doubled) == 2
+    assert all("published twice" in row.faults[0] for row in doubled)
+
+
+def test_versions_out_of_order_are_found(trained: Settings, connection: Connection) -> None:
+    """A number that comes after a greater one, and a cut that goes back."""
+    forged = Forged(trained, connection)
+    forged.versions[1], forged.versions[2] = forged.versions[2], forged.versions[1]
+    found = faults(verify(connection, forged.store()))
+    assert "it comes after m@3" in found[2]
+    assert "its cut lies behind that of m@3" in found[2]
+    assert "m@2 is missing before it" in found[3]
+
+
+def test_an_incarnation_that_goes_back_is_found(trained: Settings, connection: Connection) -> None:
+    """A header that says so is checked against those before it."""
+    forged = Forged(trained, connection)
+    forged.change(2, lambda version: version, **{INCARNATION: "7"})
+    assert "its incarnation is 1, that of m@2 before it 7" in faults(verify(connection, forged.store()))[3]
+
+
+def test_aliases_must_name_what_is_there(trained: Settings, connection: Connection) -> None:
+    """The head must name the newest version, every alias a version with its hash and offset."""
+    forged = Forged(trained, connection)
+    settings = forged.store()
+    fourth = topic(connection, settings.output.models_topic)[3]
+    outbox = Outbox(connection)
+    for key, value in (aliases_of(fourth) | {"m@champion": model_codec.encode_alias(Alias(2, "a" * 64, 1))}).items():
+        outbox.send(Message(settings.output.aliases_topic, value, key.encode(), partition=0))
+    outbox.flush(30.0)
+    outbox.close()
+    found = faults(verify(connection, settings))
+    assert "m@head names version 4, but the newest is m@5" in found[0]
+    assert f"m@champion names m@2 as {'a' * 64} at offset 1, but" in found[0]
+    assert "m@current" not in found[0], "an older version may be current"
+
+
+def test_missing_aliases_are_found(trained: Settings, connection: Connection) -> None:
+    """A topic of versions without a head is one whose next trainer would begin again at 1."""
+    forged = Forged(trained, connection)
+    settings = forged.store()
+    outbox = Outbox(connection)
+    for key in (b"m@head", b"m@current"):
+        outbox.send(Message(settings.output.aliases_topic, None, key, partition=0))
+    outbox.flush(30.0)
+    outbox.close()
+    found = faults(verify(connection, settings))
+    assert "there is no head record m@head" in found[0]
+    assert "there is no alias m@current" in found[0]
+
+
+def test_a_version_of_another_build_is_no_verdict(trained: Settings, connection: Connection) -> None:
+    """If it is the same it is clean; if not, that is said, and not all could be checked."""
+    theirs = {**build(), "numpy": "0.1"}
+    forged = Forged(trained, connection)
+    for number in (2, 4):
+        forged.change(number, lambda version: with_lineage(version, build=theirs))
+    forged.change(4, last_bit_changed)
+    forged.rechain()
+    report = verify(connection, forged.store())
+    assert dict(outcomes(report))[2] is Outcome.IDENTICAL
+    assert dict(outcomes(report))[4] is Outcome.FOREIGN
+    assert report.exit_status == EXIT_INCOMPLETE
+    assert "numpy was 0.1, here it is" in "; ".join(report.lines())
+
+
+def test_an_option_that_this_build_does_not_know_is_said(trained: Settings, connection: Connection) -> None:
+    """A version of a newer build cannot be recomputed; the others are."""
+    forged = Forged(trained, connection)
+    newer = {
+        "configuration": model_codec.decode(forged.versions[4].value or b"").lineage.configuration | {"newer": 1},
+        "configuration_sha256": "1" * 64,
+        "build": {**build(), "streamsvm": "99.0"},
+    }
+    forged.change(5, lambda version: with_lineage(version, **newer), **{INCARNATION: "2"})
+    report = verify(connection, forged.store())
+    assert dict(outcomes(report))[4] is Outcome.IDENTICAL
+    assert dict(outcomes(report))[5] is Outcome.UNAVAILABLE
+    assert "this build cannot run its configuration: newer" in "; ".join(report.lines())
+    assert report.exit_status == EXIT_INCOMPLETE
+
+
+def test_retired_versions_are_passed_over_and_said(trained: Settings, connection: Connection) -> None:
+    """A tombstone retires a version: it is not recomputed, but those after it still name it as their parent."""
+    forged = Forged(trained, connection)
+    settings = forged.store(Message(forged.settings.output.models_topic, None, b"m@2", partition=0))
+    report = verify(connection, settings)
+    assert dict(outcomes(report))[2] is Outcome.RETIRED
+    assert report.clean, list(report.lines())
+    assert any("m@2: retired" in line for line in report.lines())
+
+
+def test_a_number_used_again_after_its_tombstone_is_found(trained: Settings, connection: Connection) -> None:
+    """The number of a retired version is spent."""
+    forged = Forged(trained, connection)
+    tombstone = forged.versions[4]._replace(value=None)
+    again, forged.versions[4] = forged.versions[4], tombstone
+    forged.versions.append(again)
+    found = faults(verify(connection, forged.store()))
+    assert "its number was used again after it was retired at offset 4" in found[5]
+
+
+@pytest.mark.real_broker
+def test_what_retention_removed_is_named(alone: Settings, connection: Connection) -> None:
+    """The range that is gone, and the versions that it takes with it; nothing differs, so the status is 3."""
+    delete_records(connection, alone.input.topic, 0, 30)
+    report = verify(connection, alone)
+    assert {outcome for _, outcome in outcomes(report)} == {Outcome.UNAVAILABLE}
+    (line,) = report.lines()
+    assert line.startswith("m@1 to m@5: ")
+    assert "partition 0: offsets 0-29 were removed" in line
+    assert report.exit_status == EXIT_INCOMPLETE
+
+
+@pytest.mark.real_broker
+def test_an_incarnation_behind_the_removed_range_is_still_checked(alone: Settings, connection: Connection) -> None:
+    """After a reset the log needs to reach back to the new base only."""
+    shutil.rmtree(alone.checkpoint.directory)
+    delete_records(connection, alone.input.topic, 0, 100)
+    run_until(alone, connection, 100, reset="m/1")
+    report = verify(connection, alone)
+    assert outcomes(report) == [
+        *((number, Outcome.UNAVAILABLE) for number in (1, 2, 3, 4, 5)),
+        *((number, Outcome.IDENTICAL) for number in (6, 7)),
+    ]
+    assert report.exit_status == EXIT_INCOMPLETE
+
+
+@pytest.mark.real_broker
+def test_versions_removed_from_the_models_topic_are_said(alone: Settings, connection: Connection) -> None:
+    """Those that are left are recomputed, but it is not all of them."""
+    second = topic(connection, alone.output.models_topic)[2].offset
+    delete_records(connection, alone.output.models_topic, 0, second)
+    report = verify(connection, alone)
+    assert outcomes(report) == [(number, Outcome.IDENTICAL) for number in (3, 4, 5)]
+    assert report.notes == ("the models topic begins at m@3: the 2 versions before it cannot be checked",)
+    assert report.exit_status == EXIT_INCOMPLETE
+
+
+@pytest.mark.real_broker
+def test_a_recreated_input_is_not_the_one(trained: Settings, connection: Connection) -> None:
+    """Same name, same bytes, another topic id: it may hold anything, so nothing is recomputed from it."""
+    forged = Forged(trained, connection)
+    other = "A" * 22
+    for number in range(1, 6):
+        forged.change(number, lambda version: with_lineage(version, topic_id=other))
+    forged.rechain()
+    report = verify(connection, forged.store())
+    assert {outcome for _, outcome in outcomes(report)} == {Outcome.UNAVAILABLE}
+    assert f"was made anew: its id is {describe_topic(connection, trained.input.topic).topic_id}" in next(
+        report.lines()
+    )
+
+
+@pytest.mark.real_broker
+def test_an_input_that_is_gone_is_said(trained: Settings, connection: Connection) -> None:
+    """The topic's name is all that is left of it."""
+    forged = Forged(trained, connection)
+    forged.change(1, lambda version: with_lineage(version, topic="gone"))
+    report = verify(connection, forged.store(), number=1)
+    assert "the topic gone does not exist any more" in "; ".join(report.lines())
+
+
+@pytest.mark.real_broker
+def test_a_hole_in_the_log_is_said(settings: Settings, connection: Connection) -> None:
+    """A version that claims more rows than the log holds up to its cut was made from a log that has lost some."""
+    produce(connection, settings.input.topic, records(40))
+    run_until(settings, connection, 40)
+    publisher = Publisher(connection, f"{settings.input.topic}-producer")
+    publisher.start()
+    publisher.publish([Message(settings.input.topic, value, partition=0) for value in records(40, 1)])
+    publisher.close()
+    produce(connection, settings.input.topic, records(40, seed=2))
+    run_until(settings, connection, 80)
+    assert verify(connection, settings).clean
+    forged = Forged(settings, connection)
+    cut = (PartitionCut(0, 81, 0, 0), *(PartitionCut(p, 0, 0, -1) for p in (1, 2, 3)))
+    forged.change(2, lambda version: with_lineage(version, cut=cut))
+    forged.change(3, lambda version: replace(version, stream=msgspec.structs.replace(version.stream, rows=121)))
+    forged.rechain()
+    report = verify(connection, forged.store())
+    assert dict(outcomes(report)) == {1: Outcome.IDENTICAL, 2: Outcome.UNAVAILABLE, 3: Outcome.UNAVAILABLE}
+    text = "; ".join(report.lines())
+    assert "the log stands at offset 80 row 0" in text
+    assert "holds 120 rows up to its cut, it was made from 121" in text
+
+
+def test_a_partition_that_is_added_is_learned_from_there_on(broker: TestBroker, tmp_path: Path) -> None:
+    """Versions before it know nothing of it; the incarnation goes on, its base grows."""
+    if broker.kind == "embedded":
+        pytest.skip("topics of the embedded broker have four partitions")
+    settings = settings_for(broker.name("v"), tmp_path)
+    create_topics(broker.connection, [TopicSpec(settings.input.topic, 1)])
+    produce(broker.connection, settings.input.topic, records(90))
+    run_until(settings, broker.connection, 90)
+    add_partitions(broker.connection, settings.input.topic, 2)
+    produce(broker.connection, settings.input.topic, records(90, seed=1), 1)
+    run_until(settings, broker.connection, 90)
+    report = verify(broker.connection, settings)
+    assert report.clean, list(report.lines())
+    assert len(report.rows) == 4
+    assert report.input_rows == 170, "as far as the last cut"
+
+
+@pytest.mark.real_broker  # the embedded one has no transactions: a version may be there before its head is
+def test_a_running_trainer_is_no_fault(settings: Settings, connection: Connection) -> None:
+    """What is published while it reads is left out, not called missing."""
+    produce(connection, settings.input.topic, records(400))
+    with Running(settings, connection) as running:
+        running.wait_until(lambda: running.value("streamsvm_model_version") >= 2)
+        while True:
+            report = verify(connection, settings)
+            assert report.clean, list(report.lines())
+            if report.rows[-1].number == 10:
+                break
+
+
+def test_a_trainer_and_its_auditor_give_linear_algebra_the_configured_threads(
+    settings: Settings, connection: Connection
+) -> None:
+    """All through their lives and not only while they train: pilots are solved beside the trainings."""
+    three = settings.model_copy(update={"svm": SvmConfig(threads=3)})
+    produce(connection, three.input.topic, records(40))
+    with Running(three, connection) as running:
+        running.wait_for_rows(40)
+        assert blas_threads() == {3}
+    assert blas_threads() != {3}
+    seen: list[set[int]] = []
+    assert verify(connection, three, progress=lambda done, total: seen.append(blas_threads())).clean
+    assert seen == [{3}]
+    assert blas_threads() != {3}
+
+
+def blas_threads() -> set[int]:
+    return {pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"}
+
+
+def test_a_name_without_versions_is_not_clean(trained: Settings, connection: Connection) -> None:
+    """A wrong name, or a number that was never published, is an error and no finding."""
+    with pytest.raises(ConfigurationError, match="holds no version of nobody"):
+        verify(connection, trained.model_copy(update={"name": "nobody"}))
+    with pytest.raises(ConfigurationError, match="version 6 of m is not there; the newest is 5"):
+        verify(connection, trained, number=6)
+
+
+def test_partitions_that_wait_for_another_are_dropped_and_read_again(
+    settings: Settings, connection: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The backlog is bounded: with room for next to nothing the result is the same."""
+    for partition in (0, 1):
+        produce(connection, settings.input.topic, records(300, seed=partition), partition)
+    run_until(settings, connection, 600)
+    monkeypatch.setattr("consumers.verify.BACKLOG_BYTES", 1_000)
+    monkeypatch.setattr("consumers.verify.BATCH_RECORDS", 50)
+    report = verify(connection, settings)
+    assert report.clean, list(report.lines())
+    assert report.input_rows == 600
+
+
+def test_bytes_that_mean_the_same_are_still_other_bytes() -> None:
+    """A space more is named as what it is; -0.0 is not 0.0."""
+    assert differences(b'{"a": 1}', b'{"a": 1}') == ()
+    assert differences(b'{"a":1}', b'{"a": 1}') == (
+        "the bytes, though not what they mean: it was encoded in another way",
+    )
+    assert differences(b'{"a":-0.0}', b'{"a":0.0}') == ("a: published -0.0, recomputed 0.0",)
+    assert differences(b'{"a":1,"b":2}', b'{"b":2}') == ("a: published 1, recomputed nothing",)
+
+
+def test_causes_are_named_before_consequences_and_long_lists_are_cut() -> None:
+    """The training set's hash comes first, and a thousand coefficients take one line."""
+    published = {"model": {"coefficients": list(range(1000))}, "lineage": {"training_set_sha256": "a"}}
+    recomputed = {"model": {"coefficients": [0.5] * 1000}, "lineage": {"training_set_sha256": "b"}}
+    found = differences(json.dumps(published).encode(), json.dumps(recomputed).encode())
+    assert found[0].startswith("lineage.training_set_sha256")
+    assert found[-1] == "and model.coefficients (995)"
+    assert len(found) == 7
+
+
+def test_the_command_says_what_it_found(real_broker: TestBroker, tmp_path: Path) -> None:
+    """Status 0 and a summary; a report as JSON; status 1 and a line for each fault."""
+    connection = real_broker.connection
+    settings = settings_for(real_broker.name("v"), tmp_path)
+    create_topics(connection, [TopicSpec(settings.input.topic, 1)])
+    produce(connection, settings.input.topic, records(120))
+    run_until(settings, connection, 120)
+    servers = ["--bootstrap-servers", str(connection.options["bootstrap.servers"]), "--name", "m"]
+    clean = run("verify", "--all", *servers, "--output-models-topic", settings.output.models_topic)
+    assert clean.returncode == EXIT_CLEAN, clean.stderr
+    assert "clean: 3 identical; 120 input rows in " in clean.stdout
+    forged = Forged(settings, connection)
+    forged.change(2, last_bit_changed)
+    models = ["--output-models-topic", forged.store().output.models_topic]
+    found = run("verify", *servers, *models)
+    assert found.returncode == EXIT_DIFFERS
+    assert "m@2 (offset 1): model.coefficients[1]: published" in found.stdout
+    plain = json.loads(run("verify", "--json", *servers, *models).stdout)
+    assert plain["counts"] == {"identical": 1, "differs": 2}
+    assert [version["outcome"] for version in plain["versions"]] == ["identical", "differs", "differs"]
+    both = run("verify", "--all", "--version", "1", *servers, *models)
+    assert both.returncode == 78
+    assert "--version and --all" in error_of(both)
+
+
+def test_speed_on_many_versions(real_broker: TestBroker, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """75 versions over 3,000 rows are clean; the summary says how fast that went."""
+    settings = settings_for(real_broker.name("v"), tmp_path)
+    create_topics(real_broker.connection, [TopicSpec(settings.input.topic, 1)])
+    produce(real_broker.connection, settings.input.topic, records(3_000))
+    run_until(settings, real_broker.connection, 3_000)
+    report = verify(real_broker.connection, settings)
+    with capsys.disabled():
+        print(f"\n{summary_line(report)}")
+    assert report.clean
+    assert len(report.rows) == 75
+    assert report.input_rows == 3_000

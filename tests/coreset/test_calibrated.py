@@ -1,0 +1,165 @@
+"""The calibrated reducer: exact totals, a defined answer to every input, and far less error than its peers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from streamsvm.config import SvmConfig
+from streamsvm.coreset.calibrated import CalibratedReducer, influence
+from streamsvm.coreset.calibration import LEAST, MOST, calibrate
+from streamsvm.coreset.moments import Moments
+from streamsvm.coreset.reduce import Pilot, Purpose, Reducer, SensitivityReducer, UniformReducer, generator
+from streamsvm.datasets import load_htru2
+from streamsvm.learner import make_pilot
+from streamsvm.linear import Float
+from streamsvm.points import Points
+from streamsvm.svm.interior import InteriorPointSolver
+from streamsvm.svm.kernels import LinearKernel
+from streamsvm.svm.objective import primal_objective
+from streamsvm.svm.problem import Problem
+from tests.streams import gaussian
+
+C1 = SvmConfig(C=1.0)
+
+
+def moments_of(points: Points) -> Moments:
+    return Moments.zero(points.dimension).add(points)
+
+
+def pilot_of(points: Points, config: SvmConfig = C1) -> Pilot:
+    seen = moments_of(points)
+    return make_pilot(points, seen.weight, seen, config)
+
+
+def reduce(points: Points, m: int, seed: int = 0, reducer: Reducer | None = None) -> Points:
+    reducer = reducer or CalibratedReducer()
+    return reducer.reduce(points, m, generator(seed, Purpose.NODE, (0, 0, 0)), pilot_of(points))
+
+
+def label_weights(points: Points) -> Float:
+    return np.array([points.weight[points.y == sign].sum() for sign in (-1, 1)])
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    n=st.integers(2, 300),
+    m=st.integers(2, 120),
+    seed=st.integers(0, 2**32),
+    spread=st.floats(0, 6),
+    rare=st.booleans(),
+)
+def test_size_order_and_the_weight_of_each_label(n: int, m: int, seed: int, spread: float, rare: bool) -> None:
+    """At most m points in log order, each label present and of exactly its weight, every weight positive."""
+    points = gaussian(n)
+    y = np.where(np.arange(n) == n // 2, 1, -1).astype(np.int8) if rare else points.y.copy()
+    y[0], y[-1] = -1, 1
+    weight = 10.0 ** (spread * np.random.default_rng(1).random(n))
+    points = Points(points.X, y, weight)
+    reduced = reduce(points, m, seed)
+    assert len(reduced) == min(n, m)
+    np.testing.assert_allclose(label_weights(reduced), label_weights(points), rtol=1e-9)
+    assert (reduced.weight > 0).all()
+    rows = [points.X.tolist().index(x) for x in reduced.X.tolist()]
+    assert rows == sorted(set(rows))
+
+
+def test_the_pilot_s_active_totals_are_exact() -> None:
+    """With room for calibration, the weight of the active points of each label and their gradient are the whole's."""
+    points, m = gaussian(3_000, dimension=5), 400
+    pilot = pilot_of(points)
+    reduced = reduce(points, m)
+
+    def totals(some: Points) -> Float:
+        Z = pilot.transform(some.X)
+        active = some.y * (Z @ pilot.coefficients + pilot.intercept) < 1.0
+        signed = some.weight * some.y * active
+        counts = [some.weight[active & (some.y == sign)].sum() for sign in (-1, 1)]
+        return np.concatenate([counts, signed @ Z])
+
+    np.testing.assert_allclose(totals(reduced), totals(points), rtol=1e-6, atol=1e-6 * points.weight.sum())
+
+
+def gap(points: Points, reduced: Points) -> float:
+    """(F(w_S) - F*) / F* on all points, C = 1, scaled as the whole is."""
+    moments = moments_of(points)
+    scale = np.sqrt(moments.square / moments.weight)
+
+    def solve(some: Points) -> float:
+        Z = (some.X - moments.mean) / scale
+        found = InteriorPointSolver(gap=1e-6).solve(Problem(Z, some.y, some.weight, LinearKernel(), 1.0, 1_000))
+        w = found.coefficients
+        assert w is not None
+        whole = ((points.X - moments.mean) / scale) @ w + found.intercept
+        return primal_objective(whole, points.y, points.weight, float(w @ w))
+
+    optimum = solve(points)
+    return solve(reduced) / optimum - 1.0
+
+
+@pytest.mark.parametrize("peer", [UniformReducer(), SensitivityReducer()], ids=["uniform", "sensitivity"])
+def test_far_closer_to_the_optimum_than_its_peers_on_real_points(peer: Reducer) -> None:
+    """On the pulsar survey at 600 of 6,000 points its mean gap over ten seeds is at most a fifth of a peer's."""
+    X, y, _ = load_htru2()
+    chosen = np.random.default_rng(2).permutation(len(y))[:6_000]
+    points = Points(X[chosen].astype(np.float64), y[chosen], np.ones(6_000))
+    ours = np.mean([gap(points, reduce(points, 600, seed)) for seed in range(10)])
+    theirs = np.mean([gap(points, reduce(points, 600, seed, peer)) for seed in range(10)])
+    assert ours < theirs / 5
+
+
+HARD: dict[str, Callable[[Points], Points]] = {
+    "one label": lambda p: Points(p.X, np.ones(len(p), np.int8), p.weight),
+    "all points equal": lambda p: Points(np.ones_like(p.X), p.y, p.weight),
+    "each point twice": lambda p: p.take(np.repeat(np.arange(len(p) // 2), 2)),
+    "constant features": lambda p: Points(np.hstack([p.X, np.zeros((len(p), 2))]), p.y, p.weight),
+    "weights over twelve orders": lambda p: p.reweighted(10.0 ** np.linspace(-6, 6, len(p))),
+    "an outlier": lambda p: Points(np.vstack([p.X[:-1], p.X[-1:] * 1e6]), p.y, p.weight),
+    "separable": lambda p: Points(p.X + 100.0 * p.y[:, None], p.y, p.weight),
+}
+
+
+@pytest.mark.parametrize("m", [1, 2, 3, 20, 100])
+@pytest.mark.parametrize("kind", HARD)
+def test_hard_inputs(kind: str, m: int) -> None:
+    """At most m points come back, finite, positive, of the whole weight, and the same bytes again."""
+    points = HARD[kind](gaussian(200, dimension=3))
+    reduced, again = reduce(points, m), reduce(points, m)
+    assert 0 < len(reduced) <= m
+    assert np.isfinite(reduced.weight).all()
+    assert (reduced.weight > 0).all()
+    assert reduced.weight.sum() == pytest.approx(points.weight.sum(), rel=1e-9)
+    assert reduced.sha256() == again.sha256()
+
+
+def test_calibration_solves_the_truncated_linear_problem() -> None:
+    """Where no bound binds, the factors are those of the closed form 1 + A l; totals out of reach are told."""
+    random = np.random.default_rng(0)
+    weight, rows = random.uniform(1, 2, 50), random.normal(size=(50, 3))
+    near = weight @ rows + 0.3
+    found = calibrate(weight, rows, near)
+    multipliers = np.linalg.solve((rows.T * weight) @ rows, near - weight @ rows)
+    np.testing.assert_allclose(found.weight, weight * (1 + rows @ multipliers), rtol=1e-6)
+    assert found.unmet < 1e-9
+    assert found.eta == pytest.approx(np.abs(rows @ multipliers).max(), rel=1e-6)
+    beyond = calibrate(weight, np.ones((50, 1)), np.array([weight.sum() * 10 * MOST]))
+    assert beyond.unmet > 0.5
+    assert (beyond.weight >= weight * LEAST).all()
+    assert (beyond.weight <= weight * MOST).all()
+
+
+def test_influence_is_the_leverage_under_the_smoothed_hessian() -> None:
+    """Checked against a dense inverse."""
+    points = gaussian(80, dimension=3)
+    pilot = pilot_of(points)
+    rows = np.column_stack([pilot.transform(points.X), np.ones(80)])
+    margin = points.y * (rows[:, :-1] @ pilot.coefficients + pilot.intercept)
+    near = np.abs(1 - margin) < 0.3
+    hessian = np.diag([1.0, 1.0, 1.0, 0.0]) / pilot.penalty + (rows[near].T * points.weight[near]) @ rows[near] / 0.6
+    length = np.sqrt(np.einsum("ij,jk,ik->i", rows, np.linalg.inv(hessian), rows))
+    expected = points.weight * length * np.sqrt(np.clip((1.3 - margin) / 0.6, 0, 1))
+    np.testing.assert_allclose(influence(rows, points.weight, margin, pilot.penalty), expected, rtol=1e-5)

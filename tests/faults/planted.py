@@ -1,0 +1,264 @@
+"""A trainer with one defect or one disturbance: `python -m tests.faults.planted NAME train ...`.
+
+A row of the matrix is shown able to fail by running it on a trainer that has the defect which the row is there to
+catch. A defect takes one protecting part out of the shipped code, at run time, and leaves the rest as it is. A
+disturbance makes happen what a test cannot make the world do at the moment it wants, and the trainer must take it well.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import sys
+import time
+import uuid
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import consumers.publishing
+import consumers.trainer
+from consumers.deadletters import DeadLetters
+from streamsvm.codec.model import pin_key
+from streamsvm.codec.points import Decoded, PointDecoder
+from streamsvm.kafka import Cluster, Input, Message, OutcomeUnknown, Publisher, PublishRefused, TopicInfo
+from streamsvm.learner import Learner, LearnerState
+from streamsvm.points import Points
+
+CLOCK_FILE = "STREAMSVM_TEST_CLOCK_FILE"
+"""Variable that names the file with the seconds by which the injected clock is off."""
+
+EIO_FILE = "STREAMSVM_TEST_EIO_FILE"
+"""Variable that names the file which, while it exists, makes every fsync fail."""
+
+
+def wrap(owner: Any, name: str, around: Callable[..., Any]) -> None:
+    """Replace a function by `around(original, *arguments)`."""
+    original = getattr(owner, name)
+    setattr(owner, name, lambda *given, **named: around(original, *given, **named))
+
+
+def forgets_the_leaf() -> None:
+    """A restart goes on at the checkpoint's position, without the points of the open leaf."""
+
+    def restore(original: Any, learner: Learner, state: LearnerState) -> None:
+        partitions = {
+            partition: replace(saved, leaf_points=Points.empty(saved.leaf_points.dimension, saved.leaf_points.X.dtype))
+            for partition, saved in state.partitions.items()
+        }
+        original(learner, replace(state, partitions=partitions))
+
+    wrap(Learner, "restore", restore)
+
+
+def publishes_without_a_transaction() -> None:
+    """The records of a version go out one by one, and fence nobody."""
+
+    def start(original: Any, publisher: Publisher, connection: Any, *given: Any, **named: Any) -> None:
+        original(publisher, replace(connection, embedded=True), *given, **named)
+
+    wrap(Publisher, "__init__", start)
+
+
+def takes_an_id_of_its_own() -> None:
+    """Each process has another transactional id, so that nobody is ever fenced."""
+    wrap(Cluster, "publisher", lambda original, cluster, name: original(cluster, f"{name}/{uuid.uuid4().hex}"))
+
+
+def locks_nothing() -> None:
+    """The checkpoint directory is not locked."""
+    wrap(fcntl, "flock", lambda original, *given: None)
+
+
+def loses_its_disk() -> None:
+    """A disturbance: each fsync answers EIO while a file exists."""
+    file = Path(os.environ[EIO_FILE])
+
+    def fsync(original: Any, handle: int) -> None:
+        if file.exists():
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        original(handle)
+
+    wrap(os, "fsync", fsync)
+
+
+def dates_the_model() -> None:
+    """The day of the clock enters the hashed value of a version."""
+    wrap(consumers.publishing, "build", lambda original: {**original(), "day": str(int(time.time() // 86_400))})
+
+
+def loses_dead_letters() -> None:
+    """Every hundredth dead letter is counted and not sent."""
+    sent = [0]
+
+    def letters(original: Any, *given: Any) -> list[Message]:
+        kept = []
+        for letter in original(*given):
+            sent[0] += 1
+            if sent[0] % 100:
+                kept.append(letter)
+        return kept
+
+    wrap(DeadLetters, "letters", letters)
+
+
+def learns_bad_rows() -> None:
+    """A rejected row is learned as the point of zeros that stands in its place."""
+
+    def decode(original: Any, *given: Any) -> Decoded:
+        decoded = original(*given)
+        rows = [replace(each, accepted=np.ones(len(each), np.bool_)) for each in decoded.rows]
+        return replace(decoded, rows=rows)
+
+    wrap(PointDecoder, "decode", decode)
+
+
+def drops_duplicates() -> None:
+    """A record whose bytes were seen before is taken for a copy and passed over."""
+    seen: set[bytes | None] = set()
+
+    def decode(original: Any, decoder: PointDecoder, records: Sequence[Any]) -> Decoded:
+        fresh = [record for record in records if record.value not in seen and not seen.add(record.value)]  # type: ignore[func-returns-value]
+        decoded: Decoded = original(decoder, fresh)
+        return decoded
+
+    wrap(PointDecoder, "decode", decode)
+
+
+def takes_a_refusal_for_success() -> None:
+    """A version that the broker refuses counts as published."""
+
+    def publish(original: Any, *given: Any) -> list[int]:
+        try:
+            offsets: list[int] = original(*given)
+        except PublishRefused:
+            return [0]
+        return offsets
+
+    wrap(Publisher, "publish", publish)
+
+
+def takes_every_topic_for_the_same() -> None:
+    """A topic is known by its name only."""
+    wrap(Cluster, "describe", lambda original, *given: replace(original(*given), topic_id="the-same"))
+
+
+def jumps_over_removed_records() -> None:
+    """Where the log begins above a position, reading goes on at its beginning."""
+    first: dict[int, int] = {}
+
+    def log_range(original: Any, cluster: Cluster, topic: str, partition: int) -> tuple[int, int]:
+        first[partition], end = original(cluster, topic, partition)
+        return 0, end
+
+    def assign(original: Any, reader: Input, positions: dict[int, int]) -> None:
+        original(reader, {partition: max(offset, first.get(partition, 0)) for partition, offset in positions.items()})
+
+    wrap(Cluster, "log_range", log_range)
+    wrap(Input, "assign", assign)
+
+
+def sees_no_new_partition() -> None:
+    """The partitions of a topic are those of its first description."""
+    known: dict[str, tuple[int, ...]] = {}
+
+    def describe(original: Any, cluster: Cluster, topic: str) -> TopicInfo:
+        info = original(cluster, topic)
+        return replace(info, partitions=known.setdefault(topic, info.partitions))
+
+    wrap(Cluster, "describe", describe)
+
+
+def takes_pins_back() -> None:
+    """Every published version takes the pin of its model back."""
+
+    def publish(original: Any, publisher: Publisher, messages: Sequence[Message], last: Any = None) -> list[int]:
+        def and_unpin(offsets: Sequence[int]) -> list[Message]:
+            pointers = list(last(offsets))
+            name = (pointers[0].key or b"").decode().split("@")[0]
+            return [*pointers, replace(pointers[0], key=pin_key(name).encode(), value=None)]
+
+        offsets: list[int] = original(publisher, messages, last and and_unpin)
+        return offsets
+
+    wrap(Publisher, "publish", publish)
+
+
+def keeps_what_it_read() -> None:
+    """Every record read leaves a kilobyte behind."""
+    kept: list[bytearray] = []
+
+    def poll(original: Any, *given: Any) -> list[Any]:
+        records: list[Any] = original(*given)
+        kept.extend(bytearray(b"\1" * 1024) for _ in records)
+        return records
+
+    wrap(Input, "poll", poll)
+
+
+def loses_an_answer() -> None:
+    """A disturbance: the second commit is made, and its answer is lost."""
+    commits = [0]
+
+    def commit(original: Any, publisher: Publisher) -> None:
+        original(publisher)
+        commits[0] += 1
+        if commits[0] == 2:
+            raise OutcomeUnknown("the answer to a commit was lost", "This is a test.")
+
+    wrap(Publisher, "_commit", commit)
+
+
+def follows_another_clock() -> None:
+    """A disturbance: the clock is off by as many seconds as a file says."""
+    file, real = Path(os.environ[CLOCK_FILE]), time.time
+
+    def now() -> float:
+        return real() + float(file.read_text(encoding="utf-8") or 0)
+
+    time.time = now
+    clock = consumers.trainer.Clock(time.monotonic, lambda: datetime.fromtimestamp(now(), UTC))
+    consumers.trainer.Clock = lambda: clock  # type: ignore[assignment,misc]
+
+
+DEFECTS = {
+    defect.__name__.replace("_", "-"): defect
+    for defect in (
+        forgets_the_leaf,
+        publishes_without_a_transaction,
+        takes_an_id_of_its_own,
+        locks_nothing,
+        loses_its_disk,
+        dates_the_model,
+        loses_dead_letters,
+        learns_bad_rows,
+        drops_duplicates,
+        takes_a_refusal_for_success,
+        takes_every_topic_for_the_same,
+        jumps_over_removed_records,
+        sees_no_new_partition,
+        takes_pins_back,
+        keeps_what_it_read,
+        loses_an_answer,
+        follows_another_clock,
+    )
+}
+"""What can be planted, by the name that the command line takes; several are joined by a plus."""
+
+
+def main() -> None:
+    """Plant what the first argument names, and run the command line with the others."""
+    from consumers.cli import main as command_line
+
+    for name in sys.argv.pop(1).split("+"):
+        DEFECTS[name]()
+    command_line()
+
+
+if __name__ == "__main__":
+    main()

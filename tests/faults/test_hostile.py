@@ -1,0 +1,119 @@
+"""Hostile records: each offset counted once, each bad row a dead letter, none learned, memory bounded."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections import Counter
+from collections.abc import Callable, Sequence
+
+import pytest
+
+from streamsvm.kafka import Message, Outbox, read_to_end
+from tests.consumers.trainers import versions
+from tests.faults.hostile import MOST_BYTES, MOST_ROWS, Expected, good, hostile
+from tests.faults.observed import metrics, read_all
+from tests.faults.promise import check_promise
+from tests.faults.stage import NO_LIMITS, Stage
+
+LEAF_ROWS = 500
+MOST_GROWTH_BYTES = 200 * 2**20
+OPTIONS = {
+    "points_max_record_bytes": MOST_BYTES,
+    "points_max_rows_per_record": MOST_ROWS,
+    "coreset_leaf_rows": LEAF_ROWS,
+    "training_every_leaves": 4,
+    "training_policy": "latest",
+    "input_batch_records": 1_000,
+    "checkpoint_interval_s": 1.0,
+    **NO_LIMITS,
+}
+
+
+def stream(count: int, seed: int) -> list[Expected]:
+    """Return hostile records, filled up with good ones until the rows make whole cuts."""
+    made = list(hostile(count, seed))
+    missing = -sum(each.rows for each in made) % (4 * LEAF_ROWS)
+    return [*made, *(good(number) for number in range(missing))]
+
+
+def send(stage: Stage, made: Sequence[Expected]) -> None:
+    outbox = Outbox(stage.connection)
+    for each in made:
+        outbox.send(Message(stage.settings.input.topic, each.value, None, each.headers, 0))
+    outbox.flush(60.0)
+    outbox.close()
+
+
+def letters(stage: Stage) -> dict[int, tuple[tuple[int, str], ...]]:
+    """Return the rows that the dead letters list, by the offset of their record; a copy must say the same."""
+    found: dict[int, tuple[tuple[int, str], ...]] = {}
+    for letter in read_to_end(stage.connection, stage.settings.input.dead_letters, 0, timeout_s=30.0):
+        headers = dict(letter.headers)
+        offset = int(headers["__streams.errors.offset"])
+        assert headers["streamsvm.deadletter.id"].decode() == f"{stage.settings.input.topic}/0/{offset}"
+        rows = tuple((row["row"], row["reason"]) for row in json.loads(headers["streamsvm.deadletter.rows"]))
+        assert found.setdefault(offset, rows) == rows
+    return found
+
+
+def read_hostile(stage: Stage, count: int, seed: int, planted: str = "", kills: int = 0) -> None:
+    """Feed hostile records to a process, killed a few times on its way, and account for each of them."""
+    made = stream(count, seed)
+    stage.create()
+    send(stage, made)
+    rows, weights = sum(each.rows for each in made), [w for each in made for w in each.weights]
+    for _ in range(kills):
+        daemon = stage.start(planted, {"STREAMSVM_TEST_CRASH_AT": f"checkpoint.durable:{2 + kills % 2}"}, **OPTIONS)
+        daemon.wait()
+    daemon = stage.start(planted, **OPTIONS)
+    daemon.wait_for("started")
+    begun = daemon.rss_bytes()
+    peak = read_all(daemon)
+    assert peak - begun < MOST_GROWTH_BYTES, f"{(peak - begun) / 2**20:.0f} MB more than at the start"
+    counted = metrics(daemon)
+    assert daemon.stop() == 0, daemon.said
+    expected = {offset: each.rejected for offset, each in enumerate(made) if each.rejected}
+    found = letters(stage)
+    assert found.keys() == expected.keys(), "not the records that are bad"
+    assert found == expected
+    *_, last = versions(stage.connection, stage.settings)
+    assert (last.stream.rows, last.stream.points) == (rows, len(weights)), "not each row once"
+    assert last.stream.weight == pytest.approx(sum(weights), rel=1e-12)
+    check_promise(stage.connection, stage.settings)
+    if not kills:
+        reasons = Counter(reason for each in made for _, reason in each.rejected)
+        for reason, number in reasons.items():
+            assert counted[f'streamsvm_dead_letters_total{{reason="{reason}"}}'] == number
+        assert counted['streamsvm_input_rows_total{outcome="rejected"}'] == reasons.total()
+
+
+@pytest.mark.parametrize("count", [10_000, pytest.param(100_000, marks=pytest.mark.faults_long)])
+def test_hostile_records_are_dead_letters(
+    stage: Stage, count: int, record_property: Callable[[str, object], None]
+) -> None:
+    """Malformed, deep, huge, not finite, binary, of the wrong kind, in arrays with good ones: each where it belongs."""
+    seed = random.SystemRandom().randrange(1 << 32)
+    record_property("seed", seed)
+    record_property("hostile_records", count)
+    read_hostile(stage, count, seed)
+
+
+@pytest.mark.faults_long
+def test_kills_lose_no_dead_letter(stage: Stage, record_property: Callable[[str, object], None]) -> None:
+    """Killed twice on the way: letters may come twice, none is missing, and each row still counts once."""
+    seed = random.SystemRandom().randrange(1 << 32)
+    record_property("seed", seed)
+    record_property("hostile_records", 5_000)
+    read_hostile(stage, 5_000, seed, kills=2)
+
+
+@pytest.mark.parametrize(
+    ("planted", "found"),
+    [("loses-dead-letters", "not the records that are bad"), ("learns-bad-rows", "not each row once")],
+)
+@pytest.mark.faults_long
+def test_a_lost_letter_and_a_learned_bad_row_are_found(stage: Stage, planted: str, found: str) -> None:
+    """The row can fail."""
+    with pytest.raises(AssertionError, match=found):
+        read_hostile(stage, 2_000, 1, planted)

@@ -1,0 +1,423 @@
+"""Passwords, certificates and permissions: refused, taken away in flight, and the least that will do."""
+
+from __future__ import annotations
+
+import base64
+import json
+import logging
+import re
+import threading
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator, Mapping
+from contextlib import closing, suppress
+from copy import copy
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from streamsvm.errors import ConfigurationError, TransientError
+from streamsvm.kafka import (
+    Connection,
+    Message,
+    Outbox,
+    Publisher,
+    TopicSpec,
+    client,
+    create_topics,
+    describe_topic,
+    read_to_end,
+)
+from streamsvm.subscriber import ModelSubscriber
+from tests.brokers.jvm import CannotRun
+from tests.brokers.secured import SecuredBroker, password_of
+from tests.consumers.trainers import produce, records, settings_for, topic, versions
+from tests.contract.steps import eventually
+from tests.faults.daemon import Daemon, arguments
+
+ROOT = Path(__file__).parent.parent.parent
+ROW = re.compile(r"^\| (trainer|scorer|subscriber) \| (\w+) \| (\S+) \| (\w+) \|", re.MULTILINE)
+ROWS = ROW.findall((ROOT / "SECURITY.md").read_text())
+REFUSED_STATUS = 78
+
+Permission = tuple[str, str, str]
+
+
+@pytest.fixture(scope="module")
+def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredBroker]:
+    """The broker of this module."""
+    try:
+        broker = SecuredBroker(tmp_path_factory.mktemp("certificates"))
+    except CannotRun as error:
+        pytest.skip(f"no secured broker: {error}")
+    try:
+        broker.start()
+        yield broker
+    finally:
+        broker.stop()
+
+
+class Site:
+    """A trainer's topics on the secured broker, and the processes that use them."""
+
+    def __init__(self, broker: SecuredBroker, prefix: str, directory: Path) -> None:
+        self.broker, self.prefix, self.directory = broker, prefix, directory
+        self.admin = broker.connect()
+        self.settings = settings_for(prefix, directory / "checkpoint")
+        names = ["in", "in.dlq", "points", "points.dlq", "scores", "models", "models.audit"]
+        compacted = {"cleanup.policy": "compact"}
+        create_topics(self.admin, [TopicSpec(self.name(name)) for name in names])
+        create_topics(self.admin, [TopicSpec(self.name("models.aliases"), config=compacted)])
+
+    def name(self, documented: str) -> str:
+        """Return what a topic, group or id of the documentation is called here."""
+        transactional = documented.startswith("streamsvm/")
+        if transactional:
+            return f"streamsvm/m/{self.prefix}-models"
+        return documented if documented in ("streamsvm-m", "m-scorer") else f"{self.prefix}-{documented}"
+
+    def permissions(self, who: str) -> list[Permission]:
+        """Return what the documentation lists for a part."""
+        return [(kind, self.name(name), operation) for part, kind, name, operation in ROWS if part == who]
+
+    def daemon(self, command: list[str], user: str, password: str | None = None) -> Daemon:
+        """Start a process as a user, whose password is in a file."""
+        secrets = self.directory / f"secrets-{user}"
+        secrets.mkdir(exist_ok=True)
+        (secrets / "kafka__sasl_password").write_text((password or password_of(user)) + "\n")
+        options = self.broker.options(user)
+        del options["sasl.password"], options["bootstrap.servers"]
+        given = [part for name, value in options.items() for part in ("--kafka", f"{name}={value}")]
+        return Daemon([*command, *given], {"STREAMSVM_SECRETS": str(secrets)})
+
+    def trainer(self, user: str = "trainer", password: str | None = None) -> Daemon:
+        return self.daemon(arguments(self.settings, self.broker.connect()), user, password)
+
+    def elsewhere(self) -> Site:
+        """Return the same trainer with another checkpoint directory."""
+        other = copy(self)
+        checkpoint = self.settings.checkpoint.model_copy(update={"directory": self.directory / "elsewhere"})
+        other.settings = self.settings.model_copy(update={"checkpoint": checkpoint})
+        return other
+
+    def send(self, values: list[bytes], name: str = "in") -> None:
+        produce(self.admin, self.name(name), values)
+
+
+_sites = iter(range(1000))
+
+
+@pytest.fixture
+def site(secured: SecuredBroker, tmp_path: Path) -> Iterator[Site]:
+    """Topics of this test's own; what the users were permitted on them is taken back."""
+    made = Site(secured, f"s{next(_sites)}", tmp_path)
+    permitted: list[tuple[str, Permission]] = []
+    secured.on_permit = lambda user, permission: permitted.append((user, permission))
+    yield made
+    for user, permission in permitted:
+        secured.forbid(user, permission, missing_ok=True)
+
+
+@pytest.fixture
+def working(site: Site) -> Iterator[tuple[Site, Daemon]]:
+    """A trainer that has published its first version, by the documented permissions."""
+    site.broker.permit("trainer", site.permissions("trainer"))
+    site.send(records(40))
+    daemon = site.trainer()
+    try:
+        assert daemon.reaches_version(1), daemon.said
+        yield site, daemon
+    finally:
+        daemon.kill()
+
+
+def health(daemon: Daemon, path: str) -> tuple[int, dict[str, Any]]:
+    """Ask a process, by the address that it logged."""
+    url = daemon.events("configuration")[0]["http"]
+    try:
+        with urllib.request.urlopen(url + path, timeout=10.0) as answer:
+            return answer.status, json.load(answer)
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, json.load(error)
+
+
+def last_words(daemon: Daemon) -> str:
+    """Return the line by which a process that has ended says why."""
+    assert "Traceback" not in daemon.said
+    return daemon.log[-1]
+
+
+# ------------------------------------------------------------------------------ permissions
+
+
+def test_a_trainer_works_with_the_documented_permissions_and_no_others(site: Site) -> None:
+    """It learns, publishes, writes a dead letter, shows its progress, stops cleanly, and finds itself again."""
+    site.broker.permit("trainer", site.permissions("trainer"))
+    site.send([*records(40), b"no point"])
+    for life, rows in enumerate((0, 40)):
+        site.send(records(rows, seed=life))
+        daemon = site.trainer()
+        try:
+            assert daemon.reaches_version(life + 1), daemon.said
+            assert daemon.stop() == 0, daemon.said
+        finally:
+            daemon.kill()
+        assert password_of("trainer") not in daemon.said
+        assert '"level": "error"' not in daemon.said
+    assert [version.number for version in versions(site.admin, site.settings)] == [1, 2]
+    assert len(topic(site.admin, site.name("in.dlq"))) == 1
+    assert len(topic(site.admin, site.name("models.audit"))) == 2
+
+
+def test_a_scorer_and_a_subscriber_work_with_theirs(working: tuple[Site, Daemon]) -> None:
+    """A version reaches the scorer's process and a subscriber in this one; a score and a dead letter come out."""
+    site, trainer = working
+    assert trainer.stop() == 0
+    site.broker.permit("scorer", site.permissions("scorer"))
+    site.broker.permit("reader", site.permissions("subscriber"))
+    site.send([b'{"x": [1, 2, 3]}', b"no point"], "points")
+    models = site.settings.output.models_topic
+    options = {
+        "name": "m",
+        "bootstrap-servers": site.admin.servers,
+        "output-models-topic": models,
+        "scoring-topic": site.name("points"),
+        "scoring-output-topic": site.name("scores"),
+        "http-port": 0,
+        "log-format": "json",
+    }
+    command = ["score", *(part for name, value in options.items() for part in (f"--{name}", str(value)))]
+    scorer = site.daemon(command, "scorer")
+    try:
+        scorer.wait_for("started")
+        eventually(lambda: len(topic(site.admin, site.name("scores"))) == 1, "a score")
+        eventually(lambda: len(topic(site.admin, site.name("points.dlq"))) == 1, "a dead letter")
+        assert scorer.stop() == 0, scorer.said
+    finally:
+        scorer.kill()
+    with ModelSubscriber(site.broker.connect("reader"), "m", models_topic=models) as subscriber:
+        assert subscriber.wait_ready(30.0).version.number == 1
+
+
+@pytest.mark.faults_long
+@pytest.mark.parametrize("row", range(sum(who == "trainer" for who, *_ in ROWS)))
+def test_each_documented_permission_of_a_trainer_is_needed(site: Site, row: int) -> None:
+    """Without any one of them the trainer ends with status 78 and says what it may not do."""
+    permissions = site.permissions("trainer")
+    site.broker.permit("trainer", [*permissions[:row], *permissions[row + 1 :]])
+    site.send([*records(40), b"no point"])
+    daemon = site.trainer()
+    assert daemon.wait() == REFUSED_STATUS
+    assert "authorization failed" in last_words(daemon).lower()
+
+
+@pytest.mark.parametrize("row", [0, 3], ids=["reading the input", "writing versions"])
+def test_a_permission_revoked_in_flight_ends_the_trainer_with_a_line(working: tuple[Site, Daemon], row: int) -> None:
+    """Status 78, the topic and the reason; given back, the next life goes on where this one ended."""
+    site, daemon = working
+    revoked = site.permissions("trainer")[row]
+    site.broker.forbid("trainer", revoked)
+    site.send(records(40, seed=1))
+    assert daemon.wait() == REFUSED_STATUS, daemon.said
+    said = last_words(daemon)
+    assert revoked[1] in said
+    assert "authorization failed" in said
+    assert "Ask for the permission" in said
+    site.broker.permit("trainer", [revoked])
+    again = site.trainer()
+    try:
+        assert again.reaches_version(2), again.said
+        assert again.stop() == 0
+    finally:
+        again.kill()
+    assert [version.stream.points for version in versions(site.admin, site.settings)] == [40, 80]
+
+
+# ------------------------------------------------------------------- passwords, certificates
+
+
+def test_a_wrong_password_is_said_once_and_ends_the_start(site: Site) -> None:
+    """Status 78 and one line that says what to check; neither password is in the log."""
+    daemon = site.trainer(password="an-old-password")
+    assert daemon.wait() == REFUSED_STATUS
+    assert "does not accept this client" in last_words(daemon)
+    assert "invalid credentials" in last_words(daemon)
+    complaints = [line for line in daemon.log if "SASL authentication error" in line]
+    assert 1 <= len(complaints) <= 3, daemon.said
+    assert "an-old-password" not in daemon.said
+    assert password_of("trainer") not in daemon.said
+
+
+class Counting(client.ClientLog):
+    """The client's log, which also counts what came in."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.came: list[str] = []
+
+    def log(self, level: int, template: str, *args: object) -> None:
+        self.came.append(template % args)
+        super().log(level, template, *args)
+
+
+@pytest.mark.parametrize("trouble", ["wrong password", "broker down"])
+def test_what_the_client_repeats_for_ever_is_said_once(
+    secured: SecuredBroker, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, trouble: str
+) -> None:
+    """Twenty complaints of one kind come in, one or two go out."""
+    log = Counting()
+    monkeypatch.setattr(client, "CLIENT_LOG", log)
+    wrong: Mapping[str, str] = (
+        {"sasl_password": "wrong"} if trouble == "wrong password" else {"bootstrap_servers": "127.0.0.1:1"}
+    )
+    quick = {"reconnect_backoff_ms": 1, "reconnect_backoff_max_ms": 1, "log_connection_close": True}
+    with caplog.at_level(logging.DEBUG, "streamsvm.kafka.client"):
+        clients = [Outbox(secured.connect("trainer", **wrong, **quick)) for _ in range(12)]
+
+        def turn() -> bool:
+            for each in clients:
+                with suppress(TransientError, ConfigurationError):
+                    each.send(Message("t", b"x"))
+                with suppress(TransientError, ConfigurationError):
+                    each.flush(0.01)
+            return len(log.came) >= 20
+
+        eventually(turn, "the client complains")
+        for each in clients:
+            each.close()
+    said = [record for record in caplog.records if record.name == "streamsvm.kafka.client"]
+    assert 1 <= len(said) <= 3, [record.getMessage() for record in said]
+
+
+def test_an_expired_certificate_ends_a_start_and_only_delays_a_running_trainer(
+    working: tuple[Site, Daemon],
+) -> None:
+    """In flight: not ready but healthy, until the certificate is renewed; at a start: status 78 and a clear line."""
+    site, daemon = working
+    broker = site.broker
+    try:
+        broker.present(broker.authority.certificate("expired", days=-1))
+        broker.restart()
+        starting = site.elsewhere().trainer()
+        assert starting.wait() == REFUSED_STATUS
+        assert "certificate verify failed" in last_words(starting)
+        assert "certificates and their dates" in last_words(starting)
+        eventually(lambda: health(daemon, "/readyz")[0] == 503, "not ready")
+        assert "broker" in health(daemon, "/readyz")[1]["waiting_for"]
+        assert health(daemon, "/healthz")[0] == 200
+        assert daemon.ended() is None
+    finally:
+        broker.present(broker.authority.certificate("renewed"))
+        broker.restart()
+    eventually(lambda: health(daemon, "/readyz")[0] == 200, "ready again")
+    site.send(records(40, seed=1))
+    assert daemon.reaches_version(2), daemon.said
+    assert daemon.stop() == 0
+    assert daemon.said.count("SSL handshake failed") <= 6
+
+
+def test_another_authority_is_not_trusted_unless_a_flag_says_so(secured: SecuredBroker, tmp_path: Path) -> None:
+    """A broker whom nobody vouches for is refused; the flag alone, or the option alone, changes nothing."""
+    stranger = type(secured.authority)(tmp_path)
+    name = "somewhere"
+    create_topics(secured.connect(), [TopicSpec(name)])
+    options = {**secured.options(), "ssl.ca.location": str(stranger.ca)}
+    unchecked = {**options, "enable.ssl.certificate.verification": False}
+    for refused in (options, unchecked):
+        with pytest.raises(ConfigurationError, match="certificate"):
+            describe_topic(Connection(refused, request_timeout_s=2.0), name)
+    with pytest.raises(ConfigurationError, match="certificate verify failed"):
+        describe_topic(Connection(options, request_timeout_s=2.0, allow_insecure_tls=True), name)
+    allowed = Connection(unchecked, request_timeout_s=5.0, allow_insecure_tls=True)
+    assert describe_topic(allowed, name).partitions == (0,)
+    assert len(allowed.risks()) == 1
+
+
+# ----------------------------------------------------------------------------- mechanisms
+
+
+def token(principal: str) -> str:
+    """Return an unsigned token, as the broker of these tests takes it."""
+    now = int(time.time())
+    parts = {"alg": "none"}, {"sub": principal, "iat": now, "exp": now + 600}
+    encoded = [base64.urlsafe_b64encode(json.dumps(part).encode()).decode().rstrip("=") for part in parts]
+    return ".".join([*encoded, ""])
+
+
+@pytest.fixture
+def token_endpoint() -> Iterator[str]:
+    """A place that gives tokens to whoever knows the client's secret."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            known = base64.b64encode(b"trainer:hunter2").decode()
+            good = self.headers.get("Authorization") == f"Basic {known}"
+            self.rfile.read(int(self.headers["Content-Length"]))
+            answer = json.dumps({"access_token": token("admin"), "expires_in": 600} if good else {"error": "no"})
+            self.send_response(200 if good else 401)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(answer)))
+            self.end_headers()
+            self.wfile.write(answer.encode())
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}/token"
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+def mechanism(name: str, endpoint: str) -> dict[str, str | bool]:
+    password = {"sasl.username": "admin", "sasl.password": password_of("admin")}
+    options: dict[str, dict[str, str | bool]] = {
+        "SCRAM-SHA-512": {"sasl.mechanism": "SCRAM-SHA-512", **password},
+        "PLAIN": {"sasl.mechanism": "PLAIN", **password},
+        "OAUTHBEARER, unsigned": {
+            "sasl.mechanism": "OAUTHBEARER",
+            "enable.sasl.oauthbearer.unsecure.jwt": True,
+            "sasl.oauthbearer.config": "principal=admin",
+        },
+        "OAUTHBEARER, oidc": {
+            "sasl.mechanism": "OAUTHBEARER",
+            "sasl.oauthbearer.method": "oidc",
+            "sasl.oauthbearer.client.id": "trainer",
+            "sasl.oauthbearer.client.secret": "hunter2",
+            "sasl.oauthbearer.token.endpoint.url": endpoint,
+        },
+    }
+    return options[name]
+
+
+@pytest.mark.parametrize("name", ["SCRAM-SHA-512", "PLAIN", "OAUTHBEARER, unsigned", "OAUTHBEARER, oidc"])
+def test_every_verb_works_over_tls_with_each_mechanism(secured: SecuredBroker, token_endpoint: str, name: str) -> None:
+    """Create, describe, send, publish in a transaction and read back, by a client of its own each."""
+    shared = {key: value for key, value in secured.options().items() if not key.startswith("sasl.")}
+    connection = Connection({**shared, **mechanism(name, token_endpoint)}, request_timeout_s=10.0)
+    made = f"mechanism-{re.sub('[^a-z]', '', name.lower())}"
+    create_topics(connection, [TopicSpec(made)])
+    assert describe_topic(connection, made).partitions == (0,)
+    with closing(Outbox(connection)) as outbox:
+        outbox.send(Message(made, b"one", partition=0))
+        outbox.flush(30.0)
+    with closing(Publisher(connection, made)) as publisher:
+        publisher.start()
+        publisher.publish([Message(made, b"two", partition=0)])
+    assert [record.value for record in read_to_end(connection, made, 0, timeout_s=30.0)] == [b"one", b"two"]
+
+
+def test_a_token_that_is_refused_is_said(secured: SecuredBroker, token_endpoint: str) -> None:
+    """A wrong client secret ends in a configuration error that names security, and shows no secret."""
+    shared = {key: value for key, value in secured.options().items() if not key.startswith("sasl.")}
+    options = {**mechanism("OAUTHBEARER, oidc", token_endpoint), "sasl.oauthbearer.client.secret": "swordfish"}
+    with pytest.raises(ConfigurationError, match="security options") as refused:
+        describe_topic(Connection({**shared, **options}, request_timeout_s=3.0), "any")
+    assert "swordfish" not in str(refused.value)

@@ -1,0 +1,86 @@
+"""The golden checkpoint: a snapshot made by hand that has every field filled, and its rendering as JSON.
+
+``python -m tests.golden.checkpoint`` writes the files of the present format where there are none. It never changes one:
+what was once released stays as it is.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from streamsvm.codec.checkpoint import FORMAT, Snapshot, encode
+from streamsvm.codec.model import Head, PartitionCut
+from streamsvm.coreset.moments import Moments
+from streamsvm.coreset.structure import Bucket, Extent
+from streamsvm.learner import Cut, LearnerState, PartitionState
+from streamsvm.points import Points, Position
+
+HERE = Path(__file__).parent
+
+
+def handmade() -> Snapshot:
+    """Return a snapshot of two partitions, one of them empty, with a head and a pending cut."""
+    moments = Moments(3, np.array([1.5, 2.0]), np.array([0.1, -2.5]), np.array([4.0, 1e-300]))
+    points = Points(
+        np.array([[1.0, 2.0], [-0.0, 3.4e38]], np.float32), np.array([1, -1], np.int8), np.array([0.25, 1e9])
+    )
+    nothing = Points.empty(2, np.dtype(np.float32))
+    bucket = Bucket(
+        1, 4, points, Extent(Position(2), Position(9, 3), 12, 1_700_000_000_000, 1_700_000_000_400, moments)
+    )
+    filled = PartitionState(
+        6, 7, (bucket,), points.take(slice(1)), Extent(Position(9, 3), Position(10), 1, -1, -1, moments)
+    )
+    empty = PartitionState(0, -1, (), nothing, Extent(Position(5), Position(5), 0, -1, -1, Moments.zero(2)))
+    pending = Cut(
+        {0: Position(10), 3: Position(5)}, {0: 7, 3: -1}, points, moments, 13, 1_700_000_000_000, 1_700_000_000_400
+    )
+    head = Head(41, 2, (PartitionCut(0, 8, 0, 7),), "ab" * 32, 57, "cd" * 32, {"numpy": "2.0"})
+    return Snapshot(
+        "model",
+        2,
+        12,
+        "points",
+        "AAAAAAAAAAAAAAAAAAAAAQ",
+        {0: Position(2), 3: Position(5)},
+        {"seed": 11, "points": {"dimension": 2, "labels": [-1, 1]}},
+        "ef" * 32,
+        {"numpy": "2.0", "python": "3.11"},
+        head,
+        LearnerState({0: filled, 3: empty}, 1),
+        pending,
+    )
+
+
+def as_json(snapshot: Snapshot) -> Any:
+    """Return a snapshot as plain JSON values; floats keep all their bits."""
+    return json.loads(json.dumps(_plain(snapshot)))
+
+
+def _plain(found: Any) -> Any:
+    if isinstance(found, np.ndarray):
+        return {"dtype": found.dtype.str, "shape": found.shape, "values": found.ravel().tolist()}
+    if isinstance(found, dict):
+        return {str(key): _plain(value) for key, value in found.items()}
+    if dataclasses.is_dataclass(found):
+        return {field.name: _plain(getattr(found, field.name)) for field in dataclasses.fields(found)}
+    if isinstance(found, msgspec.Struct):
+        return {name: _plain(getattr(found, name)) for name in found.__struct_fields__}
+    if isinstance(found, tuple | list):
+        return [_plain(one) for one in found]
+    return found
+
+
+if __name__ == "__main__":
+    for path, content in (
+        (HERE / f"checkpoint-{FORMAT}.ssvm", encode(handmade())),
+        (HERE / f"checkpoint-{FORMAT}.json", json.dumps(as_json(handmade()), indent=1).encode() + b"\n"),
+    ):
+        if not path.exists():
+            path.write_bytes(content)

@@ -1,0 +1,397 @@
+"""Planted defects: the shipped code, or its world, without one of the parts that keep the promise.
+
+Each removes what answers one of the ten ways in which simpler protocols broke under model checking; DESIGN's section
+on state and delivery says which part answers what. A simulation that did not find them would prove nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass, replace
+from typing import Any
+from unittest import mock
+
+from consumers.runtime import Health
+from consumers.startup import Startup
+from consumers.trainer import Trainer
+from streamsvm import checkpoint
+from streamsvm.codec import model as model_codec
+from streamsvm.codec.checkpoint import Snapshot
+from streamsvm.codec.model import Owner
+from streamsvm.config import Settings
+from streamsvm.delivery import Delivery
+from streamsvm.kafka import Message, OutcomeUnknown, Record
+from streamsvm.learner import Learner
+from streamsvm.points import Positions
+from tests.simulation import ports
+from tests.simulation.people import BY_PEOPLE
+from tests.simulation.running import SHIPPED, Design
+from tests.simulation.stream import ALIASES, MODELS, NAME, settings_for
+from tests.simulation.world import Profile, World
+
+
+@dataclass(frozen=True)
+class Defect:
+    """A planted defect and a small world in which it shows.
+
+    Attributes
+    ----------
+    what : str
+        What is missing.
+    breach : str
+        A regular expression for what it breaks.
+    faults : mapping of str to int
+        What may happen in that world.
+    design : Design
+    planted : callable
+        Returns a context in which the shipped code is defective.
+    policies : sequence of str
+    two : bool
+    """
+
+    what: str
+    breach: str
+    faults: Mapping[str, int]
+    design: Design = SHIPPED
+    planted: Callable[[], AbstractContextManager[Any]] = nullcontext
+    policies: Sequence[str] = ("every", "latest")
+    two: bool = False
+
+    def profile(self, number: int) -> Profile:
+        """Return the n-th of its small worlds."""
+        policy = self.policies[number % len(self.policies)]
+        faults = {"slow training": 3, "late poll": 3, "small batch": 3, **self.faults}
+        if self.two:
+            faults |= {"copy": 1, "switch": 6, "survivor": 1}
+        return Profile(policy, 1, 4, 150, faults, self.two)
+
+
+def _planted(target: object, name: str, value: object) -> Callable[[], AbstractContextManager[Any]]:
+    return lambda: mock.patch.object(target, name, value)
+
+
+def _with_cluster(cluster: type[ports.Cluster]) -> Design:
+    class Ports(ports.Ports):
+        def __init__(self, world: World, life: Any) -> None:
+            super().__init__(world, life)
+            self.cluster = cluster(world, life)
+
+    return Design(ports=Ports)
+
+
+def _with_publisher(publisher: type[ports.Publisher]) -> Design:
+    class Cluster(ports.Cluster):
+        def publisher(self, transactional_id: str) -> ports.Publisher:
+            return publisher(self._world, self._life, transactional_id)
+
+    return _with_cluster(Cluster)
+
+
+# ------------------------------------------------------------------ 1, 2 and 5
+
+
+_decode = checkpoint.decode
+
+
+def _decode_with_positions_only(content: bytes) -> Snapshot:
+    snapshot = _decode(content)
+    if snapshot.pending is None:
+        return snapshot
+    learner = Learner(settings_for("every").models(), snapshot.base, 1)
+    learner.restore(snapshot.learner)
+    pending, now = snapshot.pending, learner.cut()
+    pending = replace(pending, points=now.points, moments=now.moments, rows=now.rows)
+    return replace(snapshot, pending=pending)
+
+
+def _always(self: Delivery, cut: Positions) -> bool:
+    return True
+
+
+def _by_identity(self: Delivery, cut: Positions) -> bool:
+    return dict(cut) != self.published_cut
+
+
+# ----------------------------------------------------------------------- 3, 4
+
+
+class _Resending(ports.Publisher):
+    def publish(
+        self, messages: Sequence[Message], last: Callable[[Sequence[int]], Sequence[Message]] | None = None
+    ) -> list[int]:
+        try:
+            return super().publish(messages, last)
+        except OutcomeUnknown:
+            self._ended = None
+            self.start()
+            return super().publish(messages, last)
+
+
+def _anybody(self: Delivery, owner: Owner | None) -> None: ...
+
+
+class _KeepingItsProducer(ports.Publisher):
+    def start(self) -> None:
+        known = self._life.__dict__.setdefault("producer", None)
+        if known is None:
+            super().start()
+            self._life.__dict__["producer"] = self._producer
+        self._producer = self._life.__dict__["producer"]
+
+    def publish(
+        self, messages: Sequence[Message], last: Callable[[Sequence[int]], Sequence[Message]] | None = None
+    ) -> list[int]:
+        try:
+            return super().publish(messages, last)
+        except OutcomeUnknown:
+            self._ended = None
+            return super().publish(messages, last)
+
+
+# --------------------------------------------------------------------- 6 to 8
+
+
+def _numbers_begin_again(self: Delivery) -> int:
+    return self.head.number + 1 if self.head and self.head.incarnation == self.incarnation else 1
+
+
+class _IdByIncarnation(ports.Cluster):
+    incarnation = 1
+
+    def publisher(self, transactional_id: str) -> ports.Publisher:
+        return super().publisher(f"{transactional_id}/{self.incarnation}")
+
+
+class _PortsByIncarnation(ports.Ports):
+    def trainer(self, settings: Settings, health: Health, reset: str) -> Trainer:
+        self.cluster = _IdByIncarnation(self.world, self.life)
+        names = self.life.instance.disk.generations()
+        incarnation = int(names[-1].split("-")[1]) if names else 1
+        self.cluster.incarnation = int(reset.rsplit("/", 1)[1]) + 1 if reset else incarnation
+        return super().trainer(settings, health, reset)
+
+
+class _HeadOfWhatIsLeft(ports.Cluster):
+    """Takes the newest version that is not retired for the head."""
+
+    def newest(self, topic: str, keys: Any, timeout_s: float) -> dict[bytes, Record]:
+        found = super().newest(topic, keys, timeout_s)
+        key = model_codec.head_key(NAME).encode()
+        found.pop(key, None)
+        retired = {entry.key for _, entry in self._broker.log(MODELS).committed() if entry.value is None}
+        log = self._broker.log(ALIASES)
+        for offset, entry in log.committed():
+            if entry.key == key and entry.value:
+                number = model_codec.decode_head(entry.value).number
+                if model_codec.version_key(NAME, number).encode() not in retired:
+                    found[key] = log.record(topic, 0, offset, entry)
+        return found
+
+
+class _OneKey(ports.Publisher):
+    """Moves `current` only if people have not pinned it under the same key, as far as it knows when it begins."""
+
+    def publish(
+        self, messages: Sequence[Message], last: Callable[[Sequence[int]], Sequence[Message]] | None = None
+    ) -> list[int]:
+        key = model_codec.current_key(NAME).encode()
+        written = [entry for _, entry in self._broker.log(ALIASES).committed() if entry.key == key]
+        pinned = bool(written) and written[-1].headers == BY_PEOPLE and written[-1].value is not None
+
+        def without_current(offsets: Sequence[int]) -> Sequence[Message]:
+            assert last is not None
+            return [message for message in last(offsets) if not (pinned and message.key == key)]
+
+        return super().publish(messages, last and without_current)
+
+
+class _WorldOfOneKey(World):
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self.people.pin_key = model_codec.current_key(NAME)
+
+
+# ---------------------------------------------------------------- 9, 10 and 11
+
+
+class _ByEpoch(ports.DiskPort):
+    """Names checkpoints by the producer's epoch first."""
+
+    def write(self, name: str, content: bytes) -> None:
+        super().write(self._named(name), content)
+
+    def sync(self, name: str) -> None:
+        super().sync(self._named(name))
+
+    def rename(self, old: str, new: str) -> None:
+        super().rename(self._named(old), self._named(new))
+
+    def _named(self, name: str) -> str:
+        identity = self._broker.identity_of(f"streamsvm/{NAME}/{MODELS}")
+        epoch = identity.epoch if identity else 0
+        return f"checkpoint-{epoch:06d}-{0:012d}-{name.rsplit('-', 1)[1]}"
+
+
+class _PortsByEpoch(ports.Ports):
+    def __init__(self, world: World, life: Any) -> None:
+        super().__init__(world, life)
+        self.disk = _ByEpoch(world, life)
+
+
+class _ToTheStableOffset(ports.Cluster):
+    def _end(self, topic: str) -> int:
+        return self._broker.log(topic).stable
+
+
+class _ReadingBefore(ports.Cluster):
+    """Reads the head once, before it takes the transactional id, and believes that ever after."""
+
+    _read: Record | None = None
+    _has_read = False
+
+    def newest(self, topic: str, keys: Any, timeout_s: float) -> dict[bytes, Record]:
+        found = super().newest(topic, keys, timeout_s)
+        key = model_codec.head_key(NAME).encode()
+        if not self._has_read:
+            self._read, self._has_read = found.get(key), True
+        return {**found, key: self._read} if self._read else {k: record for k, record in found.items() if k != key}
+
+
+def _without_looking(self: Startup) -> None: ...
+
+
+# ---------------------------------------------------------------- not numbered
+
+
+class _Unsynced(ports.DiskPort):
+    def sync(self, name: str) -> None: ...
+
+    def sync_names(self) -> None:
+        self._point("saved")
+
+
+class _PortsUnsynced(ports.Ports):
+    def __init__(self, world: World, life: Any) -> None:
+        super().__init__(world, life)
+        self.disk = _Unsynced(world, life)
+
+
+class _LossyOutbox(ports.Outbox):
+    def flush(self, timeout_s: float) -> None: ...
+
+
+class _LossyCluster(ports.Cluster):
+    def outbox(self) -> ports.Outbox:
+        return _LossyOutbox(self._world, self._life)
+
+
+@contextmanager
+def _learning_twice() -> Iterator[None]:
+    """Let the learner take rows that it knows for new ones."""
+    learn = Learner.learn
+
+    def twice(self: Learner, rows: Any, until: Any = None) -> int:
+        at = self.positions[rows.partition]
+        first = rows.index_of(at)
+        held = self._partitions[rows.partition]
+        if 0 < first < len(rows) and held.leaf.missing > 1:
+            held.leaf.add(rows.slice(first - 1, first))
+        return learn(self, rows, until)
+
+    with mock.patch.object(Learner, "learn", twice):
+        yield
+
+
+DOUBTS = {"unanswered": 2, "unsent": 1, "late": 2, "deliver": 2}
+
+DEFECTS: dict[str, Defect] = {
+    "1 a pending cut is kept as positions only": Defect(
+        "its training set",
+        "not what a clean run gives",
+        {"kill": 2, "power loss": 1},
+        planted=_planted(checkpoint, "decode", _decode_with_positions_only),
+    ),
+    "2 versions beyond the checkpoint do not drop a pending cut": Defect(
+        "the comparison of cuts with the head's",
+        "has the cut .* after",
+        {"kill": 2, "newest lost": 1},
+        planted=_planted(Delivery, "admits", _always),
+    ),
+    "3 the same is sent again after a timeout": Defect(
+        "reading the topic after an unknown outcome", "th version is", DOUBTS, _with_publisher(_Resending)
+    ),
+    "3 a producer is used again after a timeout": Defect(
+        "a new producer after an unknown outcome",
+        "th version is|without a",
+        {"late": 2, "deliver": 2},
+        _with_publisher(_KeepingItsProducer),
+    ),
+    "4 nobody asks whose the model is": Defect(
+        "the owner record",
+        "had taken over|now ends at|th version is",
+        {**DOUBTS, "failed": 2, "unavailable": 1},
+        planted=_planted(Delivery, "check_owner", _anybody),
+        two=True,
+    ),
+    "5 an unfinished publish is known by what it is, not by where it ends": Defect(
+        "the order of cuts",
+        "has the cut .* after",
+        {"kill": 2, "refused": 1, "newest lost": 1},
+        planted=_planted(Delivery, "admits", _by_identity),
+    ),
+    "6 a reset begins the numbers again": Defect(
+        "numbers across incarnations",
+        "th version is",
+        {"all lost": 1, "kill": 1},
+        planted=_planted(Delivery, "next_number", property(_numbers_begin_again)),
+    ),
+    "6 the transactional id names the incarnation": Defect(
+        "fencing across incarnations",
+        "th version is|of incarnation|had taken over|readers do not get",
+        {"all lost": 1, "reset": 1},
+        Design(ports=_PortsByIncarnation),
+        two=True,
+    ),
+    "7 the head is the newest version that is left": Defect(
+        "the head record",
+        "th version is|ends at",
+        {"retire": 2, "kill": 2, "newest lost": 2},
+        _with_cluster(_HeadOfWhatIsLeft),
+    ),
+    "8 people and trainer share the key of current": Defect(
+        "a key for pins",
+        "people pinned",
+        {"pin": 2},
+        Design(ports=_with_publisher(_OneKey).ports, world=_WorldOfOneKey),
+    ),
+    "9 checkpoints are ordered by the producer's epoch": Defect(
+        "an order of their own", "older checkpoint", {"kill": 3, "expire": 2}, Design(ports=_PortsByEpoch)
+    ),
+    "10 the end is the last stable offset": Defect(
+        "reading to the high watermark",
+        "th version is|ends at",
+        {"foreign": 2, "end foreign": 2, "kill": 2},
+        _with_cluster(_ToTheStableOffset),
+    ),
+    "10 the topic is read before the id is taken": Defect(
+        "reading after init_transactions",
+        "th version is|ends at|has the cut",
+        {"kill": 1},
+        _with_cluster(_ReadingBefore),
+        two=True,
+    ),
+    "11 a start does not look before it fences": Defect(
+        "the look", "and then refused to start", {"all lost": 1}, planted=_planted(Startup, "_look", _without_looking)
+    ),
+    "checkpoints are not synced": Defect(
+        "fsync", "no checkpoint|older checkpoint", {"power loss": 3}, Design(ports=_PortsUnsynced)
+    ),
+    "dead letters are not flushed before a checkpoint": Defect(
+        "the flush", "no dead letter", {"kill": 3}, _with_cluster(_LossyCluster)
+    ),
+    "a row is learned twice": Defect(
+        "the position inside a record", "clean run|at rest no version", {"kill": 2}, planted=_learning_twice
+    ),
+}
+"""Every defect by name; the number is that of the counterexample it stands for."""

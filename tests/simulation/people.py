@@ -1,0 +1,196 @@
+"""What happens to a world from outside of the trainer: producers, people, retention, other programs, the broker."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from streamsvm.codec import model as model_codec
+from tests.simulation.broker import EndTxn, Entry, Log, Refused
+from tests.simulation.stream import ALIASES, INPUT, MODELS, NAME, TRANSACTIONAL_ID, value
+
+if TYPE_CHECKING:
+    from tests.simulation.world import World
+
+FOREIGN_ID = "somebody else"
+BY_PEOPLE = (("by", b"people"),)
+
+
+class People:
+    """The outside; every event is a method named in `EVENTS`.
+
+    Attributes
+    ----------
+    pin_key : str
+        Where people pin.
+    """
+
+    pin_key = model_codec.pin_key(NAME)
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._broker = world.broker
+        self._kinds = [kind for kind in EVENTS if world.left[kind] > 0]
+        self._produced = 0
+        self._numbers: Counter[int] = Counter()
+        self._edition = 0
+        self._foreign: tuple[int, int] | None = None
+
+    def possible(self) -> list[str]:
+        """Return what could happen now."""
+        left = self._world.left
+        return [kind for kind in self._kinds if left[kind] > 0 and EVENTS[kind][1](self)]
+
+    def act(self, kind: str) -> None:
+        """Let it happen."""
+        EVENTS[kind][0](self)
+
+    def calm(self) -> None:
+        """Let everything arrive that is on its way; nothing unusual happens from now on."""
+        while self._broker.late:
+            self.deliver()
+        while self.append():
+            pass
+
+    # -------------------------------------------------------------- producers
+
+    def append(self) -> bool:
+        """Produce the next record of the input, if there are any left."""
+        if self._produced >= self._world.profile.records:
+            return False
+        logs = self._broker.topics[INPUT].logs
+        partition = self._produced % len(logs)
+        number, log = self._numbers[partition], logs[partition]
+        self._numbers[partition] += 1
+        log.append(Entry(value(partition, number, self._edition), leader_epoch=log.leader_epoch))
+        if number == 2:
+            log.append(Entry(None, control=True, leader_epoch=log.leader_epoch))
+        self._produced += 1
+        return True
+
+    def add_partition(self) -> None:
+        """Give the input another partition, with a record in it."""
+        logs = self._broker.topics[INPUT].logs
+        logs.append(Log())
+        self._numbers[len(logs) - 1] = 1
+        logs[-1].append(Entry(value(len(logs) - 1, 0, self._edition)))
+
+    def trim(self) -> None:
+        """Let retention take a record that may be unread."""
+        for partition, log in enumerate(self._broker.topics[INPUT].logs):
+            if log.end - log.first > 1:
+                log.first += 1
+                self._world.excuses.append(f"trim {partition}")
+
+    def truncate(self) -> None:
+        """Lose the newest record of the input, which others then take the place of."""
+        self._edition += 1
+        for log in self._broker.topics[INPUT].logs:
+            log.truncate(max(log.first, log.end - 1))
+        self._world.excuses.append("truncate")
+
+    def recreate(self) -> None:
+        """Make the input anew."""
+        self._edition += 1
+        logs = self._broker.topics[INPUT].logs
+        self._broker.create(INPUT, len(logs))
+        for old, new in zip(logs, self._broker.topics[INPUT].logs, strict=True):
+            new.editions = [*old.editions, list(old.entries)]
+        self._numbers.clear()
+        self._produced = min(self._produced, self._world.profile.records - len(logs))
+        for _ in logs:
+            self.append()
+        self._world.excuses.append("recreate")
+
+    # ---------------------------------------------------------------- aliases
+
+    def pin(self) -> None:
+        """Pin the newest version."""
+        self._alias(self.pin_key, self._newest())
+
+    def unpin(self) -> None:
+        """Take the pin away."""
+        self._alias(self.pin_key, None)
+
+    def alias(self) -> None:
+        """Set an alias of one's own."""
+        self._alias(f"{NAME}@stable", self._newest())
+
+    def retire(self) -> None:
+        """Retire the newest version: a tombstone under its key."""
+        entry = self._newest()
+        self._broker.produce(MODELS, Entry(None, entry.key, BY_PEOPLE))
+
+    def compact(self) -> None:
+        """Let the log cleaner run over the aliases."""
+        self._broker.log(ALIASES).compact()
+
+    def _newest(self) -> Entry:
+        return [entry for _, entry in self._broker.log(MODELS).committed() if entry.value is not None][-1]
+
+    def _any_version(self) -> bool:
+        return any(entry.value is not None for _, entry in self._broker.log(MODELS).committed())
+
+    def _alias(self, key: str, version: Entry | None) -> None:
+        content = None
+        if version is not None:
+            number = msgspec.json.decode(version.value)["version"]
+            alias = model_codec.Alias(number, model_codec.sha256(version.value), 0)
+            content = model_codec.encode_alias(alias)
+        self._broker.produce(ALIASES, Entry(content, key.encode(), BY_PEOPLE))
+
+    # ------------------------------------------------------------ transactions
+
+    def foreign(self) -> None:
+        """Let another program write to the aliases topic in a transaction of its own, and leave it open."""
+        producer = self._broker.initialise(FOREIGN_ID)
+        self._broker.send(FOREIGN_ID, producer, ALIASES, Entry(b"{}", b"other@stable", BY_PEOPLE))
+        self._foreign = producer
+
+    def end_foreign(self) -> None:
+        """Let it end that, or time out."""
+        if self._broker.open(FOREIGN_ID):
+            self._broker.end(EndTxn(FOREIGN_ID, *self._foreign, commit=True))
+
+    def deliver(self) -> None:
+        """Let the oldest request arrive that was late."""
+        request = self._broker.late.pop(0)
+        self._world.note(f"late {request} arrives")
+        try:
+            self._broker.end(request)
+        except Refused as refusal:
+            self._world.note(f"and is refused: {refusal}")
+
+    def expire(self) -> None:
+        """Let the transactional id expire."""
+        self._broker.expire(TRANSACTIONAL_ID)
+
+    def time_out(self) -> None:
+        """Let the transaction time out that the trainer, or what is left of one, has open."""
+        self._broker.time_out(TRANSACTIONAL_ID)
+
+
+def _always(people: People) -> bool:
+    return True
+
+
+EVENTS = {
+    "append": (People.append, _always),
+    "add partition": (People.add_partition, lambda people: len(people._broker.topics[INPUT].logs) < 3),
+    "trim": (People.trim, _always),
+    "truncate": (People.truncate, _always),
+    "recreate": (People.recreate, _always),
+    "pin": (People.pin, People._any_version),
+    "unpin": (People.unpin, _always),
+    "alias": (People.alias, People._any_version),
+    "retire": (People.retire, People._any_version),
+    "compact": (People.compact, _always),
+    "foreign": (People.foreign, lambda people: not people._broker.open(FOREIGN_ID)),
+    "end foreign": (People.end_foreign, lambda people: bool(people._broker.open(FOREIGN_ID))),
+    "deliver": (People.deliver, lambda people: bool(people._broker.late)),
+    "expire": (People.expire, lambda people: people._broker.open(TRANSACTIONAL_ID) is False),
+    "time out": (People.time_out, lambda people: bool(people._broker.open(TRANSACTIONAL_ID))),
+}
+"""Every event by name: what it does, and when it is possible."""

@@ -1,0 +1,470 @@
+"""The trainer's ports into a world: every call that reaches a broker or a disk is a point of the schedule.
+
+Each promises what the real one documents, no more: an answer may be lost, a request may arrive late, a reader waits for
+a transaction that is open below the end it was asked for, and gives up in time.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import structlog
+
+from consumers.runtime import Health
+from consumers.trainer import Trainer
+from consumers.watch import InlineWatch
+from consumers.worker import Result, TrainFunction
+from streamsvm import training
+from streamsvm.config import Settings, Start, SvmConfig
+from streamsvm.errors import BrokerUnavailable, Fenced, StateError, StreamsvmError, TopicMissing, TransientError
+from streamsvm.kafka import Message, OffsetOutOfRange, OutcomeUnknown, PublishRefused, Record, TopicInfo, TopicSpec
+from streamsvm.learner import Cut
+from tests.simulation.broker import FENCED, EndTxn, Entry, Refused
+from tests.simulation.stream import ALIASES, CHECKPOINT_INTERVAL_S, INPUT, MODELS, train
+from tests.simulation.world import COMMIT_FAULTS, Life, World, clock_of
+
+MAX_MESSAGE_BYTES = 1_000_000
+_WAITS = 2
+POLL_S = 1.0
+
+
+class NoMetrics:
+    """Metrics that nobody reads."""
+
+    def increase(self, name: str, amount: float = 1.0, **labels: str) -> None: ...
+
+    def begin(self, name: str, label: str, values: Iterable[str]) -> None: ...
+
+    def put(self, name: str, value: float, **labels: str) -> None: ...
+
+    def observe(self, name: str, value: float, **labels: str) -> None: ...
+
+
+class Ports:
+    """Everything that one life of a trainer is given.
+
+    Parameters
+    ----------
+    world : World
+    life : Life
+    """
+
+    def __init__(self, world: World, life: Life) -> None:
+        self.world, self.life = world, life
+        self.clock = clock_of(world)
+        self.cluster = Cluster(world, life)
+        self.disk = DiskPort(world, life)
+        self.stop = Stop(world, life)
+
+    def trainer(self, settings: Settings, health: Health, reset: str) -> Trainer:
+        """Return the shipped trainer on these ports."""
+        return Trainer(
+            settings,
+            self.cluster,
+            NoMetrics(),
+            health,
+            self.stop,
+            reset=reset,
+            clock=self.clock,
+            disk=self.disk,
+            make_worker=lambda function, config: Worker(self.world, self.life, function, config),
+            make_watch=InlineWatch,
+            train_function=train,
+            session=self.life.name,
+        )
+
+
+class _Port:
+    def __init__(self, world: World, life: Life) -> None:
+        self._world, self._life = world, life
+        self._broker = world.broker
+
+    def _point(self, label: str) -> None:
+        self._world.point(self._life, label)
+
+
+class Cluster(_Port):
+    """See `consumers.ports.Cluster`."""
+
+    embedded = False
+    max_message_bytes = MAX_MESSAGE_BYTES
+    servers = "simulated"
+
+    def describe(self, topic: str) -> TopicInfo:
+        if topic == INPUT:
+            self._point("asks for the input")
+        found = self._broker.topics.get(topic)
+        if found is None:
+            raise TopicMissing(f"topic {topic} does not exist")
+        policy = "compact" if topic == ALIASES else "delete"
+        settings = {"cleanup.policy": policy, "retention.ms": "-1", "retention.bytes": "-1"}
+        return TopicInfo(topic, found.topic_id, tuple(range(len(found.logs))), settings)
+
+    def create(self, topics: Sequence[TopicSpec]) -> list[str]:
+        return []
+
+    def log_range(self, topic: str, partition: int) -> tuple[int, int]:
+        self._point(f"asks for the range of {topic}[{partition}]")
+        log = self._broker.log(topic, partition)
+        return log.first, log.end
+
+    def starts(self, topic: str, partitions: Iterable[int], start: Start) -> dict[int, int]:
+        return {partition: self._broker.log(topic, partition).first for partition in partitions}
+
+    def leader_epoch(self, topic: str, partition: int, offset: int) -> int | None:
+        self._point(f"asks for the leader epoch of {topic}[{partition}]@{offset}")
+        log = self._broker.log(topic, partition)
+        entry = log.entries[offset] if log.first <= offset < log.end else None
+        return entry.leader_epoch if entry and entry.readable else None
+
+    def newest(self, topic: str, keys: Iterable[bytes], timeout_s: float) -> dict[bytes, Record]:
+        self._point(f"asks for the end of {topic}")
+        log, end = self._broker.log(topic), self._end(topic)
+        for _ in range(_WAITS):
+            if log.stable >= end:
+                break
+            if self._world.calm:
+                for transactional_id in self._broker.open_ids():
+                    self._broker.time_out(transactional_id)
+            self._world.time += timeout_s / _WAITS
+            self._point(f"waits for a transaction in {topic}")
+        if log.stable < end:
+            self._life.hidden = True
+            raise TransientError(f"could not read {topic}: a transaction is open there")
+        self._point(f"reads {topic}")
+        wanted = set(keys)
+        return {
+            entry.key: log.record(topic, 0, offset, entry)
+            for offset, entry in log.committed(stop=end)
+            if entry.key in wanted
+        }
+
+    def _end(self, topic: str) -> int:
+        return self._broker.log(topic).end
+
+    def publisher(self, transactional_id: str) -> Publisher:
+        return Publisher(self._world, self._life, transactional_id)
+
+    def outbox(self) -> Outbox:
+        return Outbox(self._world, self._life)
+
+    def input(self, topic: str, group: str) -> Input:
+        return Input(self._world, self._life)
+
+
+class Publisher(_Port):
+    """See `consumers.ports.Publisher`."""
+
+    def __init__(self, world: World, life: Life, transactional_id: str) -> None:
+        super().__init__(world, life)
+        self._id = transactional_id
+        self._producer = (-1, -1)
+        self._ended: StreamsvmError | None = None
+        self._sent = False
+
+    def start(self) -> None:
+        self._point("init_transactions")
+        fault = self._world.decide("network", "", ["unavailable", "init unanswered"])
+        if fault != "unavailable":
+            self._life.fences = True
+            self._producer = self._broker.initialise(self._id)
+        if fault:
+            raise BrokerUnavailable("no broker answered")
+        self._point("initialised")
+
+    def publish(
+        self, messages: Sequence[Message], last: Callable[[Sequence[int]], Sequence[Message]] | None = None
+    ) -> list[int]:
+        if self._ended is not None:
+            raise self._ended
+        self._sent = False
+        self._point("begins a transaction")
+        try:
+            offsets = self._send(messages)
+            if last is not None:
+                self._point("sends what points at it")
+                self._send(last(offsets))
+            self._point("commits")
+            self._commit()
+        except Refused as refusal:
+            raise self._failure(refusal) from None
+        self._point("committed")
+        return offsets
+
+    def close(self) -> None:
+        if not self._life.dead and self._ended is None and self._sent:
+            self._abort()
+
+    def _send(self, messages: Sequence[Message]) -> list[int]:
+        if any(message.topic == MODELS for message in messages):
+            fault = self._world.decide("version", "", ["refused", "failed"])
+            if fault:
+                self._abort()
+            if fault == "refused":
+                self._world.refused_versions.append(messages[0].value)
+                raise PublishRefused("the broker refused a message")
+            if fault == "failed":
+                raise TransientError("the broker failed before the commit")
+        offsets = []
+        for message in messages:
+            entry = Entry(message.value, message.key, message.headers)
+            offsets.append(self._broker.send(self._id, self._producer, message.topic, entry))
+            self._sent = True
+        return offsets
+
+    def _commit(self) -> None:
+        fault = self._world.decide("commit", "", COMMIT_FAULTS)
+        request = EndTxn(self._id, *self._producer, commit=True)
+        if fault == "late":
+            self._broker.late.append(request)
+        elif fault != "unsent":
+            self._broker.end(request)
+        self._sent = False
+        if fault:
+            self._ended = OutcomeUnknown("the outcome of a transaction is unknown")
+            raise self._ended
+
+    def _abort(self) -> None:
+        if self._sent:
+            self._sent = False
+            try:
+                self._broker.end(EndTxn(self._id, *self._producer, commit=False))
+            except Refused as refusal:
+                raise self._failure(refusal) from None
+
+    def _failure(self, refusal: Refused) -> StreamsvmError:
+        if str(refusal) == FENCED:
+            self._ended = Fenced("another instance took over")
+        else:
+            self._ended = OutcomeUnknown(f"the outcome of a transaction is unknown: {refusal}")
+        self._world.note(f"{self._life.name}: {self._ended}")
+        return self._ended
+
+
+class Outbox(_Port):
+    """See `consumers.ports.Outbox`: what is queued arrives at the latest by `flush`."""
+
+    def __init__(self, world: World, life: Life) -> None:
+        super().__init__(world, life)
+        self._queued: list[Message] = []
+
+    def send(self, message: Message) -> None:
+        self._queued.append(message)
+
+    def poll(self) -> None:
+        if self._queued and self._world.decide("letters", "", ["letters arrive"]):
+            self._deliver()
+
+    def flush(self, timeout_s: float) -> None:
+        self._point("flushes dead letters")
+        self._deliver()
+
+    def close(self) -> None:
+        self._queued.clear()
+
+    def _deliver(self) -> None:
+        for message in self._queued:
+            self._broker.produce(message.topic, Entry(message.value, message.key, message.headers))
+        self._queued.clear()
+
+
+class Input(_Port):
+    """See `consumers.ports.Input`; one poll returns records of one partition.
+
+    As the client does, it notices that a topic was deleted, and that the log was cut off below where it reads
+    (KIP-320).
+    """
+
+    def __init__(self, world: World, life: Life) -> None:
+        super().__init__(world, life)
+        self._at: dict[int, int] = {}
+        self._epochs: dict[int, int] = {}
+        self._topic = self._broker.topics[INPUT]
+        self._paused = False
+
+    def assign(self, positions: Mapping[int, int]) -> None:
+        self._point(f"reads from {dict(positions)}")
+        self._life.reads = True
+        self._at, self._epochs = dict(positions), {}
+        self._paused = False
+
+    def poll(self, max_records: int, timeout_s: float) -> list[Record]:
+        self._point("polls")
+        self._world.time += POLL_S
+        if self._world.decide("clock", "", ["late poll"]):
+            self._world.time += CHECKPOINT_INTERVAL_S
+        if self._paused:
+            return []
+        ready = [partition for partition in sorted(self._at) if self._ready(partition)]
+        if not ready:
+            self._rest()
+            return []
+        self._world.idle = 0
+        return self._take(self._choose(ready), max_records)
+
+    def _ready(self, partition: int) -> list[tuple[int, Entry]]:
+        log, at = self._broker.log(INPUT, partition), self._at[partition]
+        if self._broker.topics[INPUT] is not self._topic:
+            raise TopicMissing(f"topic {INPUT} was deleted")
+        before = log.entries[at - 1] if log.first < at <= log.end else None
+        diverged = before and self._epochs.get(partition, before.leader_epoch) != before.leader_epoch
+        if diverged or not log.first <= at <= log.end:
+            raise OffsetOutOfRange(INPUT, partition, at, log.first, log.end)
+        return log.committed(at)
+
+    def _choose(self, ready: list[int]) -> int:
+        other = len(ready) > 1 and self._world.decide("order", "", ["other partition"])
+        return ready[1] if other else ready[0]
+
+    def _take(self, partition: int, most: int) -> list[Record]:
+        if self._world.decide("batch", "", ["small batch"]):
+            most = 1
+        taken = self._ready(partition)[:most]
+        log = self._broker.log(INPUT, partition)
+        self._at[partition] = taken[-1][0] + 1
+        self._epochs[partition] = taken[-1][1].leader_epoch
+        return [log.record(INPUT, partition, offset, entry) for offset, entry in taken]
+
+    def _rest(self) -> None:
+        if not self._world.people.append() and self._world.rest():
+            self._world.stopping = True
+
+    def pause(self) -> None:
+        self._paused = True
+
+    def resume(self) -> None:
+        self._paused = False
+
+    def high_watermark(self, partition: int) -> int | None:
+        return self._broker.log(INPUT, partition).end
+
+    def commit(self, positions: Mapping[int, int]) -> None: ...
+
+    def connected(self) -> bool:
+        return True
+
+    def close(self) -> None: ...
+
+
+class Worker:
+    """See `consumers.ports.Worker`: trains when it is asked for the result, or takes its time."""
+
+    def __init__(self, world: World, life: Life, function: TrainFunction, config: SvmConfig) -> None:
+        self._world, self._life = world, life
+        self._function, self._config = function, config
+        self.training: Cut | None = None
+
+    def submit(self, cut: Cut) -> None:
+        assert self.training is None
+        self.training = cut
+
+    def take(self, timeout_s: float = 0.0) -> Result | None:
+        self._world.time += timeout_s
+        cut = self.training
+        if cut is None or self._world.decide("training", "", ["slow training"]):
+            return None
+        self.training = None
+        return Result(cut, self._function(cut.points, cut.moments, self._config), cut.points.sha256(), 0.0)
+
+    def close(self) -> None: ...
+
+
+class Stop(_Port):
+    """See `consumers.ports.Stop`: set when the world is calm and there is nothing left to do."""
+
+    def is_set(self) -> bool:
+        return self._world.stopping and self._world.calm
+
+    def wait(self, timeout: float | None = None) -> bool:
+        self._point("waits")
+        self._world.time += timeout or 0.0
+        return self.is_set()
+
+
+class DiskPort(_Port):
+    """See `streamsvm.disk.Disk`."""
+
+    def __init__(self, world: World, life: Life) -> None:
+        super().__init__(world, life)
+        self._loaded = False
+        self._written = -1
+
+    def __str__(self) -> str:
+        return "simulated"
+
+    @property
+    def _disk(self) -> Any:
+        return self._life.instance.disk
+
+    def lock(self) -> None:
+        self._point("locks its directory")
+        if self._disk.holder is not None:
+            raise StateError("another process holds the checkpoint directory")
+        self._disk.holder = self._life
+
+    def unlock(self) -> None:
+        if self._disk.holder is self._life:
+            self._disk.holder = None
+
+    def names(self) -> list[str]:
+        return self._disk.names()
+
+    def size(self, name: str) -> int:
+        return len(self._disk.read(name))
+
+    def read(self, name: str) -> bytes:
+        content = self._disk.read(name)
+        if not self._loaded:
+            self._loaded = True
+            self._world.loads(self._life, content)
+        return content
+
+    def write(self, name: str, content: bytes) -> None:
+        self._point(f"writes {name}")
+        self._full()
+        self._disk.write(name, content)
+        self._written = len(self._world.saved)
+        self._world.saved.append((self._life.instance.name, content))
+
+    def sync(self, name: str) -> None:
+        self._point("syncs it")
+        self._full()
+        self._disk.sync(name)
+
+    def rename(self, old: str, new: str) -> None:
+        self._point("renames it")
+        self._disk.rename(old, new)
+
+    def remove(self, name: str) -> None:
+        if not self._life.dead:
+            self._point(f"removes {name}")
+            self._disk.remove(name)
+
+    def sync_names(self) -> None:
+        self._point("syncs the directory")
+        self._disk.sync_names()
+        self._disk.saved = self._written
+        self._point("saved")
+
+    def _full(self) -> None:
+        if self._world.decide("disk", "", ["disk full"]):
+            raise OSError(28, "No space left on device")
+
+
+@contextmanager
+def quiet():
+    """Silence the trainer's log, and spare it the compilation of a solver that no simulated world uses."""
+    before, warm_up = structlog.get_config(), training.warm_up
+    structlog.configure(
+        wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL),
+        logger_factory=structlog.ReturnLoggerFactory(),
+    )
+    training.warm_up = lambda config: None
+    try:
+        yield
+    finally:
+        structlog.configure(**before)
+        training.warm_up = warm_up

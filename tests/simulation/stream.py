@@ -1,0 +1,200 @@
+"""The smallest stream that has everything: records of one row and of more, bad ones, gaps; and what a clean run gives.
+
+`Reference` recomputes from the log by the shipped learner alone, with no start, stop, checkpoint or broker in between.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from streamsvm.codec.points import PointDecoder
+from streamsvm.config import (
+    CheckpointConfig,
+    CoresetConfig,
+    InputConfig,
+    ModelConfig,
+    OutputConfig,
+    PointsConfig,
+    Settings,
+    SvmConfig,
+    TrainingConfig,
+)
+from streamsvm.coreset.moments import Moments
+from streamsvm.kafka import Record
+from streamsvm.learner import Cut, Learner, PartitionState
+from streamsvm.points import Points, Position, Positions
+from streamsvm.svm.model import LinearMachine, Model, Scaler
+from streamsvm.training import Fit, Trained
+from tests.simulation.broker import Entry
+
+NAME = "m"
+INPUT, LETTERS, MODELS = "in", "in.dlq", "models"
+ALIASES, AUDIT = f"{MODELS}.aliases", f"{MODELS}.audit"
+TRANSACTIONAL_ID = f"streamsvm/{NAME}/{MODELS}"
+CHECKPOINT_INTERVAL_S = 2.5
+WATCH_INTERVAL_S = 4.5
+_NO_CUT = 1 << 60
+
+
+class _Models(ModelConfig):
+    """The models' configuration; every start asks for its canonical form and hash, so they are remembered."""
+
+    def canonical(self) -> dict[str, Any]:
+        return _canonical(self)
+
+    def sha256(self) -> str:
+        return _sha256(self)
+
+    def __hash__(self) -> int:
+        return id(self)
+
+
+@cache
+def _canonical(config: _Models) -> dict[str, Any]:
+    return ModelConfig.canonical(config)
+
+
+@cache
+def _sha256(config: _Models) -> str:
+    return ModelConfig.sha256(config)
+
+
+class _Settings(Settings):
+    def models(self) -> ModelConfig:
+        return _models(self.seed)
+
+
+@cache
+def _models(seed: int) -> _Models:
+    settings = settings_for("every")
+    return _Models(points=settings.points, coreset=settings.coreset, svm=settings.svm, seed=seed)
+
+
+@cache
+def settings_for(policy: str, every_leaves: int = 1, on_gap: str = "fail") -> Settings:
+    """Return settings under which two rows seal a leaf."""
+    return _Settings.model_construct(
+        **{field: info.get_default(call_default_factory=True) for field, info in Settings.model_fields.items()}
+        | {
+            "name": NAME,
+            "input": InputConfig(topic=INPUT, batch_records=3, on_gap=on_gap, watch_interval_s=WATCH_INTERVAL_S),
+            "points": PointsConfig(dimension=1),
+            "coreset": CoresetConfig(reducer="uniform", leaf_rows=2, bucket_points=2, train_points=3, max_partitions=4),
+            "svm": SvmConfig(C=1.0),
+            "output": OutputConfig(models_topic=MODELS),
+            "training": TrainingConfig(policy=policy, every_leaves=every_leaves),
+            "checkpoint": CheckpointConfig(directory=Path("simulated"), interval_s=CHECKPOINT_INTERVAL_S),
+        }
+    )
+
+
+def value(partition: int, number: int, edition: int) -> bytes:
+    """Return the n-th record of a partition; what an edition holds differs from what another does.
+
+    Every fourth record holds two rows, the second of them bad; every fifth is bad as a whole.
+    """
+    point = {"x": [number + 100.0 * partition + 10_000.0 * edition], "y": 1 if number % 2 else -1}
+    if number % 5 == 2:
+        return b"bad"
+    if number % 4 == 1:
+        return json.dumps([point, {**point, "x": [-1.0]}, {"x": [], "y": 1}]).encode()
+    return json.dumps(point).encode()
+
+
+def is_rejected(content: bytes) -> bool:
+    """Tell whether a record of `value` must be in the dead letters."""
+    return content == b"bad" or content.startswith(b"[")
+
+
+def train(points: Points, moments: Moments, config: SvmConfig) -> Trained:
+    """Make a model in constant time that differs whenever the training set does."""
+    weighted = points.weight * points.y
+    machine = LinearMachine((weighted @ points.X).astype(np.float64), float(points.weight.sum() + moments.count))
+    fit = Fit(1.0, None, len(points), float(points.weight.sum()), len(points), 0.0, None, None, 1, True)
+    return Trained(Model(Scaler.identity(points.dimension), machine), fit)
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What a clean run gives for a cut."""
+
+    cut: Cut
+    trained: Trained
+    training_set_sha256: str
+
+
+Editions = Mapping[int, tuple[Entry | None, ...]]
+"""What each partition holds, or once held."""
+
+
+class Reference:
+    """Recomputes cuts and partition states; remembers them, for most worlds ask for the same ones.
+
+    Parameters
+    ----------
+    config : ModelConfig
+    """
+
+    def __init__(self, config: ModelConfig) -> None:
+        self._config = config
+        self._decoder = PointDecoder(config.points)
+        self._known: dict[object, object] = {}
+
+    def expected(self, base: Positions, cut: Positions, editions: Editions) -> Expected:
+        """Return what a clean run from `base` gives at `cut`."""
+        key = (tuple(base.items()), tuple(cut.items()), self._key(cut, editions))
+        if key not in self._known:
+            made = self._learner(base, cut, editions).cut()
+            trained = train(made.points, made.moments, self._config.svm)
+            self._known[key] = Expected(made, trained, made.points.sha256())
+        return self._known[key]  # type: ignore[return-value]
+
+    def state(self, partition: int, base: Position, at: Position, editions: Editions) -> PartitionState:
+        """Return what a partition must be at a position."""
+        key = (partition, base, at, self._key({partition: at}, editions))
+        if key not in self._known:
+            learner = self._learner({partition: base}, {partition: at}, editions)
+            self._known[key] = learner.state().partitions[partition]
+        return self._known[key]  # type: ignore[return-value]
+
+    def cuts(self, base: Positions, partition: int, entries: tuple[Entry | None, ...], every: int) -> list[Position]:
+        """Return where a clean run of one partition makes its cuts."""
+        learner = Learner(self._config, {partition: base[partition]}, every)
+        found = []
+        for rows in self._decoder.decode(_records(partition, entries, base[partition].offset)).rows:
+            done = 0
+            while done < len(rows):
+                done = learner.learn(rows)
+                if learner.cut_due:
+                    found.append(learner.positions[partition])
+                    learner.decline_cut()
+        return found
+
+    def _learner(self, base: Positions, cut: Positions, editions: Editions) -> Learner:
+        learner = Learner(self._config, base, _NO_CUT)
+        for partition, stop in cut.items():
+            entries = editions[partition][: stop.offset + bool(stop.row)]
+            for rows in self._decoder.decode(_records(partition, entries, base[partition].offset)).rows:
+                learner.learn(rows, until=stop)
+        return learner
+
+    def _key(self, cut: Positions, editions: Editions) -> object:
+        return tuple(
+            tuple((entry.value, entry.leader_epoch) for entry in editions[partition][: stop.offset + 1] if entry)
+            for partition, stop in cut.items()
+        )
+
+
+def _records(partition: int, entries: tuple[Entry | None, ...], start: int) -> list[Record]:
+    return [
+        Record(INPUT, partition, offset, entry.key, entry.value, (), 1_700_000_000_000 + offset, entry.leader_epoch)
+        for offset, entry in enumerate(entries)
+        if entry and entry.readable and offset >= start
+    ]

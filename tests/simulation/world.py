@@ -1,0 +1,393 @@
+"""The scheduler: lives of trainers on a broker and disks, and at every point of them a choice of what happens next.
+
+A world is in turmoil until its steps are used up or there is nothing left to do; then it is calm: nothing fails any
+more, one instance goes on, and must reach the end of the log by itself, or refuse with a reason and go on as a person
+is told. Two instances are two threads of which exactly one holds the baton, so a run stays a function of its choices.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from consumers.runtime import Health
+from consumers.trainer import Clock, Trainer
+from streamsvm.config import Settings
+from streamsvm.errors import StateError, StreamsvmError
+from tests.simulation import people
+from tests.simulation.broker import Broker
+from tests.simulation.choices import Chooser
+from tests.simulation.disk import Disk
+from tests.simulation.stream import ALIASES, AUDIT, INPUT, LETTERS, MODELS, settings_for
+
+MOST_LIVES = 60
+IDLE_TURNS = 3
+LOOKING_TURNS = 7
+"""Turns without a record after which nothing more comes: in so many the trainer has looked for new partitions."""
+
+DEATHS = ("kill", "power loss", "newest lost", "oldest kept", "all lost")
+COMMIT_FAULTS = ("unanswered", "unsent", "late")
+
+
+class Violation(AssertionError):
+    """The promise is broken."""
+
+
+class Killed(BaseException):
+    """A process is gone: whatever it still does has no effect."""
+
+
+@dataclass(frozen=True)
+class Profile:
+    """How large a world is and what may happen in it.
+
+    Attributes
+    ----------
+    policy : str
+        `every` or `latest`.
+    partitions, records : int
+        Of the input.
+    steps : int
+        Points until it becomes calm.
+    faults : mapping of str to int
+        How often each kind of event may happen; 0 for one that is not named.
+    two : bool
+        Whether a second instance may start on a copy of the first one's directory.
+    every_leaves : int
+        Leaves that make a version.
+    on_gap : str
+        `fail` or `reset`.
+    """
+
+    policy: str = "every"
+    partitions: int = 1
+    records: int = 6
+    steps: int = 200
+    faults: Mapping[str, int] = field(default_factory=dict)
+    two: bool = False
+    every_leaves: int = 1
+    on_gap: str = "fail"
+
+
+@dataclass
+class Life:
+    """One process, from its start to its end.
+
+    Attributes
+    ----------
+    events : int
+        How much had happened in the world when it started.
+    fences, reads, hidden : bool
+        Whether it took the transactional id over, read from the input, and had to wait in vain for a transaction's end.
+    """
+
+    instance: Instance
+    name: str
+    events: int = 0
+    dead: bool = False
+    fences: bool = False
+    reads: bool = False
+    hidden: bool = False
+
+
+class Instance:
+    """A supervised trainer with a directory of its own."""
+
+    def __init__(self, name: str, disk: Disk) -> None:
+        self.name, self.disk = name, disk
+        self.lives = 0
+        self.life: Life | None = None
+        self.reset = ""
+        self.down = self.retired = False
+        self.refusal = ""
+        self.turn = threading.Semaphore(0)
+        self.thread: threading.Thread | None = None
+
+
+class World:
+    """One run.
+
+    Parameters
+    ----------
+    profile : Profile
+    chooser : Chooser
+    ports : type
+        What makes the trainer's ports: `tests.simulation.ports.Ports`, or a defective one.
+    """
+
+    def __init__(self, profile: Profile, chooser: Chooser, ports: Any) -> None:
+        self.profile, self.chooser, self.ports = profile, chooser, ports
+        self.settings: Settings = settings_for(profile.policy, profile.every_leaves, profile.on_gap)
+        self.broker = Broker()
+        self.broker.create(INPUT, profile.partitions)
+        for topic in (MODELS, ALIASES, AUDIT, LETTERS):
+            self.broker.create(topic, 1)
+        self.time = 0.0
+        self.calm = self.finished = self.stopping = False
+        self.steps = 0
+        self.idle = 0
+        self.left = Counter(profile.faults)
+        self.happened: Counter[str] = Counter()
+        self.excuses: list[str] = []
+        self.trace: list[str] = []
+        self.refused_versions: list[bytes] = []
+        self.saved: list[tuple[str, bytes]] = []
+        self.people = people.People(self)
+        self.first = Instance("A", Disk())
+        self.second: Instance | None = None
+        self._failure: BaseException | None = None
+        self._over = threading.Semaphore(0)
+
+    # -------------------------------------------------------------------- run
+
+    def run(self) -> None:
+        """Run until calm and at rest; `Violation` if it does not come to rest, or refuses without a reason."""
+        for _ in range((self.profile.records + 1) // 2):
+            self.people.append()
+        if not self.profile.two:
+            self._supervise(self.first)
+            return
+        self._spawn(self.first)
+        self.first.turn.release()
+        self._over.acquire()
+        for instance in self._instances():
+            instance.retired = True
+            if instance.life is not None:
+                instance.life.dead = True
+            instance.turn.release()
+        for instance in self._instances():
+            if instance.thread is not None:
+                instance.thread.join(10.0)
+        if self._failure is not None:
+            raise self._failure
+
+    def _instances(self) -> list[Instance]:
+        return [instance for instance in (self.first, self.second) if instance is not None]
+
+    def _spawn(self, instance: Instance) -> None:
+        instance.thread = threading.Thread(target=self._body, args=(instance,), daemon=True)
+        instance.thread.start()
+
+    def _body(self, instance: Instance) -> None:
+        instance.turn.acquire()
+        try:
+            self._supervise(instance)
+        except Killed:
+            pass
+        except BaseException as failure:  # noqa: BLE001 - raised again by `run`
+            self._failure = self._failure or failure
+            self.finished = True
+        other = self._other(instance)
+        instance.retired = True
+        if other is None or self.finished or other.retired:
+            self._over.release()
+        else:
+            other.turn.release()
+
+    def _supervise(self, instance: Instance) -> None:
+        """Start the trainer again whenever it ends, as a supervisor does, until all is done."""
+        while not self.finished and not instance.retired:
+            if instance.down and not self.calm:
+                self._leave_down(instance)
+                continue
+            instance.down = False
+            self._live(instance)
+            if not self.finished and not instance.retired:
+                self.point(None, f"{instance.name} ended", instance)
+
+    def _live(self, instance: Instance) -> None:
+        instance.lives += 1
+        if instance.lives > MOST_LIVES:
+            raise Violation(f"{instance.name} started {MOST_LIVES} times and did not come to rest: {instance.refusal}")
+        life = instance.life = Life(instance, f"{instance.name}{instance.lives}", self.happened.total())
+        reset, instance.reset = instance.reset, ""
+        ports = self.ports(self, life)
+        self.note(f"{life.name} starts" + (f" with --reset {reset}" if reset else ""))
+        try:
+            self.make_trainer(ports, reset).run()
+        except Killed:
+            pass
+        except StateError as refusal:
+            self._refused(instance, refusal)
+        except StreamsvmError as error:
+            instance.refusal = str(error)
+            self.note(f"{life.name} ends: {type(error).__name__}: {error}")
+        else:
+            self.note(f"{life.name} stops")
+            self.finished = True
+        finally:
+            life.dead = True
+            if instance.disk.holder is life:
+                instance.disk.holder = None
+
+    def make_trainer(self, ports: Any, reset: str) -> Trainer:
+        """Return the shipped trainer on the simulated ports."""
+        return ports.trainer(self.settings, Health(60.0, ports.clock.monotonic), reset)
+
+    def loads(self, life: Life, content: bytes) -> None:
+        """Check that a start reads no older checkpoint first than the last one that it, or its original, saved."""
+        saved = life.instance.disk.saved
+        written = [number for number, (_, other) in enumerate(self.saved) if other == content]
+        if not self.excuses and saved >= 0 and (not written or written[-1] < saved):
+            raise Violation(f"{life.name} reads an older checkpoint than the last one that was saved")
+
+    # ----------------------------------------------------------------- choice
+
+    def note(self, what: str) -> None:
+        """Add a line to the trace."""
+        self.trace.append(f"{self.steps:4d} {what}")
+
+    def decide(self, what: str, usual: str, kinds: Sequence[str]) -> str:
+        """Return what happens: `usual`, or one of those kinds of events of which some are left."""
+        if self.calm:
+            return usual
+        enabled = [kind for kind in kinds if self.left[kind] > 0]
+        if not enabled:
+            return usual
+        chosen = self.chooser.choose(what, [usual, *enabled])
+        if not chosen:
+            return usual
+        kind = enabled[chosen - 1]
+        self.left[kind] -= 1
+        self.happened[kind] += 1
+        self.note(f"* {kind}")
+        return kind
+
+    def point(self, life: Life | None, label: str, instance: Instance | None = None) -> None:
+        """Let something else happen between two steps of a process; it may end that process."""
+        if life is not None:
+            if life.dead:
+                raise Killed
+            instance = life.instance
+        assert instance is not None
+        self.steps += 1
+        self.note(f"{life.name if life else instance.name}: {label}")
+        if self.calm:
+            return
+        if self.steps > self.profile.steps:
+            self.become_calm(instance)
+            if life is not None and life.dead:
+                raise Killed
+            return
+        kinds = [*(DEATHS if life is not None else ()), *self.people.possible(), *self._switches(instance)]
+        kind = self.decide("event", "", kinds)
+        if kind in DEATHS:
+            self._die(instance, kind)
+        elif kind in ("switch", "copy"):
+            self._switch(instance)
+            if life is not None and life.dead:
+                raise Killed
+        elif kind:
+            self.people.act(kind)
+
+    def become_calm(self, instance: Instance) -> None:
+        """End the turmoil: only one instance stays, and what is on its way arrives."""
+        self.note("calm")
+        other = self._other(instance)
+        alive = other is not None and not other.retired
+        survivor = instance
+        if alive and self.decide("survivor", "", ["survivor"]):
+            survivor = other
+        self.calm = True
+        self.idle = 0
+        self.people.calm()
+        for lost in self._instances():
+            if lost is not survivor:
+                lost.retired = True
+                if lost.life is not None:
+                    lost.life.dead = True
+                    if lost.disk.holder is lost.life:
+                        lost.disk.holder = None
+
+    def rest(self) -> bool:
+        """Tell a process that found nothing to do; true if it shall stop."""
+        self.idle += 1
+        if self.idle < (LOOKING_TURNS if self.happened["add partition"] else IDLE_TURNS):
+            return False
+        if not self.calm:
+            self.steps = self.profile.steps
+            return False
+        return True
+
+    # -------------------------------------------------------------- instances
+
+    def _die(self, instance: Instance, kind: str) -> None:
+        assert instance.life is not None
+        instance.life.dead = True
+        if kind == "power loss":
+            instance.disk.lose_power(lambda what, options: self.chooser.choose(what, options))
+        elif kind != "kill":
+            self._lose(instance.disk, kind)
+        raise Killed
+
+    def _lose(self, disk: Disk, kind: str) -> None:
+        generations = disk.generations()
+        lost = {"newest lost": generations[-1:], "oldest kept": generations[1:], "all lost": generations}[kind]
+        if set(lost) == set(generations) and lost:
+            self.excuses.append(kind)
+        disk.saved = -1
+        for name in lost:
+            disk.remove(name)
+        disk.sync_names()
+
+    def _switches(self, instance: Instance) -> list[str]:
+        if not self.profile.two:
+            return []
+        other = self._other(instance)
+        if other is None:
+            return ["copy"]
+        return ["switch"] if not other.retired and not (other.down and not self.calm) else []
+
+    def _other(self, instance: Instance) -> Instance | None:
+        return self.second if instance is self.first else self.first
+
+    def _switch(self, instance: Instance) -> None:
+        """Stop this process where it is (SIGSTOP) and let the other one go on."""
+        if self.second is None:
+            self.second = Instance("B", self.first.disk.copy())
+            if not self.first.disk.generations():
+                self.excuses.append("copied before the first checkpoint")
+            self._spawn(self.second)
+        other = self._other(instance)
+        assert other is not None
+        self.note(f"{other.name} goes on")
+        other.turn.release()
+        instance.turn.acquire()
+
+    def _leave_down(self, instance: Instance) -> None:
+        """Stay down after a refusal while the other instance works."""
+        other = self._other(instance)
+        if other is None or other.retired or other.down:
+            self.become_calm(instance)
+            return
+        self._switch(instance)
+
+    def _refused(self, instance: Instance, refusal: StateError) -> None:
+        self.note(f"{instance.name} refuses: {refusal}")
+        instance.refusal = str(refusal)
+        life = instance.life
+        assert life is not None
+        if life.fences and not (life.reads or life.hidden) and life.events == self.happened.total():
+            raise Violation(f"{life.name} fenced whoever ran, and then refused to start: {refusal}")
+        if not self.excuses:
+            raise Violation(f"a start was refused without a reason: {refusal}")
+        told = re.search(r"--reset (\S+)", str(refusal))
+        if self.profile.two and not self.calm and self.decide("person", "", ["reset"]) != "reset":
+            instance.down = True
+        elif told:
+            instance.reset = told[1].rstrip(".,;")
+            self.excuses.append("reset")
+        else:
+            self._lose(instance.disk, "all lost")
+
+
+def clock_of(world: World) -> Clock:
+    """Return the world's clock as the trainer reads it."""
+    from datetime import UTC, datetime, timedelta
+
+    begin = datetime(2026, 1, 1, tzinfo=UTC)
+    return Clock(lambda: world.time, lambda: begin + timedelta(seconds=world.time))

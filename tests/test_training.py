@@ -12,7 +12,7 @@ from streamsvm.codec.points import LARGEST_WEIGHT, SMALLEST_WEIGHT
 from streamsvm.config import SvmConfig
 from streamsvm.coreset.moments import Moments
 from streamsvm.points import Points
-from streamsvm.svm import blocks, inner, central
+from streamsvm.svm import blocks, central, inner
 from streamsvm.svm.columns import fetch
 from streamsvm.svm.model import KernelMachine, LinearMachine
 from streamsvm.svm.objective import primal_objective

@@ -21,7 +21,7 @@ demo: env
 	@$(BIN)/streamsvm demo
 
 test: env
-	$(BIN)/pytest
+	$(BIN)/pytest -n 2 --dist loadfile
 
 simulation: env
 	$(BIN)/python -m tests.simulation --exhaustive 2

@@ -161,6 +161,7 @@ class Trainer:
         """Begin a life with nothing."""
         self._lives += 1
         self._backlog: deque[Rows] = deque()
+        self._fetched: dict[int, int] = {}
         self._waiting: Cut | None = None
         self._unpublished: Result | None = None
         self._held_since: float | None = None
@@ -217,6 +218,7 @@ class Trainer:
         self._learner = started.learner
         self._waiting = started.waiting
         self._sequence = started.sequence
+        self._read_to = started.read_to
         self._versions = VersionPublisher(
             self._settings,
             self._session,
@@ -239,6 +241,7 @@ class Trainer:
 
     def _assign(self) -> None:
         """Read on from the learner's positions; while behind the head, only the partitions that are behind."""
+        self._pass_markers()
         positions = self._learner.positions
         self._catching_up = self._delivery.replaying(positions)
         if not self._catching_up:
@@ -248,7 +251,7 @@ class Trainer:
             positions = {p: at for p, at in positions.items() if p in published and at < published[p]}
         self._release()
         self._backlog.clear()
-        self._fetched = {partition: at.offset for partition, at in positions.items()}
+        self._fetched = {partition: self._read_to.get(partition, at.offset) for partition, at in positions.items()}
         self._input.assign(self._fetched)
         self._health.require("replay", "reading again up to the newest version" if self._catching_up else "")
 
@@ -415,8 +418,21 @@ class Trainer:
 
     @property
     def _reading(self) -> dict[int, Position]:
-        """Where reading stands: what is fetched is safe from retention, learned or not."""
-        return {p: max(at, Position(self._fetched.get(p, 0))) for p, at in self._learner.positions.items()}
+        """Where reading stands: what is fetched is safe from retention, learned or not; so is what is passed over."""
+        return {
+            p: max(at, Position(max(self._fetched.get(p, 0), self._read_to.get(p, 0), self._input.seen_end(p) or 0)))
+            for p, at in self._learner.positions.items()
+        }
+
+    def _pass_markers(self) -> None:
+        """Note where reading goes on although no position does: past markers of transactions and aborted records."""
+        positions = self._learner.positions
+        for partition, fetched in self._fetched.items():
+            end = self._input.seen_end(partition)
+            learned = max(positions[partition], Position(self._read_to.get(partition, 0)))
+            if end is not None and learned >= Position(fetched):
+                self._read_to[partition] = end
+        self._read_to = {p: offset for p, offset in self._read_to.items() if offset > positions[p].offset}
 
     def _take_up(self, added: dict[int, int]) -> None:
         """Learn new partitions from their first record on."""
@@ -434,6 +450,7 @@ class Trainer:
         if self._sequence:
             self._outbox.flush(FLUSH_TIMEOUT_S)
         self._sequence += 1
+        self._pass_markers()
         self._saver.save(
             Snapshot(
                 self._settings.name,
@@ -448,6 +465,7 @@ class Trainer:
                 self._delivery.head,
                 self._learner.state(),
                 next(iter(self._in_flight), None),
+                self._read_to,
             )
         )
 
@@ -494,9 +512,11 @@ class Trainer:
 
     def _measure(self) -> None:
         self._measured_at = self._clock.monotonic()
+        self._pass_markers()
         positions, log_ranges = self._learner.positions, self._surveyor.log
         self._gauges.points(self._points_held(), self._held_peak)
         self._gauges.coreset(self._learner)
-        self._gauges.lag({p: (at.offset, self._input.high_watermark(p)) for p, at in positions.items()})
+        ahead = {p: self._read_to.get(p, at.offset) for p, at in positions.items()}
+        self._gauges.lag({p: (offset, self._input.high_watermark(p)) for p, offset in ahead.items()})
         self._gauges.headroom({p: at.offset - log_ranges[p][0] for p, at in positions.items() if p in log_ranges})
         self._metrics.put("streamsvm_training_running_seconds", self._training_s())

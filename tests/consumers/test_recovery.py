@@ -9,13 +9,14 @@ import json
 import shutil
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from streamsvm.codec import model as model_codec
+from streamsvm.codec.checkpoint import decode
 from streamsvm.config import Settings
 from streamsvm.errors import ConfigurationError, Fenced, LogGap, StateError
 from streamsvm.kafka import Cluster, Connection, OutcomeUnknown, Publisher, Record, TopicSpec, create_topics
@@ -388,3 +389,43 @@ def test_leader_epochs_of_the_log_are_compared(settings: Settings, connection: C
     run_until(settings, connection, 50)
     with pytest.raises(StateError, match="an unclean election replaced it"):
         run_until(settings, connection, 0, cluster=Elected(connection))
+
+
+def feed_in_a_transaction(settings: Settings, connection: Connection, values: Iterable[bytes]) -> None:
+    """Store records as a transactional producer does: a marker stands after the last of them."""
+    with foreign.open_transaction(connection, settings.input.topic, values) as producer:
+        producer.commit_transaction(foreign.TIMEOUT_S)
+
+
+def remove_all(settings: Settings, connection: Connection) -> None:
+    """Remove every record of the input, as retention does to a stream that rests."""
+    _, end = Cluster(connection).log_range(settings.input.topic, 0)
+    foreign.delete_records(connection, settings.input.topic, 0, end)
+
+
+def saved_past(settings: Settings, offset: int) -> bool:
+    """Tell whether the newest checkpoint knows that there is nothing to learn before an offset."""
+    newest = max(settings.checkpoint.directory.glob("*.ssvm"))
+    with suppress(FileNotFoundError):  # it was superfluous by then
+        return decode(newest.read_bytes()).read_to == {0: offset}
+    return False
+
+
+def test_a_marker_that_retention_removes_is_no_record_unread(settings: Settings, connection: Connection) -> None:
+    """A transactional stream rests until its last segment goes: nothing was lost, while running or at a start."""
+    watchful = changed(settings, "input", **WATCHFUL)
+    feed_in_a_transaction(settings, connection, records(50))
+    with Running(watchful, connection) as running:
+        running.wait_until(lambda: running.value("streamsvm_model_version") == 1)
+        remove_all(settings, connection)
+        running.wait_until(lambda: running.value("streamsvm_input_headroom_records", partition="0") <= 0)
+        feed_in_a_transaction(settings, connection, records(50, seed=1))
+        running.wait_until(lambda: running.value("streamsvm_model_version") == 2)
+        running.wait_until(lambda: saved_past(settings, 102))
+        running.wait_until(lambda: running.value("streamsvm_input_lag_records", partition="0") == 0)
+    remove_all(settings, connection)
+    run_until(watchful, connection, 0)
+    feed_in_a_transaction(settings, connection, records(50, seed=2))
+    with Running(watchful, connection) as running:
+        running.wait_until(lambda: running.value("streamsvm_model_version") == 3)
+    assert numbers(connection, settings) == [(1, 40), (2, 80), (3, 120)]

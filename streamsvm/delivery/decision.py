@@ -264,8 +264,8 @@ def _gaps(candidate: Candidate, present: Present) -> Iterator[str]:
                 f"{stand.who} stands at offset {offset} of {where}, which ends at {end}: "
                 "the topic was truncated or recreated"
             )
-        reading = reads_on(candidate.snapshot, stand.partition, first, end)
-        if stand.who == "the checkpoint" and reading < first:
+        ours = stand.who == "the checkpoint"
+        if ours and (reading := reads_on(candidate.snapshot, stand.partition, first, end)) < first:
             yield (
                 f"the checkpoint stands at offset {reading} of {where}, which begins at {first}: "
                 f"retention removed {first - reading} records unread"

@@ -206,7 +206,9 @@ class Startup:
         if begun.passed_over:
             log.warning("checkpoint_passed_over", why=begun.passed_over, sequence=snapshot.sequence)
             self._checkpoints.reject_newer_than(snapshot)
-        added = self._cluster.starts(topic.name, set(topic.partitions) - snapshot.base.keys(), "earliest")
+        # One that neither the checkpoint nor the newest version knows is taken up by the first look, once reading again
+        # is over: until then the cut at which that version was made must come again, with its partitions and no more.
+        added = self._cluster.starts(topic.name, self._delivery.published_cut.keys() - snapshot.base.keys(), "earliest")
         grown = {partition: Position(first) for partition, first in added.items()} | dict(snapshot.base)
         base = dict(sorted(grown.items()))
         learner = Learner(self._config, base, every)

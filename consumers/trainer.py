@@ -125,8 +125,8 @@ class Trainer:
         StreamsvmError
             If it cannot start, or cannot go on; whatever was published stays published.
         """
-        while self._ends_in_gap():
-            self._stop.wait(START_OVER_AFTER_S)
+        while self._ends_in_gap() and not self._stop.wait(START_OVER_AFTER_S):
+            pass
 
     def _ends_in_gap(self) -> bool:
         """Live once; tell whether to start over because the log has a gap and the configuration says to."""
@@ -197,7 +197,8 @@ class Trainer:
         crash_point("start.saved")
         watch = self._make_watch(self._cluster, settings.input.topic)
         stack.callback(watch.close)
-        self._surveyor = Surveyor(settings.input, self._topic_id, watch, clock.monotonic)
+        left_out = len(started.topic.partitions) > len(started.base)
+        self._surveyor = Surveyor(settings.input, self._topic_id, watch, clock.monotonic, at_once=left_out)
         self._input = self._cluster.input(settings.input.topic, settings.input.group or f"streamsvm-{settings.name}")
         stack.callback(self._input.close)
         self._assign()
@@ -315,6 +316,7 @@ class Trainer:
                 self._assign()
                 return
             if not self._backlog:
+                self._refuse_missing_end()
                 return
             rows = self._backlog.popleft()
             known = rows.index_of(self._learner.positions[rows.partition])
@@ -325,8 +327,19 @@ class Trainer:
             rest = rows.slice(done, len(rows))
             if len(rest) and not (self._catching_up and self._reached(rows.partition)):
                 if self._catching_up and not self._learner.cut_due:
-                    refuse_gap(self._settings, self._delivery, self._learner, rest)
+                    goes_on = f"goes on at offset {int(rest.offset[0])}"
+                    refuse_gap(self._settings, self._delivery, self._learner, rows.partition, goes_on)
                 self._backlog.appendleft(rest)
+
+    def _refuse_missing_end(self) -> None:
+        """Do not wait for the last records of the newest version's cut where the log ends without them."""
+        if not self._catching_up:
+            return
+        for partition in self._fetched:
+            end, cut = self._input.seen_end(partition), self._delivery.published_cut[partition]
+            if end is not None and Position(end) >= cut > self._learner.positions[partition]:
+                ends = f"ends at offset {end}"
+                refuse_gap(self._settings, self._delivery, self._learner, partition, ends)
 
     def _count(self, learned: Rows) -> None:
         accepted = int(learned.accepted.sum())
@@ -487,6 +500,7 @@ class Trainer:
         self._save()
         while self._in_flight or self._learner.cut_due or self._versions.untold:
             self._health.beat()
+            self._look_after_training()
             if self._learner.cut_due:
                 self._take_cut()
             self._feed_worker()

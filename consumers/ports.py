@@ -64,6 +64,9 @@ class Input(Protocol):
     def high_watermark(self, partition: int) -> int | None:
         """Return the offset after the partition's last record as far as known; never blocks."""
 
+    def seen_end(self, partition: int) -> int | None:
+        """Return where the partition's end was last met: `poll` returned every committed record before it."""
+
     def commit(self, positions: Mapping[int, int]) -> None:
         """Show observers of the group how far it is; never fails."""
 

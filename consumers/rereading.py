@@ -9,7 +9,6 @@ from streamsvm.config import Settings
 from streamsvm.delivery import Delivery
 from streamsvm.errors import StateError
 from streamsvm.learner import Learner
-from streamsvm.points import Rows
 
 log = structlog.get_logger("streamsvm.trainer")
 
@@ -39,17 +38,26 @@ def compare_with_head(name: str, delivery: Delivery, learner: Learner) -> None:
     log.warning("training_set_differs", what=what, remedy="this is another build or CPU than the version's")
 
 
-def refuse_gap(settings: Settings, delivery: Delivery, learner: Learner, rest: Rows) -> None:
+def refuse_gap(settings: Settings, delivery: Delivery, learner: Learner, partition: int, what_follows: str) -> None:
     """Refuse to go on where reading again passed the newest version's cut without ever standing at it.
+
+    Parameters
+    ----------
+    settings : Settings
+    delivery : Delivery
+    learner : Learner
+    partition : int
+    what_follows : str
+        How the log goes on, or that it ends.
 
     Raises
     ------
     StateError
     """
-    at, cut = learner.positions[rest.partition], delivery.published_cut[rest.partition]
+    at, cut = learner.positions[partition], delivery.published_cut[partition]
     raise StateError(
         f"{settings.name}@{delivery.next_number - 1} was made from {settings.input.topic}"
-        f"[{rest.partition}] up to offset {cut.offset} row {cut.row}, but after offset {at.offset} row {at.row} "
-        f"the log goes on at offset {int(rest.offset[0])}",
+        f"[{partition}] up to offset {cut.offset} row {cut.row}, but after offset {at.offset} row {at.row} "
+        f"the log {what_follows}",
         "Records were removed in between: an input topic must not be compacted. Put back a newer checkpoint.",
     )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
 
@@ -24,7 +24,7 @@ from streamsvm.codec.checkpoint import Snapshot
 from streamsvm.codec.model import Head
 from streamsvm.config import ModelConfig, Settings
 from streamsvm.crashpoints import crash_point
-from streamsvm.delivery import Begin, Candidate, Delivery, Present, Resume, decide, places
+from streamsvm.delivery import Begin, Candidate, Delivery, Present, Resume, decide, places, reads_on
 from streamsvm.errors import ConfigurationError, StateError, TransientError
 from streamsvm.kafka import TopicInfo
 from streamsvm.learner import Cut, Learner
@@ -50,6 +50,8 @@ class Started:
         A cut of the checkpoint that is still to be published.
     sequence : int
         Of the newest checkpoint file.
+    read_to : dict of partition to int
+        Where to read on past a position that the log no longer holds, and held nothing to learn.
     """
 
     topic: TopicInfo
@@ -57,6 +59,7 @@ class Started:
     learner: Learner
     waiting: Cut | None
     sequence: int
+    read_to: dict[int, int] = field(default_factory=dict)
 
     @property
     def topic_id(self) -> str:
@@ -203,14 +206,17 @@ class Startup:
         if begun.passed_over:
             log.warning("checkpoint_passed_over", why=begun.passed_over, sequence=snapshot.sequence)
             self._checkpoints.reject_newer_than(snapshot)
-        added = self._cluster.starts(topic.name, set(topic.partitions) - snapshot.base.keys(), "earliest")
+        # One that neither the checkpoint nor the newest version knows is taken up by the first look, once reading again
+        # is over: until then the cut at which that version was made must come again, with its partitions and no more.
+        added = self._cluster.starts(topic.name, self._delivery.published_cut.keys() - snapshot.base.keys(), "earliest")
         grown = {partition: Position(first) for partition, first in added.items()} | dict(snapshot.base)
         base = dict(sorted(grown.items()))
         learner = Learner(self._config, base, every)
         learner.restore(snapshot.learner)
         pending = snapshot.pending
         waiting = pending if pending is not None and self._delivery.admits(pending.positions) else None
-        return Started(topic, base, learner, waiting, self._checkpoints.newest_sequence)
+        read_to = {p: reads_on(snapshot, p, *self._cluster.log_range(topic.name, p)) for p in snapshot.read_to}
+        return Started(topic, base, learner, waiting, self._checkpoints.newest_sequence, read_to)
 
 
 class _Checkpoints:

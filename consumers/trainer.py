@@ -125,8 +125,8 @@ class Trainer:
         StreamsvmError
             If it cannot start, or cannot go on; whatever was published stays published.
         """
-        while self._ends_in_gap():
-            self._stop.wait(START_OVER_AFTER_S)
+        while self._ends_in_gap() and not self._stop.wait(START_OVER_AFTER_S):
+            pass
 
     def _ends_in_gap(self) -> bool:
         """Live once; tell whether to start over because the log has a gap and the configuration says to."""
@@ -161,6 +161,7 @@ class Trainer:
         """Begin a life with nothing."""
         self._lives += 1
         self._backlog: deque[Rows] = deque()
+        self._fetched: dict[int, int] = {}
         self._waiting: Cut | None = None
         self._unpublished: Result | None = None
         self._held_since: float | None = None
@@ -196,7 +197,8 @@ class Trainer:
         crash_point("start.saved")
         watch = self._make_watch(self._cluster, settings.input.topic)
         stack.callback(watch.close)
-        self._surveyor = Surveyor(settings.input, self._topic_id, watch, clock.monotonic)
+        left_out = len(started.topic.partitions) > len(started.base)
+        self._surveyor = Surveyor(settings.input, self._topic_id, watch, clock.monotonic, at_once=left_out)
         self._input = self._cluster.input(settings.input.topic, settings.input.group or f"streamsvm-{settings.name}")
         stack.callback(self._input.close)
         self._assign()
@@ -217,6 +219,7 @@ class Trainer:
         self._learner = started.learner
         self._waiting = started.waiting
         self._sequence = started.sequence
+        self._read_to = started.read_to
         self._versions = VersionPublisher(
             self._settings,
             self._session,
@@ -239,6 +242,7 @@ class Trainer:
 
     def _assign(self) -> None:
         """Read on from the learner's positions; while behind the head, only the partitions that are behind."""
+        self._pass_markers()
         positions = self._learner.positions
         self._catching_up = self._delivery.replaying(positions)
         if not self._catching_up:
@@ -248,7 +252,7 @@ class Trainer:
             positions = {p: at for p, at in positions.items() if p in published and at < published[p]}
         self._release()
         self._backlog.clear()
-        self._fetched = {partition: at.offset for partition, at in positions.items()}
+        self._fetched = {partition: self._read_to.get(partition, at.offset) for partition, at in positions.items()}
         self._input.assign(self._fetched)
         self._health.require("replay", "reading again up to the newest version" if self._catching_up else "")
 
@@ -312,6 +316,7 @@ class Trainer:
                 self._assign()
                 return
             if not self._backlog:
+                self._refuse_missing_end()
                 return
             rows = self._backlog.popleft()
             known = rows.index_of(self._learner.positions[rows.partition])
@@ -322,8 +327,19 @@ class Trainer:
             rest = rows.slice(done, len(rows))
             if len(rest) and not (self._catching_up and self._reached(rows.partition)):
                 if self._catching_up and not self._learner.cut_due:
-                    refuse_gap(self._settings, self._delivery, self._learner, rest)
+                    goes_on = f"goes on at offset {int(rest.offset[0])}"
+                    refuse_gap(self._settings, self._delivery, self._learner, rows.partition, goes_on)
                 self._backlog.appendleft(rest)
+
+    def _refuse_missing_end(self) -> None:
+        """Do not wait for the last records of the newest version's cut where the log ends without them."""
+        if not self._catching_up:
+            return
+        for partition in self._fetched:
+            end, cut = self._input.seen_end(partition), self._delivery.published_cut[partition]
+            if end is not None and Position(end) >= cut > self._learner.positions[partition]:
+                ends = f"ends at offset {end}"
+                refuse_gap(self._settings, self._delivery, self._learner, partition, ends)
 
     def _count(self, learned: Rows) -> None:
         accepted = int(learned.accepted.sum())
@@ -415,8 +431,21 @@ class Trainer:
 
     @property
     def _reading(self) -> dict[int, Position]:
-        """Where reading stands: what is fetched is safe from retention, learned or not."""
-        return {p: max(at, Position(self._fetched.get(p, 0))) for p, at in self._learner.positions.items()}
+        """Where reading stands: what is fetched is safe from retention, learned or not; so is what is passed over."""
+        return {
+            p: max(at, Position(max(self._fetched.get(p, 0), self._read_to.get(p, 0), self._input.seen_end(p) or 0)))
+            for p, at in self._learner.positions.items()
+        }
+
+    def _pass_markers(self) -> None:
+        """Note where reading goes on although no position does: past markers of transactions and aborted records."""
+        positions = self._learner.positions
+        for partition, fetched in self._fetched.items():
+            end = self._input.seen_end(partition)
+            learned = max(positions[partition], Position(self._read_to.get(partition, 0)))
+            if end is not None and learned >= Position(fetched):
+                self._read_to[partition] = end
+        self._read_to = {p: offset for p, offset in self._read_to.items() if offset > positions[p].offset}
 
     def _take_up(self, added: dict[int, int]) -> None:
         """Learn new partitions from their first record on."""
@@ -434,6 +463,7 @@ class Trainer:
         if self._sequence:
             self._outbox.flush(FLUSH_TIMEOUT_S)
         self._sequence += 1
+        self._pass_markers()
         self._saver.save(
             Snapshot(
                 self._settings.name,
@@ -448,6 +478,7 @@ class Trainer:
                 self._delivery.head,
                 self._learner.state(),
                 next(iter(self._in_flight), None),
+                self._read_to,
             )
         )
 
@@ -469,6 +500,7 @@ class Trainer:
         self._save()
         while self._in_flight or self._learner.cut_due or self._versions.untold:
             self._health.beat()
+            self._look_after_training()
             if self._learner.cut_due:
                 self._take_cut()
             self._feed_worker()
@@ -494,9 +526,11 @@ class Trainer:
 
     def _measure(self) -> None:
         self._measured_at = self._clock.monotonic()
+        self._pass_markers()
         positions, log_ranges = self._learner.positions, self._surveyor.log
         self._gauges.points(self._points_held(), self._held_peak)
         self._gauges.coreset(self._learner)
-        self._gauges.lag({p: (at.offset, self._input.high_watermark(p)) for p, at in positions.items()})
+        ahead = {p: self._read_to.get(p, at.offset) for p, at in positions.items()}
+        self._gauges.lag({p: (offset, self._input.high_watermark(p)) for p, offset in ahead.items()})
         self._gauges.headroom({p: at.offset - log_ranges[p][0] for p, at in positions.items() if p in log_ranges})
         self._metrics.put("streamsvm_training_running_seconds", self._training_s())

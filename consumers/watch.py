@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Callable, Mapping
 from typing import Protocol
@@ -11,7 +12,7 @@ import structlog
 from consumers.ports import Cluster
 from streamsvm.config import InputConfig
 from streamsvm.delivery import Look, survey
-from streamsvm.errors import LogGap, StreamsvmError, TopicMissing, TransientError
+from streamsvm.errors import LogGap, TopicMissing, TransientError
 from streamsvm.points import Positions
 
 log = structlog.get_logger("streamsvm.trainer")
@@ -70,7 +71,7 @@ class ThreadedWatch:
         self._cluster = cluster
         self._topic = topic
         self._asking: threading.Thread | None = None
-        self._answer: Look | StreamsvmError | None = None
+        self._answer: Look | BaseException | None = None
 
     def ask(self, reached: Mapping[int, int]) -> None:
         """See `Watch.ask`."""
@@ -84,7 +85,7 @@ class ThreadedWatch:
         if self._asking is None or self._asking.is_alive():
             return None
         self._asking, answer, self._answer = None, self._answer, None
-        if isinstance(answer, StreamsvmError):
+        if isinstance(answer, BaseException):
             raise answer
         return answer
 
@@ -94,7 +95,7 @@ class ThreadedWatch:
     def _run(self, reached: Mapping[int, int]) -> None:
         try:
             self._answer = look(self._cluster, self._topic, reached)
-        except StreamsvmError as error:
+        except BaseException as error:  # noqa: BLE001 - handed to the loop, which raises it
             self._answer = error
 
 
@@ -131,14 +132,24 @@ class Surveyor:
     watch : Watch
     monotonic : callable
         Seconds.
+    at_once : bool
+        Whether to ask at the first turn already: partitions are known to wait.
     """
 
-    def __init__(self, config: InputConfig, topic_id: str, watch: Watch, monotonic: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        config: InputConfig,
+        topic_id: str,
+        watch: Watch,
+        monotonic: Callable[[], float],
+        *,
+        at_once: bool = False,
+    ) -> None:
         self._config = config
         self._topic_id = topic_id
         self._watch = watch
         self._monotonic = monotonic
-        self._asked_at = monotonic()
+        self._asked_at = -math.inf if at_once else monotonic()
         self._before: Look | None = None
         self._missing = False
 

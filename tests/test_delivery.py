@@ -21,6 +21,7 @@ from streamsvm.delivery import (
     State,
     Survey,
     places,
+    reads_on,
     survey,
 )
 from streamsvm.delivery import decide as decide_among
@@ -103,6 +104,24 @@ def test_refusals_name_both_sides_and_the_way_out(
     assert begun.incarnation == int(token.split("/")[1]) + 1
     with pytest.raises(StateError):
         decide(kept, present(**found, reset="m/77"))
+
+
+def test_what_held_nothing_to_learn_may_be_removed() -> None:
+    """Markers of transactions and aborted records past the position, known to be no more than that: no gap."""
+    kept = saved(read_to={0: 60})
+    assert isinstance(decide(kept, present(log={0: (60, 100), 2: (0, 100)})), Resume)
+    assert [reads_on(kept, 0, first, 100) for first in (0, 50, 51, 60)] == [50, 50, 60, 60]
+    for first, end in ((61, 100), (55, 59)):
+        with pytest.raises(StateError, match="unread"):
+            decide(kept, present(log={0: (first, end), 2: (0, 100)}))
+
+
+def test_the_rest_of_a_record_is_never_passed_over() -> None:
+    """A position inside a record waits for that record's rows, whatever was read to."""
+    inside = saved(read_to={2: 60})
+    assert inside.positions[2] == Position(7, 1)
+    with pytest.raises(StateError, match="unread"):
+        decide(inside, present(log={0: (0, 100), 2: (8, 100)}))
 
 
 def test_a_reset_left_behind_does_nothing() -> None:

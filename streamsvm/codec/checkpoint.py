@@ -1,4 +1,4 @@
-"""Checkpoints as bytes: format 1.
+"""Checkpoints as bytes: format 2.
 
 ======  ====  =========================================================================
 offset  size  content
@@ -25,7 +25,7 @@ import hashlib
 import math
 import struct
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import msgspec
@@ -40,7 +40,7 @@ from streamsvm.learner import Cut, LearnerState, PartitionState
 from streamsvm.points import Points, Position
 
 MAGIC: Final = b"SSVMCKPT"
-FORMAT: Final = 1
+FORMAT: Final = 2
 _PREFIX: Final = struct.Struct("<8sIQ")
 _CHECKSUM_BYTES: Final = 32
 LARGEST_LENGTH: Final = 1 << 40
@@ -70,6 +70,9 @@ class Snapshot:
     learner : LearnerState
     pending : Cut or None
         A cut that was not published yet, with its training set.
+    read_to : mapping of partition to int
+        Offsets past the positions of some partitions: up to them the log held nothing more to learn, only markers of
+        transactions and aborted records.
     """
 
     name: str
@@ -84,6 +87,7 @@ class Snapshot:
     head: Head | None
     learner: LearnerState
     pending: Cut | None
+    read_to: Mapping[int, int] = field(default_factory=dict)
 
     @property
     def positions(self) -> dict[int, Position]:
@@ -144,7 +148,7 @@ class _Cut(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     last_time_ms: int
 
 
-class _Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class _Header1(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     name: str
     incarnation: int
     sequence: int
@@ -158,6 +162,10 @@ class _Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     leaves_since_cut: int
     partitions: tuple[_Partition, ...]
     pending: _Cut | None
+
+
+class _Header(_Header1, frozen=True, forbid_unknown_fields=True):
+    read_to: tuple[tuple[int, int], ...]
 
 
 def encode(snapshot: Snapshot) -> bytes:
@@ -181,6 +189,7 @@ def encode(snapshot: Snapshot) -> bytes:
                 writer.partition(partition, learner.partitions[partition]) for partition in sorted(learner.partitions)
             ),
             None if pending is None else writer.cut(pending),
+            tuple(sorted(snapshot.read_to.items())),
         ),
         order="deterministic",
     )
@@ -219,11 +228,20 @@ def _unknown(version: int) -> CorruptCheckpoint:
 
 
 def _decode_1(content: memoryview, header_bytes: int) -> Snapshot:
-    """Decode what stands between the prefix and the checksum of format 1."""
+    """Decode what stands between the prefix and the checksum of format 1, which had no `read_to`."""
+    return _decoded(content, header_bytes, _Header1)
+
+
+def _decode_2(content: memoryview, header_bytes: int) -> Snapshot:
+    """Decode what stands between the prefix and the checksum of format 2."""
+    return _decoded(content, header_bytes, _Header)
+
+
+def _decoded(content: memoryview, header_bytes: int, kind: type[_Header1]) -> Snapshot:
     if header_bytes > len(content):
         raise CorruptCheckpoint("its header is longer than the file")
     try:
-        header = msgspec.json.decode(content[:header_bytes], type=_Header)
+        header = msgspec.json.decode(content[:header_bytes], type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise CorruptCheckpoint(f"its header is damaged: {error}") from None
     reader = _Reader(content[header_bytes:])
@@ -232,7 +250,7 @@ def _decode_1(content: memoryview, header_bytes: int) -> Snapshot:
     return snapshot
 
 
-_DECODERS: Final[dict[int, Callable[[memoryview, int], Snapshot]]] = {1: _decode_1}
+_DECODERS: Final[dict[int, Callable[[memoryview, int], Snapshot]]] = {1: _decode_1, 2: _decode_2}
 """One for each format that is still read; the newest is the one that is written."""
 
 
@@ -361,7 +379,7 @@ class _Reader:
             placed.last_time_ms,
         )
 
-    def snapshot(self, header: _Header) -> Snapshot:
+    def snapshot(self, header: _Header1) -> Snapshot:
         return Snapshot(
             header.name,
             header.incarnation,
@@ -375,4 +393,5 @@ class _Reader:
             header.head,
             LearnerState({part.partition: self.partition(part) for part in header.partitions}, header.leaves_since_cut),
             None if header.pending is None else self.cut(header.pending),
+            dict(header.read_to) if isinstance(header, _Header) else {},
         )

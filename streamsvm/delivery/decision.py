@@ -232,6 +232,16 @@ def places(snapshot: Snapshot, head: Head | None) -> list[tuple[int, int]]:
     return sorted({stand.last_read for stand in _stands(snapshot, head, "") if stand.leader_epoch >= 0})
 
 
+def reads_on(snapshot: Snapshot, partition: int, first: int, end: int) -> int:
+    """Return the offset at which to read on in a log from `first` to `end`.
+
+    The position's, unless that was removed and is known to have held nothing to learn: nobody says that what is still
+    there is what was seen, so it is read again; and a log shorter than what was read of it proves nothing.
+    """
+    read_to, position = snapshot.read_to.get(partition, 0), snapshot.positions[partition]
+    return read_to if position.offset < first <= read_to <= end and not position.row else position.offset
+
+
 def _stands(snapshot: Snapshot, head: Head | None, name: str) -> Iterator[_Stand]:
     for partition, state in snapshot.learner.partitions.items():
         yield _Stand("the checkpoint", partition, state.position, state.leader_epoch)
@@ -254,10 +264,11 @@ def _gaps(candidate: Candidate, present: Present) -> Iterator[str]:
                 f"{stand.who} stands at offset {offset} of {where}, which ends at {end}: "
                 "the topic was truncated or recreated"
             )
-        if stand.who == "the checkpoint" and offset < first:
+        ours = stand.who == "the checkpoint"
+        if ours and (reading := reads_on(candidate.snapshot, stand.partition, first, end)) < first:
             yield (
-                f"the checkpoint stands at offset {offset} of {where}, which begins at {first}: "
-                f"retention removed {first - offset} records unread"
+                f"the checkpoint stands at offset {reading} of {where}, which begins at {first}: "
+                f"retention removed {first - reading} records unread"
             )
         epoch = candidate.epochs.get(stand.last_read, stand.leader_epoch)
         if stand.leader_epoch >= 0 and epoch != stand.leader_epoch:

@@ -60,7 +60,11 @@ class Input:
         self._link = Link(connection)
         self._forbidden: ConfigurationError | None = None
         self._consumer = make_consumer(
-            connection, self._link, group, fixed=buffer_of(max_buffered_bytes), on_commit=self._on_commit
+            connection,
+            self._link,
+            group,
+            fixed={**buffer_of(max_buffered_bytes), "enable.partition.eof": True},
+            on_commit=self._on_commit,
         )
         self._feed = Feed(self._consumer, self._link, connection, topic, group=group)
         self._assigned: list[int] = []
@@ -84,6 +88,7 @@ class Input:
         """
         assign_positions(self._consumer, self._link, self._connection, self._topic, positions)
         self._assigned = sorted(positions)
+        self._feed.ends.clear()
 
     def poll(self, max_records: int, timeout_s: float) -> list[Record]:
         """Return at most `max_records` records; blocks at most `timeout_s`, then returns none.
@@ -130,6 +135,14 @@ class Input:
         except KafkaException:
             return None
         return high if high >= 0 else None
+
+    def seen_end(self, partition: int) -> int | None:
+        """Return where the partition's end was last met: `poll` returned every committed record before it.
+
+        None before the end is met after `assign`. It lies past the markers of transactions and past aborted records,
+        which a position after the last record does not.
+        """
+        return self._feed.ends.get(partition)
 
     def commit(self, positions: Mapping[int, int]) -> None:
         """Publish positions for observers of the group; returns at once, failures are only logged.

@@ -9,17 +9,21 @@ import json
 import shutil
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from consumers.runtime import Health
+from consumers.trainer import Trainer
 from streamsvm.codec import model as model_codec
+from streamsvm.codec.checkpoint import decode
 from streamsvm.config import Settings
 from streamsvm.errors import ConfigurationError, Fenced, LogGap, StateError
 from streamsvm.kafka import Cluster, Connection, OutcomeUnknown, Publisher, Record, TopicSpec, create_topics
 from streamsvm.kafka.cluster import TRANSACTION_TIMEOUT_S
+from streamsvm.metrics import TRAINER, Metrics
 from streamsvm.training import train
 from tests.brokers.fixtures import TestBroker
 from tests.consumers.trainers import Running, produce, records, run_until, settings_for, topic, versions
@@ -293,6 +297,34 @@ def test_a_topic_recreated_under_a_running_trainer_is_begun_anew_in_process(
     assert numbers(connection, settings) == [(1, 40), (2, 40)]
 
 
+class StoppedInAGap(Trainer):
+    """A trainer whose log has a gap in every life, and which is told to stop before it starts over."""
+
+    lives = 0
+
+    def _live(self) -> None:
+        self.lives += 1
+        raise LogGap("a gap", "")
+
+
+class StoppedWhileWaiting:
+    """Not set yet when the gap is found, and set before the wait is over."""
+
+    def is_set(self) -> bool:
+        return False
+
+    def wait(self, timeout: float | None = None) -> bool:
+        return True
+
+
+def test_a_trainer_that_is_told_to_stop_does_not_start_over(settings: Settings, connection: Connection) -> None:
+    """It would take the model over and begin an incarnation, only to stop."""
+    told = changed(settings, "input", on_gap="reset")
+    trainer = StoppedInAGap(told, Cluster(connection), Metrics(TRAINER), Health(60.0), StoppedWhileWaiting())
+    trainer.run()
+    assert trainer.lives == 1
+
+
 SINGLE = {"models": "", "aliases": ".aliases", "audit": ".audit"}
 
 
@@ -365,6 +397,23 @@ def test_a_training_that_does_not_end_turns_health_red_until_it_does(
     assert numbers(connection, settings) == [(1, 40)]
 
 
+def test_a_training_that_does_not_end_shows_while_stopping_too(settings: Settings, connection: Connection) -> None:
+    """The stop waits for the model in training: whoever waits for the stop is told why it does not come."""
+    ends = threading.Event()
+
+    def stuck(*arguments: Any) -> Any:
+        running.ask_to_stop()
+        ends.wait(30.0)
+        return train(*arguments)
+
+    produce(connection, settings.input.topic, records(50))
+    running = Running(changed(settings, "training", stuck_after_s=0.2), connection, train_function=stuck)
+    with running:
+        running.wait_until(lambda: not running.health.healthy()[0])
+        ends.set()
+    assert numbers(connection, settings) == [(1, 40)]
+
+
 def test_the_version_metric_is_the_topics_after_a_restart(settings: Settings, connection: Connection) -> None:
     """It shows the head before anything new is published."""
     produce(connection, settings.input.topic, records(50))
@@ -388,3 +437,44 @@ def test_leader_epochs_of_the_log_are_compared(settings: Settings, connection: C
     run_until(settings, connection, 50)
     with pytest.raises(StateError, match="an unclean election replaced it"):
         run_until(settings, connection, 0, cluster=Elected(connection))
+
+
+def feed_in_a_transaction(settings: Settings, connection: Connection, values: Iterable[bytes]) -> None:
+    """Store records as a transactional producer does: a marker stands after the last of them."""
+    with foreign.open_transaction(connection, settings.input.topic, values) as producer:
+        producer.commit_transaction(foreign.TIMEOUT_S)
+
+
+def remove_all(settings: Settings, connection: Connection) -> None:
+    """Remove every record of the input, as retention does to a stream that rests."""
+    _, end = Cluster(connection).log_range(settings.input.topic, 0)
+    foreign.delete_records(connection, settings.input.topic, 0, end)
+
+
+def saved_past(settings: Settings, offset: int) -> bool:
+    """Tell whether the newest checkpoint knows that there is nothing to learn before an offset."""
+    newest = max(settings.checkpoint.directory.glob("*.ssvm"))
+    with suppress(FileNotFoundError):  # it was superfluous by then
+        return decode(newest.read_bytes()).read_to == {0: offset}
+    return False
+
+
+def test_a_marker_that_retention_removes_is_no_record_unread(settings: Settings, connection: Connection) -> None:
+    """A transactional stream rests until its last segment goes: nothing was lost, while running or at a start."""
+    watchful = changed(settings, "input", **WATCHFUL)
+    feed_in_a_transaction(settings, connection, records(50))
+    with Running(watchful, connection) as running:
+        running.wait_until(lambda: running.value("streamsvm_model_version") == 1)
+        running.wait_until(lambda: saved_past(settings, 51))
+        remove_all(settings, connection)
+        running.wait_until(lambda: running.value("streamsvm_input_headroom_records", partition="0") <= 0)
+        feed_in_a_transaction(settings, connection, records(50, seed=1))
+        running.wait_until(lambda: running.value("streamsvm_model_version") == 2)
+        running.wait_until(lambda: saved_past(settings, 102))
+        running.wait_until(lambda: running.value("streamsvm_input_lag_records", partition="0") == 0)
+    remove_all(settings, connection)
+    run_until(watchful, connection, 0)
+    feed_in_a_transaction(settings, connection, records(50, seed=2))
+    with Running(watchful, connection) as running:
+        running.wait_until(lambda: running.value("streamsvm_model_version") == 3)
+    assert numbers(connection, settings) == [(1, 40), (2, 80), (3, 120)]

@@ -33,6 +33,7 @@ from streamsvm.points import Position
 from streamsvm.training import Trained, train
 from tests.brokers.fixtures import TestBroker
 from tests.consumers.trainers import Running, produce, records, run_until, settings_for, topic, versions
+from tests.contract import foreign
 from tests.streams import gaussian, rows_of
 
 
@@ -400,6 +401,52 @@ def test_a_gap_at_the_newest_cut_is_refused(settings: Settings, connection: Conn
     forge_head(settings, connection, cut=cut)
     with pytest.raises(StateError, match="the log goes on at offset 41"), Running(settings, connection) as running:
         running.wait_until(lambda: running.health.ready()[0])
+
+
+@pytest.mark.real_broker
+def test_a_gap_at_the_newest_cut_is_refused_although_nothing_follows(
+    settings: Settings, connection: Connection
+) -> None:
+    """The end of the log is met without ever standing at the cut: no record that comes later can change that."""
+    with foreign.open_transaction(connection, settings.input.topic, records(40)) as writer:
+        writer.commit_transaction(foreign.TIMEOUT_S)
+    forget_all_but_the_first_checkpoint(settings, connection, 40)
+    cut = (PartitionCut(0, 41, 0, 0), *(PartitionCut(p, 0, 0, -1) for p in (1, 2, 3)))
+    forge_head(settings, connection, cut=cut)
+    with pytest.raises(StateError, match="the log ends at offset 41"), Running(settings, connection) as running:
+        running.wait_until(lambda: running.health.ready()[0])
+
+
+@pytest.mark.real_broker
+@pytest.mark.parametrize("replayed", [True, False])
+def test_another_training_set_is_refused_although_a_partition_was_added(
+    replayed: bool, settings: Settings, connection: Connection
+) -> None:
+    """Between two starts: the newest version's cut knows nothing of it, and is compared all the same."""
+    wide = settings.model_copy(update={"coreset": settings.coreset.model_copy(update={"max_partitions": 5})})
+    produce(connection, wide.input.topic, records(40))
+    if replayed:
+        forget_all_but_the_first_checkpoint(wide, connection, 40)
+    else:
+        run_until(wide, connection, 40)
+    forge_head(wide, connection, training_set_sha256="0" * 64)
+    foreign.add_partitions(connection, wide.input.topic, 5)
+    with pytest.raises(StateError, match="another training set for m@1"), Running(wide, connection) as running:
+        running.wait_until(lambda: running.health.ready()[0])
+
+
+@pytest.mark.real_broker
+def test_a_partition_added_between_two_starts_is_learned(settings: Settings, connection: Connection) -> None:
+    """At once, from its first record, whether or not the next start reads again."""
+    wide = settings.model_copy(update={"coreset": settings.coreset.model_copy(update={"max_partitions": 5})})
+    produce(connection, wide.input.topic, records(40))
+    forget_all_but_the_first_checkpoint(wide, connection, 40)
+    foreign.add_partitions(connection, wide.input.topic, 5)
+    produce(connection, wide.input.topic, records(45, seed=2), 4)
+    with Running(wide, connection) as running:
+        running.wait_until(lambda: running.value("streamsvm_model_version") == 2)
+    newest = versions(connection, wide)[-1]
+    assert {part.partition: part.offset for part in newest.lineage.cut} == {0: 40, 1: 0, 2: 0, 3: 0, 4: 40}
 
 
 @pytest.mark.real_broker

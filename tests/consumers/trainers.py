@@ -111,9 +111,13 @@ class Running:
     def __exit__(self, *exception: object) -> None:
         self.stop()
 
+    def ask_to_stop(self) -> None:
+        """Ask it to stop."""
+        self._stop.set()
+
     def stop(self) -> None:
         """Ask it to stop and wait until it has."""
-        self._stop.set()
+        self.ask_to_stop()
         self._thread.join(DEADLINE_S)
         assert not self._thread.is_alive(), "the trainer did not stop"
         if self.failure is not None:

@@ -70,6 +70,29 @@ def test_poll_returns_no_more_than_asked_and_nothing_at_the_end(broker: TestBrok
         assert reader.high_watermark(3) is None
 
 
+@pytest.mark.real_broker
+def test_the_end_lies_past_markers_and_aborted_records(broker: TestBroker) -> None:
+    """It is told once it is met, and stands before a transaction that is open; a pause does not go back before it."""
+    topic = broker.topic()
+    with closing(Input(broker.connection, topic, group=None)) as reader:
+        with foreign.open_transaction(broker.connection, topic, numbers(5)) as writer:
+            reader.assign({0: 0})
+            assert reader.seen_end(0) is None
+            eventually(lambda: (reader.poll(1, 0.1), reader.seen_end(0))[1] == 0, "the end is met")
+            writer.commit_transaction(foreign.TIMEOUT_S)
+        assert values_of(drain(reader, 5)) == numbers(5)
+        foreign.aborted(broker.connection, topic, numbers(3))
+        eventually(lambda: (reader.poll(1, 0.1), reader.seen_end(0))[1] == 10, "the end is met")
+        reader.pause()
+        reader.poll(1, 0.1)
+        foreign.delete_records(broker.connection, topic, 0, 10)
+        reader.resume()
+        send_values(broker.connection, topic, numbers(1))
+        assert [record.offset for record in drain(reader, 1)] == [10]
+        reader.assign({0: 10})
+        assert reader.seen_end(0) is None
+
+
 @pytest.mark.parametrize("offset", [6, 2**40])
 def test_a_position_beyond_the_log_is_an_error_with_the_logs_range(broker: TestBroker, offset: int) -> None:
     """Where the log does not hold a position the reader says so, and never moves by itself."""

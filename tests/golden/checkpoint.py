@@ -55,6 +55,7 @@ def handmade() -> Snapshot:
         head,
         LearnerState({0: filled, 3: empty}, 1),
         pending,
+        {0: 11, 3: 300},
     )
 
 

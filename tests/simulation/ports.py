@@ -283,12 +283,13 @@ class Input(_Port):
         self._at: dict[int, int] = {}
         self._epochs: dict[int, int] = {}
         self._topic = self._broker.topics[INPUT]
+        self._ends: dict[int, int] = {}
         self._paused = False
 
     def assign(self, positions: Mapping[int, int]) -> None:
         self._point(f"reads from {dict(positions)}")
         self._life.reads = True
-        self._at, self._epochs = dict(positions), {}
+        self._at, self._epochs, self._ends = dict(positions), {}, {}
         self._paused = False
 
     def poll(self, max_records: int, timeout_s: float) -> list[Record]:
@@ -299,6 +300,7 @@ class Input(_Port):
         if self._paused:
             return []
         ready = [partition for partition in sorted(self._at) if self._ready(partition)]
+        self._ends |= {p: self._broker.log(INPUT, p).stable for p in self._at if p not in ready}
         if not ready:
             self._rest()
             return []
@@ -340,6 +342,9 @@ class Input(_Port):
 
     def high_watermark(self, partition: int) -> int | None:
         return self._broker.log(INPUT, partition).end
+
+    def seen_end(self, partition: int) -> int | None:
+        return self._ends.get(partition)
 
     def commit(self, positions: Mapping[int, int]) -> None: ...
 

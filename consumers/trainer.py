@@ -235,10 +235,14 @@ class Trainer:
         """Compile before the first poll; say so where it takes a while."""
         begun = self._clock.monotonic()
         log.debug("compiling", solver=self._config.svm.solver, reducer=self._config.coreset.reducer)
-        warm_up(self._config, lambda what: log.info("compiling", what=what))
+        warm_up(self._config, self._compiling)
         seconds = self._clock.monotonic() - begun
         if seconds > 1.0:
             log.info("compiled", seconds=round(seconds, 1), remedy="a cold start; the next one loads it from the cache")
+
+    def _compiling(self, what: str) -> None:
+        self._health.beat()
+        log.info("compiling", what=what)
 
     def _assign(self) -> None:
         """Read on from the learner's positions; while behind the head, only the partitions that are behind."""

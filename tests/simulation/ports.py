@@ -467,7 +467,7 @@ def quiet():
         wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL),
         logger_factory=structlog.ReturnLoggerFactory(),
     )
-    training.warm_up = lambda config, say: None  # noqa: ARG005
+    training.warm_up = lambda config, say: None
     try:
         yield
     finally:

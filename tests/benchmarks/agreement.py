@@ -34,7 +34,7 @@ SETS: Final = ("htru2", "credit_default", "cod_rna", "ijcnn1", "a9a", "w8a")
 BOXES: Final = (1.0, 100.0, 1e4)
 DECADES: Final = (0.0, 3.0)
 TOLERANCE: Final = 1e-4
-MOST_ITERATIONS: Final = 10_000_000
+MOST_ITERATIONS: Final = 1_000_000
 FRESH: Final = 5_000
 DRAW_SEED: Final = 7
 

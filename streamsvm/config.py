@@ -123,8 +123,16 @@ class CoresetConfig(Section):
         description="Clusters a label within which `sensitivity` measures distances: a number, `log` = ln n, or chosen "
         "among 1 to 2 ln n by `elbow` or `silhouette`; more of them take more time.",
     )
-    structure: Literal["tree"] = Field(
-        default="tree", description="How buckets merge: `tree` carries like a counter of base `fan_in`."
+    structure: Literal["tree", "chain"] = Field(
+        default="tree",
+        description="How buckets merge: `tree` carries like a counter of base `fan_in`; `chain` has one bucket, which "
+        "is reduced anew with every leaf: it makes the most of little memory.",
+    )
+    memory_points: Annotated[int, Field(ge=16, le=1 << 30)] | None = Field(
+        default=None,
+        description="Most points that all partitions hold at once, buckets and leaves together (one takes 4 bytes a "
+        "feature, 8 for float64, and 9 more). `leaf_rows` and `bucket_points` that are not given follow from it, an "
+        "equal part for each of `max_partitions`: so a new partition changes no other, and unused ones hold nothing.",
     )
     fan_in: Annotated[int, Field(ge=2, le=64)] = Field(
         default=2, description="Buckets of one level that make one of the next; 2 is the paper's Alg. 2."
@@ -142,6 +150,55 @@ class CoresetConfig(Section):
         default=64,
         description="Most partitions the input may have; more is refused, so that memory stays bounded.",
     )
+
+    CHAIN_BUCKET_SHARE: ClassVar[float] = 0.5
+    """Of a partition's memory in a chain; the rest is its leaf."""
+    LONGEST_STREAM: ClassVar[int] = 1 << 40
+    """Rows of a partition for which a tree's buckets must have room."""
+
+    @model_validator(mode="after")
+    def _sizes_of_the_memory(self) -> Self:
+        """Settle `leaf_rows` and `bucket_points`, where one is not given, by `memory_points`."""
+        if self.memory_points is None:
+            return self
+        own = self.memory_points // self.max_partitions
+        sizes = self._chain_sizes(own) if self.structure == "chain" else self._tree_sizes(own)
+        if min(sizes) < 1:
+            raise ValueError(
+                f"coreset.memory_points = {self.memory_points} gives each of coreset.max_partitions = "
+                f"{self.max_partitions} only {own} points, too few for a {self.structure}; raise it, or lower "
+                "coreset.max_partitions"
+            )
+        for name, size in zip(("leaf_rows", "bucket_points"), sizes, strict=True):
+            if name not in self.model_fields_set:
+                object.__setattr__(self, name, size)
+        return self
+
+    def _chain_sizes(self, memory: int) -> tuple[int, int]:
+        """Return leaf and bucket of a chain that holds `memory` points."""
+        bucket = int(memory * self.CHAIN_BUCKET_SHARE)
+        return memory - bucket, bucket
+
+    def _tree_sizes(self, memory: int) -> tuple[int, int]:
+        """Return leaf and bucket of a tree that holds `memory` points at the end of the longest stream."""
+        bucket = memory // 2
+        while bucket and self._tree_points(2 * bucket, bucket) > memory:
+            bucket -= max(1, bucket // 100)
+        return 2 * bucket, bucket
+
+    def _tree_points(self, leaf: int, bucket: int) -> int:
+        """Return the most points that a tree holds over the longest stream, its open leaf included."""
+        levels = 1
+        while leaf * self.fan_in**levels < self.LONGEST_STREAM:
+            levels += 1
+        return levels * (self.fan_in - 1) * bucket + leaf
+
+    @property
+    def partition_points(self) -> int:
+        """The most points that a partition holds at once."""
+        if self.structure == "chain":
+            return self.leaf_rows + self.bucket_points
+        return self._tree_points(self.leaf_rows, self.bucket_points)
 
 
 class SvmConfig(Section):
@@ -218,13 +275,6 @@ class ModelConfig(Section):
     def sha256(self) -> str:
         """Hash the canonical value (keys sorted, no spaces; lower-case hexadecimal)."""
         return hashlib.sha256(json.dumps(self.canonical(), sort_keys=True, separators=(",", ":")).encode()).hexdigest()
-
-    def peak_points(self, partitions: int) -> int:
-        """Return a bound on the points that structures of this configuration hold at once, leaves included."""
-        levels = 1
-        while self.coreset.leaf_rows * self.coreset.fan_in**levels < 1 << 63:
-            levels += 1
-        return partitions * (levels * (self.coreset.fan_in - 1) * self.coreset.bucket_points + self.coreset.leaf_rows)
 
 
 Start = Literal["earliest", "latest"] | datetime

@@ -162,29 +162,36 @@ class CoresetConfig(Section):
         if self.memory_points is None:
             return self
         own = self.memory_points // self.max_partitions
-        sizes = self._chain_sizes(own) if self.structure == "chain" else self._tree_sizes(own)
-        if min(sizes) < 1:
+        settle = self._chain_sizes if self.structure == "chain" else self._tree_sizes
+        for name, size in zip(("leaf_rows", "bucket_points"), settle(own), strict=True):
+            object.__setattr__(self, name, size)
+        if min(self.leaf_rows, self.bucket_points) < 1 or self.partition_points > own:
             raise ValueError(
                 f"coreset.memory_points = {self.memory_points} gives each of coreset.max_partitions = "
-                f"{self.max_partitions} only {own} points, too few for a {self.structure}; raise it, or lower "
-                "coreset.max_partitions"
+                f"{self.max_partitions} {own} points, too few for a {self.structure} of these options; raise it, or "
+                "lower max_partitions, leaf_rows or bucket_points"
             )
-        for name, size in zip(("leaf_rows", "bucket_points"), sizes, strict=True):
-            if name not in self.model_fields_set:
-                object.__setattr__(self, name, size)
         return self
 
     def _chain_sizes(self, memory: int) -> tuple[int, int]:
         """Return leaf and bucket of a chain that holds `memory` points."""
-        bucket = int(memory * self.CHAIN_BUCKET_SHARE)
-        return memory - bucket, bucket
+        given = {"leaf_rows", "bucket_points"} & self.model_fields_set
+        leaf = memory - (self.bucket_points if given == {"bucket_points"} else int(memory * self.CHAIN_BUCKET_SHARE))
+        leaf = self.leaf_rows if "leaf_rows" in given else leaf
+        return leaf, self.bucket_points if "bucket_points" in given else memory - leaf
 
     def _tree_sizes(self, memory: int) -> tuple[int, int]:
         """Return leaf and bucket of a tree that holds `memory` points at the end of the longest stream."""
+
+        def leaf_of(bucket: int) -> int:
+            return self.leaf_rows if "leaf_rows" in self.model_fields_set else 2 * bucket
+
+        if "bucket_points" in self.model_fields_set:
+            return leaf_of(self.bucket_points), self.bucket_points
         bucket = memory // 2
-        while bucket and self._tree_points(2 * bucket, bucket) > memory:
+        while bucket and self._tree_points(leaf_of(bucket), bucket) > memory:
             bucket -= max(1, bucket // 100)
-        return 2 * bucket, bucket
+        return leaf_of(bucket), bucket
 
     def _tree_points(self, leaf: int, bucket: int) -> int:
         """Return the most points that a tree holds over the longest stream, its open leaf included."""
@@ -269,8 +276,8 @@ class ModelConfig(Section):
     seed: Annotated[int, Field(ge=0, lt=1 << 64)] = 0
 
     def canonical(self) -> dict[str, Any]:
-        """Return the plain JSON value that is hashed."""
-        return self.model_dump(mode="json")
+        """Return the plain JSON value that is hashed: sizes, not the budget that they came from."""
+        return self.model_dump(mode="json", exclude={"coreset": {"memory_points"}})
 
     def sha256(self) -> str:
         """Hash the canonical value (keys sorted, no spaces; lower-case hexadecimal)."""

@@ -32,7 +32,8 @@ import numpy as np
 
 from streamsvm.coreset.calibration import calibrate
 from streamsvm.coreset.reduce import Pilot, UniformReducer, inclusion_probabilities, systematic
-from streamsvm.coreset.sensitivity import sensitivities
+from streamsvm.coreset.rows import distances, label_means, scale
+from streamsvm.coreset.sensitivity import direct_bound
 from streamsvm.linear import Float, add_gram, factorise, norms
 from streamsvm.points import Points, Signs
 
@@ -67,9 +68,9 @@ class CalibratedReducer:
         if pilot.lower_bound <= 0.0 or m < 2:
             return UniformReducer().reduce(points, m, random, None)
         rows = np.empty((len(points), points.dimension + 1))
-        rows[:, :-1], rows[:, -1] = pilot.transform(points.X), 1.0
-        margin = points.y * (np.einsum("ij,j->i", rows[:, :-1], pilot.coefficients) + pilot.intercept)
-        share = importance(rows, points.y, points.weight, margin, pilot, random)
+        margin = np.empty(len(points))
+        scale(points.X, points.y, pilot.mean, pilot.scale, pilot.coefficients, pilot.intercept, rows, margin)
+        share = importance(rows, points.y, points.weight, margin, pilot)
         inclusion = inclusion_probabilities(_both_labels(share, points.y, m), m)
         order = np.lexsort((margin, points.y))
         chosen = np.sort(order[systematic(inclusion[order], m, float(random.random()))])
@@ -79,7 +80,7 @@ class CalibratedReducer:
         return points.take(chosen).reweighted(weight)
 
 
-def importance(rows: Float, y: Signs, weight: Float, margin: Float, pilot: Pilot, random: np.random.Generator) -> Float:
+def importance(rows: Float, y: Signs, weight: Float, margin: Float, pilot: Pilot) -> Float:
     """Return q, shape (n,), positive, with sum 1.
 
     Parameters
@@ -90,14 +91,22 @@ def importance(rows: Float, y: Signs, weight: Float, margin: Float, pilot: Pilot
     weight, margin : ndarray of shape (n,)
     pilot : Pilot
         With a positive bound.
-    random : numpy Generator
-        For the seeds of the clusters.
     """
-    gamma = sensitivities(rows[:, :-1], y, weight, pilot.penalty, pilot.lower_bound, random, 1).gamma
-    parts = [gamma, weight, influence(rows, weight, margin, pilot.penalty)]
+    parts = [sensitivity(rows, y, weight, pilot), weight, influence(rows, weight, margin, pilot.penalty)]
     shares = [share if part.any() else 0.0 for share, part in zip(SHARES, parts, strict=True)]
     mixed = sum(share * part / part.sum() for share, part in zip(shares, parts, strict=True) if share)
     return np.asarray(mixed / sum(shares), dtype=np.float64)
+
+
+def sensitivity(rows: Float, y: Signs, weight: Float, pilot: Pilot) -> Float:
+    """Return Alg. 1's bound with one cluster a label, shape (n,); see `streamsvm.coreset.sensitivity`."""
+    own, mean, distance = np.empty(2), np.empty((2, rows.shape[1] - 1)), np.empty(len(y))
+    label_means(rows, y, weight, own, mean)
+    distances(rows, y, mean, distance)
+    alpha = own[::-1] / (2.0 * pilot.penalty * own.sum() * own)
+    label = (y > 0).astype(np.intp)
+    bound = direct_bound(alpha[label], distance, pilot.lower_bound)
+    return np.asarray(np.minimum(weight / own[label] + pilot.penalty * weight * bound, 1.0), dtype=np.float64)
 
 
 def influence(rows: Float, weight: Float, margin: Float, penalty: float) -> Float:

@@ -7,7 +7,8 @@
 Any .npz file with X and y (-1, +1) is a set. One row in five, drawn with a fixed seed, is set aside for accuracy; *the
 full data* is the rest.
 The gap of a model (w, b) is (F(w, b) - F*) / F*, F over the full data, standardised by its own scaler, F* from
-`streamsvm.svm.interior` at a certified 1e-6, and so is the model of what a summary kept. `ratio` is the peer's mean gap
+`streamsvm.svm.interior` at a certified 1e-6, and so is the model of what a summary kept; a gap below 1e-6, which is less
+than is known of the optimum, counts as 1e-6. `ratio` is the peer's mean gap
 over ours: above 1, ours is nearer the optimum.
 
 - `offline`: one reduction of all data to `--memory` points; peer `reservoir` is a uniform sample of as many.
@@ -93,7 +94,7 @@ class Case:
         upper = self.penalty * self.points.weight
         reached = objective(self.Z, self.points.y, upper, made.w, made.b)
         decided = ((self.test.X - self.mean) / self.scale) @ made.w + made.b > 0
-        return reached / self.optimum - 1.0, float(np.mean(decided == (self.test.y > 0)))
+        return max(reached / self.optimum - 1.0, GAP), float(np.mean(decided == (self.test.y > 0)))
 
 
 def load(name: str, directory: Path, svm: SvmConfig | float, outliers: int, held: dict[str, Any]) -> Case:

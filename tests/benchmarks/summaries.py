@@ -27,13 +27,14 @@ from tests.streams import rows_of
 BATCH: Final = 1_000
 """Points that SGD takes at once."""
 SGD_SETTINGS: Final[tuple[dict[str, Any], ...]] = (
-    {"learning_rate": "optimal"},
     {"learning_rate": "optimal", "average": True},
-    {"learning_rate": "invscaling", "eta0": 0.1, "power_t": 0.5, "average": True},
-    {"learning_rate": "constant", "eta0": 0.01, "average": True},
-    {"learning_rate": "constant", "eta0": 0.001, "average": True},
+    {"learning_rate": "invscaling", "eta0": 0.1, "power_t": 0.25},
+    {"learning_rate": "invscaling", "eta0": 0.1, "power_t": 0.5},
+    {"learning_rate": "invscaling", "eta0": 1.0, "power_t": 0.5},
+    {"learning_rate": "constant", "eta0": 0.001},
 )
-"""Its default first; the best of them by its gap on all data is what counts, which favours it."""
+"""Chosen from a grid of twenty as the best of at least one set at C = 1; then the best of these by its gap on all data
+is what counts in a row, which favours it twice."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,9 +7,8 @@
 Any .npz file with X and y (-1, +1) is a set. One row in five, drawn with a fixed seed, is set aside for accuracy; *the
 full data* is the rest.
 The gap of a model (w, b) is (F(w, b) - F*) / F*, F over the full data, standardised by its own scaler, F* from
-`streamsvm.svm.interior` at a certified 1e-6, and so is the model of what a summary kept; a gap below 1e-6, which is less
-than is known of the optimum, counts as 1e-6. `ratio` is the peer's mean gap
-over ours: above 1, ours is nearer the optimum.
+`streamsvm.svm.interior` at a certified 1e-6, and so is the model of what a summary kept; a gap below 1e-6, which is
+less than is known of the optimum, counts as 1e-6. `ratio` is the peer's mean gap over ours: above 1, ours is nearer.
 
 - `offline`: one reduction of all data to `--memory` points; peer `reservoir` is a uniform sample of as many.
 - `stream`: one pass. All memory counts: buckets and the open leaf together hold `--memory` points at most, as

@@ -151,7 +151,7 @@ class CoresetConfig(Section):
         description="Most partitions the input may have; more is refused, so that memory stays bounded.",
     )
 
-    CHAIN_BUCKET_SHARE: ClassVar[float] = 0.5
+    CHAIN_BUCKET_SHARE: ClassVar[float] = 0.7
     """Of a partition's memory in a chain; the rest is its leaf."""
     LONGEST_STREAM: ClassVar[int] = 1 << 40
     """Rows of a partition for which a tree's buckets must have room."""

@@ -15,7 +15,7 @@ import numpy as np
 
 from streamsvm import training
 from streamsvm.config import CoresetConfig, ModelConfig, SvmConfig
-from streamsvm.coreset.calibrated import CalibratedReducer
+from streamsvm.coreset.calibrated import CalibratedReducer, Observed
 from streamsvm.coreset.moments import Moments
 from streamsvm.coreset.reduce import Pilot, Purpose, Reducer, SensitivityReducer, UniformReducer, generator
 from streamsvm.coreset.sensitivity import dual_bound, mean_bound
@@ -187,6 +187,14 @@ class Learner:
     def buckets(self) -> dict[int, tuple[Bucket, ...]]:
         """Return the buckets of each partition, the oldest first."""
         return {partition: held.structure.buckets for partition, held in self._partitions.items()}
+
+    def observed(self) -> Observed:
+        """Return what calibrated reductions of all partitions met since this learner was made; zeros of other ones."""
+        whole = Observed()
+        for held in self._partitions.values():
+            if isinstance(held.structure.reducer, CalibratedReducer):
+                whole.add(held.structure.reducer.observed)
+        return whole
 
     def learn(self, rows: Rows, until: Position | None = None) -> int:
         """Learn rows of one partition until they end, a cut falls due, or `until` is reached.

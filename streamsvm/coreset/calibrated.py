@@ -26,6 +26,7 @@ Sources: Tukan et al. 2020 (g); Chapelle 2007 (H); Madow 1949 (systematic sampli
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import ClassVar, Final
 
 import numpy as np
@@ -41,6 +42,42 @@ DELTA: Final = 0.3
 SHARES: Final = (0.25, 0.25, 0.5)
 """Of sensitivity, of weight, of influence."""
 POINTS_A_CONSTRAINT: Final = 15
+STRAINED: Final = 2.0
+"""Relative move of a weight from which on a calibration counts as strained."""
+STRAINED_TOTAL: Final = 1e-3
+"""Relative error of a total from which on it does, too."""
+
+
+@dataclass(slots=True)
+class Observed:
+    """How often reductions met what they are not made for. It decides nothing, and no state holds it.
+
+    Attributes
+    ----------
+    reductions : int
+    by_weight : int
+        Without a pilot, as where one label was present only: sampled in proportion to weight.
+    uncalibrated : int
+        Fewer than `POINTS_A_CONSTRAINT` points a constraint: only the weight of each label is exact.
+    strained : int
+        A weight moved by `STRAINED` and more, or a total was not met.
+    eta : float
+        Greatest relative move of a weight.
+    """
+
+    reductions: int = 0
+    by_weight: int = 0
+    uncalibrated: int = 0
+    strained: int = 0
+    eta: float = 0.0
+
+    def add(self, other: Observed) -> None:
+        """Count another reducer's, too."""
+        self.reductions += other.reductions
+        self.by_weight += other.by_weight
+        self.uncalibrated += other.uncalibrated
+        self.strained += other.strained
+        self.eta = max(self.eta, other.eta)
 
 
 class CalibratedReducer:
@@ -53,19 +90,27 @@ class CalibratedReducer:
     ----------
     calibrated : bool
         Without, the sample of step 2 alone: unbiased, its totals right in expectation only.
+
+    Attributes
+    ----------
+    observed : Observed
+        Since this reducer was made.
     """
 
     needs_pilot: ClassVar[bool] = True
 
     def __init__(self, *, calibrated: bool = True) -> None:
         self._calibrated = calibrated
+        self.observed = Observed()
 
     def reduce(self, points: Points, m: int, random: np.random.Generator, pilot: Pilot | None) -> Points:
         """Return at most `m` points; see the class."""
         if len(points) <= m:
             return points
         assert pilot is not None
+        self.observed.reductions += 1
         if pilot.lower_bound <= 0.0 or m < 2:
+            self.observed.by_weight += 1
             return UniformReducer().reduce(points, m, random, None)
         rows = np.empty((len(points), points.dimension + 1))
         margin = np.empty(len(points))
@@ -76,7 +121,7 @@ class CalibratedReducer:
         chosen = np.sort(order[systematic(inclusion[order], m, float(random.random()))])
         weight = points.weight[chosen] / inclusion[chosen]
         if self._calibrated:
-            weight = _calibrated(rows, points, margin, chosen, weight)
+            weight = _calibrated(rows, points, margin, chosen, weight, self.observed)
         return points.take(chosen).reweighted(weight)
 
 
@@ -139,8 +184,10 @@ def _both_labels(share: Float, y: Signs, m: int) -> Float:
     return share
 
 
-def _calibrated(rows: Float, points: Points, margin: Float, chosen: np.ndarray, weight: Float) -> Float:
-    """Return the weights of the chosen points after calibration, each label's total exact."""
+def _calibrated(
+    rows: Float, points: Points, margin: Float, chosen: np.ndarray, weight: Float, observed: Observed
+) -> Float:
+    """Return the weights of the chosen points after calibration, each label's total exact; note how it went."""
     active = margin < 1.0
     cells = [(points.y == sign) for sign in (-1, 1)]
     cells += [cell & active for cell in cells if 0 < active[chosen][cell[chosen]].sum() < cell[chosen].sum()]
@@ -152,6 +199,10 @@ def _calibrated(rows: Float, points: Points, margin: Float, chosen: np.ndarray, 
         constraints = np.hstack([labels[chosen], rows[chosen, :-1] * (points.y * active)[chosen, None]])
         found = calibrate(weight, constraints, np.concatenate([totals, gradient]))
         weight = found.weight
+        observed.strained += found.eta >= STRAINED or found.unmet > STRAINED_TOTAL
+        observed.eta = max(observed.eta, found.eta)
+    else:
+        observed.uncalibrated += 1
     for index in range(2):
         own = labels[chosen, index] > 0
         weight[own] *= totals[index] / weight[own].sum()

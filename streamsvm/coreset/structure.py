@@ -197,6 +197,11 @@ class Structure(ABC):
         """Leaves sealed so far."""
         return self._sealed
 
+    @property
+    def reducer(self) -> Reducer:
+        """What makes its nodes."""
+        return self._reducer
+
     def restore(self, sealed: int, buckets: Sequence[Bucket]) -> None:
         """Put a checkpoint's content in place."""
         self._sealed = sealed

@@ -18,6 +18,9 @@ less than is known of the optimum, counts as 1e-6. `ratio` is the peer's mean ga
 - `--C` is a number or `k/n`: `--C 100/n` weights the margin heavily.
 - `--outliers N` multiplies N rows by 1,000.
 
+A row says what our reductions met, too: how many there were, without a pilot, of too few points to calibrate, strained,
+and the greatest move of a weight (`streamsvm.coreset.calibrated.Observed`).
+
 Rates are points a second of CPU time, on an otherwise busy machine: compare them within a row only. With `--keep`, what
 the file holds is not measured again.
 """
@@ -28,7 +31,7 @@ import argparse
 import importlib.util
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -36,6 +39,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamsvm.config import CoresetConfig, SvmConfig
+from streamsvm.coreset.calibrated import Observed
 from streamsvm.points import Points
 from tests.benchmarks.paper_a import Fitted, fit, objective
 from tests.benchmarks.summaries import SGD_SETTINGS, Method, Model, Summary, learned, offline, reservoir, sgd, uniform
@@ -46,6 +50,7 @@ GAP: Final = 1e-6
 SPLIT_SEED: Final = 7
 TEST_SHARE: Final = 0.2
 OUTLIER: Final = 1_000.0
+OBSERVED: Final = tuple(asdict(Observed()))
 PEERS: Final = ("reservoir", "alg2", "sgd", "river", "vw")
 FOREIGN: Final = {"river": "river", "vw": "vowpalwabbit"}
 """Peers that are not among the requirements, and the module each needs."""
@@ -184,6 +189,7 @@ def measure(case: Case, method: Method, order: str, trial: int) -> dict[str, flo
         "kept": len(summary.kept) if isinstance(summary.kept, Points) else 0,
         "state_bytes": summary.state_bytes,
         "seconds": summary.seconds,
+        **asdict(summary.observed),
     }
 
 
@@ -234,6 +240,7 @@ def _rows(case: Case, label: str, found: dict[str, list[dict[str, float]]]) -> I
             "d": case.points.dimension,
             "memory_points": max(int(cell["held"]) for cell in ours),
             "state_bytes": max(int(cell["state_bytes"]) for cell in ours),
+            **{figure: max(cell[figure] for cell in ours) for figure in OBSERVED},
             "gap_mean": _mean(ours, "gap"),
             "gap_max": max(cell["gap"] for cell in ours),
             "peer": peer,
@@ -255,7 +262,9 @@ def _line(row: dict[str, Any]) -> str:
     return (
         f"{row['case']:<58} held {row['memory_points']:>7,} gap {row['gap_mean']:.2e} (max {row['gap_max']:.2e}) "
         f"{row['peer']:<9} {row['peer_gap_mean']:.2e} ratio {row['ratio']:7.2f} accuracy {row['accuracy']:.4f} "
-        f"{row['peer_accuracy']:.4f} points/s {row['points_per_s']:,.0f} {row['peer_points_per_s']:,.0f}"
+        f"{row['peer_accuracy']:.4f} points/s {row['points_per_s']:,.0f} {row['peer_points_per_s']:,.0f} | of "
+        f"{row['reductions']} by weight {row['by_weight']} uncalibrated {row['uncalibrated']} strained "
+        f"{row['strained']} eta {row['eta']:.2f}"
     )
 
 

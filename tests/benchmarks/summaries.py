@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import numpy as np
@@ -17,6 +17,7 @@ from sklearn.linear_model import SGDClassifier
 from streamsvm.codec import checkpoint
 from streamsvm.codec.checkpoint import Snapshot
 from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig
+from streamsvm.coreset.calibrated import Observed
 from streamsvm.coreset.moments import Moments
 from streamsvm.coreset.reduce import Purpose, UniformReducer, generator
 from streamsvm.learner import REDUCERS, Learner, make_pilot
@@ -60,12 +61,15 @@ class Summary:
         What a checkpoint of it takes at the end (for a peer: its arrays).
     seconds : float
         CPU time of this thread.
+    observed : Observed
+        What our reductions met.
     """
 
     kept: Points | Model
     held: int
     state_bytes: int
     seconds: float
+    observed: Observed = field(default_factory=Observed)
 
 
 Method = Callable[[Points, int], Summary]
@@ -102,7 +106,7 @@ def learned(coreset: CoresetConfig, svm: SvmConfig) -> Method:
             begun = time.thread_time()
             learner.learn(rows.slice(last, last + 1))
             seconds += time.thread_time() - begun
-        return Summary(learner.cut().points, held, _state_bytes(learner), seconds)
+        return Summary(learner.cut().points, held, _state_bytes(learner), seconds, learner.observed())
 
     return run
 

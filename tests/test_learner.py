@@ -252,6 +252,19 @@ def test_a_stream_sorted_by_label_is_learned() -> None:
         assert (cut.points.weight > 0).all()
 
 
+@pytest.mark.parametrize(("by_class", "reducer"), [(False, "calibrated"), (True, "calibrated"), (True, "uniform")])
+def test_a_stream_sorted_by_label_is_noticed(by_class: bool, reducer: str) -> None:
+    """Reductions without a pilot are counted over all partitions; a shuffled stream has none."""
+    points = gaussian(800)
+    order = np.argsort(points.y, kind="stable") if by_class else np.arange(800)
+    held = learner({0: Position(0), 1: Position(0)}, 10_000, reducer=reducer, leaf_rows=50, bucket_points=40)
+    for partition in (0, 1):
+        held.learn(rows_of(points.take(order), partition))
+    counts = held.observed().counts()
+    assert (sum(counts.values()) > 30) == (reducer == "calibrated")
+    assert (counts["by_weight"] > 0) == (by_class and reducer == "calibrated")
+
+
 def test_constant_features_are_learned() -> None:
     """Every feature constant: distances are 0, both labels are kept by weight."""
     points = gaussian(160)

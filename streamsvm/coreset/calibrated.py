@@ -71,6 +71,11 @@ class Observed:
     strained: int = 0
     eta: float = 0.0
 
+    def counts(self) -> dict[str, int]:
+        """Return how many reductions met each condition; `calibrated` are those that met none."""
+        met = {"by_weight": self.by_weight, "uncalibrated": self.uncalibrated, "strained": self.strained}
+        return {"calibrated": self.reductions - sum(met.values()), **met}
+
     def add(self, other: Observed) -> None:
         """Count another reducer's, too."""
         self.reductions += other.reductions

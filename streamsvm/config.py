@@ -152,7 +152,8 @@ class CoresetConfig(Section):
     )
 
     CHAIN_BUCKET_SHARE: ClassVar[float] = 0.7
-    """Of a partition's memory in a chain; the rest is its leaf."""
+    """Of a partition's memory in a chain; the rest is its leaf. Measured from 0.3 to 0.85: a larger bucket comes nearer
+    the optimum and loses less on sorted streams, a larger leaf is reduced less often, so that it takes less time."""
     LONGEST_STREAM: ClassVar[int] = 1 << 40
     """Rows of a partition for which a tree's buckets must have room."""
 

@@ -182,7 +182,7 @@ def test_sensitivity_is_that_of_one_cluster_a_label() -> None:
     [
         ("plain", 1_000, None),
         ("one label", 1_000, "by_weight"),
-        ("plain", 40, "uncalibrated"),
+        ("plain", 7, "uncalibrated"),
         ("heavy", 300, "strained"),
     ],
 )

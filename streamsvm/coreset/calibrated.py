@@ -14,8 +14,7 @@ With a pilot (w~, b~) of the node's own problem, penalty lambda, margins z_i = y
    seldom drawn together.
 3. Calibration (`streamsvm.coreset.calibration`): the weights move as little as possible so that the weight of each
    label, of its active points (z < 1), and the sum over the active of u y x, which is the pilot's hinge gradient, are
-   the node's exactly. Left out below `POINTS_A_CONSTRAINT` points a constraint; the weight of each label is exact in any
-   case.
+   the node's exactly. Left out below `POINTS_A_CONSTRAINT` points a constraint, but for the weight of each label.
 
 What is proven and what is not: independent draws by q would have Alg. 1's guarantee at ten times its size, through the
 tenth of g. A fixed-size sample along an order, and calibration, have none that we know: before calibration it is

@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.made
 SOURCES := streamsvm consumers tests
 
-.PHONY: env demo test faults lint bench requirements clean test-deploy
+.PHONY: env demo test simulation faults lint bench requirements clean test-deploy
 
 env: $(STAMP)
 
@@ -23,18 +23,15 @@ demo: env
 test: env
 	$(BIN)/pytest
 
-faults: env
+simulation: env
+	$(BIN)/python -m tests.simulation --exhaustive 2
+	$(BIN)/python -m tests.simulation --schedules 100000
+
+faults: simulation
 	$(BIN)/python -m tests.faults
 
 test-deploy: env
 	STREAMSVM_TEST_DEPLOY=1 $(BIN)/pytest tests/deploy -s
-
-.PHONY: simulation
-faults: simulation
-
-simulation: env
-	$(BIN)/python -m tests.simulation --exhaustive 2
-	$(BIN)/python -m tests.simulation --schedules 100000
 
 lint: env
 	$(BIN)/ruff check .

@@ -10,6 +10,7 @@ fault           what is at fault                              what the daemon do
 `UNTRUSTED`     password, certificate or mechanism            stops; tries again if they were right before     78
 `FORBIDDEN`     a permission is missing                       stops                                            78
 `MISSING`       a topic or partition is missing               stops                                            78
+`MISNAMED`      a topic's name is none                        stops                                            78
 `FENCED`        another instance took over                    stops, writes nothing more                       70
 `REFUSED`       one message, by size or content               drops it, says so, goes on                       70
 `ABORTED`       a transaction of ours                         aborts it; renews the producer where it must     75
@@ -108,6 +109,7 @@ class Fault(Enum):
     )
     FORBIDDEN = ConfigurationError, "Ask for the permission, or use another name or user; SECURITY.md lists them."
     MISSING = TopicMissing, "Create the topic, or correct its name."
+    MISNAMED = ConfigurationError, "A topic's name has at most 249 letters, digits, dots, dashes and underscores."
     FENCED = Fenced, "Leave the other running, or stop it and start again."
     REFUSED = (
         PublishRefused,
@@ -136,6 +138,7 @@ _NAMES: Mapping[Fault, str] = {
         TOPIC_AUTHORIZATION_FAILED GROUP_AUTHORIZATION_FAILED CLUSTER_AUTHORIZATION_FAILED
         TRANSACTIONAL_ID_AUTHORIZATION_FAILED DELEGATION_TOKEN_AUTHORIZATION_FAILED""",
     Fault.MISSING: "UNKNOWN_TOPIC_OR_PART _UNKNOWN_TOPIC _UNKNOWN_PARTITION UNKNOWN_TOPIC_ID INCONSISTENT_TOPIC_ID",
+    Fault.MISNAMED: "TOPIC_EXCEPTION",
     Fault.FENCED: "_FENCED PRODUCER_FENCED INVALID_PRODUCER_EPOCH FENCED_INSTANCE_ID",
     Fault.REFUSED: """
         MSG_SIZE_TOO_LARGE RECORD_LIST_TOO_LARGE INVALID_MSG INVALID_MSG_SIZE INVALID_RECORD _INVALID_DIFFERENT_RECORD
@@ -158,7 +161,7 @@ _NAMES: Mapping[Fault, str] = {
     Fault.DAMAGED: "_BAD_MSG _BAD_COMPRESSION _UNDERFLOW",
     Fault.UNUSABLE: """
         _INVALID_ARG _NOT_IMPLEMENTED _CONFLICT _NOT_CONFIGURED _UNSUPPORTED_FEATURE _UNKNOWN_PROTOCOL _FS
-        TOPIC_EXCEPTION INVALID_REQUIRED_ACKS INCONSISTENT_GROUP_PROTOCOL INVALID_GROUP_ID INVALID_SESSION_TIMEOUT
+        INVALID_REQUIRED_ACKS INCONSISTENT_GROUP_PROTOCOL INVALID_GROUP_ID INVALID_SESSION_TIMEOUT
         OFFSET_METADATA_TOO_LARGE INVALID_COMMIT_OFFSET_SIZE UNSUPPORTED_VERSION TOPIC_ALREADY_EXISTS
         INVALID_PARTITIONS INVALID_REPLICATION_FACTOR INVALID_REPLICA_ASSIGNMENT INVALID_CONFIG INVALID_REQUEST
         UNSUPPORTED_FOR_MESSAGE_FORMAT INVALID_TRANSACTION_TIMEOUT SECURITY_DISABLED UNSUPPORTED_COMPRESSION_TYPE

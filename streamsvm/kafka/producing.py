@@ -158,7 +158,8 @@ class Publisher:
     midst leaves its beginning behind.
 
     Not thread-safe. After `OutcomeUnknown` or a `FatalError` other than `PublishRefused` every later
-    group fails likewise: make another publisher.
+    group fails likewise: make another publisher. `OutcomeUnknown` is also what becomes of a client
+    that ended by itself, whatever it complained of: one that follows it may go on.
 
     Parameters
     ----------
@@ -298,25 +299,28 @@ class Publisher:
             error, topic = reports.failure
             serve(self._producer, self._link)
             if error.code() in _PURGED and self._link.fatal is None:
-                self._raise_refusal(topic)
-                raise _Purged(f"failed to publish to topic {topic}: {text_of(error)}", "Try again.")
+                raise self._dropped(topic)
             raise self._link.failure(error, f"publish to topic {topic}")
         return reports.offsets
 
-    def _raise_refusal(self, topic: str) -> None:
-        """Raise why the client dropped a group, if the broker does not permit it; else return.
+    def _dropped(self, topic: str) -> StreamsvmError:
+        """Return why the client dropped a group by itself.
 
-        The client says it only to a call that does not fit the transaction's state, and `begin_transaction` is one:
-        inside a transaction it changes nothing.
+        It says so only to a call that does not fit the transaction's state, and `begin_transaction` is one: inside a
+        transaction it changes nothing. An id that the broker has forgotten may meanwhile have been another instance's,
+        whom a client that takes a new id by itself would not notice: that is for whoever reads the topic.
         """
-        if self._connection.embedded:
-            return
-        try:
-            self._producer.begin_transaction()
-        except KafkaException as refusal:
-            reason = error_of(refusal)
-            if reason.txn_requires_abort() and issubclass(fault_of(reason).error, ConfigurationError):
-                raise self._link.failure(reason, f"publish to topic {topic}") from refusal
+        doing = f"publish to topic {topic}"
+        if not self._connection.embedded:
+            try:
+                self._producer.begin_transaction()
+            except KafkaException as refusal:
+                reason = error_of(refusal)
+                if reason.code() == _FORGOTTEN:
+                    return OutcomeUnknown(f"failed to {doing}: {text_of(reason)}", _RENEW)
+                if reason.txn_requires_abort() and issubclass(fault_of(reason).error, ConfigurationError):
+                    return self._link.failure(reason, doing)
+        return _Purged(f"failed to {doing}: the client dropped it", "Try again.")
 
     def _queue(self, message: Message, on_delivery: OnDelivery, deadline: float) -> None:
         while True:
@@ -339,20 +343,23 @@ class Publisher:
         if self._connection.embedded:
             return
         if isinstance(cause, FatalError) and self._link.fatal is not None:
+            self._ended = _renewable(cause, f"a transaction of {self._id} failed: {text_of(self._link.fatal)}")
+            if self._ended is cause:
+                return
+            raise self._ended from cause
+        if isinstance(cause, OutcomeUnknown):
             self._ended = cause
             return
         try:
             self._producer.abort_transaction(self._timeout_s)
         except KafkaException as error:
             failure = self._failure(error, f"abort a transaction of {self._id}")
-            if not isinstance(failure, FatalError):
-                said = text_of(error_of(error))
-                failure = OutcomeUnknown(f"a transaction of {self._id} failed and could not be aborted: {said}", _RENEW)
             if isinstance(cause, ConfigurationError):  # what was never permitted to begin cannot be aborted either
                 self._ended = cause
                 return
-            self._ended = failure
-            raise failure from cause
+            said = f"a transaction of {self._id} failed and could not be aborted: {text_of(error_of(error))}"
+            self._ended = _renewable(failure, said)
+            raise self._ended from cause
 
     def _commit(self) -> None:
         if self._connection.embedded:
@@ -371,15 +378,23 @@ class Publisher:
         if error.txn_requires_abort() and not forgotten:
             self._abort(failure)
             return failure
-        if forgotten or not isinstance(failure, FatalError):
-            said = text_of(error)
-            failure = OutcomeUnknown(f"the outcome of a transaction of {self._id} is unknown: {said}", _RENEW)
-        self._ended = failure
-        return failure
+        said = f"the outcome of a transaction of {self._id} is unknown: {text_of(error)}"
+        self._ended = OutcomeUnknown(said, _RENEW) if forgotten else _renewable(failure, said)
+        return self._ended
 
     def _failure(self, exception: KafkaException, doing: str) -> StreamsvmError:
         serve(self._producer, self._link)
         return self._link.failure(error_of(exception), doing)
+
+
+def _renewable(failure: StreamsvmError, said: str) -> StreamsvmError:
+    """Return what the end of a client means: its successor may go on, unless another instance or a person decides.
+
+    A broker that was killed may have forgotten a transaction that the client still knows: that ends the client, and
+    the next one finds nothing wrong.
+    """
+    by_itself = isinstance(failure, TransientError) or type(failure) is FatalError
+    return OutcomeUnknown(said, _RENEW) if by_itself else failure
 
 
 class _Purged(TransientError):

@@ -141,7 +141,7 @@ class JvmBroker:
                 stderr=log,
                 cwd=self._directory,
                 start_new_session=True,  # Ctrl-C is for the tests, which then stop the broker
-                preexec_fn=_die_with_parent,
+                preexec_fn=die_with_parent,
             )
 
     def kill(self) -> None:
@@ -163,6 +163,12 @@ class JvmBroker:
         """Kill it if it runs, and start it again on the same port and data."""
         self.kill()
         self.start()
+
+    def revive(self) -> None:
+        """See that it runs, whatever was done to it."""
+        if self._process is None or self._process.poll() is not None:
+            self.restart()
+        self.resume()
 
     def shut_down(self) -> None:
         """End it in good order, as an upgrade does; the data remain."""
@@ -233,8 +239,8 @@ class JvmBroker:
             self._process.send_signal(number)
 
 
-def _die_with_parent() -> None:
-    """Ask the kernel to end the broker even if the tests are killed; elsewhere than on Linux, hope."""
+def die_with_parent() -> None:
+    """Ask the kernel to end this child even if the tests are killed; elsewhere than on Linux, hope."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 

@@ -31,13 +31,15 @@ def produce(connection: Connection, topic: str, values: Iterable[bytes], timesta
 
 
 @contextmanager
-def open_transaction(connection: Connection, topic: str, values: Iterable[bytes]) -> Iterator[Producer]:
-    """Store values in partition 0 in a transaction that the caller may commit or abort."""
+def open_transaction(
+    connection: Connection, topic: str, values: Iterable[bytes], key: bytes | None = None
+) -> Iterator[Producer]:
+    """Store values in partition 0 in a transaction that the caller may end; a compacted topic wants a key."""
     producer = Producer({**connection.options, "transactional.id": f"foreign-{topic}"}, logger=Silent())
     producer.init_transactions(TIMEOUT_S)
     producer.begin_transaction()
     for value in values:
-        producer.produce(topic, value, partition=0)
+        producer.produce(topic, value, key, partition=0)
     assert producer.flush(TIMEOUT_S) == 0
     yield producer
     producer.close()

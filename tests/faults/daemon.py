@@ -15,6 +15,7 @@ from typing import Any
 
 from streamsvm.config import Settings
 from streamsvm.kafka import Connection
+from tests.brokers.jvm import die_with_parent
 
 DEADLINE_S = 60.0
 ROOT = Path(__file__).parent.parent.parent
@@ -71,6 +72,7 @@ class Daemon:
             text=True,
             cwd=ROOT,
             env={**inherited, **(environment or {})},
+            preexec_fn=die_with_parent,
         )
         self._lines: queue.Queue[str | None] = queue.Queue()
         self.log: list[str] = []
@@ -83,10 +85,17 @@ class Daemon:
             self._lines.put(line)
         self._lines.put(None)
 
+    def _next_line(self) -> str | None:
+        """Return the next line of its log, None at its end."""
+        try:
+            return self._lines.get(timeout=DEADLINE_S)
+        except queue.Empty:
+            raise AssertionError(f"it says nothing for {DEADLINE_S:.0f} s:\n" + "".join(self.log[-20:])) from None
+
     def wait_for(self, event: str, times: int = 1) -> dict[str, Any]:
         """Wait for the n-th log line of an event from now on, and return it."""
         while True:
-            line = self._lines.get(timeout=DEADLINE_S)
+            line = self._next_line()
             assert line is not None, "the process ended:\n" + "".join(self.log[-20:])
             self.log.append(line)
             if not line.startswith("{"):
@@ -99,7 +108,7 @@ class Daemon:
 
     def reaches_version(self, number: int) -> bool:
         """Wait until a version of this number, or a later one, is published, by whomever; False if the process ends."""
-        while (line := self._lines.get(timeout=DEADLINE_S)) is not None:
+        while (line := self._next_line()) is not None:
             self.log.append(line)
             entry: dict[str, Any] = json.loads(line) if line.startswith("{") else {"event": ""}
             if entry["event"] == "started" and entry["next_version"] > number:

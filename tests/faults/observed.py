@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import time
 import urllib.request
+from contextlib import suppress
 
 from tests.faults.daemon import DEADLINE_S, Daemon
+
+SAMPLE_S = 0.05
 
 
 def metrics(daemon: Daemon) -> dict[str, float]:
@@ -21,9 +24,13 @@ def read_all(daemon: Daemon) -> int:
     peak, left, until = 0, -1.0, time.monotonic() + DEADLINE_S
     while left != 0:
         assert time.monotonic() < until, f"{left:.0f} records are not learned"
-        assert daemon.ended() is None, daemon.wait()
-        peak = max(peak, daemon.rss_bytes())
-        left = lag(metrics(daemon))
+        if daemon.ended() is not None:
+            daemon.wait()
+            raise AssertionError(f"the process ended:\n{daemon.said}")
+        with suppress(OSError):  # it may end between two questions
+            peak = max(peak, daemon.rss_bytes())
+            left = lag(metrics(daemon))
+        time.sleep(SAMPLE_S)
     return peak
 
 

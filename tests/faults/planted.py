@@ -28,6 +28,7 @@ from streamsvm.codec.model import pin_key
 from streamsvm.codec.points import Decoded, PointDecoder
 from streamsvm.kafka import Cluster, Input, Message, OutcomeUnknown, Publisher, PublishRefused, TopicInfo
 from streamsvm.learner import Learner, LearnerState
+from streamsvm.points import Points
 
 CLOCK_FILE = "STREAMSVM_TEST_CLOCK_FILE"
 """Variable that names the file with the seconds by which the injected clock is off."""
@@ -47,7 +48,7 @@ def forgets_the_leaf() -> None:
 
     def restore(original: Any, learner: Learner, state: LearnerState) -> None:
         partitions = {
-            partition: replace(saved, leaf_points=saved.leaf_points[:0])
+            partition: replace(saved, leaf_points=Points.empty(saved.leaf_points.dimension, saved.leaf_points.X.dtype))
             for partition, saved in state.partitions.items()
         }
         original(learner, replace(state, partitions=partitions))

@@ -23,6 +23,10 @@ END_TXN: Final = 26
 
 _LENGTH = struct.Struct(">i")
 _REQUEST = struct.Struct(">hhi")
+_ERROR = struct.Struct(">h")
+_ERROR_AT = 8
+"""After the correlation id and the throttle time."""
+
 _SLICE_S = 0.05
 
 
@@ -45,6 +49,8 @@ class Loss:
         Whether the client's later attempts are lost as well; if not, its connection is cut, and the next one passes.
     happened : threading.Event
         Set once the broker has answered, or the request was dropped.
+    frame : bytes
+        The first request that was lost.
     """
 
     writer: bytes
@@ -52,20 +58,19 @@ class Loss:
     applied: bool = True
     repeats: bool = True
     happened: threading.Event = field(default_factory=threading.Event)
-    _body: bytes = b""
+    frame: bytes = b""
 
     def takes(self, frame: bytes) -> bool:
         """Tell whether a request is one of those to be lost."""
         key, _, _ = _REQUEST.unpack_from(frame)
         if key != END_TXN or self.writer not in frame:
             return False
-        body = frame[_REQUEST.size :]
-        if self._body:
-            return self.repeats and body == self._body
+        if self.frame:
+            return self.repeats and frame[_REQUEST.size :] == self.frame[_REQUEST.size :]
         if self.skip:
             self.skip -= 1
             return False
-        self._body = body
+        self.frame = frame
         return True
 
 
@@ -106,6 +111,13 @@ class Proxy:
     def go_silent(self) -> None:
         """Keep connections open and accept new ones, and let nothing pass: no end is ever told of it."""
         self._passing.clear()
+
+    def deliver_late(self, frame: bytes) -> int:
+        """Give the broker a request that was lost on its way, and return the error code it answers with."""
+        with socket.create_connection(("127.0.0.1", self._target)) as broker:
+            broker.sendall(_LENGTH.pack(len(frame)) + frame)
+            answer = next(_frames(broker))
+        return int(_ERROR.unpack_from(answer, _ERROR_AT)[0])
 
     def mend(self) -> None:
         """Be a good network again; what was held back passes now."""

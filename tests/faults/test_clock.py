@@ -73,6 +73,7 @@ def test_a_clock_that_jumps_changes_no_model(
     record_property("jumps", sum(len(jumps) for jumps in JUMPS_S))
 
 
+@pytest.mark.faults_long
 def test_a_model_that_knows_the_day_is_found(stage: Stage, tmp_path: Path) -> None:
     """The row can fail: with the day in a version's value the models are others."""
     with pytest.raises(AssertionError, match="not the models of a clean run"):

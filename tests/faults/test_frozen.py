@@ -109,6 +109,7 @@ def test_a_missing_lock_is_found(stage: Stage) -> None:
         second_on_the_same_directory(stage, "locks-nothing")
 
 
+@pytest.mark.faults_long
 def test_a_missing_fence_is_found(stage: Stage, tmp_path: Path) -> None:
     """The row can fail: with a transactional id for each process the first one goes on beside the second."""
     with pytest.raises(AssertionError, match="the first one went on"):

@@ -99,6 +99,7 @@ def test_hostile_records_are_dead_letters(
     read_hostile(stage, count, seed)
 
 
+@pytest.mark.faults_long
 def test_kills_lose_no_dead_letter(stage: Stage, record_property: Callable[[str, object], None]) -> None:
     """Killed twice on the way: letters may come twice, none is missing, and each row still counts once."""
     seed = random.SystemRandom().randrange(1 << 32)
@@ -111,6 +112,7 @@ def test_kills_lose_no_dead_letter(stage: Stage, record_property: Callable[[str,
     ("planted", "found"),
     [("loses-dead-letters", "not the records that are bad"), ("learns-bad-rows", "not each row once")],
 )
+@pytest.mark.faults_long
 def test_a_lost_letter_and_a_learned_bad_row_are_found(stage: Stage, planted: str, found: str) -> None:
     """The row can fail."""
     with pytest.raises(AssertionError, match=found):

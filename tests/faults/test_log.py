@@ -73,6 +73,7 @@ def test_duplicates_and_disorder_count_by_offset(stage: Stage, tmp_path: Path) -
     learn_with_kills(stage, tmp_path)
 
 
+@pytest.mark.faults_long
 def test_aborted_records_leave_gaps_that_count_for_nothing(stage: Stage, tmp_path: Path) -> None:
     """Aborted transactions and control records among the points: offsets are missing, positions jump over them."""
     stage.create()
@@ -100,9 +101,10 @@ def test_compacted_records_count_for_nothing(stage: Stage, tmp_path: Path) -> No
     learn_with_kills(stage, tmp_path)
 
 
+@pytest.mark.faults_long
 def test_a_trainer_that_guesses_duplicates_is_found(stage: Stage, tmp_path: Path) -> None:
     """The row can fail: leaving out what was seen before is not counting each offset once."""
     stage.create()
     feed_mixed(stage, seed=1)
-    with pytest.raises(AssertionError, match=r"not each offset once|m@\d+"):
+    with pytest.raises(AssertionError, match=r"not each offset once|reading again gave another training set"):
         learn_with_kills(stage, tmp_path, "drops-duplicates")

@@ -47,7 +47,7 @@ def sample(stage: Stage, seconds: float, planted: str = "", **options: object) -
     return peak - begun
 
 
-@pytest.mark.parametrize("policy", ["every", "latest"])
+@pytest.mark.parametrize("policy", ["latest", pytest.param("every", marks=pytest.mark.faults_long)])
 def test_memory_stays_flat_when_training_is_slow(
     stage: Stage, policy: str, record_property: Callable[[str, object], None]
 ) -> None:
@@ -56,6 +56,7 @@ def test_memory_stays_flat_when_training_is_slow(
     record_property("grown", f"{policy} {grown / 2**20:.0f} MB")
 
 
+@pytest.mark.faults_long
 def test_a_leak_is_found(stage: Stage) -> None:
     """The row can fail: a kilobyte kept of each record read is too much."""
     with pytest.raises(AssertionError, match="MB more than at the start"):

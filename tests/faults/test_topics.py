@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.consumers.trainers import records
+from tests.consumers.trainers import records, versions
 from tests.faults.admin import add_partitions, delete_records, delete_topic
 from tests.faults.promise import check_counts, check_promise, incarnations
 from tests.faults.stage import Stage
@@ -66,14 +66,15 @@ def with_a_new_partition(stage: Stage, planted: str = "") -> None:
     assert daemon.reaches_version(2)
     add_partitions(stage.connection, stage.settings.input.topic, 2)
     stage.feed(records(110, seed=1), partition=1)
-    assert daemon.reaches_version(4), daemon.said
+    stage.feed(records(80, seed=2))
+    assert daemon.reaches_version(4 if planted else 6), daemon.said
     assert daemon.stop() == 0
-    stage.feed(records(40, seed=2), partition=1)
-    stage.feed(records(30, seed=3))
-    stage.run_through(6)
-    found = check_promise(stage.connection, stage.settings)
-    check_counts(found)
-    assert {part.partition for part in found[-1].lineage.cut} == {0, 1}
+    *_, last = versions(stage.connection, stage.settings)
+    assert {part.partition for part in last.lineage.cut} == {0, 1}, "the new partition is not learned"
+    stage.feed(records(40, seed=3), partition=1)
+    stage.feed(records(30, seed=4))
+    stage.run_through(8)
+    check_counts(check_promise(stage.connection, stage.settings))
 
 
 def test_a_recreated_topic_is_refused_or_begun_anew(stage: Stage) -> None:
@@ -88,7 +89,7 @@ def test_a_truncated_topic_is_refused_or_begun_anew(stage: Stage) -> None:
     check_reset(stage, 80)
 
 
-@pytest.mark.parametrize("what", ["deleted", "recreated"])
+@pytest.mark.parametrize("what", ["deleted", pytest.param("recreated", marks=pytest.mark.faults_long)])
 def test_a_topic_that_goes_while_it_is_read_ends_the_process(stage: Stage, what: str) -> None:
     """Noticed while running: one line that names the topic, status 78, and what was published stands."""
     stage.create()
@@ -105,6 +106,7 @@ def test_a_topic_that_goes_while_it_is_read_ends_the_process(stage: Stage, what:
     assert len(check_promise(stage.connection, stage.settings, recomputable=False)) == 2
 
 
+@pytest.mark.faults_long
 def test_records_removed_under_a_frozen_process_end_it(stage: Stage) -> None:
     """What it was to read next is gone when it is thawed: noticed while running."""
     stage.create()
@@ -137,3 +139,10 @@ def test_a_gap_that_is_jumped_over_is_found(stage: Stage) -> None:
     """The row can fail: a trainer that reads on where the log begins skips records."""
     with pytest.raises(AssertionError, match="as if nothing had happened"):
         truncated(stage, "jumps-over-removed-records")
+
+
+@pytest.mark.faults_long
+def test_a_partition_that_is_not_seen_is_found(stage: Stage) -> None:
+    """The row can fail: a trainer that keeps to the partitions of its start leaves the new one unread."""
+    with pytest.raises(AssertionError, match="the new partition is not learned"):
+        with_a_new_partition(stage, "sees-no-new-partition")

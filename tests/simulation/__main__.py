@@ -12,7 +12,7 @@ from concurrent.futures import ProcessPoolExecutor
 from functools import reduce
 
 from tests.simulation.ports import quiet
-from tests.simulation.running import Tally, at_random, by_chance, describe, drawn, exhaustively, shortest
+from tests.simulation.running import Tally, at_random, by_chance, by_script, describe, exhaustively, script_of, shortest
 from tests.simulation.world import COMMIT_FAULTS, Profile
 
 SHARE = 250
@@ -44,16 +44,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--shortest", action="store_true", help="with --replay: leave out what a violation does not need"
     )
+    parser.add_argument("--script", metavar="JSON", help="tell the world of a script, as a violation prints it")
     asked = parser.parse_args(arguments)
-    if asked.replay is not None:
-        return replay(asked.replay, asked.shortest)
+    if asked.replay is not None or asked.script is not None:
+        return replay(asked.replay, asked.script, asked.shortest)
     begun = time.perf_counter()
     if asked.exhaustive is not None:
         with quiet():
             tally = reduce(Tally.join, (search(name, asked.exhaustive) for name in SMALLEST), Tally())
     else:
         seed = int(time.time()) * 1_000_000 if asked.seed is None else asked.seed
-        print(f"simulation: seeds {seed} to {seed + asked.schedules - 1}")
+        print(f"simulation: seeds {seed} to {seed + asked.schedules - 1}", flush=True)
         tally = in_processes(range(seed, seed + asked.schedules), asked.processes)
     return report(tally, time.perf_counter() - begun)
 
@@ -61,7 +62,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def search(name: str, deviations: int) -> Tally:
     """Run every schedule of one of the smallest worlds with at most so many deviations, and say how many there are."""
     tally = exhaustively(SMALLEST[name], deviations)
-    print(f"simulation: {name}: {tally.schedules} schedules with up to {deviations} deviations")
+    found = f"{tally.schedules} schedules with up to {deviations} deviations, {len(tally.violations)} violations"
+    print(f"simulation: {name}: {found}", flush=True)
     return tally
 
 
@@ -86,15 +88,13 @@ def report(tally: Tally, seconds: float) -> int:
     return 1 if tally.violations else 0
 
 
-def replay(seed: int, make_short: bool) -> int:
-    """Tell what happens under a seed."""
-    profile, rates = drawn(seed)
-    print(profile)
-    print(f"rates {dict(rates)}")
+def replay(seed: int | None, script: str | None, make_short: bool) -> int:
+    """Tell what happens under a seed or a script."""
     with quiet():
-        world, violation = by_chance(seed)
+        world, violation = by_script(script) if script else by_chance(seed or 0)
         if make_short and violation:
-            world, violation = shortest(profile, world.chooser.deviations)
+            world, violation = shortest(world.profile, world.chooser.deviations)
+    print(script_of(world.profile, world.chooser.deviations))
     print("\n".join(world.trace))
     print(f"VIOLATION {violation}" if violation else "no violation")
     return 1 if violation else 0

@@ -12,10 +12,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 from unittest import mock
 
+from consumers.runtime import Health
+from consumers.startup import Startup
+from consumers.trainer import Trainer
 from streamsvm import checkpoint
 from streamsvm.codec import model as model_codec
 from streamsvm.codec.checkpoint import Snapshot
 from streamsvm.codec.model import Owner
+from streamsvm.config import Settings
 from streamsvm.delivery import Delivery
 from streamsvm.kafka import Message, OutcomeUnknown, Record
 from streamsvm.learner import Learner
@@ -153,10 +157,19 @@ def _numbers_begin_again(self: Delivery) -> int:
 
 
 class _IdByIncarnation(ports.Cluster):
+    incarnation = 1
+
     def publisher(self, transactional_id: str) -> ports.Publisher:
-        names = self._life.instance.disk.generations()
-        incarnation = names[-1].split("-")[1] if names else "new"
-        return super().publisher(f"{transactional_id}/{incarnation}")
+        return super().publisher(f"{transactional_id}/{self.incarnation}")
+
+
+class _PortsByIncarnation(ports.Ports):
+    def trainer(self, settings: Settings, health: Health, reset: str) -> Trainer:
+        self.cluster = _IdByIncarnation(self.world, self.life)
+        names = self.life.instance.disk.generations()
+        incarnation = int(names[-1].split("-")[1]) if names else 1
+        self.cluster.incarnation = int(reset.rsplit("/", 1)[1]) + 1 if reset else incarnation
+        return super().trainer(settings, health, reset)
 
 
 class _HeadOfWhatIsLeft(ports.Cluster):
@@ -199,7 +212,7 @@ class _WorldOfOneKey(World):
         self.people.pin_key = model_codec.current_key(NAME)
 
 
-# --------------------------------------------------------------------- 9, 10
+# ---------------------------------------------------------------- 9, 10 and 11
 
 
 class _ByEpoch(ports.DiskPort):
@@ -243,6 +256,9 @@ class _ReadingBefore(ports.Cluster):
         if not self._has_read:
             self._read, self._has_read = found.get(key), True
         return {**found, key: self._read} if self._read else {k: record for k, record in found.items() if k != key}
+
+
+def _without_looking(self: Startup) -> None: ...
 
 
 # ---------------------------------------------------------------- not numbered
@@ -332,9 +348,9 @@ DEFECTS: dict[str, Defect] = {
     ),
     "6 the transactional id names the incarnation": Defect(
         "fencing across incarnations",
-        "th version is",
+        "th version is|of incarnation|had taken over|readers do not get",
         {"all lost": 1, "reset": 1},
-        _with_cluster(_IdByIncarnation),
+        Design(ports=_PortsByIncarnation),
         two=True,
     ),
     "7 the head is the newest version that is left": Defect(
@@ -365,12 +381,17 @@ DEFECTS: dict[str, Defect] = {
         _with_cluster(_ReadingBefore),
         two=True,
     ),
+    "11 a start does not look before it fences": Defect(
+        "the look", "and then refused to start", {"all lost": 1}, planted=_planted(Startup, "_look", _without_looking)
+    ),
     "checkpoints are not synced": Defect(
         "fsync", "no checkpoint|older checkpoint", {"power loss": 3}, Design(ports=_PortsUnsynced)
     ),
     "dead letters are not flushed before a checkpoint": Defect(
         "the flush", "no dead letter", {"kill": 3}, _with_cluster(_LossyCluster)
     ),
-    "a row is learned twice": Defect("the position inside a record", "clean run", {"kill": 2}, planted=_learning_twice),
+    "a row is learned twice": Defect(
+        "the position inside a record", "clean run|at rest no version", {"kill": 2}, planted=_learning_twice
+    ),
 }
 """Every defect by name; the number is that of the counterexample it stands for."""

@@ -299,7 +299,9 @@ def pointers_agree(world: World, versions: list[Published]) -> None:
             raise Violation("a transaction has a version without a head, or a head without a version")
         if not numbers:
             continue
-        found = by_number[numbers[0]]
+        found = by_number.get(numbers[0])
+        if found is None:
+            raise Violation(f"{NAME}@{numbers[0]} is committed, and readers do not get to see it")
         head = model_codec.decode_head(keys[head_key].value or b"")
         told = (head.number, head.sha256, head.offset, model_codec.positions(head.cut), head.incarnation)
         digest = model_codec.sha256(found.value)

@@ -32,6 +32,7 @@ class People:
     def __init__(self, world: World) -> None:
         self._world = world
         self._broker = world.broker
+        self._kinds = [kind for kind in EVENTS if world.left[kind] > 0]
         self._produced = 0
         self._numbers: Counter[int] = Counter()
         self._edition = 0
@@ -39,7 +40,8 @@ class People:
 
     def possible(self) -> list[str]:
         """Return what could happen now."""
-        return [kind for kind, (_, possible) in EVENTS.items() if self._world.left[kind] > 0 and possible(self)]
+        left = self._world.left
+        return [kind for kind in self._kinds if left[kind] > 0 and EVENTS[kind][1](self)]
 
     def act(self, kind: str) -> None:
         """Let it happen."""

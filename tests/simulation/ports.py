@@ -132,6 +132,7 @@ class Cluster(_Port):
             self._world.time += timeout_s / _WAITS
             self._point(f"waits for a transaction in {topic}")
         if log.stable < end:
+            self._life.hidden = True
             raise TransientError(f"could not read {topic}: a transaction is open there")
         self._point(f"reads {topic}")
         wanted = set(keys)
@@ -168,6 +169,7 @@ class Publisher(_Port):
         self._point("init_transactions")
         fault = self._world.decide("network", "", ["unavailable", "init unanswered"])
         if fault != "unavailable":
+            self._life.fences = True
             self._producer = self._broker.initialise(self._id)
         if fault:
             raise BrokerUnavailable("no broker answered")
@@ -285,6 +287,7 @@ class Input(_Port):
 
     def assign(self, positions: Mapping[int, int]) -> None:
         self._point(f"reads from {dict(positions)}")
+        self._life.reads = True
         self._at, self._epochs = dict(positions), {}
         self._paused = False
 

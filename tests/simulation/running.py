@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import random
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from tests.simulation.choices import Chance, Chooser, Deviations, Script, Search
@@ -62,14 +63,16 @@ class Tally:
     happened: Counter[str] = field(default_factory=Counter)
     violations: list[Broken] = field(default_factory=list)
 
-    def add(self, again: str, world: World, violation: str) -> None:
-        """Count a world that was run."""
+    def add(self, world: World, violation: str, again: str = "") -> None:
+        """Count a world that was run; `again` are the options that run it again, its choices if left out."""
         self.schedules += 1
         self.steps += len(world.trace)
         self.lives += world.first.lives + (world.second.lives if world.second else 0)
         self.happened += world.happened
         if violation:
-            self.violations.append(Broken(violation, again, world.profile, dict(world.chooser.deviations)))
+            deviations = dict(world.chooser.deviations)
+            again = again or f"--script '{script_of(world.profile, deviations)}'"
+            self.violations.append(Broken(violation, again, world.profile, deviations))
 
     def join(self, other: Tally) -> Tally:
         """Add another tally to this one."""
@@ -157,7 +160,7 @@ def at_random(seeds: range, design: Design = SHIPPED, most_violations: int = 10)
     tally = Tally()
     for seed in seeds:
         world, violation = by_chance(seed, design)
-        tally.add(f"--replay {seed}", world, violation)
+        tally.add(world, violation, f"--replay {seed}")
         if len(tally.violations) >= most_violations:
             break
     return tally
@@ -170,7 +173,7 @@ def small_worlds(profile_of: Callable[[int], Profile], seeds: range, design: Des
         rate = (0.05, 0.1, 0.2)[seed % 3]
         rates = dict.fromkeys(KINDS, 0.3) | {"event": rate, "survivor": 0.5, "unsafe name": 0.5, "unsafe content": 0.5}
         world, violation = run(profile_of(seed), Chance(seed, rates), design)
-        tally.add(f"small world {seed}", world, violation)
+        tally.add(world, violation)
         if violation:
             break
     return tally
@@ -183,7 +186,7 @@ def exhaustively(
     tally = Tally()
     for script in Search(deviations):
         world, violation = run(profile, script, design)
-        tally.add(f"deviations {script.deviations}", world, violation)
+        tally.add(world, violation)
         if len(tally.violations) >= most_violations or tally.schedules >= most:
             break
     return tally
@@ -203,6 +206,18 @@ def shortest(profile: Profile, deviations: Deviations, design: Design = SHIPPED)
                 kept, best, shrinking = fewer, found, True
                 break
     return best
+
+
+def script_of(profile: Profile, deviations: Deviations) -> str:
+    """Write down a run."""
+    return json.dumps({"profile": asdict(profile), "deviations": dict(deviations)})
+
+
+def by_script(script: str, design: Design = SHIPPED) -> tuple[World, str]:
+    """Run what `script_of` wrote down."""
+    content = json.loads(script)
+    deviations = {int(index): chosen for index, chosen in content["deviations"].items()}
+    return run(Profile(**content["profile"]), Script(deviations), design)
 
 
 def describe(tally: Tally) -> dict[str, Any]:

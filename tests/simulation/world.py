@@ -75,11 +75,23 @@ class Profile:
 
 @dataclass
 class Life:
-    """One process, from its start to its end."""
+    """One process, from its start to its end.
+
+    Attributes
+    ----------
+    events : int
+        How much had happened in the world when it started.
+    fences, reads, hidden : bool
+        Whether it took the transactional id over, read from the input, and had to wait in vain for a transaction's end.
+    """
 
     instance: Instance
     name: str
+    events: int = 0
     dead: bool = False
+    fences: bool = False
+    reads: bool = False
+    hidden: bool = False
 
 
 class Instance:
@@ -191,7 +203,7 @@ class World:
         instance.lives += 1
         if instance.lives > MOST_LIVES:
             raise Violation(f"{instance.name} started {MOST_LIVES} times and did not come to rest: {instance.refusal}")
-        life = instance.life = Life(instance, f"{instance.name}{instance.lives}")
+        life = instance.life = Life(instance, f"{instance.name}{instance.lives}", self.happened.total())
         reset, instance.reset = instance.reset, ""
         ports = self.ports(self, life)
         self.note(f"{life.name} starts" + (f" with --reset {reset}" if reset else ""))
@@ -357,6 +369,10 @@ class World:
     def _refused(self, instance: Instance, refusal: StateError) -> None:
         self.note(f"{instance.name} refuses: {refusal}")
         instance.refusal = str(refusal)
+        life = instance.life
+        assert life is not None
+        if life.fences and not (life.reads or life.hidden) and life.events == self.happened.total():
+            raise Violation(f"{life.name} fenced whoever ran, and then refused to start: {refusal}")
         if not self.excuses:
             raise Violation(f"a start was refused without a reason: {refusal}")
         told = re.search(r"--reset (\S+)", str(refusal))

@@ -1,0 +1,28 @@
+"""Producer faster than the trainer, policy `every`: the input is paused and resumed."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.faults.faulty import VERSIONS, FaultyBroker, Trainee
+from tests.faults.promise import check_counts, check_promise
+
+
+def pause_and_resume(trainee: Trainee) -> None:
+    """Let a trainer, some of whose trainings take long, publish all versions but one; check them."""
+    trainee.begin()
+    trainee.wait_until(lambda: trainee.version() >= VERSIONS - 1, "all versions but one are out")
+    assert trainee.daemon.stop() == 0
+    assert trainee.daemon.events("paused"), "the input was never paused: this shows nothing"
+    check_counts(check_promise(trainee.direct, trainee.settings))
+
+
+def test_pausing_loses_nothing(faulty: FaultyBroker) -> None:
+    """What the client drops when the input is paused is fetched again: each point is counted once, no cut skipped."""
+    pause_and_resume(faulty.trainee("trains_slowly"))
+
+
+def test_pausing_shows_a_trainer_that_loses(faulty: FaultyBroker) -> None:
+    """Planted: a trainer that does not go back for what was dropped is found out."""
+    with pytest.raises(AssertionError, match=r"counts|recomputed"):
+        pause_and_resume(faulty.trainee("trains_slowly", "drops_when_pausing"))

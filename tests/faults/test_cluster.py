@@ -1,0 +1,106 @@
+"""Leader killed, rolling restart, one node lost for good: three brokers, two needed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import pytest
+
+from streamsvm.kafka import Connection
+from tests.brokers.cluster import NODES, Cluster
+from tests.brokers.jvm import CannotRun
+from tests.faults.faulty import Scene, Trainee
+
+
+@dataclass
+class Nodes(Scene):
+    """A scene with three brokers."""
+
+    cluster: Cluster = field(kw_only=True)
+
+    def wait_until_in_sync(self, trainee: Trainee, count: int) -> None:
+        """Wait until so many nodes hold all of the trainer's pointers."""
+        topic = trainee.settings.output.aliases_topic
+        trainee.wait_until(lambda: len(self.cluster.in_sync(topic)) == count, f"{count} nodes are in sync")
+
+
+@pytest.fixture(scope="module")
+def _nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nodes]:
+    try:
+        cluster = Cluster()
+        cluster.start()
+    except CannotRun as error:
+        pytest.skip(f"no cluster: {error}")
+    connection = Connection({"bootstrap.servers": cluster.bootstrap_servers})
+    nodes = Nodes(connection, connection, tmp_path_factory.mktemp("nodes"), cluster=cluster)
+    try:
+        yield nodes
+    finally:
+        nodes.dismiss()
+        cluster.stop()
+
+
+@pytest.fixture
+def nodes(_nodes: Nodes) -> Iterator[Nodes]:
+    """Three nodes, all of them well again after each test."""
+    yield _nodes
+    _nodes.dismiss()
+    for node in _nodes.cluster.nodes.values():
+        node.revive()
+
+
+@pytest.mark.parametrize("times", [1, pytest.param(4, marks=pytest.mark.faults_long)])
+def test_a_killed_leader_only_delays(nodes: Nodes, times: int) -> None:
+    """The leader of the models topic is killed in the midst of publishing, and comes back: another one takes over."""
+    trainee = nodes.trainee(*["unhurried"] * (times > 1))
+    daemon = trainee.begin()
+    for _ in range(times):
+        daemon.wait_for("model_published", times=4)
+        leader = nodes.cluster.leader(trainee.settings.output.models_topic)
+        leader.kill()
+        daemon.wait_for("model_published", times=2)
+        leader.restart()
+        nodes.wait_until_in_sync(trainee, len(NODES))
+    trainee.finish()
+
+
+@pytest.mark.faults_long
+def test_a_rolling_restart_only_delays(nodes: Nodes) -> None:
+    """Each node in turn is shut down in good order and started again, as an upgrade does."""
+    trainee = nodes.trainee("unhurried")
+    daemon = trainee.begin()
+    for node in nodes.cluster.nodes.values():
+        daemon.wait_for("model_published", times=2)
+        node.shut_down()
+        node.start()
+        nodes.wait_until_in_sync(trainee, len(NODES))
+    trainee.finish()
+
+
+def below_the_minimum(nodes: Nodes, trainee: Trainee) -> None:
+    """Take one node away for good, then a second one, which comes back; let the trainer finish on two."""
+    daemon = trainee.begin()
+    daemon.wait_for("model_published", times=4)
+    lost, second = (node for node in nodes.cluster.nodes.values() if node.node != 1)
+    lost.kill()
+    daemon.wait_for("model_published", times=2)
+    second.kill()
+    trainee.wait_until(lambda: not trainee.ready()[0], "it is not ready")
+    said = trainee.ready()[1]
+    assert any(said.values()), "it does not say what it waits for"
+    second.restart()
+    trainee.finish()
+
+
+def test_below_the_minimum_it_waits(nodes: Nodes) -> None:
+    """One node lost changes nothing; with a second one gone it waits, is not ready and says why; then it goes on."""
+    below_the_minimum(nodes, nodes.trainee())
+
+
+@pytest.mark.faults_long
+@pytest.mark.parametrize(("defect", "shown"), [("gives_up", "the process ended"), ("always_ready", "it took too long")])
+def test_below_the_minimum_shows_defects(nodes: Nodes, defect: str, shown: str) -> None:
+    """Planted: a trainer that ends when it cannot publish does not get through, nor one that is always ready."""
+    with pytest.raises(AssertionError, match=shown):
+        below_the_minimum(nodes, nodes.trainee(defect))

@@ -1,0 +1,62 @@
+"""The network between trainer and broker is cut, silent or slow."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from tests.faults.faulty import RSS_GROWTH, VERSIONS, FaultyBroker, Trainee
+
+
+def cut_off(faulty: FaultyBroker, trainee: Trainee, times: int) -> None:
+    """Cut the network in the midst of publishing and mend it, some times; let the trainer finish."""
+    daemon = trainee.begin()
+    for _ in range(times):
+        daemon.wait_for("model_published", times=5)
+        faulty.proxy.cut()
+        trainee.wait_until(lambda: not trainee.ready()[0], "it is not ready")
+        faulty.proxy.mend()
+    trainee.finish()
+
+
+@pytest.mark.parametrize("times", [1, pytest.param(5, marks=pytest.mark.faults_long)])
+def test_a_cut_only_delays(faulty: FaultyBroker, times: int) -> None:
+    """Connections break and none can be made: it says so, and goes on by itself when they can."""
+    cut_off(faulty, faulty.trainee(*["unhurried"] * (times > 1)), times)
+
+
+@pytest.mark.parametrize("silent_s", [5.0, pytest.param(40.0, marks=pytest.mark.faults_long)])
+def test_silence_only_delays(faulty: FaultyBroker, silent_s: float) -> None:
+    """A network that lets nothing pass and tells nobody, past the longest wait for a commit in the long form."""
+    trainee = faulty.trainee()
+    daemon = trainee.begin()
+    daemon.wait_for("model_published", times=5)
+    faulty.proxy.go_silent()
+    threading.Event().wait(silent_s)  # the fault itself
+    faulty.proxy.mend()
+    trainee.finish()
+
+
+def drag(faulty: FaultyBroker, trainee: Trainee) -> int:
+    """Let a trainer do all its work over a slow network, and return how much memory it took meanwhile, in bytes."""
+    daemon = trainee.begin()
+    daemon.wait_for("model_published", times=5)
+    before = daemon.rss_bytes()
+    faulty.proxy.slow(0.02, 40_000.0)
+    trainee.wait_until(lambda: trainee.version() == VERSIONS, "all versions are out")
+    taken = daemon.rss_bytes() - before
+    faulty.proxy.mend()
+    return taken
+
+
+def test_slowness_only_delays(faulty: FaultyBroker) -> None:
+    """Every frame late, and 40 kB a second: it keeps up what it can, in the memory it had."""
+    trainee = faulty.trainee()
+    assert drag(faulty, trainee) < RSS_GROWTH
+    trainee.finish()
+
+
+def test_slowness_shows_a_hoarder(faulty: FaultyBroker) -> None:
+    """A trainer that keeps something at every turn is found by the memory it takes."""
+    assert drag(faulty, faulty.trainee("hoards")) > RSS_GROWTH

@@ -30,7 +30,7 @@ from typing import ClassVar, Final
 
 import numpy as np
 
-from streamsvm.coreset.calibration import calibrate
+from streamsvm.coreset.calibration import MOST, calibrate
 from streamsvm.coreset.reduce import Pilot, UniformReducer, inclusion_probabilities, systematic
 from streamsvm.coreset.rows import distances, label_means, scale
 from streamsvm.coreset.sensitivity import direct_bound
@@ -43,10 +43,8 @@ SHARES: Final = (0.1, 0.2, 0.7)
 cannot know yet, as on sorted ones."""
 POINTS_A_CONSTRAINT: Final = 2
 """Fewer leave the weights no room. At 5 calibration still divided the gap by three to forty in a chain, as measured."""
-STRAINED: Final = 2.0
-"""Relative move of a weight from which on a calibration counts as strained."""
-STRAINED_TOTAL: Final = 1e-3
-"""Relative error of a total from which on it does, too."""
+STRAINED: Final = 1e-3
+"""Relative error of a total from which on a calibration counts as strained."""
 
 
 @dataclass(slots=True)
@@ -61,7 +59,7 @@ class Observed:
     uncalibrated : int
         Fewer than `POINTS_A_CONSTRAINT` points a constraint: only the weight of each label is exact.
     strained : int
-        A weight moved by `STRAINED` and more, or a total was not met.
+        A weight met its upper bound, or a total was not met.
     eta : float
         Greatest relative move of a weight.
     """
@@ -205,7 +203,7 @@ def _calibrated(
         constraints = np.hstack([labels[chosen], rows[chosen, :-1] * (points.y * active)[chosen, None]])
         found = calibrate(weight, constraints, np.concatenate([totals, gradient]))
         weight = found.weight
-        observed.strained += found.eta >= STRAINED or found.unmet > STRAINED_TOTAL
+        observed.strained += found.eta >= MOST - 1.0 or found.unmet > STRAINED
         observed.eta = max(observed.eta, found.eta)
     else:
         observed.uncalibrated += 1

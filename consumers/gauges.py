@@ -27,7 +27,7 @@ class Gauges:
         self._metrics.put("streamsvm_points_held_peak", peak)
 
     def coreset(self, learner: Learner) -> None:
-        """Show the points of each level and the bytes of all buckets."""
+        """Show the points of each level, the bytes of all buckets, and what reductions met."""
         levels: Counter[str] = Counter()
         held_bytes = 0
         for state in learner.buckets().values():
@@ -39,6 +39,8 @@ class Gauges:
             self._metrics.put("streamsvm_coreset_points", levels.get(level, 0), level=level)
         self._seen_levels |= levels.keys()
         self._metrics.put("streamsvm_coreset_bytes", held_bytes)
+        for met, reductions in learner.observed().counts().items():
+            self._metrics.put("streamsvm_coreset_reductions", reductions, met=met)
 
     def lag(self, ends: Mapping[int, tuple[int, int | None]]) -> None:
         """Show how far each partition's position is behind its end, where that is known."""

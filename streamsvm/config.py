@@ -123,8 +123,16 @@ class CoresetConfig(Section):
         description="Clusters a label within which `sensitivity` measures distances: a number, `log` = ln n, or chosen "
         "among 1 to 2 ln n by `elbow` or `silhouette`; more of them take more time.",
     )
-    structure: Literal["tree"] = Field(
-        default="tree", description="How buckets merge: `tree` carries like a counter of base `fan_in`."
+    structure: Literal["tree", "chain"] = Field(
+        default="tree",
+        description="How buckets merge: `tree` carries like a counter of base `fan_in`; `chain` has one bucket, which "
+        "is reduced anew with every leaf: it makes the most of little memory.",
+    )
+    memory_points: Annotated[int, Field(ge=16, le=1 << 30)] | None = Field(
+        default=None,
+        description="Most points that all partitions hold at once, buckets and leaves together (one takes 4 bytes a "
+        "feature, 8 for float64, and 9 more). `leaf_rows` and `bucket_points` that are not given follow from it, an "
+        "equal part for each of `max_partitions`: so a new partition changes no other, and unused ones hold nothing.",
     )
     fan_in: Annotated[int, Field(ge=2, le=64)] = Field(
         default=2, description="Buckets of one level that make one of the next; 2 is the paper's Alg. 2."
@@ -142,6 +150,63 @@ class CoresetConfig(Section):
         default=64,
         description="Most partitions the input may have; more is refused, so that memory stays bounded.",
     )
+
+    CHAIN_BUCKET_SHARE: ClassVar[float] = 0.7
+    """Of a partition's memory in a chain; the rest is its leaf. Measured from 0.3 to 0.85: a larger bucket comes nearer
+    the optimum and loses less on sorted streams, a larger leaf is reduced less often, so that it takes less time."""
+    LONGEST_STREAM: ClassVar[int] = 1 << 40
+    """Rows of a partition for which a tree's buckets must have room."""
+
+    @model_validator(mode="after")
+    def _sizes_of_the_memory(self) -> Self:
+        """Settle `leaf_rows` and `bucket_points`, where one is not given, by `memory_points`."""
+        if self.memory_points is None:
+            return self
+        own = self.memory_points // self.max_partitions
+        settle = self._chain_sizes if self.structure == "chain" else self._tree_sizes
+        for name, size in zip(("leaf_rows", "bucket_points"), settle(own), strict=True):
+            object.__setattr__(self, name, size)
+        if min(self.leaf_rows, self.bucket_points) < 1 or self.partition_points > own:
+            raise ValueError(
+                f"coreset.memory_points = {self.memory_points} gives each of coreset.max_partitions = "
+                f"{self.max_partitions} {own} points, too few for a {self.structure} of these options; raise it, or "
+                "lower max_partitions, leaf_rows or bucket_points"
+            )
+        return self
+
+    def _chain_sizes(self, memory: int) -> tuple[int, int]:
+        """Return leaf and bucket of a chain that holds `memory` points."""
+        given = {"leaf_rows", "bucket_points"} & self.model_fields_set
+        leaf = memory - (self.bucket_points if given == {"bucket_points"} else int(memory * self.CHAIN_BUCKET_SHARE))
+        leaf = self.leaf_rows if "leaf_rows" in given else leaf
+        return leaf, self.bucket_points if "bucket_points" in given else memory - leaf
+
+    def _tree_sizes(self, memory: int) -> tuple[int, int]:
+        """Return leaf and bucket of a tree that holds `memory` points at the end of the longest stream."""
+
+        def leaf_of(bucket: int) -> int:
+            return self.leaf_rows if "leaf_rows" in self.model_fields_set else 2 * bucket
+
+        if "bucket_points" in self.model_fields_set:
+            return leaf_of(self.bucket_points), self.bucket_points
+        bucket = memory // 2
+        while bucket and self._tree_points(leaf_of(bucket), bucket) > memory:
+            bucket -= max(1, bucket // 100)
+        return leaf_of(bucket), bucket
+
+    def _tree_points(self, leaf: int, bucket: int) -> int:
+        """Return the most points that a tree holds over the longest stream, its open leaf included."""
+        levels = 1
+        while leaf * self.fan_in**levels < self.LONGEST_STREAM:
+            levels += 1
+        return levels * (self.fan_in - 1) * bucket + leaf
+
+    @property
+    def partition_points(self) -> int:
+        """The most points that a partition holds at once."""
+        if self.structure == "chain":
+            return self.leaf_rows + self.bucket_points
+        return self._tree_points(self.leaf_rows, self.bucket_points)
 
 
 class SvmConfig(Section):
@@ -213,19 +278,12 @@ class ModelConfig(Section):
     seed: Annotated[int, Field(ge=0, lt=1 << 64)] = 0
 
     def canonical(self) -> dict[str, Any]:
-        """Return the plain JSON value that is hashed."""
-        return self.model_dump(mode="json")
+        """Return the plain JSON value that is hashed: sizes, not the budget that they came from."""
+        return self.model_dump(mode="json", exclude={"coreset": {"memory_points"}})
 
     def sha256(self) -> str:
         """Hash the canonical value (keys sorted, no spaces; lower-case hexadecimal)."""
         return hashlib.sha256(json.dumps(self.canonical(), sort_keys=True, separators=(",", ":")).encode()).hexdigest()
-
-    def peak_points(self, partitions: int) -> int:
-        """Return a bound on the points that structures of this configuration hold at once, leaves included."""
-        levels = 1
-        while self.coreset.leaf_rows * self.coreset.fan_in**levels < 1 << 63:
-            levels += 1
-        return partitions * (levels * (self.coreset.fan_in - 1) * self.coreset.bucket_points + self.coreset.leaf_rows)
 
 
 Start = Literal["earliest", "latest"] | datetime

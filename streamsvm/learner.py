@@ -15,11 +15,11 @@ import numpy as np
 
 from streamsvm import training
 from streamsvm.config import CoresetConfig, ModelConfig, SvmConfig
-from streamsvm.coreset.calibrated import CalibratedReducer
+from streamsvm.coreset.calibrated import CalibratedReducer, Observed
 from streamsvm.coreset.moments import Moments
 from streamsvm.coreset.reduce import Pilot, Purpose, Reducer, SensitivityReducer, UniformReducer, generator
 from streamsvm.coreset.sensitivity import dual_bound, mean_bound
-from streamsvm.coreset.structure import Bucket, Extent, Leaf, Tree, moments_of
+from streamsvm.coreset.structure import Bucket, Chain, Extent, Leaf, Structure, Tree, moments_of
 from streamsvm.points import Points, Position, Positions, Rows
 from streamsvm.svm.interior import InteriorPointSolver
 from streamsvm.svm.kernels import LinearKernel
@@ -114,8 +114,7 @@ class _Partition:
         self._svm = config.svm
         self.leader_epoch = -1
         self.leaf = Leaf(base, coreset.leaf_rows, config.points.dimension, config.points.numpy_dtype)
-        reducer = REDUCERS[coreset.reducer](coreset)
-        self.tree = Tree(partition, config.seed, coreset.fan_in, coreset.bucket_points, reducer)
+        self.structure = make_structure(partition, config.seed, coreset)
 
     @property
     def position(self) -> Position:
@@ -123,7 +122,7 @@ class _Partition:
 
     @property
     def extent(self) -> Extent:
-        whole = [bucket.extent for bucket in self.tree.buckets] + [self.leaf.extent]
+        whole = [bucket.extent for bucket in self.structure.buckets] + [self.leaf.extent]
         joined = whole[0]
         for later in whole[1:]:
             joined = joined.join(later)
@@ -135,12 +134,12 @@ class _Partition:
         self.leader_epoch = int(rows.leader_epoch[-1])
         if not self.leaf.full:
             return False
-        seen = moments_of(self.tree.buckets, self.leaf, rows.points.dimension)
+        seen = moments_of(self.structure.buckets, self.leaf, rows.points.dimension)
 
         def pilot_of(points: Points, extent: Extent) -> Pilot:
             return make_pilot(points, extent.moments.weight, seen, self._svm)
 
-        self.tree.insert(*self.leaf.seal(), pilot_of)
+        self.structure.insert(*self.leaf.seal(), pilot_of)
         return True
 
 
@@ -176,7 +175,7 @@ class Learner:
     def points_held(self) -> int:
         """Points held now, buckets and open leaves together."""
         return sum(
-            len(held.leaf.points) + sum(len(bucket.points) for bucket in held.tree.buckets)
+            len(held.leaf.points) + sum(len(bucket.points) for bucket in held.structure.buckets)
             for held in self._partitions.values()
         )
 
@@ -187,7 +186,15 @@ class Learner:
 
     def buckets(self) -> dict[int, tuple[Bucket, ...]]:
         """Return the buckets of each partition, the oldest first."""
-        return {partition: held.tree.buckets for partition, held in self._partitions.items()}
+        return {partition: held.structure.buckets for partition, held in self._partitions.items()}
+
+    def observed(self) -> Observed:
+        """Return what calibrated reductions of all partitions met since this learner was made; zeros of other ones."""
+        whole = Observed()
+        for held in self._partitions.values():
+            if isinstance(held.structure.reducer, CalibratedReducer):
+                whole.add(held.structure.reducer.observed)
+        return whole
 
     def learn(self, rows: Rows, until: Position | None = None) -> int:
         """Learn rows of one partition until they end, a cut falls due, or `until` is reached.
@@ -211,14 +218,16 @@ class Learner:
 
     def _anything_sealed(self) -> bool:
         """Tell whether a valid point was ever sealed: before that there is nothing to train on, and no leaf counts."""
-        return any(bucket.extent.moments.count for held in self._partitions.values() for bucket in held.tree.buckets)
+        return any(
+            bucket.extent.moments.count for held in self._partitions.values() for bucket in held.structure.buckets
+        )
 
     def cut(self) -> Cut:
         """Materialise the training set of the present positions; the next cut is due `every_leaves` leaves later."""
         parts = [
             part
             for held in self._partitions.values()
-            for part in (*(bucket.points for bucket in held.tree.buckets), held.leaf.points)
+            for part in (*(bucket.points for bucket in held.structure.buckets), held.leaf.points)
             if len(part)
         ]
         extents = [held.extent for held in self._partitions.values()]
@@ -263,9 +272,9 @@ class Learner:
         return LearnerState(
             {
                 partition: PartitionState(
-                    held.tree.sealed,
+                    held.structure.sealed,
                     held.leader_epoch,
-                    held.tree.buckets,
+                    held.structure.buckets,
                     _copy(held.leaf.points),
                     held.leaf.extent,
                 )
@@ -281,8 +290,16 @@ class Learner:
         for partition, saved in state.partitions.items():
             held = self._partitions[partition]
             held.leader_epoch = saved.leader_epoch
-            held.tree.restore(saved.sealed, saved.buckets)
+            held.structure.restore(saved.sealed, saved.buckets)
             held.leaf.restore(saved.leaf_points, saved.leaf_extent)
+
+
+def make_structure(partition: int, seed: int, config: CoresetConfig) -> Structure:
+    """Return the empty structure of a partition."""
+    reducer = REDUCERS[config.reducer](config)
+    if config.structure == "chain":
+        return Chain(partition, seed, config.bucket_points, reducer)
+    return Tree(partition, seed, config.fan_in, config.bucket_points, reducer)
 
 
 def make_pilot(points: Points, weight: float, seen: Moments, config: SvmConfig) -> Pilot:

@@ -86,6 +86,15 @@ TRAINER: Final = (
         "Compare with the memory you meant to give.",
     ),
     Definition(
+        "streamsvm_coreset_reductions",
+        "gauge",
+        "Reductions of the calibrated reducer since the process started, by what they met: `calibrated`; `by_weight`, "
+        "one label only; `uncalibrated`, too few points for the features; `strained`, weights at their bound.",
+        "Any but `calibrated`: the stream comes sorted or drifts, or buckets are too small for the features; the model "
+        "may be no better than one of a plain sample. Raise coreset.memory_points.",
+        ("met",),
+    ),
+    Definition(
         "streamsvm_points_held",
         "gauge",
         "Points held at once: buckets, open leaves, decoded rows not learned yet, training sets in flight.",

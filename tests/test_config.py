@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from consumers.options import _kafka_options
-from streamsvm.config import ModelConfig, PointsConfig, Settings, SvmConfig, load
+from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, Settings, SvmConfig, load
 from streamsvm.errors import ConfigurationError
 
 
@@ -155,3 +155,42 @@ def test_no_option_makes_infinite_boxes(option: dict[str, str]) -> None:
     """They would train a model of NaN, which no reader accepts."""
     with pytest.raises(ConfigurationError, match="svm"):
         load({"svm": option})
+
+
+@pytest.mark.parametrize("structure", ["tree", "chain"])
+@pytest.mark.parametrize("given", [{}, {"leaf_rows": 200}, {"bucket_points": 30}, {"fan_in": 4}])
+@pytest.mark.parametrize("partitions", [1, 8, 64])
+def test_one_budget_settles_the_sizes(structure: str, given: dict[str, int], partitions: int) -> None:
+    """Each partition gets its part and keeps to it; what is given wins; a round trip changes nothing."""
+    options = {"structure": structure, "max_partitions": partitions, "memory_points": 4_000 * partitions, **given}
+    config = CoresetConfig.model_validate(options)
+    assert config.partition_points <= 4_000
+    assert all(getattr(config, name) == value for name, value in given.items())
+    if structure == "chain":
+        assert config.partition_points == 4_000
+    assert CoresetConfig.model_validate(config.model_dump()) == config
+
+
+def test_the_sizes_are_hashed_not_the_budget() -> None:
+    """A model does not depend on how its sizes were said."""
+    said = CoresetConfig(structure="chain", memory_points=1_000, max_partitions=1)
+    other = CoresetConfig(
+        structure="chain", leaf_rows=said.leaf_rows, bucket_points=said.bucket_points, max_partitions=1
+    )
+    hashes = {ModelConfig(points=PointsConfig(dimension=2), coreset=coreset).sha256() for coreset in (said, other)}
+    assert len(hashes) == 1
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"structure": "tree", "max_partitions": 1_000},
+        {"structure": "chain", "max_partitions": 10_000},
+        {"structure": "chain", "max_partitions": 1, "leaf_rows": 6_000, "bucket_points": 4_001},
+        {"structure": "chain", "max_partitions": 1, "leaf_rows": 10_000},
+    ],
+)
+def test_a_budget_that_cannot_hold_what_is_asked_is_refused(options: dict[str, object]) -> None:
+    """The message names the options that can change."""
+    with pytest.raises(ValueError, match="memory_points = 10000 gives each of"):
+        CoresetConfig.model_validate({"memory_points": 10_000, **options})

@@ -10,7 +10,7 @@ from threadpoolctl import threadpool_limits
 
 from streamsvm.codec import checkpoint as checkpoint_codec
 from streamsvm.codec.checkpoint import Snapshot
-from streamsvm.config import SvmConfig
+from streamsvm.config import CoresetConfig, SvmConfig
 from streamsvm.coreset.moments import Moments
 from streamsvm.learner import REDUCERS, Cut, Learner, make_pilot
 from streamsvm.points import Points, Position, Rows
@@ -19,6 +19,8 @@ from streamsvm.svm.objective import primal_objective
 from streamsvm.svm.solvers import LibsvmSolver, Problem
 from streamsvm.training import limited, train
 from tests.streams import gaussian, rows_of, small_config
+
+STRUCTURES = ("tree", "chain")
 
 
 def learner(base: dict[int, Position] | None = None, every: int = 2, **coreset: object) -> Learner:
@@ -45,15 +47,16 @@ def feed(held: Learner, rows: Rows, borders: list[int]) -> list[Cut]:
 
 @settings(max_examples=60, deadline=None)
 @given(data=st.data(), n=st.integers(1, 200), fan_in=st.integers(2, 4))
+@pytest.mark.parametrize("structure", STRUCTURES)
 @pytest.mark.parametrize("reducer", REDUCERS)
-def test_batches_do_not_matter(reducer: str, data: st.DataObject, n: int, fan_in: int) -> None:
-    """The same stream cut into any batches gives the same tree, leaf, moments and cuts, byte for byte."""
+def test_batches_do_not_matter(reducer: str, structure: str, data: st.DataObject, n: int, fan_in: int) -> None:
+    """The same stream cut into any batches gives the same structure, leaf, moments and cuts, byte for byte."""
     counts = data.draw(st.lists(st.integers(1, 5), min_size=1).filter(lambda c: sum(c) <= n))
     counts = np.array([*counts, *([1] * (n - sum(counts)))], np.int64)
     accepted = np.array(data.draw(st.lists(st.booleans(), min_size=n, max_size=n)))
     rows = rows_of(gaussian(n), accepted=accepted, record_rows=counts)
     borders = sorted(data.draw(st.lists(st.integers(0, n), max_size=10)))
-    whole, cut_up = (learner(fan_in=fan_in, reducer=reducer, train_points=9) for _ in range(2))
+    whole, cut_up = (learner(structure=structure, fan_in=fan_in, reducer=reducer, train_points=9) for _ in range(2))
     cuts, others = feed(whole, rows, []), feed(cut_up, rows, borders)
     assert state_bytes(whole) == state_bytes(cut_up)
     assert [cut.positions for cut in cuts] == [cut.positions for cut in others]
@@ -63,11 +66,12 @@ def test_batches_do_not_matter(reducer: str, data: st.DataObject, n: int, fan_in
 
 @settings(max_examples=40, deadline=None)
 @given(at=st.integers(0, 150), again_from=st.integers(0, 150))
+@pytest.mark.parametrize("structure", STRUCTURES)
 @pytest.mark.parametrize("reducer", REDUCERS)
-def test_a_restored_learner_goes_on_as_if_never_stopped(reducer: str, at: int, again_from: int) -> None:
+def test_a_restored_learner_goes_on_as_if_never_stopped(reducer: str, structure: str, at: int, again_from: int) -> None:
     """Encode, decode, and read again from an earlier row: the same bytes as without a stop."""
     rows = rows_of(gaussian(150), record_rows=np.full(50, 3))
-    straight, first, again = (learner(reducer=reducer, train_points=9) for _ in range(3))
+    straight, first, again = (learner(reducer=reducer, structure=structure, train_points=9) for _ in range(3))
     expected = feed(straight, rows, [])
     cuts = feed(first, rows.slice(0, at), [])
     again.restore(checkpoint_codec.decode(state_bytes(first)).learner)
@@ -123,6 +127,25 @@ def test_cut_is_the_union_in_partition_order() -> None:
             held.learn(rows_of((a, b)[partition], partition))
     assert one.cut().points.sha256() == other.cut().points.sha256()
     np.testing.assert_array_equal(one.cut().moments.mean, other.cut().moments.mean)
+
+
+@settings(max_examples=30, deadline=None)
+@given(memory=st.integers(60, 400), partitions=st.integers(1, 3), n=st.integers(100, 700))
+@pytest.mark.parametrize("structure", STRUCTURES)
+def test_no_more_points_are_held_than_the_memory_allows(structure: str, memory: int, partitions: int, n: int) -> None:
+    """Buckets and leaves of all partitions together, at any moment; and a chain fills what it is given."""
+    coreset = CoresetConfig(structure=structure, reducer="uniform", memory_points=memory * 3, max_partitions=3)
+    config = small_config().model_copy(update={"coreset": coreset})
+    held = Learner(config, {partition: Position(0) for partition in range(partitions)}, 1 << 40)
+    most = 0
+    for partition in range(partitions):
+        rows = rows_of(gaussian(n), partition)
+        for row in range(n):
+            held.learn(rows.slice(row, row + 1))
+            most = max(most, held.points_held)
+    assert most <= memory * partitions
+    if structure == "chain" and partitions == 1 and n >= 2 * memory:
+        assert most >= memory - 2
 
 
 def test_moments_of_a_cut_are_those_of_all_points() -> None:
@@ -227,6 +250,19 @@ def test_a_stream_sorted_by_label_is_learned() -> None:
     for cut in feed(held, rows_of(points.take(order)), []):
         assert np.isfinite(cut.points.weight).all()
         assert (cut.points.weight > 0).all()
+
+
+@pytest.mark.parametrize(("by_class", "reducer"), [(False, "calibrated"), (True, "calibrated"), (True, "uniform")])
+def test_a_stream_sorted_by_label_is_noticed(by_class: bool, reducer: str) -> None:
+    """Reductions without a pilot are counted over all partitions; a shuffled stream has none."""
+    points = gaussian(800)
+    order = np.argsort(points.y, kind="stable") if by_class else np.arange(800)
+    held = learner({0: Position(0), 1: Position(0)}, 10_000, reducer=reducer, leaf_rows=50, bucket_points=40)
+    for partition in (0, 1):
+        held.learn(rows_of(points.take(order), partition))
+    counts = held.observed().counts()
+    assert (sum(counts.values()) > 30) == (reducer == "calibrated")
+    assert (counts["by_weight"] > 0) == (by_class and reducer == "calibrated")
 
 
 def test_constant_features_are_learned() -> None:

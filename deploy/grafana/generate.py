@@ -128,6 +128,14 @@ ROWS: Final[tuple[tuple[str, tuple[Panel, ...]], ...]] = (
                 width=8,
                 steps=True,
             ),
+            Panel(
+                "Reductions by what they met",
+                "short",
+                ("streamsvm_coreset_reductions",),
+                (("{{met}}", f"sum by (met) (streamsvm_coreset_reductions{ONE})"),),
+                width=8,
+                steps=True,
+            ),
         ),
     ),
     (

@@ -4,13 +4,19 @@ Invariant: the structure is a pure function of the partition's rows in log order
 seals after a count of rows *seen*, accepted or not; so neither batches nor the clock can move a border, and two readers
 of one log build the same bytes.
 
+There are two. A *tree* is the paper's: a point passes one reduction a level, and memory grows with the logarithm of the
+stream. A *chain* has one bucket, which is reduced together with every leaf: an old point passes as many reductions as
+leaves came after it, but a reduction sees all that is known of the partition, and memory never grows: one bucket and
+one leaf, each a large share of it.
+
 Source: Alg. 2 of Tukan, Baykal, Feldman and Rus 2020 (fan-in 2). Where we differ: the stream has no end, so there is no
 root: what stands for the stream is the union of all buckets and the open leaf, at any moment; and a leaf's bucket holds
-at most `bucket_points` points whatever the leaf's size, where the paper ties both to one parameter l.
+at most `bucket_points` points whatever the leaf's size, where the paper ties both to one parameter l. A chain is ours.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
@@ -150,10 +156,9 @@ class Leaf:
         self._extent = extent
 
     def seal(self) -> tuple[Points, Extent]:
-        """Return a copy of what the full leaf holds, and begin the next leaf where it ended."""
+        """Begin the next leaf; return what the full one holds, as views: use or copy them before the next `add`."""
         assert self.full
-        whole = self.points
-        sealed = Points(whole.X.copy(), whole.y.copy(), whole.weight.copy()), self._extent
+        sealed = self.points, self._extent
         self._reset(self._extent.end)
         return sealed
 
@@ -162,24 +167,21 @@ PilotOf = Callable[[Points, Extent], Pilot]
 """Solves the pilot of a node from the node's own points and what they stand for (Alg. 1, line 1)."""
 
 
-class Tree:
-    """Buckets in a counter of base `fan_in`: a level that holds `fan_in` buckets is reduced to one of the next level.
+class Structure(ABC):
+    """The buckets of one partition.
 
     Parameters
     ----------
     partition : int
     seed : int
-    fan_in : int
-        Buckets of one level that make one of the next; 2 is the paper's Alg. 2.
     bucket_points : int
         Most points a bucket holds (the paper's l).
     reducer : Reducer
     """
 
-    def __init__(self, partition: int, seed: int, fan_in: int, bucket_points: int, reducer: Reducer) -> None:
+    def __init__(self, partition: int, seed: int, bucket_points: int, reducer: Reducer) -> None:
         self._partition = partition
         self._seed = seed
-        self._fan_in = fan_in
         self._bucket_points = bucket_points
         self._reducer = reducer
         self._sealed = 0
@@ -195,25 +197,60 @@ class Tree:
         """Leaves sealed so far."""
         return self._sealed
 
+    @property
+    def reducer(self) -> Reducer:
+        """What makes its nodes."""
+        return self._reducer
+
     def restore(self, sealed: int, buckets: Sequence[Bucket]) -> None:
         """Put a checkpoint's content in place."""
         self._sealed = sealed
         self._buckets = tuple(buckets)
 
     def insert(self, points: Points, extent: Extent, pilot_of: PilotOf | None = None) -> None:
-        """Add a sealed leaf, and carry.
+        """Add a sealed leaf, and merge.
 
         Parameters
         ----------
         points : Points
+            Copied, where they are kept.
         extent : Extent
         pilot_of : callable, optional
             Called for every node that must be reduced, if the reducer needs a pilot.
         """
-        level, index = 0, self._sealed
-        bucket = self._node(level, index, points, extent, pilot_of)
+        self._buckets = tuple(self._with(points, extent, pilot_of))
         self._sealed += 1
-        buckets = [*self._buckets, bucket]
+
+    @abstractmethod
+    def _with(self, points: Points, extent: Extent, pilot_of: PilotOf | None) -> list[Bucket]:
+        """Return the buckets once a leaf, number `sealed`, is among them."""
+
+    def _node(self, level: int, index: int, points: Points, extent: Extent, pilot_of: PilotOf | None) -> Bucket:
+        if len(points) <= self._bucket_points:
+            return Bucket(level, index, Points.union([points]), extent)
+        pilot = pilot_of(points, extent) if pilot_of is not None and self._reducer.needs_pilot else None
+        random = generator(self._seed, Purpose.NODE, (self._partition, level, index))
+        return Bucket(level, index, self._reducer.reduce(points, self._bucket_points, random, pilot), extent)
+
+
+class Tree(Structure):
+    """Buckets in a counter of base `fan_in`: a level that holds `fan_in` buckets is reduced to one of the next level.
+
+    Parameters
+    ----------
+    partition, seed, bucket_points, reducer
+        As of every structure.
+    fan_in : int
+        Buckets of one level that make one of the next; 2 is the paper's Alg. 2.
+    """
+
+    def __init__(self, partition: int, seed: int, fan_in: int, bucket_points: int, reducer: Reducer) -> None:
+        super().__init__(partition, seed, bucket_points, reducer)
+        self._fan_in = fan_in
+
+    def _with(self, points: Points, extent: Extent, pilot_of: PilotOf | None) -> list[Bucket]:
+        level, index = 0, self._sealed
+        buckets = [*self._buckets, self._node(level, index, points, extent, pilot_of)]
         while [node.level for node in buckets[-self._fan_in :]] == [level] * self._fan_in:
             siblings = buckets[-self._fan_in :]
             level, index = level + 1, index // self._fan_in
@@ -222,14 +259,16 @@ class Tree:
             for node in siblings[1:]:
                 whole = whole.join(node.extent)
             buckets[-self._fan_in :] = [self._node(level, index, union, whole, pilot_of)]
-        self._buckets = tuple(buckets)
+        return buckets
 
-    def _node(self, level: int, index: int, points: Points, extent: Extent, pilot_of: PilotOf | None) -> Bucket:
-        if len(points) <= self._bucket_points:
-            return Bucket(level, index, points, extent)
-        pilot = pilot_of(points, extent) if pilot_of is not None and self._reducer.needs_pilot else None
-        random = generator(self._seed, Purpose.NODE, (self._partition, level, index))
-        return Bucket(level, index, self._reducer.reduce(points, self._bucket_points, random, pilot), extent)
+
+class Chain(Structure):
+    """One bucket, of level 0, reduced anew together with every leaf; its index is that of its last leaf."""
+
+    def _with(self, points: Points, extent: Extent, pilot_of: PilotOf | None) -> list[Bucket]:
+        for bucket in self._buckets:
+            points, extent = Points.union([bucket.points, points]), bucket.extent.join(extent)
+        return [self._node(0, self._sealed, points, extent, pilot_of)]
 
 
 def moments_of(buckets: Sequence[Bucket], leaf: Leaf, dimension: int) -> Moments:

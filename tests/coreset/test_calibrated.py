@@ -10,10 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streamsvm.config import SvmConfig
-from streamsvm.coreset.calibrated import CalibratedReducer, influence
+from streamsvm.coreset.calibrated import CalibratedReducer, influence, sensitivity
 from streamsvm.coreset.calibration import LEAST, MOST, calibrate
 from streamsvm.coreset.moments import Moments
 from streamsvm.coreset.reduce import Pilot, Purpose, Reducer, SensitivityReducer, UniformReducer, generator
+from streamsvm.coreset.sensitivity import sensitivities
 from streamsvm.datasets import load_htru2
 from streamsvm.learner import make_pilot
 from streamsvm.linear import Float
@@ -163,3 +164,41 @@ def test_influence_is_the_leverage_under_the_smoothed_hessian() -> None:
     length = np.sqrt(np.einsum("ij,jk,ik->i", rows, np.linalg.inv(hessian), rows))
     expected = points.weight * length * np.sqrt(np.clip((1.3 - margin) / 0.6, 0, 1))
     np.testing.assert_allclose(influence(rows, points.weight, margin, pilot.penalty), expected, rtol=1e-5)
+
+
+def test_sensitivity_is_that_of_one_cluster_a_label() -> None:
+    """The compiled passes agree with the general function that clusters."""
+    points = gaussian(300, dimension=4)
+    pilot = pilot_of(points)
+    Z = pilot.transform(points.X)
+    random = generator(0, Purpose.NODE, (0, 0, 0))
+    expected = sensitivities(Z, points.y, points.weight, pilot.penalty, pilot.lower_bound, random, 1).gamma
+    found = sensitivity(np.column_stack([Z, np.ones(300)]), points.y, points.weight, pilot)
+    np.testing.assert_allclose(found, expected, rtol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("kind", "m", "counted"),
+    [
+        ("plain", 1_000, None),
+        ("one label", 1_000, "by_weight"),
+        ("plain", 7, "uncalibrated"),
+        ("heavy", 300, "strained"),
+    ],
+)
+def test_what_a_reduction_is_not_made_for_is_counted(kind: str, m: int, counted: str | None) -> None:
+    """One label, few points for the features, and weights that must move far; a plain set counts nothing."""
+    points = gaussian(3_000)
+    if kind == "one label":
+        points = HARD[kind](points)
+    if kind == "heavy":
+        points = points.reweighted(10.0 ** np.random.default_rng(0).uniform(-3, 3, 3_000))
+        points.X[:50] *= 1e4
+    reducer = CalibratedReducer()
+    reduce(points, m, reducer=reducer)
+    reduce(points.take(slice(0, m)), m, reducer=reducer)
+    found = reducer.observed
+    assert found.reductions == 1
+    for name in ("by_weight", "uncalibrated", "strained"):
+        assert getattr(found, name) == (name == counted)
+    assert (found.eta > 0.0) == (counted in (None, "strained"))

@@ -1,0 +1,322 @@
+"""How near the full data's optimum a summary comes, beside its peers at the same memory.
+
+    python -m tests.benchmarks.coreset --data DIR [--sets cod_rna ...] [--memory 1000,10000] [--C 1 | --alpha 1e-4]
+        [--mode offline|stream] [--structure tree|chain] [--trials N] [--peers reservoir,alg2,sgd]
+        [--order shuffled|given|by-class] [--outliers N] [--keep FILE] [--json]
+
+Any .npz file with X and y (-1, +1) is a set. One row in five, drawn with a fixed seed, is set aside for accuracy; *the
+full data* is the rest.
+The gap of a model (w, b) is (F(w, b) - F*) / F*, F over the full data, standardised by its own scaler, F* from
+`streamsvm.svm.interior` at a certified 1e-6, and so is the model of what a summary kept; a gap below 1e-6, which is
+less than is known of the optimum, counts as 1e-6. `ratio` is the peer's mean gap over ours: above 1, ours is nearer.
+
+- `offline`: one reduction of all data to `--memory` points; peer `reservoir` is a uniform sample of as many.
+- `stream`: one pass. All memory counts: buckets and the open leaf together hold `--memory` points at most, as
+  `memory_points` measures; a reservoir has as many. `alg2` is the paper's tree (sensitivity, fan-in 2), its buckets as
+  large as the budget lets them be for a stream of this length; so is our `tree`. SGD holds a model only, passes once as
+  well, and is the best of five settings by its own gap (`tests.benchmarks.summaries`).
+- `--C` is a number or `k/n`: `--C 100/n` weights the margin heavily.
+- `--outliers N` multiplies N rows by 1,000.
+
+A row says what our reductions met, too: how many there were, without a pilot, of too few points to calibrate, strained,
+and the greatest move of a weight (`streamsvm.coreset.calibrated.Observed`).
+
+Rates are points a second of CPU time, on an otherwise busy machine: compare them within a row only. With `--keep`, what
+the file holds is not measured again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import json
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streamsvm.config import CoresetConfig, SvmConfig
+from streamsvm.coreset.calibrated import Observed
+from streamsvm.points import Points
+from tests.benchmarks.paper_a import Fitted, fit, objective
+from tests.benchmarks.summaries import SGD_SETTINGS, Method, Model, Summary, learned, offline, reservoir, sgd, uniform
+
+Float = NDArray[np.float64]
+
+GAP: Final = 1e-6
+SPLIT_SEED: Final = 7
+TEST_SHARE: Final = 0.2
+OUTLIER: Final = 1_000.0
+OBSERVED: Final = tuple(asdict(Observed()))
+PEERS: Final = ("reservoir", "alg2", "sgd", "river", "vw")
+FOREIGN: Final = {"river": "river", "vw": "vowpalwabbit"}
+"""Peers that are not among the requirements, and the module each needs."""
+ORDERS: Final = ("shuffled", "given", "by-class")
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One objective over one set.
+
+    Attributes
+    ----------
+    name : str
+    points : Points
+        The full data: raw, weights 1, in the source's order.
+    test : Points
+    svm : SvmConfig
+    mean, scale : ndarray of shape (d,)
+    Z : ndarray of shape (n, d)
+        The full data, scaled.
+    optimum : float
+    """
+
+    name: str
+    points: Points
+    test: Points
+    svm: SvmConfig
+    mean: Float
+    scale: Float
+    Z: Float
+    optimum: float
+
+    @property
+    def penalty(self) -> float:
+        """C of the full data's problem."""
+        return self.svm.penalty(float(len(self.points)))
+
+    def judge(self, kept: Points | Model) -> tuple[float, float]:
+        """Return gap and test accuracy of what a method kept."""
+        if isinstance(kept, Points):
+            scaled = (kept.X.astype(np.float64) - self.mean) / self.scale
+            made: Fitted | Model = fit(scaled, kept.y, self.penalty * kept.weight, GAP)
+        else:
+            made = kept
+        upper = self.penalty * self.points.weight
+        reached = objective(self.Z, self.points.y, upper, made.w, made.b)
+        decided = ((self.test.X - self.mean) / self.scale) @ made.w + made.b > 0
+        return max(reached / self.optimum - 1.0, GAP), float(np.mean(decided == (self.test.y > 0)))
+
+
+def load(name: str, directory: Path, svm: SvmConfig | float, outliers: int, held: dict[str, Any]) -> Case:
+    """Read, split, standardise and solve a set; its optimum is taken from `held` if that has it.
+
+    Parameters
+    ----------
+    svm : SvmConfig or float
+        A float k stands for C = k / n.
+    """
+    with np.load(directory / f"{name}.npz") as arrays:
+        X, y = arrays["X"].astype(np.float32), arrays["y"].astype(np.int8)
+    random = np.random.Generator(np.random.PCG64(SPLIT_SEED))
+    aside = np.zeros(len(y), np.bool_)
+    aside[random.permutation(len(y))[: round(TEST_SHARE * len(y))]] = True
+    points, test = (Points(X[part], y[part], np.ones(int(part.sum()))) for part in (~aside, aside))
+    points.X[random.permutation(len(points))[:outliers]] *= OUTLIER
+    if isinstance(svm, float):
+        svm = SvmConfig(C=svm / len(points))
+    exact = points.X.astype(np.float64)
+    mean, deviation = exact.mean(axis=0), exact.std(axis=0)
+    scale = np.where(deviation > 1e-9 * (1.0 + np.abs(mean)), deviation, 1.0)
+    Z = (exact - mean) / scale
+    penalty = svm.penalty(float(len(points)))
+    key = f"{name}/{penalty:.6g}/{outliers}"
+    if key not in held:
+        found = fit(Z, points.y, penalty * points.weight, GAP)
+        assert found.gap <= 2 * GAP, f"the optimum of {name} is certified to {found.gap:.1e} only"
+        held[key] = found.objective
+    return Case(name, points, test, svm, mean, scale, Z, held[key])
+
+
+def ordered(points: Points, order: str, trial: int) -> Points:
+    """Return the stream of one trial."""
+    if order == "given":
+        return points
+    if order == "by-class":
+        return points.take(np.argsort(points.y, kind="stable"))
+    return points.take(np.random.Generator(np.random.PCG64(trial)).permutation(len(points)))
+
+
+def tree_of(memory: int, n: int, fan_in: int = 2) -> dict[str, int]:
+    """Return leaf, bucket and fan-in of a tree that holds `memory` points at its most over n rows.
+
+    Leaves are twice a bucket. With L levels at most (fan_in - 1) L buckets are held, and one full leaf.
+    """
+    bucket = memory // 2
+    while bucket > 1:
+        levels, leaves = 0, n // (2 * bucket)
+        while fan_in**levels <= leaves:
+            levels += 1
+        if bucket * ((fan_in - 1) * levels + 2) <= memory:
+            break
+        bucket -= max(1, bucket // 100)
+    return {"leaf_rows": 2 * bucket, "bucket_points": bucket, "fan_in": fan_in}
+
+
+def methods(case: Case, options: argparse.Namespace, memory: int) -> Iterator[tuple[str, Method]]:
+    """Yield ours, then every peer that was asked for."""
+    svm, n = case.svm, len(case.points)
+    streaming = options.mode == "stream"
+    shape: dict[str, Any] = {"train_points": 1 << 24, "max_partitions": 1}
+    if not streaming:
+        yield "ours", offline("calibrated", memory, svm)
+    elif options.structure == "chain":
+        chain = CoresetConfig(reducer="calibrated", structure="chain", memory_points=memory, **shape)
+        yield "ours", learned(chain, svm)
+    else:
+        yield "ours", learned(CoresetConfig(reducer="calibrated", **tree_of(memory, n), **shape), svm)
+    if "reservoir" in options.peers:
+        yield "reservoir", reservoir(memory) if streaming else uniform(memory)
+    if "alg2" in options.peers:
+        paper = CoresetConfig(reducer="sensitivity", **tree_of(memory, n), **shape)
+        yield "alg2", learned(paper, svm) if streaming else offline("sensitivity", memory, svm)
+    if "sgd" in options.peers:
+        for setting in range(len(SGD_SETTINGS)):
+            yield f"sgd{setting}", sgd(setting, case.penalty, case.mean, case.scale)
+
+
+def measure(case: Case, method: Method, order: str, trial: int) -> dict[str, float]:
+    """Return one cell: what one method made of one stream."""
+    summary: Summary = method(ordered(case.points, order, trial), trial)
+    gap, accuracy = case.judge(summary.kept)
+    return {
+        "gap": gap,
+        "accuracy": accuracy,
+        "held": summary.held,
+        "kept": len(summary.kept) if isinstance(summary.kept, Points) else 0,
+        "state_bytes": summary.state_bytes,
+        "seconds": summary.seconds,
+        **asdict(summary.observed),
+    }
+
+
+def run(options: argparse.Namespace) -> dict[str, Any]:
+    """Measure what is not held yet; return {"rows": [...]} and what was held."""
+    held: dict[str, Any] = {"optima": {}, "cells": {}}
+    if options.keep and options.keep.exists():
+        held = json.loads(options.keep.read_text())
+    rows = []
+    for name in options.sets or sorted(file.stem for file in options.data.glob("*.npz")):
+        case = load(name, options.data, options.svm, options.outliers, held["optima"])
+        for memory in options.memory:
+            if memory >= len(case.points):
+                continue
+            label = _label(case, options, memory)
+            found: dict[str, list[dict[str, float]]] = {}
+            for method_name, method in methods(case, options, memory):
+                cells = held["cells"].setdefault(f"{label}/{method_name}", [])
+                while len(cells) < options.trials:
+                    cells.append(measure(case, method, options.order, len(cells)))
+                    _save(options.keep, held)
+                found[method_name] = cells[: options.trials]
+            for row in _rows(case, label, found):
+                rows.append(row)
+                if not options.json:
+                    print(_line(row), flush=True)
+    return {"rows": rows}
+
+
+def _label(case: Case, options: argparse.Namespace, memory: int) -> str:
+    structure = f"/{options.structure}" if options.mode == "stream" else ""
+    outliers = f"/{options.outliers}-outliers" if options.outliers else ""
+    return f"{case.name}/{options.mode}{structure}/{options.order}/C={case.penalty:.4g}{outliers}/{memory}"
+
+
+def _rows(case: Case, label: str, found: dict[str, list[dict[str, float]]]) -> Iterator[dict[str, Any]]:
+    ours = found["ours"]
+    settings = [name for name in found if name.startswith("sgd")]
+    peers = {name: cells for name, cells in found.items() if name != "ours" and name not in settings}
+    if settings:
+        best = min(settings, key=lambda name: _mean(found[name], "gap"))
+        peers["sgd"] = found[best]
+    n = len(case.points)
+    for peer, cells in peers.items():
+        yield {
+            "case": label,
+            "n": n,
+            "d": case.points.dimension,
+            "memory_points": max(int(cell["held"]) for cell in ours),
+            "state_bytes": max(int(cell["state_bytes"]) for cell in ours),
+            **{figure: max(cell[figure] for cell in ours) for figure in OBSERVED},
+            "gap_mean": _mean(ours, "gap"),
+            "gap_max": max(cell["gap"] for cell in ours),
+            "peer": peer,
+            "peer_memory_points": max(int(cell["held"]) for cell in cells),
+            "peer_gap_mean": _mean(cells, "gap"),
+            "ratio": _mean(cells, "gap") / _mean(ours, "gap"),
+            "accuracy": _mean(ours, "accuracy"),
+            "peer_accuracy": _mean(cells, "accuracy"),
+            "points_per_s": n / max(_mean(ours, "seconds"), 1e-9),
+            "peer_points_per_s": n / max(_mean(cells, "seconds"), 1e-9),
+        }
+
+
+def _mean(cells: list[dict[str, float]], figure: str) -> float:
+    return float(np.mean([cell[figure] for cell in cells]))
+
+
+def _line(row: dict[str, Any]) -> str:
+    return (
+        f"{row['case']:<58} held {row['memory_points']:>7,} gap {row['gap_mean']:.2e} (max {row['gap_max']:.2e}) "
+        f"{row['peer']:<9} {row['peer_gap_mean']:.2e} ratio {row['ratio']:7.2f} accuracy {row['accuracy']:.4f} "
+        f"{row['peer_accuracy']:.4f} points/s {row['points_per_s']:,.0f} {row['peer_points_per_s']:,.0f} | of "
+        f"{row['reductions']} by weight {row['by_weight']} uncalibrated {row['uncalibrated']} strained "
+        f"{row['strained']} eta {row['eta']:.2f}"
+    )
+
+
+def _save(file: Path | None, held: dict[str, Any]) -> None:
+    """Write as a whole or not at all."""
+    if file is None:
+        return
+    fresh = file.with_suffix(".tmp")
+    fresh.write_text(json.dumps(held, indent=1, sort_keys=True) + "\n")
+    fresh.replace(file)
+
+
+def _penalty(text: str) -> SvmConfig | float:
+    return float(text.removesuffix("/n")) if text.endswith("/n") else SvmConfig(C=float(text))
+
+
+def parse(arguments: list[str] | None = None) -> argparse.Namespace:
+    """Return the options of a run; a peer that cannot be imported is left out, and said so."""
+    parser = argparse.ArgumentParser(description="How near the full data's optimum a summary comes, beside its peers.")
+    parser.add_argument("--data", type=Path, required=True, help="directory of the .npz files")
+    parser.add_argument("--sets", nargs="+", help="names of sets; all files without")
+    parser.add_argument("--memory", type=lambda text: [int(part) for part in text.split(",")], default=[1_000, 10_000])
+    weight = parser.add_mutually_exclusive_group()
+    weight.add_argument("--C", dest="svm", type=_penalty, default=SvmConfig(C=1.0), help="a number, or k/n")
+    weight.add_argument("--alpha", dest="svm", type=lambda text: SvmConfig(alpha=float(text)))
+    parser.add_argument("--mode", choices=("offline", "stream"), default="stream")
+    parser.add_argument("--structure", choices=("tree", "chain"), default="chain")
+    parser.add_argument("--trials", type=int, default=5)
+    parser.add_argument("--peers", type=lambda text: text.split(","), default=["reservoir"])
+    parser.add_argument("--order", choices=ORDERS, default="shuffled")
+    parser.add_argument("--outliers", type=int, default=0)
+    parser.add_argument("--keep", type=Path, help="results, which a stopped run goes on from")
+    parser.add_argument("--json", action="store_true", help="print one JSON object instead of a table")
+    options = parser.parse_args(arguments)
+    unknown = set(options.peers) - set(PEERS)
+    if unknown:
+        parser.error(f"unknown peers {sorted(unknown)}; there are {', '.join(PEERS)}")
+    for peer, module in FOREIGN.items():
+        if peer in options.peers:
+            options.peers.remove(peer)
+            why = "has no adapter here" if importlib.util.find_spec(module) else f"is left out: no module {module}"
+            parser.exit(2, f"{peer} {why}\n") if not options.peers else print(f"{peer} {why}", flush=True)
+    return options
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Measure and print."""
+    options = parse(arguments)
+    made = run(options)
+    if options.json:
+        print(json.dumps(made, indent=1))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,120 @@
+"""The benchmark of summaries runs, resumes, counts all memory and certifies its optima; nothing here is about speed."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from streamsvm.config import CoresetConfig, SvmConfig
+from tests.benchmarks import coreset
+from tests.benchmarks.summaries import Method, Model, learned, offline, reservoir, sgd, uniform
+from tests.streams import gaussian
+
+NAMED = {
+    "case",
+    "n",
+    "d",
+    "memory_points",
+    "state_bytes",
+    "gap_mean",
+    "gap_max",
+    "peer",
+    "peer_gap_mean",
+    "ratio",
+    "accuracy",
+    "peer_accuracy",
+    "points_per_s",
+    "peer_points_per_s",
+}
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Path:
+    points = gaussian(600)
+    np.savez(tmp_path / "small.npz", X=points.X, y=points.y)
+    return tmp_path
+
+
+def rows(capsys: pytest.CaptureFixture[str], directory: Path, *options: str) -> list[dict[str, object]]:
+    """Run the command; return the rows of its JSON."""
+    coreset.main(["--data", str(directory), "--memory", "120", "--trials", "2", "--json", *options])
+    found: list[dict[str, object]] = json.loads(capsys.readouterr().out)["rows"]
+    return found
+
+
+@pytest.mark.parametrize("options", [[], ["--structure", "tree"], ["--mode", "offline"], ["--alpha", "1e-3"]])
+def test_every_peer_has_a_row_with_every_figure(
+    directory: Path, capsys: pytest.CaptureFixture[str], options: list[str]
+) -> None:
+    """Gaps are above what is known of the optimum, accuracies are shares, and SGD is one row."""
+    found = rows(capsys, directory, "--peers", "reservoir,alg2,sgd", *options)
+    assert [row["peer"] for row in found] == ["reservoir", "alg2", "sgd"]
+    for row in found:
+        assert row.keys() >= NAMED
+        assert coreset.GAP <= row["gap_mean"] <= row["gap_max"]
+        assert 0.5 < row["accuracy"] <= 1
+        assert row["n"] == 480
+
+
+@pytest.mark.parametrize("order", coreset.ORDERS)
+def test_every_order_is_measured(directory: Path, capsys: pytest.CaptureFixture[str], order: str) -> None:
+    """Whatever the order, outliers or penalty, memory is kept to."""
+    (row,) = rows(capsys, directory, "--order", order, "--outliers", "3", "--C", "100/n")
+    assert row["memory_points"] <= 120
+    assert row["peer_memory_points"] == 120
+
+
+def test_a_stopped_run_goes_on(directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What the file holds is not measured again: the second run repeats the first's times."""
+    keep = str(directory / "kept.json")
+    first, second = (rows(capsys, directory, "--keep", keep) for _ in range(2))
+    assert first == second
+    assert rows(capsys, directory) != first
+
+
+def test_a_peer_that_is_not_installed_is_named(directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Nothing else to compare with: the command ends with a message."""
+    if all(importlib.util.find_spec(module) for module in coreset.FOREIGN.values()):
+        pytest.skip("all foreign peers are installed")
+    with pytest.raises(SystemExit):
+        coreset.parse(["--data", str(directory), "--peers", "vw"])
+    assert "vw" in capsys.readouterr().err
+
+
+CHAIN = CoresetConfig(reducer="calibrated", structure="chain", memory_points=50, max_partitions=1)
+METHODS: dict[str, Method] = {
+    "reservoir": reservoir(50),
+    "uniform": uniform(50),
+    "offline": offline("calibrated", 50, SvmConfig(C=1.0)),
+    "chain": learned(
+        CoresetConfig(reducer="calibrated", structure="chain", memory_points=50, max_partitions=1), SvmConfig()
+    ),
+}
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_a_summary_stands_for_the_whole_stream(name: str) -> None:
+    """Its weight is the stream's, it keeps no more than it says, and the same trial keeps the same."""
+    points = gaussian(400)
+    kept, again = (METHODS[name](points, 3).kept for _ in range(2))
+    assert not isinstance(kept, Model)
+    assert not isinstance(again, Model)
+    assert len(kept) <= 50
+    assert kept.weight.sum() == pytest.approx(points.weight.sum(), rel=1e-9)
+    assert kept.sha256() == again.sha256()
+
+
+@pytest.mark.parametrize("setting", range(5))
+def test_sgd_comes_near_the_optimum(setting: int) -> None:
+    """A peer that did not learn would make any ratio large."""
+    points = gaussian(20_000).reweighted(np.ones(20_000))
+    kept = sgd(setting, 0.005, np.zeros(3), np.ones(3))(points, 0).kept
+    assert isinstance(kept, Model)
+    upper = np.full(20_000, 0.005)
+    optimum = coreset.fit(points.X.astype(np.float64), points.y, upper, 1e-4).objective
+    reached = coreset.objective(points.X.astype(np.float64), points.y, upper, kept.w, kept.b)
+    assert reached < 1.25 * optimum

@@ -20,7 +20,7 @@ from consumers.runtime import (
     stop_on_signals,
 )
 from streamsvm import __version__
-from streamsvm.config import Settings
+from streamsvm.config import ReducerName, Settings
 from streamsvm.crashpoints import arm
 from streamsvm.errors import ConfigurationError, StreamsvmError, TopicMissing
 
@@ -313,10 +313,11 @@ def _show(loaded: Loaded) -> None:
 
 @app.command()
 def demo(
+    reducer: Annotated[ReducerName, typer.Option(help="How many points become few: coreset.reducer.")] = "calibrated",
     keep_open: Annotated[bool, typer.Option(help="Stay after the table, with /metrics still answering.")] = False,
 ) -> None:
     """Replay the HTRU2 pulsar survey through an embedded broker, train, subscribe, and compare with the full data."""
     from consumers.demo import run
 
-    if not run(keep_open=keep_open):
+    if not run(reducer, keep_open=keep_open):
         raise typer.Exit(1)

@@ -35,6 +35,7 @@ from streamsvm.config import (
     InputConfig,
     LogConfig,
     PointsConfig,
+    ReducerName,
     Settings,
     SvmConfig,
     TrainingConfig,
@@ -84,14 +85,14 @@ def split_survey() -> Split:
     return Split(learned, X[held_out], signs[held_out], tuple(names))
 
 
-def settings_for(directory: Path, split: Split, bootstrap_servers: str) -> Settings:
+def settings_for(directory: Path, split: Split, bootstrap_servers: str, reducer: ReducerName) -> Settings:
     """Return the demo's configuration: at most `MOST_POINTS` points at once, no version skipped."""
     return Settings(
         name=NAME,
         kafka={"bootstrap.servers": bootstrap_servers},
         input=InputConfig(topic=TOPIC, batch_records=50),
         points=PointsConfig(dimension=split.train.dimension, labels=(0, 1), feature_names=split.feature_names),
-        coreset=CoresetConfig(leaf_rows=LEAF_ROWS, bucket_points=LEAF_ROWS, max_partitions=4),
+        coreset=CoresetConfig(reducer=reducer, leaf_rows=LEAF_ROWS, bucket_points=LEAF_ROWS, max_partitions=4),
         svm=SvmConfig(),
         training=TrainingConfig(policy="every", every_leaves=EVERY_LEAVES),
         checkpoint=CheckpointConfig(directory=directory, interval_s=2.0),
@@ -99,11 +100,13 @@ def settings_for(directory: Path, split: Split, bootstrap_servers: str) -> Setti
     )
 
 
-def run(*, keep_open: bool = False) -> bool:
+def run(reducer: ReducerName, *, keep_open: bool = False) -> bool:
     """Run the demo; tell whether the models really came over the topic.
 
     Parameters
     ----------
+    reducer : str
+        As `coreset.reducer`.
     keep_open : bool
         Stay after the table until interrupted, with /metrics answering.
     """
@@ -115,7 +118,7 @@ def run(*, keep_open: bool = False) -> bool:
         f"{len(split.held_out_signs):,} are held out."
     )
     with tempfile.TemporaryDirectory() as directory, EmbeddedBroker() as broker:
-        settings = settings_for(Path(directory), split, broker.bootstrap_servers)
+        settings = settings_for(Path(directory), split, broker.bootstrap_servers, reducer)
         metrics, health = Metrics(TRAINER), Health(settings.http.stuck_after_s)
         with HttpServer(settings.http, health, metrics.registry) as http:
             console.print(

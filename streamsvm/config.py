@@ -110,11 +110,14 @@ class PointsConfig(Section):
         return np.dtype(self.dtype)
 
 
+ReducerName = Literal["uniform", "sensitivity", "calibrated"]
+
+
 class CoresetConfig(Section):
     """How a partition's stream is summarised."""
 
-    reducer: Literal["uniform", "sensitivity", "calibrated"] = Field(
-        default="sensitivity",
+    reducer: ReducerName = Field(
+        default="calibrated",
         description="How many points become few: `sensitivity` is the paper's Alg. 1, `uniform` samples in proportion "
         "to weight, `calibrated` follows the margin of a pilot model and keeps exact totals.",
     )

@@ -28,7 +28,7 @@ from streamsvm.delivery import Begin, Candidate, Delivery, Present, Resume, deci
 from streamsvm.errors import ConfigurationError, StateError, TransientError
 from streamsvm.kafka import TopicInfo
 from streamsvm.learner import Cut, Learner
-from streamsvm.points import Position
+from streamsvm.points import Position, precedes
 
 log = structlog.get_logger("streamsvm.trainer")
 
@@ -215,6 +215,8 @@ class Startup:
         learner.restore(snapshot.learner)
         pending = snapshot.pending
         waiting = pending if pending is not None and self._delivery.admits(pending.positions) else None
+        if pending is not None and waiting is None and not precedes(pending.positions, self._delivery.published_cut):
+            learner.call_for_cut()  # neither published nor to be: its leaves wait for the next one
         read_to = {p: reads_on(snapshot, p, *self._cluster.log_range(topic.name, p)) for p in snapshot.read_to}
         return Started(topic, base, learner, waiting, self._checkpoints.newest_sequence, read_to)
 

@@ -248,9 +248,11 @@ class Trainer:
         """Read on from the learner's positions; while behind the head, only the partitions that are behind."""
         self._pass_markers()
         positions = self._learner.positions
-        self._catching_up = self._delivery.replaying(positions)
+        read_again, self._catching_up = self._catching_up, self._delivery.replaying(positions)
         if not self._catching_up:
             compare_with_head(self._settings.name, self._delivery, self._learner)
+            if read_again and positions != self._delivery.published_cut:
+                self._learner.call_for_cut()  # while reading again, cuts of what lies past the newest one were declined
         else:
             published = self._delivery.published_cut
             positions = {p: at for p, at in positions.items() if p in published and at < published[p]}

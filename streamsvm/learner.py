@@ -249,6 +249,11 @@ class Learner:
         """Pass over a due cut, as during replay."""
         self._leaves_since_cut = 0
 
+    def call_for_cut(self) -> None:
+        """Let a cut be due at the present positions, whatever was counted: leaves may stand in no version yet."""
+        if self._anything_sealed():
+            self._leaves_since_cut = max(self._leaves_since_cut, self._every_leaves)
+
     def _training_set(self, parts: list[Points], moments: Moments) -> Points:
         coreset = self._config.coreset
         if not parts:

@@ -307,3 +307,16 @@ def test_a_pilot_does_not_depend_on_the_threads_that_linear_algebra_has() -> Non
         with threadpool_limits(threads), limited(config):
             found.append(make_pilot(points, seen.weight, seen, config).lower_bound)
     assert found[0] == found[1]
+
+
+def test_a_cut_can_be_called_for() -> None:
+    """It is due at once where anything is sealed, and never before there is something to train on."""
+    held = learner(every=100)
+    held.call_for_cut()
+    assert not held.cut_due
+    held.learn(rows_of(gaussian(200)))
+    assert not held.cut_due
+    held.call_for_cut()
+    assert held.cut_due
+    held.cut()
+    assert not held.cut_due

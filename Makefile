@@ -21,7 +21,7 @@ demo: env
 	@$(BIN)/streamsvm demo
 
 test: env
-	$(BIN)/pytest -n 2 --dist loadfile
+	$(BIN)/pytest -n 3 --dist loadfile
 
 simulation: env
 	$(BIN)/python -m tests.simulation --exhaustive 2

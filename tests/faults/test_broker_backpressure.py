@@ -22,6 +22,7 @@ def test_pausing_loses_nothing(faulty: FaultyBroker) -> None:
     pause_and_resume(faulty.trainee("trains_slowly"))
 
 
+@pytest.mark.faults_long
 def test_pausing_shows_a_trainer_that_loses(faulty: FaultyBroker) -> None:
     """Planted: a trainer that does not go back for what was dropped is found out."""
     with pytest.raises(AssertionError, match=r"counts|recomputed"):

@@ -103,6 +103,7 @@ def test_a_frozen_trainer_is_fenced_wherever_it_stood(
     record_property("versions", number)
 
 
+@pytest.mark.faults_long
 def test_a_missing_lock_is_found(stage: Stage) -> None:
     """The row can fail: without the lock a second trainer starts."""
     with pytest.raises(AssertionError, match="works on the directory of the first"):

@@ -138,6 +138,7 @@ def test_two_hundred_kills_change_nothing(stage: Stage, tmp_path: Path, record_p
     record_property("random_kills", KILLS)
 
 
+@pytest.mark.faults_long
 def test_a_restart_that_forgets_points_is_found(stage: Stage, tmp_path: Path) -> None:
     """The row can fail: a trainer that resumes without its open leaf does not end with a clean run's models."""
     stage.create()

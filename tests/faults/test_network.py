@@ -57,6 +57,7 @@ def test_slowness_only_delays(faulty: FaultyBroker) -> None:
     trainee.finish()
 
 
+@pytest.mark.faults_long
 def test_slowness_shows_a_hoarder(faulty: FaultyBroker) -> None:
     """A trainer that keeps something at every turn is found by the memory it takes."""
     assert drag(faulty, faulty.trainee("hoards")) > RSS_GROWTH

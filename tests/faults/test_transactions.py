@@ -65,6 +65,7 @@ def test_a_strangers_transaction_is_waited_for(faulty: FaultyBroker) -> None:
     start_beside_a_stranger(faulty, faulty.trainee())
 
 
+@pytest.mark.faults_long
 def test_a_strangers_transaction_shows_a_stale_start(faulty: FaultyBroker) -> None:
     """Planted: a start that takes the last stable offset for the end of the topic goes on from an old head."""
     with pytest.raises(AssertionError, match="the process ended"):

@@ -93,6 +93,7 @@ def test_a_forgotten_rival_is_noticed(forgetful: FaultyBroker) -> None:
     outlive_a_rival(forgetful, forgetful.trainee("impatient"))
 
 
+@pytest.mark.faults_long
 def test_a_forgotten_rival_shows_a_silent_renewal(forgetful: FaultyBroker) -> None:
     """Planted: a client that takes a new id by itself, unread, publishes numbers that the rival has published."""
     with pytest.raises(AssertionError, match="it publishes what"):

@@ -40,7 +40,7 @@ class Gauges:
         self._seen_levels |= levels.keys()
         self._metrics.put("streamsvm_coreset_bytes", held_bytes)
         for met, reductions in learner.observed().counts().items():
-            self._metrics.put("streamsvm_coreset_reductions", reductions, met=met)
+            self._metrics.put("streamsvm_coreset_reductions", reductions, outcome=met)
 
     def lag(self, ends: Mapping[int, tuple[int, int | None]]) -> None:
         """Show how far each partition's position is behind its end, where that is known."""

@@ -92,7 +92,7 @@ TRAINER: Final = (
         "one label only; `uncalibrated`, too few points for the features; `strained`, weights at their bound.",
         "Any but `calibrated`: the stream comes sorted or drifts, or buckets are too small for the features; the model "
         "may be no better than one of a plain sample. Raise coreset.memory_points.",
-        ("met",),
+        ("outcome",),
     ),
     Definition(
         "streamsvm_points_held",

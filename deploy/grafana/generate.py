@@ -132,7 +132,7 @@ ROWS: Final[tuple[tuple[str, tuple[Panel, ...]], ...]] = (
                 "Reductions by what they met",
                 "short",
                 ("streamsvm_coreset_reductions",),
-                (("{{met}}", f"sum by (met) (streamsvm_coreset_reductions{ONE})"),),
+                (("{{outcome}}", f"sum by (outcome) (streamsvm_coreset_reductions{ONE})"),),
                 width=8,
                 steps=True,
             ),

@@ -13,7 +13,8 @@ from streamsvm.kafka.records import Record
 from streamsvm.kafka.topics import TopicInfo, TopicSpec, create_topics, describe_topic
 
 TRANSACTION_TIMEOUT_S = 20.0
-"""How long a version may take to be stored, and then to be committed: less than a stuck loop is given."""
+"""How long a version may take to be stored, and then to be committed. Each step of a publish has as much: on a broker
+that is slow but alive, one may hold the main loop for a few times this."""
 
 
 class Cluster:

@@ -61,5 +61,5 @@ def test_a_version_that_grew_too_large_is_dropped_and_reported(stage: Stage) -> 
 @pytest.mark.faults_long
 def test_a_refusal_taken_for_success_is_found(stage: Stage) -> None:
     """The row can fail: a trainer that takes the refused version for published leaves a gap."""
-    with pytest.raises(AssertionError):
+    with pytest.raises(AssertionError, match="a gap, or a number twice"):
         lower_and_raise(stage, "takes-a-refusal-for-success")

@@ -31,33 +31,6 @@ class Watch(Protocol):
         """Ask no more; does not wait."""
 
 
-class InlineWatch:
-    """Answers at once, on the caller's thread.
-
-    Parameters
-    ----------
-    cluster : Cluster
-    topic : str
-    """
-
-    def __init__(self, cluster: Cluster, topic: str) -> None:
-        self._cluster = cluster
-        self._topic = topic
-        self._answer: Look | None = None
-
-    def ask(self, reached: Mapping[int, int]) -> None:
-        """See `Watch.ask`."""
-        self._answer = look(self._cluster, self._topic, reached)
-
-    def take(self) -> Look | None:
-        """See `Watch.take`."""
-        answer, self._answer = self._answer, None
-        return answer
-
-    def close(self) -> None:
-        """See `Watch.close`."""
-
-
 class ThreadedWatch:
     """Answers on a thread of its own for each question, so that a broker that is slow to answer holds nothing up.
 

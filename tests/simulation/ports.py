@@ -15,7 +15,7 @@ import structlog
 
 from consumers.runtime import Health
 from consumers.trainer import Trainer
-from consumers.watch import InlineWatch
+from consumers.watch import Look, look
 from consumers.worker import Result, TrainFunction
 from streamsvm import training
 from streamsvm.config import Settings, Start, SvmConfig
@@ -29,6 +29,33 @@ from tests.simulation.world import COMMIT_FAULTS, Life, World, clock_of
 MAX_MESSAGE_BYTES = 1_000_000
 _WAITS = 2
 POLL_S = 1.0
+
+
+class InlineWatch:
+    """Answers at once, on the caller's thread.
+
+    Parameters
+    ----------
+    cluster : Cluster
+    topic : str
+    """
+
+    def __init__(self, cluster: Cluster, topic: str) -> None:
+        self._cluster = cluster
+        self._topic = topic
+        self._answer: Look | None = None
+
+    def ask(self, reached: Mapping[int, int]) -> None:
+        """See `Watch.ask`."""
+        self._answer = look(self._cluster, self._topic, reached)
+
+    def take(self) -> Look | None:
+        """See `Watch.take`."""
+        answer, self._answer = self._answer, None
+        return answer
+
+    def close(self) -> None:
+        """See `Watch.close`."""
 
 
 class NoMetrics:

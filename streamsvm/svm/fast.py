@@ -46,7 +46,12 @@ from streamsvm.svm.kernels import Float, Kernel, RbfKernel
 from streamsvm.svm.linear import LinearBlocks
 
 BLOCK: Final = 256
-"""Points of a block at first, of the linear kernel and of few points."""
+"""Points of a block at first, of few points."""
+LINEAR_BLOCK: Final = 192
+"""Points of a block of the linear kernel, whose columns cost nothing: large ones gain less than their steps cost."""
+NARROW_BLOCK: Final = 64
+"""The same of up to `NARROW` features: few points are free at once."""
+NARROW: Final = 16
 LARGE_BLOCK: Final = 512
 """The same of the RBF kernel and `MANY` points."""
 MANY: Final = 10_000
@@ -64,9 +69,9 @@ SINGLE: Final = 1e-5
 BLOCK_STEPS: Final = 200_000
 """Most steps inside a block before its result is handed on."""
 PHASES: Final = ("setup", "choose", "solve", "update", "interior", "confirm")
-STEP_NS, BLOCK_NS, FEATURE_NS = 300.0, 50_000.0, 0.5
-"""About what a step along a pair, a block, and a feature of a point in an update cost; only their ratio to
-`interior.cost_ns` matters, and no clock decides."""
+STEP_NS, POINT_NS, ENTRY_NS = 1.2, 12.0, 0.7
+"""About what a step along a pair costs for each point of its block, and a block for each point and each entry; only
+their ratio to `interior.cost_ns` matters, and no clock decides."""
 PATIENCE: Final = 0.5
 """Share of an interior-point method's cost after which it takes over."""
 PROGRESS: Final = 0.5
@@ -151,7 +156,7 @@ class BlockDescent:
         else:
             self._source = LinearBlocks(self._Z, self._y)
             self.centre = self._source.centre
-            size = BLOCK
+            size = NARROW_BLOCK if self._Z.shape[1] <= NARROW else LINEAR_BLOCK
         self._single = isinstance(kernel, RbfKernel) and tolerance >= SINGLE
         self._whole: Values | None = None
         self._size = n if n <= WHOLE else size
@@ -162,10 +167,11 @@ class BlockDescent:
         self._last_true_gap = np.inf
         self._columns_before = 0
         self._next_look, self._last_f, self._drift = LOOK, np.inf, 0.0
-        self._spent_ns = 0.0
+        self._spent_ns = self._block_ns = 0.0
         self._patience_ns = np.inf
         if isinstance(self._source, LinearBlocks):
-            self._patience_ns = PATIENCE * interior.cost_ns(*self._Z.shape, self._source.entries)
+            self._patience_ns = PATIENCE * interior.cost_ns(n, self._Z.shape[1], self._source.entries)
+            self._block_ns = n * (POINT_NS + ENTRY_NS * self._source.entries)
         self.iterations = self.blocks = 0
         self.converged, self.exact = False, True
         self._lap("setup")
@@ -279,7 +285,8 @@ class BlockDescent:
         change = np.empty(len(members))
         share = 0.0 if self._whole is not None else SHARE
         floor = max(FLOOR * self._tolerance, self._rounding)
-        most_steps = int(min(limit, BLOCK_STEPS, 1.0 + max(0.0, self._patience_ns - self._spent_ns) / STEP_NS))
+        step_ns = STEP_NS * len(members)
+        most_steps = int(min(limit, BLOCK_STEPS, 1.0 + max(0.0, self._patience_ns - self._spent_ns) / step_ns))
         steps = solve_block(K, members, self.F, self.b, self._low, self._high, share, floor, most_steps, change)
         moved = np.flatnonzero(change)
         self._grow(members)
@@ -289,7 +296,7 @@ class BlockDescent:
         if not len(moved):
             return False
         self._source.add(members[moved], change[moved], self.F)
-        self._spent_ns += STEP_NS * steps + BLOCK_NS + FEATURE_NS * self._Z.size
+        self._spent_ns += step_ns * steps + self._block_ns
         self.exact = False
         self._drift += self._source.value_error * float(np.abs(change).sum())
         self._lap("update")

@@ -86,8 +86,8 @@ class Cluster:
         return Publisher(self._connection, transactional_id, transaction_timeout_s=TRANSACTION_TIMEOUT_S)
 
     def outbox(self) -> Outbox:
-        """Make an outbox."""
-        return Outbox(self._connection)
+        """Make an outbox that tries to deliver as long as it takes: an outage only delays."""
+        return Outbox(self._connection, patience_s=None)
 
     def input(self, topic: str, group: str) -> Input:
         """Make an input."""

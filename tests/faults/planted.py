@@ -26,7 +26,7 @@ import consumers.trainer
 from consumers.deadletters import DeadLetters
 from streamsvm.codec.model import pin_key
 from streamsvm.codec.points import Decoded, PointDecoder
-from streamsvm.kafka import Cluster, Input, Message, OutcomeUnknown, Publisher, PublishRefused, TopicInfo
+from streamsvm.kafka import Cluster, Input, Message, Outbox, OutcomeUnknown, Publisher, PublishRefused, TopicInfo
 from streamsvm.learner import Learner, LearnerState
 from streamsvm.points import Points
 
@@ -105,6 +105,11 @@ def loses_dead_letters() -> None:
         return kept
 
     wrap(DeadLetters, "letters", letters)
+
+
+def has_no_patience_with_dead_letters() -> None:
+    """A dead letter that is not delivered within a second ends the trainer."""
+    wrap(Cluster, "outbox", lambda original, cluster: Outbox(cluster._connection, patience_s=1.0))
 
 
 def learns_bad_rows() -> None:
@@ -236,6 +241,7 @@ DEFECTS = {
         loses_its_disk,
         dates_the_model,
         loses_dead_letters,
+        has_no_patience_with_dead_letters,
         learns_bad_rows,
         drops_duplicates,
         takes_a_refusal_for_success,

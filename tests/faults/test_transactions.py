@@ -21,15 +21,26 @@ def ends(connection: Connection, topic: str) -> tuple[int, int]:
     return start_positions(connection, topic, [0], "latest")[0], log_range(connection, topic, 0)[1]
 
 
-def test_a_dead_writers_transaction_is_ended(faulty: FaultyBroker) -> None:
-    """Killed between produce and commit: readers see nothing of it, the next life ends it and publishes the number."""
-    trainee = faulty.trainee()
+def die_before_a_commit(faulty: FaultyBroker, trainee: Trainee) -> None:
+    """Kill a trainer whose version, head and pointers are stored and not committed; let its next life finish."""
     daemon = trainee.begin({"STREAMSVM_TEST_CRASH_AT": "publish.sent:5"})
     assert daemon.wait() == -signal.SIGKILL
     stable, high = ends(faulty.direct, trainee.settings.output.models_topic)
     assert stable < high, "no transaction was left open: this shows nothing"
     trainee.begin()
     trainee.finish()
+
+
+def test_a_dead_writers_transaction_is_ended(faulty: FaultyBroker) -> None:
+    """Killed between produce and commit: readers see nothing of it, the next life ends it and publishes the number."""
+    die_before_a_commit(faulty, faulty.trainee())
+
+
+@pytest.mark.faults_long
+def test_a_dead_writers_transaction_shows_a_start_that_believes_it(faulty: FaultyBroker) -> None:
+    """Planted: a start that takes the dead writer's head for published goes on behind it, and a number is missing."""
+    with pytest.raises(AssertionError, match="a gap, or a number twice"):
+        die_before_a_commit(faulty, faulty.trainee("reads_what_is_uncommitted"))
 
 
 @contextmanager

@@ -24,6 +24,7 @@ def survive_outages(faulty: FaultyBroker, trainee: Trainee, times: int = 1) -> N
         daemon.wait_for("model_published", times=4)
         before = daemon.rss_bytes()
         faulty.broker.kill()
+        faulty.counts["broker_kills"] += 1
         trainee.wait_until(lambda: not trainee.ready()[0], "it is not ready")
         faulty.broker.restart()
         trainee.wait_until(lambda: trainee.ready()[0], "it is ready again")
@@ -66,6 +67,7 @@ def test_a_pause_only_delays(faulty: FaultyBroker, pause_s: float) -> None:
     daemon.wait_for("model_published", times=4)
     before = daemon.rss_bytes()
     faulty.broker.pause()
+    faulty.counts["broker_pauses"] += 1
     threading.Event().wait(pause_s)  # the fault itself
     assert daemon.rss_bytes() - before < RSS_GROWTH
     if pause_s > LONGEST_BEAT_S:

@@ -42,9 +42,10 @@ def _nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nodes]:
 
 
 @pytest.fixture
-def nodes(_nodes: Nodes) -> Iterator[Nodes]:
+def nodes(_nodes: Nodes, request: pytest.FixtureRequest) -> Iterator[Nodes]:
     """Three nodes, all of them well again after each test."""
     yield _nodes
+    _nodes.tell(request.node)
     _nodes.dismiss()
     for node in _nodes.cluster.nodes.values():
         node.revive()
@@ -59,6 +60,7 @@ def test_a_killed_leader_only_delays(nodes: Nodes, times: int) -> None:
         daemon.wait_for("model_published", times=4)
         leader = nodes.cluster.leader(trainee.settings.output.models_topic)
         leader.kill()
+        nodes.counts["leaders_killed"] += 1
         daemon.wait_for("model_published", times=2)
         leader.restart()
         nodes.wait_until_in_sync(trainee, len(NODES))
@@ -73,6 +75,7 @@ def test_a_rolling_restart_only_delays(nodes: Nodes) -> None:
     for node in nodes.cluster.nodes.values():
         daemon.wait_for("model_published", times=2)
         node.shut_down()
+        nodes.counts["nodes_restarted"] += 1
         node.start()
         nodes.wait_until_in_sync(trainee, len(NODES))
     trainee.finish()
@@ -84,8 +87,10 @@ def below_the_minimum(nodes: Nodes, trainee: Trainee) -> None:
     daemon.wait_for("model_published", times=4)
     lost, second = (node for node in nodes.cluster.nodes.values() if node.node != 1)
     lost.kill()
+    nodes.counts["nodes_lost"] += 1
     daemon.wait_for("model_published", times=2)
     second.kill()
+    nodes.counts["times_below_the_minimum"] += 1
     trainee.wait_until(lambda: not trainee.ready()[0], "it is not ready")
     said = trainee.ready()[1]
     assert any(said.values()), "it does not say what it waits for"

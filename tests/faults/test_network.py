@@ -15,6 +15,7 @@ def cut_off(faulty: FaultyBroker, trainee: Trainee, times: int) -> None:
     for _ in range(times):
         daemon.wait_for("model_published", times=5)
         faulty.proxy.cut()
+        faulty.counts["cuts"] += 1
         trainee.wait_until(lambda: not trainee.ready()[0], "it is not ready")
         faulty.proxy.mend()
     trainee.finish()
@@ -33,6 +34,7 @@ def test_silence_only_delays(faulty: FaultyBroker, silent_s: float) -> None:
     daemon = trainee.begin()
     daemon.wait_for("model_published", times=5)
     faulty.proxy.go_silent()
+    faulty.counts["silences"] += 1
     threading.Event().wait(silent_s)  # the fault itself
     faulty.proxy.mend()
     trainee.finish()
@@ -44,6 +46,7 @@ def drag(faulty: FaultyBroker, trainee: Trainee) -> int:
     daemon.wait_for("model_published", times=5)
     before = daemon.rss_bytes()
     faulty.proxy.slow(0.02, 40_000.0)
+    faulty.counts["slow_networks"] += 1
     trainee.wait_until(lambda: trainee.version() == VERSIONS, "all versions are out")
     taken = daemon.rss_bytes() - before
     faulty.proxy.mend()

@@ -19,6 +19,8 @@ from typing import Any
 
 import pytest
 
+from streamsvm.codec import model as model_codec
+from streamsvm.codec.model import Alias
 from streamsvm.errors import ConfigurationError, TransientError
 from streamsvm.kafka import (
     Connection,
@@ -31,11 +33,11 @@ from streamsvm.kafka import (
     describe_topic,
     read_to_end,
 )
-from streamsvm.subscriber import ModelSubscriber
+from streamsvm.subscriber import ModelSubscriber, load_version
 from tests.brokers.jvm import CannotRun
 from tests.brokers.secured import SecuredBroker, password_of
 from tests.consumers.trainers import produce, records, settings_for, topic, versions
-from tests.contract.steps import eventually
+from tests.contract.steps import eventually, send
 from tests.faults.daemon import Daemon, arguments
 
 ROOT = Path(__file__).parent.parent.parent
@@ -65,6 +67,7 @@ class Site:
 
     def __init__(self, broker: SecuredBroker, prefix: str, directory: Path) -> None:
         self.broker, self.prefix, self.directory = broker, prefix, directory
+        self.started: list[str] = []
         self.admin = broker.connect()
         self.settings = settings_for(prefix, directory / "checkpoint")
         names = ["in", "in.dlq", "points", "points.dlq", "scores", "models", "models.audit"]
@@ -88,6 +91,7 @@ class Site:
         secrets = self.directory / f"secrets-{user}"
         secrets.mkdir(exist_ok=True)
         (secrets / "kafka__sasl_password").write_text((password or password_of(user)) + "\n")
+        self.started.append(user)
         options = self.broker.options(user)
         del options["sasl.password"], options["bootstrap.servers"]
         given = [part for name, value in options.items() for part in ("--kafka", f"{name}={value}")]
@@ -111,12 +115,13 @@ _sites = iter(range(1000))
 
 
 @pytest.fixture
-def site(secured: SecuredBroker, tmp_path: Path) -> Iterator[Site]:
+def site(secured: SecuredBroker, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Site]:
     """Topics of this test's own; what the users were permitted on them is taken back."""
     made = Site(secured, f"s{next(_sites)}", tmp_path)
     permitted: list[tuple[str, Permission]] = []
     secured.on_permit = lambda user, permission: permitted.append((user, permission))
     yield made
+    request.node.user_properties.append(("processes", len(made.started)))
     for user, permission in permitted:
         secured.forbid(user, permission, missing_ok=True)
 
@@ -171,6 +176,23 @@ def test_a_trainer_works_with_the_documented_permissions_and_no_others(site: Sit
     assert [version.number for version in versions(site.admin, site.settings)] == [1, 2]
     assert len(topic(site.admin, site.name("in.dlq"))) == 1
     assert len(topic(site.admin, site.name("models.audit"))) == 2
+
+
+def test_people_look_as_subscribers_and_pin_with_one_permission_more(working: tuple[Site, Daemon]) -> None:
+    """Without it the pin is refused; with it the version that a subscriber loads is the pinned one."""
+    site, trainer = working
+    site.send(records(40, seed=1))
+    assert trainer.reaches_version(2), trainer.said
+    site.broker.permit("reader", site.permissions("subscriber"))
+    person, models = site.broker.connect("reader"), site.settings.output.models_topic
+    first = load_version(person, "m", models_topic=models, number=1)
+    pin = model_codec.encode_alias(Alias(1, first.sha256, first.offset))
+    message = Message(site.name("models.aliases"), pin, model_codec.pin_key("m").encode(), partition=0)
+    with pytest.raises(ConfigurationError, match="authorization failed"):
+        send(person, [message])
+    site.broker.permit("reader", [("topic", site.name("models.aliases"), "write")])
+    send(person, [message])
+    assert load_version(person, "m", models_topic=models).version.number == 1
 
 
 def test_a_scorer_and_a_subscriber_work_with_theirs(working: tuple[Site, Daemon]) -> None:

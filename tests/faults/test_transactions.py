@@ -27,6 +27,7 @@ def die_before_a_commit(faulty: FaultyBroker, trainee: Trainee) -> None:
     assert daemon.wait() == -signal.SIGKILL
     stable, high = ends(faulty.direct, trainee.settings.output.models_topic)
     assert stable < high, "no transaction was left open: this shows nothing"
+    faulty.counts["transactions_left_open"] += 1
     trainee.begin()
     trainee.finish()
 
@@ -56,6 +57,7 @@ def hidden_by_a_stranger(faulty: FaultyBroker, trainee: Trainee) -> Iterator[Pro
         stable, high = ends(faulty.direct, aliases)
         if stable == high:
             pytest.fail("nothing is hidden: this shows nothing")
+        faulty.counts["heads_hidden"] += 1
         yield stranger
 
 

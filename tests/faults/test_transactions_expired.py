@@ -21,10 +21,18 @@ EXPIRY = {
 
 
 @pytest.fixture(scope="module")
-def forgetful(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FaultyBroker]:
+def _forgetful(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FaultyBroker]:
     """A broker that forgets a transactional id after two seconds without use."""
     with faulty_broker(tmp_path_factory.mktemp("forgetful"), **EXPIRY) as faulty:
         yield faulty
+
+
+@pytest.fixture
+def forgetful(_forgetful: FaultyBroker, request: pytest.FixtureRequest) -> Iterator[FaultyBroker]:
+    """That broker, with no trainer left over from the test before."""
+    yield _forgetful
+    _forgetful.tell(request.node)
+    _forgetful.dismiss()
 
 
 def wait_until_forgotten(connection: Connection, transactional_id: bytes, since: int) -> int:
@@ -47,6 +55,7 @@ def outlive_its_id(scene: FaultyBroker, trainee: Trainee) -> None:
     daemon.freeze()
     try:
         wait_until_forgotten(scene.direct, trainee.settings.output.models_topic.encode(), 0)
+        scene.counts["ids_expired"] += 1
     finally:
         daemon.thaw()
     trainee.finish()
@@ -77,6 +86,7 @@ def outlive_a_rival(scene: FaultyBroker, trainee: Trainee) -> None:
         rival.begin()
         rival.finish()
         wait_until_forgotten(scene.direct, writer, forgotten + 1)
+        scene.counts["ids_expired"] += 2
     finally:
         daemon.thaw()
     models, pause = trainee.settings.output.models_topic, threading.Event()

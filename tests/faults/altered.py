@@ -143,6 +143,11 @@ def trains_slowly() -> None:
     Input.pause = pause  # type: ignore[method-assign]
 
 
+def steady() -> None:
+    """Take a tenth of a second over every training, so that a fault meets the stream in its midst; no defect."""
+    _slow(1, 0.1)
+
+
 def unhurried() -> None:
     """Take half a second over every training, so that the stream outlasts several faults; no defect."""
     _slow(1, 0.5)
@@ -196,6 +201,7 @@ ALTERATIONS: dict[str, Callable[[], None]] = {
         renews_unread,
         gives_up,
         trains_slowly,
+        steady,
         unhurried,
         drops_when_pausing,
         hoards,

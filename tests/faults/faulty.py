@@ -111,6 +111,10 @@ class Trainee:
             pause.wait(LOOK_S)
             waited_s += LOOK_S
 
+    def check_amid(self) -> None:
+        """Check that something is left to publish, so that a fault of now concerns it."""
+        assert self.version() < VERSIONS, "everything is published: this shows nothing"
+
     def finish(self) -> None:
         """Let it publish what is left of the stream, and stop it; it must have gone on by itself."""
         self.wait_until(lambda: self.version() == VERSIONS, "all versions are out")

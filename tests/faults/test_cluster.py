@@ -54,7 +54,7 @@ def nodes(_nodes: Nodes, request: pytest.FixtureRequest) -> Iterator[Nodes]:
 @pytest.mark.parametrize("times", [1, pytest.param(4, marks=pytest.mark.faults_long)])
 def test_a_killed_leader_only_delays(nodes: Nodes, times: int) -> None:
     """The leader of the models topic is killed in the midst of publishing, and comes back: another one takes over."""
-    trainee = nodes.trainee(*["unhurried"] * (times > 1))
+    trainee = nodes.trainee("steady" if times == 1 else "unhurried")
     daemon = trainee.begin()
     for _ in range(times):
         daemon.wait_for("model_published", times=4)
@@ -91,6 +91,7 @@ def below_the_minimum(nodes: Nodes, trainee: Trainee) -> None:
     daemon.wait_for("model_published", times=2)
     second.kill()
     nodes.counts["times_below_the_minimum"] += 1
+    trainee.check_amid()
     trainee.wait_until(lambda: not trainee.ready()[0], "it is not ready")
     said = trainee.ready()[1]
     assert any(said.values()), "it does not say what it waits for"
@@ -100,7 +101,7 @@ def below_the_minimum(nodes: Nodes, trainee: Trainee) -> None:
 
 def test_below_the_minimum_it_waits(nodes: Nodes) -> None:
     """One node lost changes nothing; with a second one gone it waits, is not ready and says why; then it goes on."""
-    below_the_minimum(nodes, nodes.trainee())
+    below_the_minimum(nodes, nodes.trainee("steady"))
 
 
 @pytest.mark.faults_long
@@ -108,4 +109,4 @@ def test_below_the_minimum_it_waits(nodes: Nodes) -> None:
 def test_below_the_minimum_shows_defects(nodes: Nodes, defect: str, shown: str) -> None:
     """Planted: a trainer that ends when it cannot publish does not get through, nor one that is always ready."""
     with pytest.raises(AssertionError, match=shown):
-        below_the_minimum(nodes, nodes.trainee(defect))
+        below_the_minimum(nodes, nodes.trainee("steady", defect))

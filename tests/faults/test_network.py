@@ -16,6 +16,7 @@ def cut_off(faulty: FaultyBroker, trainee: Trainee, times: int) -> None:
         daemon.wait_for("model_published", times=5)
         faulty.proxy.cut()
         faulty.counts["cuts"] += 1
+        trainee.check_amid()
         trainee.wait_until(lambda: not trainee.ready()[0], "it is not ready")
         faulty.proxy.mend()
     trainee.finish()
@@ -24,17 +25,18 @@ def cut_off(faulty: FaultyBroker, trainee: Trainee, times: int) -> None:
 @pytest.mark.parametrize("times", [1, pytest.param(5, marks=pytest.mark.faults_long)])
 def test_a_cut_only_delays(faulty: FaultyBroker, times: int) -> None:
     """Connections break and none can be made: it says so, and goes on by itself when they can."""
-    cut_off(faulty, faulty.trainee(*["unhurried"] * (times > 1)), times)
+    cut_off(faulty, faulty.trainee("steady" if times == 1 else "unhurried"), times)
 
 
 @pytest.mark.parametrize("silent_s", [5.0, pytest.param(40.0, marks=pytest.mark.faults_long)])
 def test_silence_only_delays(faulty: FaultyBroker, silent_s: float) -> None:
     """A network that lets nothing pass and tells nobody, past the longest wait for a commit in the long form."""
-    trainee = faulty.trainee()
+    trainee = faulty.trainee("steady")
     daemon = trainee.begin()
     daemon.wait_for("model_published", times=5)
     faulty.proxy.go_silent()
     faulty.counts["silences"] += 1
+    trainee.check_amid()
     threading.Event().wait(silent_s)  # the fault itself
     faulty.proxy.mend()
     trainee.finish()
@@ -47,6 +49,7 @@ def drag(faulty: FaultyBroker, trainee: Trainee) -> int:
     before = daemon.rss_bytes()
     faulty.proxy.slow(0.02, 40_000.0)
     faulty.counts["slow_networks"] += 1
+    trainee.check_amid()
     trainee.wait_until(lambda: trainee.version() == VERSIONS, "all versions are out")
     taken = daemon.rss_bytes() - before
     faulty.proxy.mend()
@@ -55,7 +58,7 @@ def drag(faulty: FaultyBroker, trainee: Trainee) -> int:
 
 def test_slowness_only_delays(faulty: FaultyBroker) -> None:
     """Every frame late, and 40 kB a second: it keeps up what it can, in the memory it had."""
-    trainee = faulty.trainee()
+    trainee = faulty.trainee("steady")
     assert drag(faulty, trainee) < RSS_GROWTH
     trainee.finish()
 
@@ -63,4 +66,4 @@ def test_slowness_only_delays(faulty: FaultyBroker) -> None:
 @pytest.mark.faults_long
 def test_slowness_shows_a_hoarder(faulty: FaultyBroker) -> None:
     """A trainer that keeps something at every turn is found by the memory it takes."""
-    assert drag(faulty, faulty.trainee("hoards")) > RSS_GROWTH
+    assert drag(faulty, faulty.trainee("steady", "hoards")) > RSS_GROWTH

@@ -75,20 +75,20 @@ def start_beside_a_stranger(faulty: FaultyBroker, trainee: Trainee) -> None:
 
 def test_a_strangers_transaction_is_waited_for(faulty: FaultyBroker) -> None:
     """What a stranger's open transaction hides is not taken for absent: the start waits until it ends."""
-    start_beside_a_stranger(faulty, faulty.trainee())
+    start_beside_a_stranger(faulty, faulty.trainee("steady"))
 
 
 @pytest.mark.faults_long
 def test_a_strangers_transaction_shows_a_stale_start(faulty: FaultyBroker) -> None:
     """Planted: a start that takes the last stable offset for the end of the topic goes on from an old head."""
     with pytest.raises(AssertionError, match="the process ended"):
-        start_beside_a_stranger(faulty, faulty.trainee("reads_to_the_stable_offset"))
+        start_beside_a_stranger(faulty, faulty.trainee("steady", "reads_to_the_stable_offset"))
 
 
 @pytest.mark.faults_long
 def test_a_strangers_transaction_that_stays_is_said(faulty: FaultyBroker) -> None:
     """A transaction that does not end within the start's patience ends the start, with a line that says what it is."""
-    trainee = faulty.trainee()
+    trainee = faulty.trainee("steady")
     with hidden_by_a_stranger(faulty, trainee) as stranger:
         assert trainee.begin().wait() == 75
         assert "a transaction is open there" in trainee.daemon.said

@@ -63,7 +63,7 @@ def outlive_its_id(scene: FaultyBroker, trainee: Trainee) -> None:
 
 def test_an_expired_id_is_renewed(forgetful: FaultyBroker) -> None:
     """The broker knows the producer no more: it takes the id anew, reads, and publishes what is missing, once."""
-    trainee = forgetful.trainee("impatient")
+    trainee = forgetful.trainee("steady", "impatient")
     outlive_its_id(forgetful, trainee)
     assert trainee.daemon.events("producer_renewed")
 
@@ -72,7 +72,7 @@ def test_an_expired_id_is_renewed(forgetful: FaultyBroker) -> None:
 def test_an_expired_id_shows_a_trainer_that_gives_up(forgetful: FaultyBroker) -> None:
     """Planted: a trainer that ends when its producer is of no more use does not get through."""
     with pytest.raises(AssertionError, match="the process ended"):
-        outlive_its_id(forgetful, forgetful.trainee("impatient", "gives_up"))
+        outlive_its_id(forgetful, forgetful.trainee("steady", "impatient", "gives_up"))
 
 
 def outlive_a_rival(scene: FaultyBroker, trainee: Trainee) -> None:
@@ -100,11 +100,11 @@ def outlive_a_rival(scene: FaultyBroker, trainee: Trainee) -> None:
 
 def test_a_forgotten_rival_is_noticed(forgetful: FaultyBroker) -> None:
     """The broker remembers neither: the first one, thawed, reads who owns the model, and ends without publishing."""
-    outlive_a_rival(forgetful, forgetful.trainee("impatient"))
+    outlive_a_rival(forgetful, forgetful.trainee("steady", "impatient"))
 
 
 @pytest.mark.faults_long
 def test_a_forgotten_rival_shows_a_silent_renewal(forgetful: FaultyBroker) -> None:
     """Planted: a client that takes a new id by itself, unread, publishes numbers that the rival has published."""
     with pytest.raises(AssertionError, match="it publishes what"):
-        outlive_a_rival(forgetful, forgetful.trainee("impatient", "renews_unread"))
+        outlive_a_rival(forgetful, forgetful.trainee("steady", "impatient", "renews_unread"))

@@ -14,8 +14,7 @@ from streamsvm.kafka.topics import TopicInfo, TopicSpec, create_topics, describe
 
 TRANSACTION_TIMEOUT_S = 20.0
 """How long a version may take to be stored, and then to be committed. Each step of a publish has as much: on a broker
-that is slow but alive, one may hold the main loop for four times this, which
-`http.stuck_after_s` must exceed."""
+that is slow but alive, one may hold the main loop for four times this, which `http.stuck_after_s` must exceed."""
 
 
 class Cluster:

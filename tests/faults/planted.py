@@ -26,7 +26,9 @@ import consumers.trainer
 from consumers.deadletters import DeadLetters
 from streamsvm.codec.model import pin_key
 from streamsvm.codec.points import Decoded, PointDecoder
+from streamsvm.errors import BrokerUnavailable
 from streamsvm.kafka import Cluster, Input, Message, Outbox, OutcomeUnknown, Publisher, PublishRefused, TopicInfo
+from streamsvm.kafka.failures import Fault
 from streamsvm.learner import Learner, LearnerState
 from streamsvm.points import Points
 
@@ -148,6 +150,12 @@ def takes_a_refusal_for_success() -> None:
     wrap(Publisher, "publish", publish)
 
 
+def takes_refusals_for_outages() -> None:
+    """A password, a certificate or a permission that is refused counts as a broker that is away."""
+    for fault in (Fault.UNTRUSTED, Fault.FORBIDDEN):
+        fault.error = BrokerUnavailable
+
+
 def takes_every_topic_for_the_same() -> None:
     """A topic is known by its name only."""
     wrap(Cluster, "describe", lambda original, *given: replace(original(*given), topic_id="the-same"))
@@ -245,6 +253,7 @@ DEFECTS = {
         learns_bad_rows,
         drops_duplicates,
         takes_a_refusal_for_success,
+        takes_refusals_for_outages,
         takes_every_topic_for_the_same,
         jumps_over_removed_records,
         sees_no_new_partition,

@@ -28,6 +28,13 @@ def test_a_cut_only_delays(faulty: FaultyBroker, times: int) -> None:
     cut_off(faulty, faulty.trainee("steady" if times == 1 else "unhurried"), times)
 
 
+@pytest.mark.faults_long
+def test_a_cut_shows_a_trainer_that_gives_up(faulty: FaultyBroker) -> None:
+    """Planted: a trainer that ends when it cannot publish does not get through."""
+    with pytest.raises(AssertionError, match="the process ended"):
+        cut_off(faulty, faulty.trainee("steady", "gives_up"), 1)
+
+
 @pytest.mark.parametrize("silent_s", [5.0, pytest.param(40.0, marks=pytest.mark.faults_long)])
 def test_silence_only_delays(faulty: FaultyBroker, silent_s: float) -> None:
     """A network that lets nothing pass and tells nobody, past the longest wait for a commit in the long form."""

@@ -58,15 +58,6 @@ def forgets_the_leaf() -> None:
     wrap(Learner, "restore", restore)
 
 
-def publishes_without_a_transaction() -> None:
-    """The records of a version go out one by one, and fence nobody."""
-
-    def start(original: Any, publisher: Publisher, connection: Any, *given: Any, **named: Any) -> None:
-        original(publisher, replace(connection, embedded=True), *given, **named)
-
-    wrap(Publisher, "__init__", start)
-
-
 def takes_an_id_of_its_own() -> None:
     """Each process has another transactional id, so that nobody is ever fenced."""
     wrap(Cluster, "publisher", lambda original, cluster, name: original(cluster, f"{name}/{uuid.uuid4().hex}"))
@@ -243,7 +234,6 @@ DEFECTS = {
     defect.__name__.replace("_", "-"): defect
     for defect in (
         forgets_the_leaf,
-        publishes_without_a_transaction,
         takes_an_id_of_its_own,
         locks_nothing,
         loses_its_disk,

@@ -41,7 +41,7 @@ FEWEST_ROWS, MOST_ROWS = 32, 256
 """Rows that make a small product worth while; rows of a product that cannot be small."""
 STRIP = 16
 """Points that are transposed together."""
-SAMPLE = 256
+SAMPLE = 128
 """Points by which sparsity is judged."""
 DENSE = 0.3
 """Share of features different from the centre above which points count as dense."""
@@ -143,7 +143,9 @@ class RbfBlocks:
         """Return the kernel values among some points, shape (m, m); exactly 1 on the diagonal."""
         rows = _rows_of(self._Z, members, self.layout, self._precision)
         K: Values = np.empty((len(members), len(members)), self._precision)
-        _gram(_tiles_of(self._Z, members, self.layout, self._precision), rows, self.layout.sparse, K)
+        every = np.array_equal(members, np.arange(len(self._Z)))
+        tiles = self._tiles if every else _tiles_of(self._Z, members, self.layout, self._precision)
+        _gram(tiles, rows, self.layout.sparse, K)
         return K
 
     def add(self, members: Index, change: Float, F: Float) -> None:
@@ -202,6 +204,8 @@ def rbf_sums(Z: Float, members: Index, weights: Float, targets: Index, layout: L
     -------
     ndarray of shape (k,), float64
     """
+    if not len(members):
+        return np.zeros(len(targets))
     sums = np.zeros(len(Z))
     rows = _rows_of(Z, members, layout, np.float64)
     asked = np.zeros(len(Z), np.bool_)
@@ -250,7 +254,7 @@ def _rows_of(Z: Float, members: Index, layout: Layout, precision: type) -> Rows:
     m, d = len(members), Z.shape[1]
     dense: Values = np.empty((m, d), precision)
     half: Values = np.empty(m, precision)
-    room = m * d if layout.sparse else 0
+    room = m * d + 1 if layout.sparse else 0
     start, feature, value = np.zeros(m + 1, np.int64), np.empty(room, np.int64), np.empty(room, precision)
     _gather(Z, members, layout.centre, layout.scale, layout.sparse, dense, half, start, feature, value)
     return Rows(dense, half, start, feature, value)
@@ -258,41 +262,54 @@ def _rows_of(Z: Float, members: Index, layout: Layout, precision: type) -> Rows:
 
 @njit(cache=True, nogil=True)
 def _fill(Z, chosen, centre, scale, features, half):  # type: ignore[no-untyped-def]
-    """Write scaled features, transposed a few points at a time, and half the squares, summed in float64."""
-    n, (_, d, width) = len(chosen), features.shape
-    squares = np.empty(STRIP)
-    for start in range(0, features.shape[0] * width, STRIP):
+    """Write scaled features, transposed a few points at a time, and half the squares."""
+    n, (tiles, d, width) = len(chosen), features.shape
+    strip = np.zeros((STRIP, d), features.dtype)
+    for start in range(0, tiles * width, STRIP):
         tile, first = features[start // width], start % width
-        count = min(n - start, STRIP)
+        count = max(0, min(n - start, STRIP))
+        for j in range(count):
+            _scale(Z[chosen[start + j]], centre, scale, strip[j])
+            half[start // width, first + j] = _half_square(strip[j])
         if count < STRIP:
-            tile[:, first : first + STRIP] = 0.0
-        squares[:] = 0.0
+            strip[count:] = 0.0
+            half[start // width, first + count : first + STRIP] = 0.0
         for k in range(d):
             line = tile[k, first : first + STRIP]
-            for j in range(count):
-                s = (Z[chosen[start + j], k] - centre[k]) * scale
-                squares[j] += s * s
-                line[j] = s
-        for j in range(STRIP):
-            half[start // width, first + j] = 0.5 * squares[j]
+            for j in range(STRIP):
+                line[j] = strip[j, k]
 
 
 @njit(cache=True, nogil=True)
 def _gather(Z, members, centre, scale, sparse, dense, half, start, feature, value):  # type: ignore[no-untyped-def]
-    """Write the parts of `Rows`; the same arithmetic as `_fill`."""
+    """Write the parts of `Rows`."""
     filled = 0
     for r in range(len(members)):
-        square = 0.0
-        for k in range(Z.shape[1]):
-            s = (Z[members[r], k] - centre[k]) * scale
-            square += s * s
-            dense[r, k] = s
-            if sparse and s != 0.0:
+        _scale(Z[members[r]], centre, scale, dense[r])
+        half[r] = _half_square(dense[r])
+        if sparse:
+            for k in range(dense.shape[1]):
                 feature[filled] = k
-                value[filled] = s
-                filled += 1
-        half[r] = 0.5 * square
+                value[filled] = dense[r, k]
+                filled += dense[r, k] != 0.0
         start[r + 1] = filled
+
+
+@njit(cache=True, nogil=True)
+def _scale(point, centre, scale, out):  # type: ignore[no-untyped-def]
+    widest_vectors()
+    for k in range(len(out)):
+        out[k] = (point[k] - centre[k]) * scale
+
+
+@njit(cache=True, nogil=True, fastmath={"reassoc"})
+def _half_square(point):  # type: ignore[no-untyped-def]
+    """Return |s|^2 / 2 of a point as it was rounded; the compiler may fix another order of the terms."""
+    widest_vectors()
+    square = 0.0
+    for k in range(len(point)):
+        square += np.float64(point[k]) * np.float64(point[k])
+    return 0.5 * square
 
 
 @njit(cache=True, nogil=True)

@@ -19,14 +19,11 @@ class LinearBlocks:
     ----------
     computed : int
         0: there are no columns.
-    value_error : float
-        No bound is claimed: a product with w is so cheap that all of F is always recomputed.
     largest : float
         Largest kernel value.
     """
 
     computed = 0
-    value_error = np.inf
 
     def __init__(self, Z: Float) -> None:
         self._Z = Z

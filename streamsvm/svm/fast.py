@@ -261,12 +261,17 @@ class BlockDescent:
         """A gap of this size is rounding: F is a sum of so large terms."""
         return float(np.finfo(np.float64).eps * self._source.largest * np.abs(self.b).sum())
 
+    @property
+    def _f(self) -> float:
+        """The dual objective to be minimised, at the running F."""
+        return 0.5 * float(self.b @ (self.F - self._y))
+
     def _stagnant(self) -> bool:
         """Whether many blocks have not lowered f: steps are lost in rounding, and only the true gap can tell."""
         if self.blocks < self._next_look:
             return False
         self._next_look = self.blocks + LOOK
-        f = 0.5 * float(self.b @ (self.F - self._y))
+        f = self._f
         stagnant = f > self._last_f - PROGRESS_OF_F * abs(f)
         self._last_f = f
         return stagnant
@@ -318,15 +323,18 @@ class BlockDescent:
             self._members = np.arange(self._size)
 
     def _jump(self, limit: int) -> None:
-        """Go to where an interior-point method ends; once."""
+        """Go to where an interior-point method ends, once; not if its bound on steps left it at a larger f than ours."""
         self._patience_ns = np.inf
         assert isinstance(self._source, LinearBlocks)
+        b, F, f = self.b, self.F.copy(), self._f
         self.b, steps = interior.near_optimum(self._source.rows, self._high - self._low, self._tolerance, limit)
         self.iterations += steps
         self._last_true_gap = np.inf
         self.exact = False
         self._lap("interior")
         self.refresh()
+        if self._f > f:
+            self.b, self.F, self.exact = b, F, False
 
     def _block(self, top: float, bottom: float) -> tuple[Values, Index]:
         """Return the next block and the kernel values inside it."""
@@ -336,7 +344,17 @@ class BlockDescent:
             return self._whole, self._members
         fresh = self._size // (4 if len(self._previous) else 2)
         count = choose(
-            self.F, self.b, self._low, self._high, top, bottom, self._previous, fresh, self._places, self._mark, self._members
+            self.F,
+            self.b,
+            self._low,
+            self._high,
+            top,
+            bottom,
+            self._previous,
+            fresh,
+            self._places,
+            self._mark,
+            self._members,
         )
         self._previous = self._members[:count].copy()
         return self._source.gram(self._previous), self._previous

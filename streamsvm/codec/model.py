@@ -23,7 +23,7 @@ from cloudevents.core.formats.json import JSONFormat
 from cloudevents.core.v1.event import CloudEvent
 
 from streamsvm.config import Label, ModelConfig
-from streamsvm.errors import InvalidMessage
+from streamsvm.errors import InvalidMessage, UnknownFormat
 from streamsvm.learner import Cut
 from streamsvm.points import Position
 from streamsvm.svm.kernels import Float, RbfKernel
@@ -31,6 +31,7 @@ from streamsvm.svm.model import KernelMachine, LinearMachine, Machine, Model, Sc
 from streamsvm.training import Fit
 
 FORMAT: Final = "streamsvm.model/1"
+_ANY_FORMAT: Final = FORMAT.split("/")[0] + "/"
 CONTENT_TYPE: Final = "application/json"
 EVENT_TYPE: Final = "io.streamsvm.model.version"
 SHA256_HEADER: Final = "streamsvm.sha256"
@@ -313,15 +314,18 @@ def decode(value: bytes, expected_sha256: str | None = None) -> Version:
 
     Raises
     ------
+    UnknownFormat
+        If it is of another format, which another build may read; an `InvalidMessage`.
     InvalidMessage
-        If it is damaged, of another format, or inconsistent in itself.
+        If it is damaged or inconsistent in itself.
     """
     if expected_sha256 is not None and sha256(value) != expected_sha256:
         raise InvalidMessage(f"the value's SHA-256 is {sha256(value)}, not {expected_sha256} as its header says")
     try:
         form = msgspec.json.decode(value, type=_Format).format
         if form != FORMAT:
-            raise InvalidMessage(f"the format is {form!r}, this build reads {FORMAT!r}", "Upgrade the reader.")
+            fault = UnknownFormat if form.startswith(_ANY_FORMAT) else InvalidMessage
+            raise fault(f"the format is {form!r}, this build reads {FORMAT!r}", "Upgrade the reader.")
         message = msgspec.json.decode(value, type=_Message)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise InvalidMessage(f"the value is not a {FORMAT} message: {error}") from None

@@ -16,7 +16,7 @@ W, a few hundred points with all kernel values among them:
 
 Pairs alone need millions of steps where boxes are large and few features make the problem ill-conditioned. So with the
 linear kernel, when they have cost as much as an interior-point method would, b is put where that method ends, and the
-blocks go on from there (`streamsvm.svm.central`).
+blocks go on from there (`streamsvm.svm.interior`).
 
 So a column is computed about as often as a point becomes a support vector, and thrown away: computing it again is
 cheaper than keeping it.
@@ -38,7 +38,7 @@ from typing import Final
 import numpy as np
 
 from streamsvm.points import Signs
-from streamsvm.svm import blocks, central
+from streamsvm.svm import blocks, interior
 from streamsvm.svm.blocks import RbfBlocks, Values
 from streamsvm.svm.columns import Index
 from streamsvm.svm.inner import choose, extremes, solve_block
@@ -46,7 +46,12 @@ from streamsvm.svm.kernels import Float, Kernel, RbfKernel
 from streamsvm.svm.linear import LinearBlocks
 
 BLOCK: Final = 256
-"""Points of a block at first, of the linear kernel and of few points."""
+"""Points of a block at first, of few points."""
+LINEAR_BLOCK: Final = 192
+"""Points of a block of the linear kernel, whose columns cost nothing: large ones gain less than their steps cost."""
+NARROW_BLOCK: Final = 64
+"""The same of up to `NARROW` features: few points are free at once."""
+NARROW: Final = 16
 LARGE_BLOCK: Final = 512
 """The same of the RBF kernel and `MANY` points."""
 MANY: Final = 10_000
@@ -64,9 +69,9 @@ SINGLE: Final = 1e-5
 BLOCK_STEPS: Final = 200_000
 """Most steps inside a block before its result is handed on."""
 PHASES: Final = ("setup", "choose", "solve", "update", "interior", "confirm")
-STEP_NS, BLOCK_NS, FEATURE_NS = 300.0, 50_000.0, 0.5
-"""About what a step along a pair, a block, and a feature of a point in an update cost; only their ratio to
-`central.cost_ns` matters, and no clock decides."""
+STEP_NS, POINT_NS, ENTRY_NS = 1.2, 12.0, 0.7
+"""About what a step along a pair costs for each point of its block, and a block for each point and each entry; only
+their ratio to `interior.cost_ns` matters, and no clock decides."""
 PATIENCE: Final = 0.5
 """Share of an interior-point method's cost after which it takes over."""
 PROGRESS: Final = 0.5
@@ -149,9 +154,9 @@ class BlockDescent:
             self._source = RbfBlocks(self._Z, kernel.gamma, np.float32 if tolerance >= SINGLE else np.float64)
             size = LARGE_BLOCK if n >= MANY else BLOCK
         else:
-            self.centre = self._Z.mean(axis=0)
-            self._source = LinearBlocks(self._Z - self.centre)
-            size = BLOCK
+            self._source = LinearBlocks(self._Z, self._y)
+            self.centre = self._source.centre
+            size = NARROW_BLOCK if self._Z.shape[1] <= NARROW else LINEAR_BLOCK
         self._single = isinstance(kernel, RbfKernel) and tolerance >= SINGLE
         self._whole: Values | None = None
         self._size = n if n <= WHOLE else size
@@ -163,8 +168,11 @@ class BlockDescent:
         self._columns_before = 0
         self._next_look, self._last_f = LOOK, np.inf
         self._moved = np.zeros(n)
-        self._spent_ns = 0.0
-        self._patience_ns = np.inf if isinstance(kernel, RbfKernel) else PATIENCE * central.cost_ns(*self._Z.shape)
+        self._spent_ns = self._block_ns = 0.0
+        self._patience_ns = np.inf
+        if isinstance(self._source, LinearBlocks):
+            self._patience_ns = PATIENCE * interior.cost_ns(n, self._Z.shape[1], self._source.entries)
+            self._block_ns = n * (POINT_NS + ENTRY_NS * self._source.entries)
         self.iterations = self.blocks = 0
         self.converged, self.exact = False, True
         self._lap("setup")
@@ -282,7 +290,8 @@ class BlockDescent:
         change = np.empty(len(members))
         share = 0.0 if self._whole is not None else SHARE
         floor = max(FLOOR * self._tolerance, self._rounding)
-        most_steps = int(min(limit, BLOCK_STEPS, 1.0 + max(0.0, self._patience_ns - self._spent_ns) / STEP_NS))
+        step_ns = STEP_NS * len(members)
+        most_steps = int(min(limit, BLOCK_STEPS, 1.0 + max(0.0, self._patience_ns - self._spent_ns) / step_ns))
         steps = solve_block(K, members, self.F, self.b, self._low, self._high, share, floor, most_steps, change)
         moved = np.flatnonzero(change)
         self._grow(members)
@@ -292,7 +301,7 @@ class BlockDescent:
         if not len(moved):
             return False
         self._source.add(members[moved], change[moved], self.F)
-        self._spent_ns += STEP_NS * steps + BLOCK_NS + FEATURE_NS * self._Z.size
+        self._spent_ns += step_ns * steps + self._block_ns
         self.exact = False
         self._moved[members] += np.abs(change)
         self._lap("update")
@@ -311,9 +320,8 @@ class BlockDescent:
     def _jump(self, limit: int) -> None:
         """Go to where an interior-point method ends; once."""
         self._patience_ns = np.inf
-        self.b, steps = central.near_optimum(
-            self._Z - self.centre, self._y, self._low, self._high, self._tolerance, limit
-        )
+        assert isinstance(self._source, LinearBlocks)
+        self.b, steps = interior.near_optimum(self._source.rows, self._high - self._low, self._tolerance, limit)
         self.iterations += steps
         self._last_true_gap = np.inf
         self.exact = False
@@ -391,7 +399,7 @@ def _parts(kernel: Kernel) -> list[tuple[str, Callable[[], bool], int, float]]:
             ("float32 kernel values", lambda: blocks.is_compiled(np.float32), 2, 1e-3),
             ("float64 kernel values", lambda: blocks.is_compiled(np.float64), 2, 1e-7),
         ]
-    return [("linear kernel", central.is_compiled, 2, 1e-3)]
+    return [("linear kernel", interior.is_compiled, 2, 1e-3)]
 
 
 def _exercise(kernel: Kernel, dimension: int, tolerance: float) -> None:

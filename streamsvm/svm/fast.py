@@ -336,7 +336,17 @@ class BlockDescent:
             return self._whole, self._members
         fresh = self._size // (4 if len(self._previous) else 2)
         count = choose(
-            self.F, self.b, self._low, self._high, top, bottom, self._previous, fresh, self._places, self._mark, self._members
+            self.F,
+            self.b,
+            self._low,
+            self._high,
+            top,
+            bottom,
+            self._previous,
+            fresh,
+            self._places,
+            self._mark,
+            self._members,
         )
         self._previous = self._members[:count].copy()
         return self._source.gram(self._previous), self._previous

@@ -323,7 +323,7 @@ class BlockDescent:
             self._members = np.arange(self._size)
 
     def _jump(self, limit: int) -> None:
-        """Go to where an interior-point method ends, once; not if its bound on steps left it at a larger f than ours."""
+        """Go to where an interior-point method ends, once; not if its bound on steps left it at a larger f."""
         self._patience_ns = np.inf
         assert isinstance(self._source, LinearBlocks)
         b, F, f = self.b, self.F.copy(), self._f

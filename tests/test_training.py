@@ -12,7 +12,7 @@ from streamsvm.codec.points import LARGEST_WEIGHT, SMALLEST_WEIGHT
 from streamsvm.config import SvmConfig
 from streamsvm.coreset.moments import Moments
 from streamsvm.points import Points
-from streamsvm.svm import blocks, inner, interior
+from streamsvm.svm import blocks, inner, interior, rows
 from streamsvm.svm.columns import fetch
 from streamsvm.svm.model import KernelMachine, LinearMachine
 from streamsvm.svm.objective import primal_objective
@@ -23,7 +23,7 @@ from tests.streams import gaussian
 
 PARTS = (
     _iterate, fetch, minimise_in_box, inner.choose, inner.extremes, inner.solve_block, interior._follow,
-    blocks._add, blocks._add_within, blocks._gram, blocks._fill, blocks._gather,
+    rows.sparse_gram, blocks._add, blocks._add_within, blocks._gram, blocks._fill, blocks._gather,
 )  # fmt: skip
 """Compiled functions that Python calls."""
 

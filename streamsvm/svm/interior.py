@@ -120,11 +120,6 @@ def cost_ns(n: int, d: int, entries: float) -> float:
     return 25.0 * (n * (20.0 + 2.0 * width + 0.1 * width * width) + 0.05 * min(n, d) ** 3)
 
 
-def is_compiled() -> bool:
-    """Whether this process has the code."""
-    return bool(_follow.signatures)
-
-
 def warm_up() -> None:
     """Compile, or load from numba's file cache, all of it: dense, sparse and short points, both ways to end."""
     y = np.array([1.0, -1.0] * 10)

@@ -6,7 +6,7 @@ import numpy as np
 
 from streamsvm.svm.columns import Index
 from streamsvm.svm.kernels import Float
-from streamsvm.svm.rows import SignedRows, signed_rows, sparse_add, sparse_gram, sparse_rows, sparse_sum
+from streamsvm.svm.rows import FEW, SignedRows, signed_rows, sparse_add, sparse_gram, sparse_rows, sparse_sum
 
 
 class LinearBlocks:
@@ -89,3 +89,18 @@ class LinearBlocks:
         w = np.empty(len(self.centre))
         sparse_sum(rows, members, weights, w)
         return w
+
+
+def warm_up() -> None:
+    """Compile, or load from numba's file cache, what sparse points need."""
+    y = np.array([1.0, -1.0] * 8)
+    Z = np.zeros((len(y), 2 * FEW))
+    Z[:, 0] = y
+    source, some = LinearBlocks(Z, y), np.arange(2)
+    source.gram(some)
+    source.add(some, y[:2], np.zeros(len(y)))
+
+
+def is_compiled() -> bool:
+    """Whether this process has the code of sparse points, the last of this kernel that is made ready."""
+    return bool(sparse_gram.signatures)

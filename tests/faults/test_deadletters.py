@@ -24,10 +24,11 @@ OPTIONS = {"checkpoint_interval_s": 1, "checkpoint_max_age_s": 2}
 
 
 @pytest.fixture
-def stage(faulty: FaultyBroker, tmp_path: Path) -> Iterator[Stage]:
+def stage(faulty: FaultyBroker, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Stage]:
     """A trainer that reaches its broker by the faulty network."""
     made = Stage(faulty.through, settings_for(f"letters-{uuid.uuid4().hex[:8]}", tmp_path / "checkpoint"), OPTIONS)
     yield made
+    request.node.user_properties.append(("processes", len(made.started)))
     made.clear()
 
 

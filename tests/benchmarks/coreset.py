@@ -1,8 +1,9 @@
 """How near the full data's optimum a summary comes, beside its peers at the same memory.
 
     python -m tests.benchmarks.coreset --data DIR [--sets cod_rna ...] [--memory 1000,10000] [--C 1 | --alpha 1e-4]
-        [--mode offline|stream] [--structure tree|chain] [--trials N] [--peers reservoir,alg2,sgd]
-        [--order shuffled|given|by-class] [--outliers N] [--keep FILE] [--json]
+        [--mode offline|stream] [--structure tree|chain] [--fan-in N] [--partitions 1,8,64] [--train-points N]
+        [--trials N] [--peers reservoir,alg2,sgd,river,vw] [--order shuffled|given|by-class|drifting] [--outliers N]
+        [--keep FILE] [--json]
 
 Any .npz file with X and y (-1, +1) is a set. One row in five, drawn with a fixed seed, is set aside for accuracy; *the
 full data* is the rest.
@@ -13,10 +14,15 @@ less than is known of the optimum, counts as 1e-6. `ratio` is the peer's mean ga
 - `offline`: one reduction of all data to `--memory` points; peer `reservoir` is a uniform sample of as many.
 - `stream`: one pass. All memory counts: buckets and the open leaf together hold `--memory` points at most, as
   `memory_points` measures; a reservoir has as many. `alg2` is the paper's tree (sensitivity, fan-in 2), its buckets as
-  large as the budget lets them be for a stream of this length; so is our `tree`. SGD holds a model only, passes once as
-  well, and is the best of five settings by its own gap (`tests.benchmarks.summaries`).
+  large as the budget lets them be for a stream of this length; so is our `tree`, of fan-in 2 unless `--fan-in` says
+  otherwise. SGD, river and Vowpal Wabbit hold a model only, pass once as well, and each is the best of its stated
+  settings by its own gap (`tests.benchmarks.summaries`). The last two are no requirements: absent, they are left out.
+- `--partitions P` deals the stream to P partitions in turn; each has a P-th of the memory. `--train-points` reduces the
+  union to so many.
 - `--C` is a number or `k/n`: `--C 100/n` weights the margin heavily.
 - `--outliers N` multiplies N rows by 1,000.
+- `--order`: as given; by class (all of -1 first); drifting: sorted by the first principal component of the scaled
+  features, so that each leaf is from a part of space that no leaf before it saw.
 
 A row says what our reductions met, too: how many there were, without a pilot, of too few points to calibrate, strained,
 and the greatest move of a weight (`streamsvm.coreset.calibrated.Observed`).
@@ -30,7 +36,8 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import json
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -42,7 +49,16 @@ from streamsvm.config import CoresetConfig, SvmConfig
 from streamsvm.coreset.calibrated import Observed
 from streamsvm.points import Points
 from tests.benchmarks.paper_a import Fitted, fit, objective
-from tests.benchmarks.summaries import SGD_SETTINGS, Method, Model, Summary, learned, offline, reservoir, sgd, uniform
+from tests.benchmarks.summaries import (
+    ONLINE,
+    Method,
+    Model,
+    Summary,
+    learned,
+    offline,
+    reservoir,
+    uniform,
+)
 
 Float = NDArray[np.float64]
 
@@ -51,10 +67,11 @@ SPLIT_SEED: Final = 7
 TEST_SHARE: Final = 0.2
 OUTLIER: Final = 1_000.0
 OBSERVED: Final = tuple(asdict(Observed()))
+NO_REDUCTION: Final = 1 << 24
 PEERS: Final = ("reservoir", "alg2", "sgd", "river", "vw")
 FOREIGN: Final = {"river": "river", "vw": "vowpalwabbit"}
 """Peers that are not among the requirements, and the module each needs."""
-ORDERS: Final = ("shuffled", "given", "by-class")
+ORDERS: Final = ("shuffled", "given", "by-class", "drifting")
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +154,18 @@ def ordered(points: Points, order: str, trial: int) -> Points:
         return points
     if order == "by-class":
         return points.take(np.argsort(points.y, kind="stable"))
+    if order == "drifting":
+        return points.take(np.argsort(first_component(points), kind="stable"))
     return points.take(np.random.Generator(np.random.PCG64(trial)).permutation(len(points)))
+
+
+def first_component(points: Points) -> Float:
+    """Return each point's first principal component, shape (n,), features scaled to unit variance."""
+    exact = points.X.astype(np.float64)
+    deviation = exact.std(axis=0)
+    Z = (exact - exact.mean(axis=0)) / np.where(deviation > 0, deviation, 1.0)
+    axis = np.linalg.eigh(Z.T @ Z)[1][:, -1]
+    return np.asarray(Z @ (axis * np.sign(axis[np.argmax(np.abs(axis))])), dtype=np.float64)
 
 
 def tree_of(memory: int, n: int, fan_in: int = 2) -> dict[str, int]:
@@ -156,26 +184,28 @@ def tree_of(memory: int, n: int, fan_in: int = 2) -> dict[str, int]:
     return {"leaf_rows": 2 * bucket, "bucket_points": bucket, "fan_in": fan_in}
 
 
-def methods(case: Case, options: argparse.Namespace, memory: int) -> Iterator[tuple[str, Method]]:
+def methods(case: Case, options: argparse.Namespace, memory: int, partitions: int) -> Iterator[tuple[str, Method]]:
     """Yield ours, then every peer that was asked for."""
-    svm, n = case.svm, len(case.points)
+    svm, n = case.svm, len(case.points) // partitions
     streaming = options.mode == "stream"
-    shape: dict[str, Any] = {"train_points": 1 << 24, "max_partitions": 1}
+    shape: dict[str, Any] = {"train_points": options.train_points, "max_partitions": partitions}
+    paper = CoresetConfig(reducer="sensitivity", **tree_of(memory // partitions, n), **shape)
     if not streaming:
         yield "ours", offline("calibrated", memory, svm)
     elif options.structure == "chain":
         chain = CoresetConfig(reducer="calibrated", structure="chain", memory_points=memory, **shape)
         yield "ours", learned(chain, svm)
     else:
-        yield "ours", learned(CoresetConfig(reducer="calibrated", **tree_of(memory, n), **shape), svm)
+        sizes = tree_of(memory // partitions, n, options.fan_in)
+        yield "ours", learned(CoresetConfig(reducer="calibrated", **sizes, **shape), svm)
     if "reservoir" in options.peers:
         yield "reservoir", reservoir(memory) if streaming else uniform(memory)
     if "alg2" in options.peers:
-        paper = CoresetConfig(reducer="sensitivity", **tree_of(memory, n), **shape)
         yield "alg2", learned(paper, svm) if streaming else offline("sensitivity", memory, svm)
-    if "sgd" in options.peers:
-        for setting in range(len(SGD_SETTINGS)):
-            yield f"sgd{setting}", sgd(setting, case.penalty, case.mean, case.scale)
+    for peer, (settings, make) in ONLINE.items():
+        if peer in options.peers:
+            for setting in range(len(settings)):
+                yield f"{peer}#{setting}", make(setting, case.penalty, case.mean, case.scale)
 
 
 def measure(case: Case, method: Method, order: str, trial: int) -> dict[str, float]:
@@ -204,34 +234,48 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
         for memory in options.memory:
             if memory >= len(case.points):
                 continue
-            label = _label(case, options, memory)
-            found: dict[str, list[dict[str, float]]] = {}
-            for method_name, method in methods(case, options, memory):
-                cells = held["cells"].setdefault(f"{label}/{method_name}", [])
-                while len(cells) < options.trials:
-                    cells.append(measure(case, method, options.order, len(cells)))
-                    _save(options.keep, held)
-                found[method_name] = cells[: options.trials]
-            for row in _rows(case, label, found):
-                rows.append(row)
-                if not options.json:
-                    print(_line(row), flush=True)
+            for partitions in options.partitions:
+                label = _label(case, options, memory, partitions)
+                found = _cells(case, options, label, methods(case, options, memory, partitions), held)
+                for row in _rows(case, label, found):
+                    rows.append(row)
+                    if not options.json:
+                        print(_line(row), flush=True)
     return {"rows": rows}
 
 
-def _label(case: Case, options: argparse.Namespace, memory: int) -> str:
-    structure = f"/{options.structure}" if options.mode == "stream" else ""
+def _cells(
+    case: Case, options: argparse.Namespace, label: str, listed: Iterable[tuple[str, Method]], held: dict[str, Any]
+) -> dict[str, list[dict[str, float]]]:
+    """Return each method's trials; what `held` lacks is measured and put there."""
+    found: dict[str, list[dict[str, float]]] = {}
+    for name, method in listed:
+        cells = held["cells"].setdefault(f"{label}/{name}", [])
+        while len(cells) < options.trials:
+            cells.append(measure(case, method, options.order, len(cells)))
+            _save(options.keep, held)
+        found[name] = cells[: options.trials]
+    return found
+
+
+def _label(case: Case, options: argparse.Namespace, memory: int, partitions: int) -> str:
+    structure = ""
+    if options.mode == "stream":
+        fan_in = f"-{options.fan_in}" if options.structure == "tree" and options.fan_in != 2 else ""
+        shared = f"/{partitions}-partitions" if partitions > 1 else ""
+        trained = f"/to-{options.train_points}" if options.train_points < NO_REDUCTION else ""
+        structure = f"/{options.structure}{fan_in}{shared}{trained}"
     outliers = f"/{options.outliers}-outliers" if options.outliers else ""
     return f"{case.name}/{options.mode}{structure}/{options.order}/C={case.penalty:.4g}{outliers}/{memory}"
 
 
 def _rows(case: Case, label: str, found: dict[str, list[dict[str, float]]]) -> Iterator[dict[str, Any]]:
     ours = found["ours"]
-    settings = [name for name in found if name.startswith("sgd")]
-    peers = {name: cells for name, cells in found.items() if name != "ours" and name not in settings}
-    if settings:
-        best = min(settings, key=lambda name: _mean(found[name], "gap"))
-        peers["sgd"] = found[best]
+    peers: dict[str, list[dict[str, float]]] = {}
+    for name, cells in found.items():
+        peer = name.split("#")[0]
+        if peer != "ours" and (peer not in peers or _mean(cells, "gap") < _mean(peers[peer], "gap")):
+            peers[peer] = cells
     n = len(case.points)
     for peer, cells in peers.items():
         yield {
@@ -292,6 +336,9 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     weight.add_argument("--alpha", dest="svm", type=lambda text: SvmConfig(alpha=float(text)))
     parser.add_argument("--mode", choices=("offline", "stream"), default="stream")
     parser.add_argument("--structure", choices=("tree", "chain"), default="chain")
+    parser.add_argument("--fan-in", type=int, default=2, help="of our tree; the paper's stays at 2")
+    parser.add_argument("--partitions", type=lambda text: [int(part) for part in text.split(",")], default=[1])
+    parser.add_argument("--train-points", type=int, default=NO_REDUCTION, help="most points of the union; all without")
     parser.add_argument("--trials", type=int, default=5)
     parser.add_argument("--peers", type=lambda text: text.split(","), default=["reservoir"])
     parser.add_argument("--order", choices=ORDERS, default="shuffled")
@@ -302,11 +349,12 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     unknown = set(options.peers) - set(PEERS)
     if unknown:
         parser.error(f"unknown peers {sorted(unknown)}; there are {', '.join(PEERS)}")
-    for peer, module in FOREIGN.items():
-        if peer in options.peers:
-            options.peers.remove(peer)
-            why = "has no adapter here" if importlib.util.find_spec(module) else f"is left out: no module {module}"
-            parser.exit(2, f"{peer} {why}\n") if not options.peers else print(f"{peer} {why}", flush=True)
+    absent = {peer: module for peer, module in FOREIGN.items() if not importlib.util.find_spec(module)}
+    for peer in absent.keys() & set(options.peers):
+        print(f"{peer} is left out: no module {absent[peer]}", file=sys.stderr, flush=True)
+        options.peers.remove(peer)
+    if not options.peers:
+        parser.error("no peer is left to compare with")
     return options
 
 

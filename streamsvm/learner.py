@@ -15,8 +15,8 @@ import numpy as np
 
 from streamsvm import training
 from streamsvm.config import CoresetConfig, ModelConfig, SvmConfig
-from streamsvm.coreset.calibrated import CalibratedReducer, Observed
-from streamsvm.coreset.moments import Moments
+from streamsvm.coreset.calibrated import CalibratedReducer, Observed, is_shifted
+from streamsvm.coreset.moments import Moments, merge_all
 from streamsvm.coreset.reduce import Pilot, Purpose, Reducer, SensitivityReducer, UniformReducer, generator
 from streamsvm.coreset.sensitivity import dual_bound, mean_bound
 from streamsvm.coreset.structure import Bucket, Chain, Extent, Leaf, Structure, Tree, moments_of
@@ -134,6 +134,7 @@ class _Partition:
         self.leader_epoch = int(rows.leader_epoch[-1])
         if not self.leaf.full:
             return False
+        self._look_for_shift()
         seen = moments_of(self.structure.buckets, self.leaf, rows.points.dimension)
 
         def pilot_of(points: Points, extent: Extent) -> Pilot:
@@ -141,6 +142,13 @@ class _Partition:
 
         self.structure.insert(*self.leaf.seal(), pilot_of)
         return True
+
+    def _look_for_shift(self) -> None:
+        """Note a leaf that is unlike all sealed ones; it changes nothing."""
+        if isinstance(self.structure.reducer, CalibratedReducer):
+            leaf = self.leaf.extent.moments
+            sealed = merge_all([bucket.extent.moments for bucket in self.structure.buckets], len(leaf.mean))
+            self.structure.reducer.observed.shifted += is_shifted(sealed, leaf)
 
 
 class Learner:
@@ -159,6 +167,7 @@ class Learner:
         self._config = config
         self._every_leaves = every_leaves
         self._leaves_since_cut = 0
+        self._union_reducer = REDUCERS[config.coreset.reducer](config.coreset)
         self._partitions = {partition: _Partition(partition, base[partition], config) for partition in sorted(base)}
 
     @property
@@ -189,11 +198,11 @@ class Learner:
         return {partition: held.structure.buckets for partition, held in self._partitions.items()}
 
     def observed(self) -> Observed:
-        """Return what calibrated reductions of all partitions met since this learner was made; zeros of other ones."""
+        """Return what calibrated reductions, of partitions and cuts, met since this was made; zeros of other ones."""
         whole = Observed()
-        for held in self._partitions.values():
-            if isinstance(held.structure.reducer, CalibratedReducer):
-                whole.add(held.structure.reducer.observed)
+        for reducer in (self._union_reducer, *(held.structure.reducer for held in self._partitions.values())):
+            if isinstance(reducer, CalibratedReducer):
+                whole.add(reducer.observed)
         return whole
 
     def learn(self, rows: Rows, until: Position | None = None) -> int:
@@ -261,7 +270,7 @@ class Learner:
         union = Points.union(parts)
         if len(union) <= coreset.train_points:
             return union
-        reducer = REDUCERS[coreset.reducer](coreset)
+        reducer = self._union_reducer
         pilot = make_pilot(union, moments.weight, moments, self._config.svm) if reducer.needs_pilot else None
         random = generator(self._config.seed, Purpose.CUT, cut_counter(self.positions))
         return reducer.reduce(union, coreset.train_points, random, pilot)

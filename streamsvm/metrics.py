@@ -89,9 +89,10 @@ TRAINER: Final = (
         "streamsvm_coreset_reductions",
         "gauge",
         "Reductions of the calibrated reducer since the process started, by what they met: `calibrated`; `by_weight`, "
-        "one label only; `uncalibrated`, too few points for the features; `strained`, weights at their bound.",
+        "one label only; `uncalibrated`, too few points for the features; `strained`, weights at their bound. Beside "
+        "these `shifted`, leaves unlike all that their partition held before.",
         "Any but `calibrated`: the stream comes sorted or drifts, or buckets are too small for the features; the model "
-        "may be no better than one of a plain sample. Raise coreset.memory_points.",
+        "may be no better than one of a plain sample. The log says what to do.",
         ("outcome",),
     ),
     Definition(

@@ -25,7 +25,8 @@ less than is known of the optimum, counts as 1e-6. `ratio` is the peer's mean ga
   features, so that each leaf is from a part of space that no leaf before it saw.
 
 A row says what our reductions met, too: how many there were, without a pilot, of too few points to calibrate, strained,
-and the greatest move of a weight (`streamsvm.coreset.calibrated.Observed`).
+leaves unlike what came before them (shifted), and the greatest move of a weight: `Observed` in
+`streamsvm.coreset.calibrated`.
 
 Rates are points a second of CPU time, on an otherwise busy machine: compare them within a row only. With `--keep`, what
 the file holds is not measured again.
@@ -308,7 +309,7 @@ def _line(row: dict[str, Any]) -> str:
         f"{row['peer']:<9} {row['peer_gap_mean']:.2e} ratio {row['ratio']:7.2f} accuracy {row['accuracy']:.4f} "
         f"{row['peer_accuracy']:.4f} points/s {row['points_per_s']:,.0f} {row['peer_points_per_s']:,.0f} | of "
         f"{row['reductions']} by weight {row['by_weight']} uncalibrated {row['uncalibrated']} strained "
-        f"{row['strained']} eta {row['eta']:.2f}"
+        f"{row['strained']} shifted {row['shifted']} eta {row['eta']:.2f}"
     )
 
 

@@ -1,8 +1,8 @@
 """Ways to hold a stream in little memory, and to learn from what is held: the shipped learner, and its peers.
 
 Each takes a stream and returns what it kept, how much that was at its most, and the CPU time of keeping it. What a
-summary is worth is `tests.benchmarks.coreset`'s to say. SGD, river and Vowpal Wabbit keep a model, not points; their time
-includes their training.
+summary is worth is `tests.benchmarks.coreset`'s to say. SGD, river and Vowpal Wabbit keep a model, not points; their
+time includes their training.
 """
 
 from __future__ import annotations
@@ -181,7 +181,7 @@ def sgd(setting: int, penalty: float, mean: Float, scale: Float) -> Method:
 def river(setting: int, penalty: float, mean: Float, scale: Float) -> Method:
     """Take one pass of river's online SVM, point by point; features as `sgd`'s."""
 
-    def run(points: Points, trial: int) -> Summary:  # noqa: ARG001
+    def run(points: Points, trial: int) -> Summary:
         from river import linear_model, optim
 
         alpha = 1.0 / (penalty * len(points))
@@ -203,7 +203,7 @@ def river(setting: int, penalty: float, mean: Float, scale: Float) -> Method:
 def vw(setting: int, penalty: float, mean: Float, scale: Float) -> Method:
     """Take one pass of Vowpal Wabbit, lines of its text format ready made; features as `sgd`'s."""
 
-    def run(points: Points, trial: int) -> Summary:  # noqa: ARG001
+    def run(points: Points, trial: int) -> Summary:
         from vowpalwabbit import Workspace
 
         alpha = 1.0 / (penalty * len(points))

@@ -11,7 +11,8 @@ import hashlib
 import json
 import os
 import tomllib
-from collections.abc import Mapping
+from bisect import bisect_left
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
@@ -109,6 +110,11 @@ class PointsConfig(Section):
         """Storage dtype of the features."""
         return np.dtype(self.dtype)
 
+    @property
+    def point_bytes(self) -> int:
+        """Bytes of a point that is held: features, label and weight."""
+        return self.dimension * self.numpy_dtype.itemsize + 9
+
 
 ReducerName = Literal["uniform", "sensitivity", "calibrated"]
 
@@ -137,6 +143,14 @@ class CoresetConfig(Section):
         "feature, 8 for float64, and 9 more). `leaf_rows` and `bucket_points` that are not given follow from it, an "
         "equal part for each of `max_partitions`: so a new partition changes no other, and unused ones hold nothing.",
     )
+    memory_bytes: Annotated[int, Field(ge=1, le=1 << 50)] | None = Field(
+        default=None,
+        description="Instead of memory_points: most bytes that learning and the making of a training set take, from "
+        "which the points follow by the number and type of the features. Counted are the points held, the moments of "
+        "every bucket, one training set, and the arrays of the largest reduction, a few hundred bytes for each of its "
+        "points (they come one after another; a union above train_points is one). Training itself and the Kafka client "
+        "come on top.",
+    )
     fan_in: Annotated[int, Field(ge=2, le=64)] = Field(
         default=2, description="Buckets of one level that make one of the next; 2 is the paper's Alg. 2."
     )
@@ -159,6 +173,20 @@ class CoresetConfig(Section):
     the optimum and loses less on sorted streams, a larger leaf is reduced less often, so that it takes less time."""
     LONGEST_STREAM: ClassVar[int] = 1 << 40
     """Rows of a partition for which a tree's buckets must have room."""
+    WORKING_COPIES: ClassVar[int] = 3
+    """Arrays of float64 features, as many rows as a reduction has points, that it and its pilot hold at their most."""
+    WORKING_NUMBERS: ClassVar[int] = 24
+    """Further numbers of 8 bytes a point of a reduction: margins, dual variables, slacks, steps, shares, orders."""
+    LEAST_BUCKET: ClassVar[int] = 16
+    """Points of a bucket that a budget in bytes must pay for: fewer summarise nothing, and the unit is likely wrong."""
+    BUCKET_BYTES: ClassVar[int] = 2_048
+    """Of a bucket's objects besides points and moments."""
+
+    @model_validator(mode="after")
+    def _one_budget(self) -> Self:
+        if self.memory_points is not None and self.memory_bytes is not None:
+            raise ValueError("coreset.memory_points and coreset.memory_bytes are both given; keep one")
+        return self
 
     @model_validator(mode="after")
     def _sizes_of_the_memory(self) -> Self:
@@ -210,6 +238,64 @@ class CoresetConfig(Section):
         if self.structure == "chain":
             return self.leaf_rows + self.bucket_points
         return self._tree_points(self.leaf_rows, self.bucket_points)
+
+    @property
+    def reduced_points(self) -> int:
+        """The most points that one reduction has to reduce: of a node, or of the union of all partitions."""
+        if self.structure == "chain":
+            node = self.partition_points
+        else:
+            node = max(self.leaf_rows, self.fan_in * self.bucket_points)
+        union = self.max_partitions * self.partition_points
+        return max(node, union if union > self.train_points else 0)
+
+    def largest_bytes(self, points: PointsConfig) -> int:
+        """Return the most bytes that all partitions, a reduction at work and a training set take at once."""
+        union = self.max_partitions * self.partition_points
+        buckets = self.max_partitions * (1 + self.partition_points // self.bucket_points)
+        held = union * points.point_bytes + buckets * (16 * points.dimension + self.BUCKET_BYTES)
+        working = self.reduced_points * (8 * (self.WORKING_COPIES * (points.dimension + 1) + self.WORKING_NUMBERS))
+        return held + working + (union + min(union, self.train_points)) * points.point_bytes
+
+    def settled(self, points: PointsConfig) -> CoresetConfig:
+        """Return this section with the sizes that follow from `memory_bytes`; itself if that is not given.
+
+        Raises
+        ------
+        ValueError
+            If the budget is too small, with the least that is enough.
+        """
+        if self.memory_bytes is None:
+            return self
+        given = self.model_dump(include=self.model_fields_set - {"memory_bytes"})
+
+        def of(memory_points: int) -> CoresetConfig | None:
+            try:
+                made = CoresetConfig(**given, memory_points=memory_points)
+            except ValidationError:
+                return None
+            return made if made.bucket_points >= self.LEAST_BUCKET or "bucket_points" in given else None
+
+        def fits(memory_points: int) -> bool:
+            made = of(memory_points)
+            return made is None or made.largest_bytes(points) <= (self.memory_bytes or 0)
+
+        most = bisect_left(range(1 << 30), True, lo=16, key=lambda memory_points: not fits(memory_points)) - 1
+        made = of(most) if most >= 16 else None
+        if made is None:
+            raise ValueError(
+                f"coreset.memory_bytes = {self.memory_bytes} is too little for coreset.max_partitions = "
+                f"{self.max_partitions} and points of {points.dimension} features: the smallest {self.structure} takes "
+                f"{_least_bytes(of, points)}. Raise it, or lower max_partitions, leaf_rows or bucket_points"
+            )
+        return made.model_copy(update={"memory_points": made.max_partitions * made.partition_points})
+
+
+def _least_bytes(of: Callable[[int], CoresetConfig | None], points: PointsConfig) -> int:
+    """Return the bytes of the smallest sizes that there are."""
+    enough = bisect_left(range(1 << 30), True, lo=16, key=lambda memory_points: of(memory_points) is not None)
+    made = of(enough)
+    return made.largest_bytes(points) if made else 0
 
 
 class SvmConfig(Section):
@@ -280,9 +366,14 @@ class ModelConfig(Section):
     svm: SvmConfig = SvmConfig()
     seed: Annotated[int, Field(ge=0, lt=1 << 64)] = 0
 
+    @model_validator(mode="after")
+    def _sizes_of_the_bytes(self) -> Self:
+        object.__setattr__(self, "coreset", self.coreset.settled(self.points))
+        return self
+
     def canonical(self) -> dict[str, Any]:
         """Return the plain JSON value that is hashed: sizes, not the budget that they came from."""
-        return self.model_dump(mode="json", exclude={"coreset": {"memory_points"}})
+        return self.model_dump(mode="json", exclude={"coreset": {"memory_points", "memory_bytes"}})
 
     def sha256(self) -> str:
         """Hash the canonical value (keys sorted, no spaces; lower-case hexadecimal)."""
@@ -524,6 +615,13 @@ class Settings(BaseSettings):
             return options
         dotted = {str(key).lower().replace("_", "."): value for key, value in options.items()}
         return DEFAULT_KAFKA | dotted
+
+    @model_validator(mode="after")
+    def _sizes_of_the_bytes(self) -> Self:
+        """Let the effective configuration, as it is logged, show the sizes."""
+        if self.points is not None:
+            object.__setattr__(self, "coreset", self.coreset.settled(self.points))
+        return self
 
     def models(self) -> ModelConfig:
         """Return the part that decides what a model is.

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -10,6 +12,9 @@ import pytest
 from consumers.options import _kafka_options
 from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, Settings, SvmConfig, load
 from streamsvm.errors import ConfigurationError
+from streamsvm.learner import Learner
+from streamsvm.points import Position
+from tests.streams import gaussian, rows_of
 
 
 @pytest.fixture(autouse=True)
@@ -169,6 +174,54 @@ def test_one_budget_settles_the_sizes(structure: str, given: dict[str, int], par
     if structure == "chain":
         assert config.partition_points == 4_000
     assert CoresetConfig.model_validate(config.model_dump()) == config
+
+
+@pytest.mark.parametrize("structure", ["tree", "chain"])
+@pytest.mark.parametrize(
+    ("dimension", "partitions", "train_points"), [(2, 1, 20_000), (8, 4, 1_000), (60, 2, 20_000), (150, 1, 500)]
+)
+def test_a_budget_of_bytes_is_kept_and_used(structure: str, dimension: int, partitions: int, train_points: int) -> None:
+    """The most that learning and a cut allocate is no more than the budget, less what a short stream leaves unused.
+
+    A chain is full at once, so it uses a fair part of it.
+    """
+    points = PointsConfig(dimension=dimension)
+    asked = {"structure": structure, "max_partitions": partitions, "train_points": train_points}
+    config = ModelConfig(
+        points=points, coreset=CoresetConfig.model_validate({**asked, "memory_bytes": 20_000_000}), svm=SvmConfig(C=1.0)
+    )
+    coreset = config.coreset
+    assert 0 < coreset.largest_bytes(points) <= 20_000_000
+    assert ModelConfig.model_validate(config.model_dump()) == config
+    rows = 4 * coreset.leaf_rows + coreset.leaf_rows // 2
+    streams = [rows_of(gaussian(rows, part, dimension), part) for part in range(partitions)]
+    Learner(config, {0: Position(0)}, 1 << 40).learn(streams[0])
+    tracemalloc.start()
+    try:
+        learner = Learner(config, dict.fromkeys(range(partitions), Position(0)), 1 << 40)
+        for stream in streams:
+            learner.learn(stream)
+        learner.cut()
+        most = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    unused = (partitions * coreset.partition_points - learner.points_held) * points.point_bytes
+    assert most <= coreset.largest_bytes(points) - unused
+    assert structure == "tree" or most >= 0.4 * coreset.largest_bytes(points)
+
+
+def test_bytes_that_hold_nothing_are_refused_with_what_would_do() -> None:
+    """At the door, and the figure that the message gives is enough."""
+    with pytest.raises(ConfigurationError, match=r"memory_bytes = 1000000 is too little .* takes (\d+)\.") as refused:
+        load({"points": {"dimension": 8}, "coreset": {"memory_bytes": 1_000_000}})
+    assert "max_partitions" in str(refused.value)
+    found = re.search(r"takes (\d+)\.", str(refused.value))
+    assert found is not None
+    enough = load({"points": {"dimension": 8}, "coreset": {"memory_bytes": int(found[1])}})
+    assert enough.coreset == enough.models().coreset
+    assert enough.coreset.bucket_points >= CoresetConfig.LEAST_BUCKET
+    with pytest.raises(ConfigurationError, match="both given"):
+        load({"points": {"dimension": 8}, "coreset": {"memory_bytes": 10**9, "memory_points": 10_000}})
 
 
 def test_the_sizes_are_hashed_not_the_budget() -> None:

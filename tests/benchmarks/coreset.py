@@ -1,9 +1,9 @@
 """How near the full data's optimum a summary comes, beside its peers at the same memory.
 
     python -m tests.benchmarks.coreset --data DIR [--sets cod_rna ...] [--memory 1000,10000] [--C 1 | --alpha 1e-4]
-        [--mode offline|stream] [--structure tree|chain] [--fan-in N] [--partitions 1,8,64] [--train-points N]
-        [--trials N] [--peers reservoir,alg2,sgd,river,vw] [--order shuffled|given|by-class|drifting] [--outliers N]
-        [--keep FILE] [--json]
+        [--mode offline|stream] [--structure tree|chain] [--fan-in N] [--leaf BUCKETS] [--partitions 1,8,64]
+        [--train-points N] [--trials N] [--peers reservoir,alg2,sgd,river,vw]
+        [--order shuffled|given|by-class|drifting] [--outliers N] [--keep FILE] [--json]
 
 Any .npz file with X and y (-1, +1) is a set. One row in five, drawn with a fixed seed, is set aside for accuracy; *the
 full data* is the rest.
@@ -68,6 +68,7 @@ SPLIT_SEED: Final = 7
 TEST_SHARE: Final = 0.2
 OUTLIER: Final = 1_000.0
 OBSERVED: Final = tuple(asdict(Observed()))
+LEAF_BUCKETS: Final = 2.0
 NO_REDUCTION: Final = 1 << 24
 PEERS: Final = ("reservoir", "alg2", "sgd", "river", "vw")
 FOREIGN: Final = {"river": "river", "vw": "vowpalwabbit"}
@@ -169,20 +170,20 @@ def first_component(points: Points) -> Float:
     return np.asarray(Z @ (axis * np.sign(axis[np.argmax(np.abs(axis))])), dtype=np.float64)
 
 
-def tree_of(memory: int, n: int, fan_in: int = 2) -> dict[str, int]:
+def tree_of(memory: int, n: int, fan_in: int = 2, leaf: float = LEAF_BUCKETS) -> dict[str, int]:
     """Return leaf, bucket and fan-in of a tree that holds `memory` points at its most over n rows.
 
-    Leaves are twice a bucket. With L levels at most (fan_in - 1) L buckets are held, and one full leaf.
+    A leaf is `leaf` buckets long. With L levels at most (fan_in - 1) L buckets are held, and one full leaf.
     """
-    bucket = memory // 2
+    bucket = int(memory / (leaf + 1))
     while bucket > 1:
-        levels, leaves = 0, n // (2 * bucket)
+        levels, leaves = 0, n // round(leaf * bucket)
         while fan_in**levels <= leaves:
             levels += 1
-        if bucket * ((fan_in - 1) * levels + 2) <= memory:
+        if bucket * (fan_in - 1) * levels + round(leaf * bucket) <= memory:
             break
         bucket -= max(1, bucket // 100)
-    return {"leaf_rows": 2 * bucket, "bucket_points": bucket, "fan_in": fan_in}
+    return {"leaf_rows": round(leaf * bucket), "bucket_points": bucket, "fan_in": fan_in}
 
 
 def methods(case: Case, options: argparse.Namespace, memory: int, partitions: int) -> Iterator[tuple[str, Method]]:
@@ -197,7 +198,7 @@ def methods(case: Case, options: argparse.Namespace, memory: int, partitions: in
         chain = CoresetConfig(reducer="calibrated", structure="chain", memory_points=memory, **shape)
         yield "ours", learned(chain, svm)
     else:
-        sizes = tree_of(memory // partitions, n, options.fan_in)
+        sizes = tree_of(memory // partitions, n, options.fan_in, options.leaf)
         yield "ours", learned(CoresetConfig(reducer="calibrated", **sizes, **shape), svm)
     if "reservoir" in options.peers:
         yield "reservoir", reservoir(memory) if streaming else uniform(memory)
@@ -262,7 +263,8 @@ def _cells(
 def _label(case: Case, options: argparse.Namespace, memory: int, partitions: int) -> str:
     structure = ""
     if options.mode == "stream":
-        fan_in = f"-{options.fan_in}" if options.structure == "tree" and options.fan_in != 2 else ""
+        shape = (options.fan_in, options.leaf)
+        fan_in = "-{}x{:g}".format(*shape) if options.structure == "tree" and shape != (2, LEAF_BUCKETS) else ""
         shared = f"/{partitions}-partitions" if partitions > 1 else ""
         trained = f"/to-{options.train_points}" if options.train_points < NO_REDUCTION else ""
         structure = f"/{options.structure}{fan_in}{shared}{trained}"
@@ -338,6 +340,7 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--mode", choices=("offline", "stream"), default="stream")
     parser.add_argument("--structure", choices=("tree", "chain"), default="chain")
     parser.add_argument("--fan-in", type=int, default=2, help="of our tree; the paper's stays at 2")
+    parser.add_argument("--leaf", type=float, default=LEAF_BUCKETS, help="length of our tree's leaf, in buckets")
     parser.add_argument("--partitions", type=lambda text: [int(part) for part in text.split(",")], default=[1])
     parser.add_argument("--train-points", type=int, default=NO_REDUCTION, help="most points of the union; all without")
     parser.add_argument("--trials", type=int, default=5)

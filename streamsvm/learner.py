@@ -15,10 +15,11 @@ import numpy as np
 
 from streamsvm import training
 from streamsvm.config import CoresetConfig, ModelConfig, SvmConfig
-from streamsvm.coreset.calibrated import CalibratedReducer, Observed, is_shifted
+from streamsvm.coreset.calibrated import CalibratedReducer, Observed
 from streamsvm.coreset.moments import Moments, merge_all
 from streamsvm.coreset.reduce import Pilot, Purpose, Reducer, SensitivityReducer, UniformReducer, generator
 from streamsvm.coreset.sensitivity import dual_bound, mean_bound
+from streamsvm.coreset.shift import ShiftWatch
 from streamsvm.coreset.structure import Bucket, Chain, Extent, Leaf, Structure, Tree, moments_of
 from streamsvm.points import Points, Position, Positions, Rows
 from streamsvm.svm.interior import InteriorPointSolver
@@ -115,6 +116,7 @@ class _Partition:
         self.leader_epoch = -1
         self.leaf = Leaf(base, coreset.leaf_rows, config.points.dimension, config.points.numpy_dtype)
         self.structure = make_structure(partition, config.seed, coreset)
+        self._shift = ShiftWatch(config.points.dimension)
 
     @property
     def position(self) -> Position:
@@ -148,7 +150,7 @@ class _Partition:
         if isinstance(self.structure.reducer, CalibratedReducer):
             leaf = self.leaf.extent.moments
             sealed = merge_all([bucket.extent.moments for bucket in self.structure.buckets], len(leaf.mean))
-            self.structure.reducer.observed.shifted += is_shifted(sealed, leaf)
+            self.structure.reducer.observed.shifted += self._shift.shifted(sealed, leaf, self.leaf.points)
 
 
 class Learner:

@@ -12,12 +12,13 @@ import json
 import os
 import tomllib
 from bisect import bisect_left
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import (
     BaseModel,
     BeforeValidator,
@@ -116,6 +117,7 @@ class PointsConfig(Section):
         return self.dimension * self.numpy_dtype.itemsize + 9
 
 
+ClassWeight = Annotated[float, Field(ge=1e-12, le=1e12)]
 ReducerName = Literal["uniform", "sensitivity", "calibrated"]
 
 
@@ -162,6 +164,12 @@ class CoresetConfig(Section):
     )
     train_points: Annotated[int, Field(ge=2, le=1 << 24)] = Field(
         default=20_000, description="Most points a model is trained on; a larger union is reduced to so many."
+    )
+    clip_sd: Annotated[float, Field(ge=3, le=1e6)] | None = Field(
+        default=None,
+        description="Clip each feature of a row to its mean plus or minus so many standard deviations, both of the "
+        "leaves that its partition sealed before (the first leaf: its own, freed of outliers). A true change of scale "
+        "is followed over some leaves. Not for rare indicators, whose every 1 is an outlier. Default: no clipping.",
     )
     max_partitions: Annotated[int, Field(ge=1, le=100_000)] = Field(
         default=64,
@@ -320,6 +328,14 @@ class SvmConfig(Section):
     C: Annotated[float, Field(ge=1e-100, le=1e100)] | None = Field(
         default=None, description="Fixed C of the papers: the boxes grow with the stream, instead of alpha."
     )
+    class_weight: Literal["none", "balanced"] | Annotated[tuple[ClassWeight, ClassWeight], BeforeValidator(_split)] = (
+        Field(
+            default="none",
+            description="By what to multiply the weights of the negative and of the positive points, where one class "
+            "is rare or its errors cost more: two numbers, as 1,10; `balanced`: each class gets half of the total "
+            "weight, as counted up to the cut.",
+        )
+    )
     standardize: bool = Field(
         default=True,
         description="Scale features to zero mean and unit variance of the whole stream up to the cut.",
@@ -356,6 +372,22 @@ class SvmConfig(Section):
         if self.C is not None:
             return self.C
         return 1.0 / ((self.DEFAULT_ALPHA if self.alpha is None else self.alpha) * weight)
+
+    def class_weights(self, class_weight: Sequence[float] | NDArray[np.float64]) -> tuple[float, float]:
+        """Return what the weights of negative and positive points are multiplied by.
+
+        Parameters
+        ----------
+        class_weight : two numbers
+            Exact total weights of the classes. Balanced weights keep their sum; with one class only they are 1.
+        """
+        if isinstance(self.class_weight, tuple):
+            return self.class_weight
+        negative, positive = float(class_weight[0]), float(class_weight[1])
+        if self.class_weight == "none" or not (negative > 0.0 and positive > 0.0):
+            return 1.0, 1.0
+        half = 0.5 * (negative + positive)
+        return half / negative, half / positive
 
 
 class ModelConfig(Section):

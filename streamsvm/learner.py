@@ -9,22 +9,23 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from streamsvm import training
+from streamsvm import kernel_pilot, training
 from streamsvm.config import CoresetConfig, ModelConfig, SvmConfig
 from streamsvm.coreset.calibrated import CalibratedReducer, Observed
+from streamsvm.coreset.clipping import Bounds, freed_of_outliers
 from streamsvm.coreset.moments import Moments, merge_all
-from streamsvm.coreset.reduce import Pilot, Purpose, Reducer, SensitivityReducer, UniformReducer, generator
+from streamsvm.coreset.reduce import Pilot, Purpose, Reducer, SensitivityReducer, UniformReducer, generator, reduce_for
 from streamsvm.coreset.sensitivity import dual_bound, mean_bound
 from streamsvm.coreset.shift import ShiftWatch
-from streamsvm.coreset.structure import Bucket, Chain, Extent, Leaf, Structure, Tree, moments_of
+from streamsvm.coreset.structure import Bucket, Chain, Extent, Leaf, Structure, Tree
+from streamsvm.kernel_pilot import make_kernel_pilot
 from streamsvm.points import Points, Position, Positions, Rows
 from streamsvm.svm.interior import InteriorPointSolver
 from streamsvm.svm.kernels import LinearKernel
-from streamsvm.svm.model import Scaler
 from streamsvm.svm.problem import Problem, Solver
 from streamsvm.svm.solvers import SOLVERS
 
@@ -112,7 +113,9 @@ class _Partition:
 
     def __init__(self, partition: int, base: Position, config: ModelConfig) -> None:
         coreset = config.coreset
-        self._svm = config.svm
+        self._config = config
+        self._bounds: Bounds | None = None
+        self.clipped = 0
         self.leader_epoch = -1
         self.leaf = Leaf(base, coreset.leaf_rows, config.points.dimension, config.points.numpy_dtype)
         self.structure = make_structure(partition, config.seed, coreset)
@@ -132,18 +135,47 @@ class _Partition:
 
     def add(self, rows: Rows) -> bool:
         """Add rows that fit into the leaf; tell whether that sealed it."""
-        self.leaf.add(rows)
+        self.leaf.add(self._clip(rows))
         self.leader_epoch = int(rows.leader_epoch[-1])
         if not self.leaf.full:
             return False
         self._look_for_shift()
-        seen = moments_of(self.structure.buckets, self.leaf, rows.points.dimension)
+        points, extent = self._sealed_leaf()
+        sealed = [bucket.extent.moments for bucket in self.structure.buckets]
+        seen = merge_all([*sealed, extent.moments], points.dimension)
 
         def pilot_of(points: Points, extent: Extent) -> Pilot:
-            return make_pilot(points, extent.moments.weight, seen, self._svm)
+            return pilot_for(points, extent.moments.weight, seen, self._config)
 
-        self.structure.insert(*self.leaf.seal(), pilot_of)
+        self.structure.insert(points, extent, pilot_of)
+        self.bound()
         return True
+
+    def _clip(self, rows: Rows) -> Rows:
+        if self._bounds is None:
+            return rows
+        points, clipped = self._bounds.clip(rows.points)
+        self.clipped += int(np.count_nonzero(clipped & rows.accepted))
+        return replace(rows, points=points)
+
+    def bound(self) -> None:
+        """Set the bounds of clipping by what is sealed: a function of the buckets, so that no state holds it."""
+        clip_sd = self._config.coreset.clip_sd
+        if clip_sd is not None:
+            moments = merge_all(
+                [bucket.extent.moments for bucket in self.structure.buckets], self._config.points.dimension
+            )
+            self._bounds = Bounds.of(moments, clip_sd) if moments.count else None
+
+    def _sealed_leaf(self) -> tuple[Points, Extent]:
+        """Return the full leaf; one that nothing was sealed before is clipped by its own bounds."""
+        points, extent = self.leaf.seal()
+        clip_sd = self._config.coreset.clip_sd
+        if clip_sd is None or self._bounds is not None:
+            return points, extent
+        points, clipped = freed_of_outliers(points, extent.moments, clip_sd)
+        self.clipped += int(np.count_nonzero(clipped))
+        return points, replace(extent, moments=Moments.zero(points.dimension).add(points))
 
     def _look_for_shift(self) -> None:
         """Note a leaf that is unlike all sealed ones; it changes nothing."""
@@ -206,6 +238,11 @@ class Learner:
             if isinstance(reducer, CalibratedReducer):
                 whole.add(reducer.observed)
         return whole
+
+    @property
+    def rows_clipped(self) -> int:
+        """Accepted rows of which clipping changed a feature, since this learner was made."""
+        return sum(held.clipped for held in self._partitions.values())
 
     def learn(self, rows: Rows, until: Position | None = None) -> int:
         """Learn rows of one partition until they end, a cut falls due, or `until` is reached.
@@ -273,9 +310,9 @@ class Learner:
         if len(union) <= coreset.train_points:
             return union
         reducer = self._union_reducer
-        pilot = make_pilot(union, moments.weight, moments, self._config.svm) if reducer.needs_pilot else None
+        pilot = pilot_for(union, moments.weight, moments, self._config) if reducer.needs_pilot else None
         random = generator(self._config.seed, Purpose.CUT, cut_counter(self.positions))
-        return reducer.reduce(union, coreset.train_points, random, pilot)
+        return reduce_for(reducer, union, coreset.train_points, random, pilot)
 
     def extend(self, base: Positions) -> None:
         """Take up partitions that are new; they change no other partition's structure."""
@@ -308,6 +345,7 @@ class Learner:
             held.leader_epoch = saved.leader_epoch
             held.structure.restore(saved.sealed, saved.buckets)
             held.leaf.restore(saved.leaf_points, saved.leaf_extent)
+            held.bound()
 
 
 def make_structure(partition: int, seed: int, config: CoresetConfig) -> Structure:
@@ -316,6 +354,16 @@ def make_structure(partition: int, seed: int, config: CoresetConfig) -> Structur
     if config.structure == "chain":
         return Chain(partition, seed, config.bucket_points, reducer)
     return Tree(partition, seed, config.fan_in, config.bucket_points, reducer)
+
+
+def pilot_for(points: Points, weight: float, seen: Moments, config: ModelConfig) -> Pilot:
+    """Solve the pilot that the configured reducer can use.
+
+    That is the one of the trained kernel for `calibrated`. The bounds of `sensitivity` are the linear problem's.
+    """
+    if config.svm.kernel != "linear" and config.coreset.reducer == "calibrated":
+        return make_kernel_pilot(points, weight, seen, config.svm)
+    return make_pilot(points, weight, seen, config.svm)
 
 
 def make_pilot(points: Points, weight: float, seen: Moments, config: SvmConfig) -> Pilot:
@@ -344,20 +392,20 @@ def make_pilot(points: Points, weight: float, seen: Moments, config: SvmConfig) 
     are ratios. C is the penalty that a training of everything seen would use; with a fixed C and several partitions a
     partition knows its own weight only, which costs accuracy of the bounds, never determinism.
     """
-    scaler = Scaler.identity(points.dimension)
-    if config.standardize:
-        scaler = Scaler.standard(seen.mean, seen.square / seen.weight)
+    scaler = training.scaler_of(seen, config)
     penalty = config.penalty(seen.weight) * seen.weight / weight
     if abs(int(points.y.sum(dtype=np.int64))) == len(points):
         label = float(points.y[0])
         return Pilot(penalty, scaler.mean, scaler.scale, np.zeros(points.dimension), label, 0.0)
-    Z, upper = scaler.transform(points.X), penalty * points.weight
+    class_weight = config.class_weights(seen.class_weight)
+    Z, weighted = scaler.transform(points.X), points.class_weighted(class_weight).weight
+    upper = penalty * weighted
     problem = Problem(Z, points.y, upper, LinearKernel(), PILOT_TOLERANCE, PILOT_ITERATIONS)
     solution = pilot_solver(points.dimension).solve(problem)
     assert solution.alpha is not None
     assert solution.coefficients is not None
-    bound = max(dual_bound(Z, points.y, upper, solution.alpha), mean_bound(Z, points.y, points.weight, penalty))
-    return Pilot(penalty, scaler.mean, scaler.scale, solution.coefficients, solution.intercept, bound)
+    bound = max(dual_bound(Z, points.y, upper, solution.alpha), mean_bound(Z, points.y, weighted, penalty))
+    return Pilot(penalty, scaler.mean, scaler.scale, solution.coefficients, solution.intercept, bound, class_weight)
 
 
 def pilot_solver(dimension: int) -> Solver:
@@ -374,6 +422,8 @@ def warm_up(config: ModelConfig, say: Callable[[str], None] = lambda _: None) ->
     InteriorPointSolver().solve(
         Problem(np.array([[1.0], [-1.0]]), np.array([1, -1], dtype=np.int8), np.ones(2), LinearKernel(), 1.0, 1)
     )
+    if config.svm.kernel != "linear" and config.coreset.reducer == "calibrated":
+        kernel_pilot.warm_up(say)
     training.warm_up(config.svm, say)
 
 

@@ -45,6 +45,9 @@ class Fit:
         Violation of optimality, from scratch; not the solver's own claim. None from a solver without dual variables.
     iterations : int
     converged : bool
+    class_weight : tuple of two floats
+        By what the weight of a negative and of a positive point was multiplied; the objectives are of points so
+        weighted.
     """
 
     C: float
@@ -57,6 +60,7 @@ class Fit:
     kkt_gap: float | None
     iterations: int
     converged: bool
+    class_weight: tuple[float, float] = (1.0, 1.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +79,8 @@ def train(points: Points, moments: Moments, config: SvmConfig) -> Trained:
     points : Points
         At least one.
     moments : Moments
-        Of the whole stream up to the cut, for the scaler and for the weight U in C = 1 / (alpha U).
+        Of the whole stream up to the cut, for the scaler, for the weight U in C = 1 / (alpha U), and for balanced
+        class weights.
     config : SvmConfig
 
     Notes
@@ -83,12 +88,11 @@ def train(points: Points, moments: Moments, config: SvmConfig) -> Trained:
     With one label only, the optimum is w = 0 with the intercept at that label: every hinge loss is 0.
     """
     with limited(config):
-        scaler = _scaler(moments, config)
+        scaler = scaler_of(moments, config)
         Z = scaler.transform(points.X)
-        penalty = config.penalty(moments.weight)
-        problem = Problem(
-            Z, points.y, penalty * points.weight, _kernel(Z, config), config.tolerance, config.max_iterations
-        )
+        penalty, class_weight = config.penalty(moments.weight), config.class_weights(moments.class_weight)
+        upper = penalty * points.class_weighted(class_weight).weight
+        problem = Problem(Z, points.y, upper, kernel_of(Z, config), config.tolerance, config.max_iterations)
         solution = SOLVERS[config.solver]().solve(problem)
         model = Model(scaler, _machine(problem, solution))
         measured = _measure(problem, solution, model)
@@ -105,6 +109,7 @@ def train(points: Points, moments: Moments, config: SvmConfig) -> Trained:
             kkt_gap=measured.kkt_gap,
             iterations=solution.iterations,
             converged=solution.converged,
+            class_weight=class_weight,
         ),
     )
 
@@ -127,13 +132,15 @@ def warm_up(config: SvmConfig, say: Callable[[str], None] = lambda _: None) -> N
     train(points, Moments.zero(1).add(points), config)
 
 
-def _scaler(moments: Moments, config: SvmConfig) -> Scaler:
+def scaler_of(moments: Moments, config: SvmConfig) -> Scaler:
+    """Return the scaler of a model, or of a pilot, of everything that the moments are of."""
     if not config.standardize:
         return Scaler.identity(len(moments.mean))
     return Scaler.standard(moments.mean, moments.square / moments.weight)
 
 
-def _kernel(Z: Float, config: SvmConfig) -> Kernel:
+def kernel_of(Z: Float, config: SvmConfig) -> Kernel:
+    """Return the configured kernel for scaled points, shape (n, d), gamma resolved by them."""
     if config.kernel == "linear":
         return LinearKernel()
     if isinstance(config.gamma, float):

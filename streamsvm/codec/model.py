@@ -210,6 +210,7 @@ class _Training(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     kkt_gap: float | None
     iterations: int
     converged: bool
+    class_weight: tuple[float, float] = (1.0, 1.0)
 
 
 class _Message(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -300,6 +301,7 @@ def encode(version: Version) -> bytes:
                 fit.kkt_gap,
                 fit.iterations,
                 fit.converged,
+                fit.class_weight,
             ),
             version.stream,
             version.lineage,
@@ -342,6 +344,8 @@ def _checked(message: _Message) -> Version:
         raise InvalidMessage("an entry of features.scale is not positive")
     if features.names and len(features.names) != dimension:
         raise InvalidMessage(f"features.names has {len(features.names)} names for {dimension} features")
+    if not all(0.0 < weight < math.inf for weight in training.class_weight):
+        raise InvalidMessage(f"training.class_weight is {training.class_weight}")
     return Version(
         message.name,
         message.version,

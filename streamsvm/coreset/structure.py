@@ -23,7 +23,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from streamsvm.coreset.moments import Moments, merge_all
-from streamsvm.coreset.reduce import Pilot, Purpose, Reducer, generator
+from streamsvm.coreset.reduce import Pilot, Purpose, Reducer, generator, reduce_for
 from streamsvm.points import Points, Position, Rows
 
 
@@ -230,7 +230,7 @@ class Structure(ABC):
             return Bucket(level, index, Points.union([points]), extent)
         pilot = pilot_of(points, extent) if pilot_of is not None and self._reducer.needs_pilot else None
         random = generator(self._seed, Purpose.NODE, (self._partition, level, index))
-        return Bucket(level, index, self._reducer.reduce(points, self._bucket_points, random, pilot), extent)
+        return Bucket(level, index, reduce_for(self._reducer, points, self._bucket_points, random, pilot), extent)
 
 
 class Tree(Structure):

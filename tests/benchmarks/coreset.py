@@ -4,6 +4,7 @@
         [--mode offline|stream] [--structure tree|chain] [--fan-in N] [--leaf BUCKETS] [--partitions 1,8,64]
         [--train-points N] [--trials N] [--peers reservoir,alg2,sgd,river,vw]
         [--order shuffled|given|by-class|drifting] [--outliers N] [--keep FILE] [--json]
+        [--kernel rbf [--gamma G] [--full]]
 
 Any .npz file with X and y (-1, +1) is a set. One row in five, drawn with a fixed seed, is set aside for accuracy; *the
 full data* is the rest.
@@ -27,6 +28,8 @@ less than is known of the optimum, counts as 1e-6. `ratio` is the peer's mean ga
 A row says what our reductions met, too: how many there were, without a pilot, of too few points to calibrate, strained,
 leaves unlike what came before them (shifted), and the greatest move of a weight: `Observed` in
 `streamsvm.coreset.calibrated`.
+
+- `--kernel rbf` compares accuracies of kernel machines instead: see `tests.benchmarks.kernel_accuracy`.
 
 Rates are points a second of CPU time, on an otherwise busy machine: compare them within a row only. With `--keep`, what
 the file holds is not measured again.
@@ -120,6 +123,18 @@ class Case:
         return max(reached / self.optimum - 1.0, GAP), float(np.mean(decided == (self.test.y > 0)))
 
 
+def read(name: str, directory: Path, outliers: int) -> tuple[Points, Points]:
+    """Read a set and split it: the full data, `outliers` of its rows multiplied, and what is set aside."""
+    with np.load(directory / f"{name}.npz") as arrays:
+        X, y = arrays["X"].astype(np.float32), arrays["y"].astype(np.int8)
+    random = np.random.Generator(np.random.PCG64(SPLIT_SEED))
+    aside = np.zeros(len(y), np.bool_)
+    aside[random.permutation(len(y))[: round(TEST_SHARE * len(y))]] = True
+    points, test = (Points(X[part], y[part], np.ones(int(part.sum()))) for part in (~aside, aside))
+    points.X[random.permutation(len(points))[:outliers]] *= OUTLIER
+    return points, test
+
+
 def load(name: str, directory: Path, svm: SvmConfig | float, outliers: int, held: dict[str, Any]) -> Case:
     """Read, split, standardise and solve a set; its optimum is taken from `held` if that has it.
 
@@ -128,13 +143,7 @@ def load(name: str, directory: Path, svm: SvmConfig | float, outliers: int, held
     svm : SvmConfig or float
         A float k stands for C = k / n.
     """
-    with np.load(directory / f"{name}.npz") as arrays:
-        X, y = arrays["X"].astype(np.float32), arrays["y"].astype(np.int8)
-    random = np.random.Generator(np.random.PCG64(SPLIT_SEED))
-    aside = np.zeros(len(y), np.bool_)
-    aside[random.permutation(len(y))[: round(TEST_SHARE * len(y))]] = True
-    points, test = (Points(X[part], y[part], np.ones(int(part.sum()))) for part in (~aside, aside))
-    points.X[random.permutation(len(points))[:outliers]] *= OUTLIER
+    points, test = read(name, directory, outliers)
     if isinstance(svm, float):
         svm = SvmConfig(C=svm / len(points))
     exact = points.X.astype(np.float64)
@@ -328,6 +337,10 @@ def _penalty(text: str) -> SvmConfig | float:
     return float(text.removesuffix("/n")) if text.endswith("/n") else SvmConfig(C=float(text))
 
 
+def _gamma(text: str) -> float | str:
+    return text if text in ("scale", "auto") else float(text)
+
+
 def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     """Return the options of a run; a peer that cannot be imported is left out, and said so."""
     parser = argparse.ArgumentParser(description="How near the full data's optimum a summary comes, beside its peers.")
@@ -347,6 +360,9 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--peers", type=lambda text: text.split(","), default=["reservoir"])
     parser.add_argument("--order", choices=ORDERS, default="shuffled")
     parser.add_argument("--outliers", type=int, default=0)
+    parser.add_argument("--kernel", choices=("linear", "rbf"), default="linear")
+    parser.add_argument("--gamma", type=_gamma, default="auto", help="of rbf: a number, scale, or auto (1 / d)")
+    parser.add_argument("--full", action="store_true", help="of rbf: train on all of the data, too")
     parser.add_argument("--keep", type=Path, help="results, which a stopped run goes on from")
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of a table")
     options = parser.parse_args(arguments)
@@ -365,7 +381,12 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
 def main(arguments: list[str] | None = None) -> None:
     """Measure and print."""
     options = parse(arguments)
-    made = run(options)
+    if options.kernel == "rbf":
+        from tests.benchmarks import kernel_accuracy
+
+        made = kernel_accuracy.run(options)
+    else:
+        made = run(options)
     if options.json:
         print(json.dumps(made, indent=1))
 

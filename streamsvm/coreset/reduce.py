@@ -57,6 +57,7 @@ class Purpose(IntEnum):
 
     NODE = 1
     CUT = 2
+    AUDIT = 4
 
 
 def generator(seed: int, purpose: Purpose, counter: tuple[int, int, int]) -> np.random.Generator:

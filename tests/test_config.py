@@ -124,7 +124,7 @@ def test_the_hash_does_not_drift() -> None:
     assert ModelConfig(points=PointsConfig(dimension=2)).sha256().startswith(GOLDEN)
 
 
-GOLDEN = "ca3b04a433126e3b"
+GOLDEN = "73e71c08115fc982"
 
 
 @pytest.mark.parametrize(
@@ -160,6 +160,17 @@ def test_no_option_makes_infinite_boxes(option: dict[str, str]) -> None:
     """They would train a model of NaN, which no reader accepts."""
     with pytest.raises(ConfigurationError, match="svm"):
         load({"svm": option})
+
+
+@pytest.mark.parametrize(("memory", "audit"), [(100, 5), (10_000, 500), (1_000_000, 1_000)])
+def test_the_audit_sample_is_part_of_the_budget(memory: int, audit: int) -> None:
+    """A twentieth of a partition's memory, no more than without a budget; 0 leaves all of it to the coreset."""
+    budget = {"structure": "chain", "memory_points": 4 * memory, "max_partitions": 4}
+    config = CoresetConfig.model_validate(budget)
+    assert config.audit_points == audit
+    assert config.leaf_rows + config.bucket_points == memory - audit
+    without = CoresetConfig.model_validate({**budget, "audit_points": 0})
+    assert without.leaf_rows + without.bucket_points == memory
 
 
 @pytest.mark.parametrize("structure", ["tree", "chain"])
@@ -227,9 +238,8 @@ def test_bytes_that_hold_nothing_are_refused_with_what_would_do() -> None:
 def test_the_sizes_are_hashed_not_the_budget() -> None:
     """A model does not depend on how its sizes were said."""
     said = CoresetConfig(structure="chain", memory_points=1_000, max_partitions=1)
-    other = CoresetConfig(
-        structure="chain", leaf_rows=said.leaf_rows, bucket_points=said.bucket_points, max_partitions=1
-    )
+    sizes = {name: getattr(said, name) for name in ("leaf_rows", "bucket_points", "audit_points")}
+    other = CoresetConfig(structure="chain", max_partitions=1, **sizes)
     hashes = {ModelConfig(points=PointsConfig(dimension=2), coreset=coreset).sha256() for coreset in (said, other)}
     assert len(hashes) == 1
 

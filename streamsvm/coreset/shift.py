@@ -1,8 +1,8 @@
 """Notices a leaf that is plainly no random part of what its partition saw before: the stream is sorted, or drifts.
 
 It decides nothing and no state holds it: a restart forgets the moments of each label, and compares with what came
-since. A bucket keeps what mattered to its own part of the stream, which need not be what matters to the whole; so a tree
-over such a stream can be worse than a plain sample, and says so by this.
+since. A bucket keeps what mattered to its own part of the stream, which need not be what matters to the whole; so a
+tree over such a stream can be worse than a plain sample, and says so by this.
 
 Compared are the exact moments of all features and the share of labels, and the moments of each label alone, which move
 where the rule behind the labels does while the features stay as they were.

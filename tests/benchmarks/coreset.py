@@ -13,11 +13,12 @@ The gap of a model (w, b) is (F(w, b) - F*) / F*, F over the full data, standard
 less than is known of the optimum, counts as 1e-6. `ratio` is the peer's mean gap over ours: above 1, ours is nearer.
 
 - `offline`: one reduction of all data to `--memory` points; peer `reservoir` is a uniform sample of as many.
-- `stream`: one pass. All memory counts: buckets and the open leaf together hold `--memory` points at most, as
-  `memory_points` measures; a reservoir has as many. `alg2` is the paper's tree (sensitivity, fan-in 2), its buckets as
-  large as the budget lets them be for a stream of this length; so is our `tree`, of fan-in 2 unless `--fan-in` says
-  otherwise. SGD, river and Vowpal Wabbit hold a model only, pass once as well, and each is the best of its stated
-  settings by its own gap (`tests.benchmarks.summaries`). The last two are no requirements: absent, they are left out.
+- `stream`: one pass. All memory counts: buckets, the open leaf and the audit sample together hold `--memory` points at
+  most, as `memory_points` measures; a reservoir has as many. `alg2` is the paper's tree (sensitivity, fan-in 2), its
+  buckets as large as the budget lets them be for a stream of this length; so is our `tree`, of fan-in 2 unless
+  `--fan-in` says otherwise. SGD, river and Vowpal Wabbit hold a model only, pass once as well, and each is the best of
+  its stated settings by its own gap (`tests.benchmarks.summaries`). The last two are no requirements: absent, they are
+  left out.
 - `--partitions P` deals the stream to P partitions in turn; each has a P-th of the memory. `--train-points` reduces the
   union to so many.
 - `--C` is a number or `k/n`: `--C 100/n` weights the margin heavily.
@@ -200,15 +201,17 @@ def methods(case: Case, options: argparse.Namespace, memory: int, partitions: in
     svm, n = case.svm, len(case.points) // partitions
     streaming = options.mode == "stream"
     shape: dict[str, Any] = {"train_points": options.train_points, "max_partitions": partitions}
-    paper = CoresetConfig(reducer="sensitivity", **tree_of(memory // partitions, n), **shape)
+    own = memory // partitions
+    paper = CoresetConfig(reducer="sensitivity", audit_points=0, **tree_of(own, n), **shape)
     if not streaming:
         yield "ours", offline("calibrated", memory, svm)
     elif options.structure == "chain":
         chain = CoresetConfig(reducer="calibrated", structure="chain", memory_points=memory, **shape)
         yield "ours", learned(chain, svm)
     else:
-        sizes = tree_of(memory // partitions, n, options.fan_in, options.leaf)
-        yield "ours", learned(CoresetConfig(reducer="calibrated", **sizes, **shape), svm)
+        audited = int(own * CoresetConfig.AUDIT_SHARE)
+        sizes = tree_of(own - audited, n, options.fan_in, options.leaf)
+        yield "ours", learned(CoresetConfig(reducer="calibrated", audit_points=audited, **sizes, **shape), svm)
     if "reservoir" in options.peers:
         yield "reservoir", reservoir(memory) if streaming else uniform(memory)
     if "alg2" in options.peers:

@@ -151,8 +151,8 @@ class CoresetConfig(Section):
         description="Instead of memory_points: most bytes that learning and the making of a training set take, from "
         "which the points follow by the number and type of the features. Counted are the points held, the moments of "
         "every bucket, one training set with its audit sample, and the arrays of the largest reduction, a few hundred "
-        "bytes for each of its points (they come one after another; a union above train_points is one). Training itself "
-        "and the Kafka client come on top.",
+        "bytes for each of its points (they come one after another; a union above train_points is one). Training and "
+        "the Kafka client come on top.",
     )
     fan_in: Annotated[int, Field(ge=2, le=64)] = Field(
         default=2, description="Buckets of one level that make one of the next; 2 is the paper's Alg. 2."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from dataclasses import replace
 
 import pytest
@@ -14,9 +15,9 @@ from tests.codec.test_model import version_of
 
 
 def shown(audit: Audit | None) -> str:
-    console = Console(width=300, record=True, quiet=True)
-    console.print(describe(Loaded(replace(version_of(), audit=audit), "ab", 3, 0.0)))
-    return console.export_text()
+    written = io.StringIO()
+    Console(width=300, file=written).print(describe(Loaded(replace(version_of(), audit=audit), "ab", 3, 0.0)))
+    return written.getvalue()
 
 
 @pytest.mark.parametrize(("low", "outside"), [(0.0, False), (1e9, True)])

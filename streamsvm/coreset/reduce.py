@@ -57,6 +57,8 @@ class Purpose(IntEnum):
 
     NODE = 1
     CUT = 2
+    SCREEN = 4
+    SKETCH = 5
 
 
 def generator(seed: int, purpose: Purpose, counter: tuple[int, int, int]) -> np.random.Generator:

@@ -9,8 +9,8 @@ fan-in 2) in the same memory. `matvec` is one product of the whole float32 array
 
 Points are two Gaussian classes, one third positive, about one in eight on the wrong side of the best plane. An array of
 them is passed again and again: its learner cannot tell. A leaf spans a share of what came before it, so reductions and
-pilots grow rare and the rate rises with the stream: `first` is the rate over the first `WARM_LEAVES` leaves, `whole` over
-all n rows, `late` over their second half, in which everything that falls due is included. Time is CPU time of the
+pilots grow rare and the rate rises with the stream: `first` is that of the first `WARM_LEAVES` leaves, `whole` that of
+all n rows, `late` that of their second half, in which everything that falls due is included. Time is CPU time of the
 thread; contenders take turns, and a figure is the median over rounds, with its least and greatest.
 
 `--flat N` passes N points and prints the resident set as it goes.

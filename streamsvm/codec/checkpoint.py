@@ -13,7 +13,7 @@ end-32  32    SHA-256 of everything before
 
 ``CHECKPOINT.md``, in the package above, describes the header. The first twelve bytes and the checksum at the end are
 the same in every format, past or future: so a damaged file is told from one that another build wrote. Each partition's
-part stands by itself: position, leader epoch, buckets, open leaf, and the exact moments of each.
+part stands by itself: position, leader epoch, buckets, open leaf, the exact moments of each, and the audit sample.
 
 Invariant: a reader checks the checksum first, then every size against the bytes at hand before it allocates; each byte
 of the arrays belongs to exactly one of them, so what is allocated is bounded by the file's length.
@@ -33,6 +33,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamsvm.codec.model import Head, PartitionCut, partition_cuts, positions
+from streamsvm.coreset.audit import Held, Sampled
 from streamsvm.coreset.moments import Moments
 from streamsvm.coreset.screening import Screen, Screened
 from streamsvm.coreset.structure import Bucket, Extent
@@ -147,6 +148,12 @@ class _Screened(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     totals: _Array
 
 
+class _Held(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    points: _Points
+    priority: _Array
+    threshold: float
+
+
 class _Partition1(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     partition: int
     sealed: int
@@ -158,15 +165,26 @@ class _Partition1(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 class _Partition(_Partition1, frozen=True, forbid_unknown_fields=True):
     screened: _Screened | None
+    audit: _Held | None
 
 
-class _Cut(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class _Sampled(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    points: _Points
+    threshold: float
+    class_weight: _Array
+
+
+class _Cut1(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     cut: tuple[PartitionCut, ...]
     points: _Points
     moments: _Moments
     rows: int
     first_time_ms: int
     last_time_ms: int
+
+
+class _Cut(_Cut1, frozen=True, forbid_unknown_fields=True):
+    audit: tuple[_Sampled, ...]
 
 
 class _Header1(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -182,7 +200,7 @@ class _Header1(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     head: Head | None
     leaves_since_cut: int
     partitions: tuple[_Partition1, ...]
-    pending: _Cut | None
+    pending: _Cut1 | None
 
 
 class _Header2(_Header1, frozen=True, forbid_unknown_fields=True):
@@ -191,6 +209,7 @@ class _Header2(_Header1, frozen=True, forbid_unknown_fields=True):
 
 class _Header(_Header2, frozen=True, forbid_unknown_fields=True):
     partitions: tuple[_Partition, ...]
+    pending: _Cut | None
 
 
 def encode(snapshot: Snapshot) -> bytes:
@@ -258,7 +277,7 @@ def _decode_1(content: memoryview, header_bytes: int) -> Snapshot:
 
 
 def _decode_2(content: memoryview, header_bytes: int) -> Snapshot:
-    """Decode what stands between the prefix and the checksum of format 2, whose leaves were never screened."""
+    """Decode what stands between the prefix and the checksum of format 2, without screened leaves and audit samples."""
     return _decoded(content, header_bytes, _Header2)
 
 
@@ -330,6 +349,7 @@ class _Writer:
             self.points(state.leaf_points),
             self.extent(state.leaf_extent),
             None if state.screened is None else self.screened(state.screened),
+            None if state.audit is None else self.held(state.audit),
         )
 
     def screened(self, state: Screened) -> _Screened:
@@ -350,6 +370,12 @@ class _Writer:
             self.array(state.totals),
         )
 
+    def held(self, held: Held) -> _Held:
+        return _Held(self.points(held.points), self.array(held.priority), held.threshold)
+
+    def sampled(self, part: Sampled) -> _Sampled:
+        return _Sampled(self.points(part.points), part.threshold, self.array(part.class_weight))
+
     def cut(self, cut: Cut) -> _Cut:
         return _Cut(
             partition_cuts(cut.positions, cut.leader_epochs),
@@ -358,6 +384,7 @@ class _Writer:
             cut.rows,
             cut.first_time_ms,
             cut.last_time_ms,
+            tuple(self.sampled(part) for part in cut.audit),
         )
 
 
@@ -416,6 +443,7 @@ class _Reader:
             self.points(placed.leaf_points),
             self.extent(placed.leaf_extent),
             self.screened(placed.screened) if isinstance(placed, _Partition) and placed.screened is not None else None,
+            self.held(placed.audit) if isinstance(placed, _Partition) and placed.audit is not None else None,
         )
 
     def screened(self, placed: _Screened) -> Screened:
@@ -438,7 +466,16 @@ class _Reader:
             self.array(placed.totals),
         )
 
-    def cut(self, placed: _Cut) -> Cut:
+    def held(self, placed: _Held) -> Held:
+        held = Held(self.points(placed.points), self.array(placed.priority), placed.threshold)
+        if held.priority.shape != (len(held.points),):
+            raise CorruptCheckpoint("an audit sample has arrays of different lengths")
+        return held
+
+    def sampled(self, placed: _Sampled) -> Sampled:
+        return Sampled(self.points(placed.points), placed.threshold, self.array(placed.class_weight))
+
+    def cut(self, placed: _Cut1) -> Cut:
         return Cut(
             positions(placed.cut),
             {part.partition: part.leader_epoch for part in placed.cut},
@@ -447,6 +484,7 @@ class _Reader:
             placed.rows,
             placed.first_time_ms,
             placed.last_time_ms,
+            tuple(self.sampled(part) for part in placed.audit) if isinstance(placed, _Cut) else (),
         )
 
     def snapshot(self, header: _Header1) -> Snapshot:

@@ -74,9 +74,10 @@ class Screen:
         The pilot, over z.
     label_mean : ndarray of shape (2, d)
         Mean of z of the label -1 and of the label +1.
-    terms : ndarray of shape (2, 5)
+    terms : ndarray of shape (2, 6)
         A label's share of s but for influence, as a function of q, the squared distance to its mean: base, border,
-        curved, slope, offset; base + curved q up to the border, base + slope sqrt(q) - offset beyond.
+        curved, slope, offset; base + curved q up to the border, base + slope sqrt(q) - offset beyond. Last the label's
+        class weight, by which the whole of s is multiplied.
     projection : ndarray of shape (d + 1 and 0 to 3 rows of zeros, k), float32
         Influence is |(z, 1) projection| sqrt(clip((1 + delta - m) / (2 delta), 0, 1)).
     """
@@ -107,7 +108,7 @@ class Screened:
     weight : ndarray of shape (2, 2)
         Exact weight of label (-1, +1) x {inactive, active}.
     totals : ndarray of shape (3, d)
-        Exact sums of u z, of u z^2, and of u y z over the active.
+        Exact sums of u z, of u z^2, and of u y z over the active, the last with class weights.
     """
 
     screen: Screen
@@ -234,8 +235,11 @@ def calibrated(points: Points, state: Screened, observed: Observed) -> Points:
         return points
     observed.reductions += 1
     rows, margin, _ = _evaluated(points, state.screen)
-    weight = meet(points.weight.copy(), rows, points.y, margin < 1.0, state.weight, state.totals[2], observed)
-    return points.reweighted(weight)
+    class_weight = state.screen.terms[:, 5]
+    factor = class_weight[(points.y > 0).astype(np.intp)]
+    totals = state.weight * class_weight[:, None]
+    weight = meet(points.weight * factor, rows, points.y, margin < 1.0, totals, state.totals[2], observed)
+    return points.reweighted(weight / factor)
 
 
 def make_screen(
@@ -270,13 +274,14 @@ def make_screen(
         pilot.coefficients,
         pilot.intercept + shift,
         np.zeros((2, d)),
-        np.zeros((2, 5)),
+        np.repeat([[0.0, 0.0, 0.0, 0.0, 0.0, 1.0]], 2, axis=0),
         np.zeros((d + 1, 0), np.float32),
     )
+    raw, points = points, points.class_weighted(pilot.class_weight)
     Z, margin, _ = _evaluated(points, blank)
     own, mean = np.empty(2), np.empty((2, d))
     label_means(Z, points.y, points.weight, own, mean)
-    terms = _sensitivity_terms(seen.class_weight, pilot)
+    terms = _sensitivity_terms(seen.class_weight * pilot.class_weight, pilot)
     projection = _projection(smoothed_hessian(Z, points.weight, margin, pilot.penalty), random)
     distant = replace(blank, label_mean=mean, terms=terms)
     sensitive, influential = (
@@ -287,13 +292,14 @@ def make_screen(
     terms[:, 0] += SHARES[1]
     projection *= SHARES[2] / influential if influential > 0.0 else 0.0
     mixed = replace(distant, projection=projection.astype(np.float32))
-    size = _evaluated(points, mixed)[2] * (seen.weight / seen.count)
-    return replace(mixed, rate=_rate(size, points.weight * (accepted / points.weight.sum()), TARGET * capacity))
+    terms[:, 5] = pilot.class_weight
+    size = _evaluated(raw, mixed)[2] * (seen.weight / seen.count)
+    return replace(mixed, rate=_rate(size, raw.weight * (accepted / raw.weight.sum()), TARGET * capacity))
 
 
 def _sensitivity_terms(own: Float, pilot: Pilot) -> Float:
     """Return `Screen.terms` of Alg. 1's bound, of a point of weight 1, one cluster a label: `direct_bound` unfolded."""
-    terms = np.empty((2, 5))
+    terms = np.ones((2, 6))
     alpha = own[::-1] / (2.0 * pilot.penalty * own.sum() * own)
     terms[:, 0] = 1.0 / own
     terms[:, 1] = 8.0 * alpha * alpha * pilot.lower_bound

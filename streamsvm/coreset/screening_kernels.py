@@ -48,11 +48,11 @@ def evaluate(  # type: ignore[no-untyped-def]
     coefficients : ndarray of shape (d,)
     intercept : float
     label_mean : ndarray of shape (2, d)
-    terms : ndarray of shape (2, 5)
+    terms : ndarray of shape (2, 6)
     projection : ndarray of shape (d + 1 and 0 to 3 rows of zeros up to a multiple of four, k), float32
         Upper triangular if k = d + 1.
     totals : ndarray of shape (3, d) or (0, d)
-        Sums of u z, of u z^2, of u y z over the active; or nothing is added up.
+        Sums of u z, of u z^2, of u y z over the active with class weights; or nothing is added up.
     """
     n, d = X.shape
     Z = np.empty((d, BLOCK))
@@ -96,13 +96,15 @@ def evaluate(  # type: ignore[no-untyped-def]
             margin[start + i] = decided
             share[start + i] = base + (curved * q if q <= border else slope * np.sqrt(q) - offset)
             plain[i] = u[start + i] * valid[i]
-            signed[i] = (plain[i] if positive[i] > 0.0 else -plain[i]) if decided < 1.0 else 0.0
+            signed[i] = plain[i] * (terms[1, 5] if positive[i] > 0.0 else -terms[0, 5]) if decided < 1.0 else 0.0
             near[nearby] = i
             nearby += decided < 1.0 + DELTA
         _influence(Z, near, nearby, margin, start, projection, packed, side, length, share)
         for i in range(start, start + m):
-            if not share[i] < LARGEST_SHARE:
-                share[i] = LARGEST_SHARE
+            own = share[i] * (terms[1, 5] if y[i] > 0 else terms[0, 5])
+            share[i] = LARGEST_SHARE
+            if own < LARGEST_SHARE:  # not for what is not a number
+                share[i] = own
         if len(totals):
             _add(X[start : start + m], scaling, plain, signed, totals)
 

@@ -25,8 +25,8 @@ from numba import njit
 from numpy.typing import NDArray
 
 from streamsvm.coreset.calibrated import Observed
-from streamsvm.coreset.moments import Moments, merge_all
-from streamsvm.coreset.reduce import Pilot, Purpose, Reducer, generator
+from streamsvm.coreset.moments import Moments
+from streamsvm.coreset.reduce import Pilot, Purpose, Reducer, generator, reduce_for
 from streamsvm.coreset.screening import Screened, Screener, calibrated
 from streamsvm.points import Points, Position, Rows
 
@@ -289,7 +289,7 @@ class Structure(ABC):
             return Bucket(level, index, Points.union([points]), extent)
         pilot = pilot_of(points, extent) if pilot_of is not None and self._reducer.needs_pilot else None
         random = generator(self._seed, Purpose.NODE, (self._partition, level, index))
-        return Bucket(level, index, self._reducer.reduce(points, self._bucket_points, random, pilot), extent)
+        return Bucket(level, index, reduce_for(self._reducer, points, self._bucket_points, random, pilot), extent)
 
 
 class Tree(Structure):
@@ -326,8 +326,3 @@ class Chain(Structure):
         for bucket in self._buckets:
             points, extent = Points.union([bucket.points, points]), bucket.extent.join(extent)
         return [self._node(0, self._sealed, points, extent, pilot_of)]
-
-
-def moments_of(buckets: Sequence[Bucket], leaf: Leaf, dimension: int) -> Moments:
-    """Return the exact moments of a partition: its buckets', oldest first, then its leaf's."""
-    return merge_all([*(bucket.extent.moments for bucket in buckets), leaf.extent.moments], dimension)

@@ -282,11 +282,13 @@ class CoresetConfig(Section):
 
     @property
     def reduced_points(self) -> int:
-        """The most points that one reduction has to reduce: of a node, or of the union of all partitions."""
+        """The most points that one reduction or pilot takes: of a node, of all partitions, or of one for its screen."""
         if self.structure == "chain":
             node = self.leaf_rows + self.bucket_points
         else:
             node = max(self.leaf_rows, self.fan_in * self.bucket_points)
+            if self.screens:  # the pilot of a screen is solved on all buckets of a partition
+                node = max(node, self.partition_points - self.audit_points - self.leaf_rows)
         return max(node, self.coreset_points if self.coreset_points > self.train_points else 0)
 
     def largest_bytes(self, points: PointsConfig) -> int:

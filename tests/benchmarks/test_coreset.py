@@ -118,3 +118,12 @@ def test_sgd_comes_near_the_optimum(setting: int) -> None:
     optimum = coreset.fit(points.X.astype(np.float64), points.y, upper, 1e-4).objective
     reached = coreset.objective(points.X.astype(np.float64), points.y, upper, kept.w, kept.b)
     assert reached < 1.25 * optimum
+
+
+def test_kernel_rows_compare_accuracies_at_equal_memory(directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Ours and a reservoir hold no more than was given; the full data's own accuracy stands beside them."""
+    (row,) = rows(capsys, directory, "--kernel", "rbf", "--gamma", "scale", "--full")
+    assert row["memory_points"] == row["peer_memory_points"] == 120
+    for figure in ("accuracy", "peer_accuracy", "full_accuracy"):
+        assert 0.5 < row[figure] <= 1  # type: ignore[operator]
+    assert row["points_per_s"] > 0  # type: ignore[operator]

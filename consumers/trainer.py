@@ -528,8 +528,8 @@ class Trainer:
         log.info("stopped", next_version=self._delivery.next_number)
 
     def _points_held(self) -> int:
-        """Count buckets, leaves, the backlog, and the training sets that wait, train, or wait to be published."""
-        in_flight = sum(len(cut.points) for cut in self._in_flight)
+        """Count buckets, leaves, audit samples, the backlog, and the cuts that wait, train, or wait to be published."""
+        in_flight = sum(cut.points_held for cut in self._in_flight)
         return self._learner.points_held + sum(len(rows) for rows in self._backlog) + in_flight
 
     def _measure(self) -> None:

@@ -11,7 +11,8 @@ import hashlib
 import json
 import os
 import tomllib
-from collections.abc import Mapping, Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
@@ -110,6 +111,11 @@ class PointsConfig(Section):
         """Storage dtype of the features."""
         return np.dtype(self.dtype)
 
+    @property
+    def point_bytes(self) -> int:
+        """Bytes of a point that is held: features, label and weight."""
+        return self.dimension * self.numpy_dtype.itemsize + 9
+
 
 ClassWeight = Annotated[float, Field(ge=1e-12, le=1e12)]
 ReducerName = Literal["uniform", "sensitivity", "calibrated"]
@@ -135,9 +141,18 @@ class CoresetConfig(Section):
     )
     memory_points: Annotated[int, Field(ge=16, le=1 << 30)] | None = Field(
         default=None,
-        description="Most points that all partitions hold at once, buckets and leaves together (one takes 4 bytes a "
-        "feature, 8 for float64, and 9 more). `leaf_rows` and `bucket_points` that are not given follow from it, an "
-        "equal part for each of `max_partitions`: so a new partition changes no other, and unused ones hold nothing.",
+        description="Most points that all partitions hold at once, buckets, leaves and audit samples together (one "
+        "takes 4 bytes a feature, 8 for float64, and 9 more). `leaf_rows`, `bucket_points` and `audit_points` that are "
+        "not given follow from it, an equal part for each of `max_partitions`: so a new partition changes no other, "
+        "and unused ones hold nothing.",
+    )
+    memory_bytes: Annotated[int, Field(ge=1, le=1 << 50)] | None = Field(
+        default=None,
+        description="Instead of memory_points: most bytes that learning and the making of a training set take, from "
+        "which the points follow by the number and type of the features. Counted are the points held, the moments of "
+        "every bucket, one training set with its audit sample, and the arrays of the largest reduction, a few hundred "
+        "bytes for each of its points (they come one after another; a union above train_points is one). Training and "
+        "the Kafka client come on top.",
     )
     fan_in: Annotated[int, Field(ge=2, le=64)] = Field(
         default=2, description="Buckets of one level that make one of the next; 2 is the paper's Alg. 2."
@@ -147,6 +162,12 @@ class CoresetConfig(Section):
     )
     bucket_points: Annotated[int, Field(ge=1, le=1 << 24)] = Field(
         default=2_000, description="Most points a bucket holds; memory grows with it, the error falls."
+    )
+    audit_points: Annotated[int, Field(ge=0, le=1 << 24)] = Field(
+        default=1_000,
+        description="Points of each partition's audit sample, which is drawn beside the coreset; from it every version "
+        "estimates its objective over the whole stream, with a 95 % interval (some 0.25 to 0.75 of the loss wide at "
+        "1000; four times the points halve it). 0: no estimate. With `memory_points` at most a twentieth of it.",
     )
     train_points: Annotated[int, Field(ge=2, le=1 << 24)] = Field(
         default=20_000, description="Most points a model is trained on; a larger union is reduced to so many."
@@ -166,23 +187,44 @@ class CoresetConfig(Section):
     CHAIN_BUCKET_SHARE: ClassVar[float] = 0.7
     """Of a partition's memory in a chain; the rest is its leaf. Measured from 0.3 to 0.85: a larger bucket comes nearer
     the optimum and loses less on sorted streams, a larger leaf is reduced less often, so that it takes less time."""
+    AUDIT_SHARE: ClassVar[float] = 0.05
+    """Of a partition's memory, for the audit sample: the gap rises by less than a tenth with so many points gone, as it
+    falls faster than 1 / m."""
     LONGEST_STREAM: ClassVar[int] = 1 << 40
     """Rows of a partition for which a tree's buckets must have room."""
+    WORKING_COPIES: ClassVar[int] = 3
+    """Arrays of float64 features, as many rows as a reduction has points, that it and its pilot hold at their most."""
+    WORKING_NUMBERS: ClassVar[int] = 24
+    """Further numbers of 8 bytes a point of a reduction: margins, dual variables, slacks, steps, shares, orders."""
+    LEAST_BUCKET: ClassVar[int] = 16
+    """Points of a bucket that a budget in bytes must pay for: fewer summarise nothing, and the unit is likely wrong."""
+    AUDIT_BYTES: ClassVar[int] = 16
+    """Of a point of the audit sample besides the point: its priority and its place in a heap."""
+    BUCKET_BYTES: ClassVar[int] = 2_048
+    """Of a bucket's objects besides points and moments."""
+
+    @model_validator(mode="after")
+    def _one_budget(self) -> Self:
+        if self.memory_points is not None and self.memory_bytes is not None:
+            raise ValueError("coreset.memory_points and coreset.memory_bytes are both given; keep one")
+        return self
 
     @model_validator(mode="after")
     def _sizes_of_the_memory(self) -> Self:
-        """Settle `leaf_rows` and `bucket_points`, where one is not given, by `memory_points`."""
+        """Settle `leaf_rows`, `bucket_points` and `audit_points`, where one is not given, by `memory_points`."""
         if self.memory_points is None:
             return self
         own = self.memory_points // self.max_partitions
+        if "audit_points" not in self.model_fields_set:
+            object.__setattr__(self, "audit_points", min(self.audit_points, int(own * self.AUDIT_SHARE)))
         settle = self._chain_sizes if self.structure == "chain" else self._tree_sizes
-        for name, size in zip(("leaf_rows", "bucket_points"), settle(own), strict=True):
+        for name, size in zip(("leaf_rows", "bucket_points"), settle(own - self.audit_points), strict=True):
             object.__setattr__(self, name, size)
         if min(self.leaf_rows, self.bucket_points) < 1 or self.partition_points > own:
             raise ValueError(
                 f"coreset.memory_points = {self.memory_points} gives each of coreset.max_partitions = "
                 f"{self.max_partitions} {own} points, too few for a {self.structure} of these options; raise it, or "
-                "lower max_partitions, leaf_rows or bucket_points"
+                "lower max_partitions, leaf_rows, bucket_points or audit_points"
             )
         return self
 
@@ -215,10 +257,75 @@ class CoresetConfig(Section):
 
     @property
     def partition_points(self) -> int:
-        """The most points that a partition holds at once."""
+        """The most points that a partition holds at once, its audit sample included."""
         if self.structure == "chain":
-            return self.leaf_rows + self.bucket_points
-        return self._tree_points(self.leaf_rows, self.bucket_points)
+            return self.leaf_rows + self.bucket_points + self.audit_points
+        return self._tree_points(self.leaf_rows, self.bucket_points) + self.audit_points
+
+    @property
+    def coreset_points(self) -> int:
+        """The most points that the buckets and open leaves of all partitions hold at once."""
+        return self.max_partitions * (self.partition_points - self.audit_points)
+
+    @property
+    def reduced_points(self) -> int:
+        """The most points that one reduction has to reduce: of a node, or of the union of all partitions."""
+        if self.structure == "chain":
+            node = self.leaf_rows + self.bucket_points
+        else:
+            node = max(self.leaf_rows, self.fan_in * self.bucket_points)
+        return max(node, self.coreset_points if self.coreset_points > self.train_points else 0)
+
+    def largest_bytes(self, points: PointsConfig) -> int:
+        """Return the most bytes that all partitions, a reduction at work and a training set take at once."""
+        audited = self.max_partitions * self.audit_points
+        buckets = self.max_partitions + self.coreset_points // self.bucket_points
+        held = (self.coreset_points + audited) * points.point_bytes + audited * self.AUDIT_BYTES
+        held += buckets * (16 * points.dimension + self.BUCKET_BYTES)
+        working = self.reduced_points * (8 * (self.WORKING_COPIES * (points.dimension + 1) + self.WORKING_NUMBERS))
+        cut = (self.coreset_points + min(self.coreset_points, self.train_points) + audited) * points.point_bytes
+        return held + working + cut
+
+    def settled(self, points: PointsConfig) -> CoresetConfig:
+        """Return this section with the sizes that follow from `memory_bytes`; itself if that is not given.
+
+        Raises
+        ------
+        ValueError
+            If the budget is too small, with the least that is enough.
+        """
+        if self.memory_bytes is None:
+            return self
+        given = self.model_dump(include=self.model_fields_set - {"memory_bytes"})
+
+        def of(memory_points: int) -> CoresetConfig | None:
+            try:
+                made = CoresetConfig(**given, memory_points=memory_points)
+            except ValidationError:
+                return None
+            return made if made.bucket_points >= self.LEAST_BUCKET or "bucket_points" in given else None
+
+        def fits(memory_points: int) -> bool:
+            made = of(memory_points)
+            return made is None or made.largest_bytes(points) <= (self.memory_bytes or 0)
+
+        most = bisect_left(range(1 << 30), True, lo=16, key=lambda memory_points: not fits(memory_points)) - 1
+        made = of(most) if most >= 16 else None
+        if made is None:
+            raise ValueError(
+                f"coreset.memory_bytes = {self.memory_bytes} is too little for coreset.max_partitions = "
+                f"{self.max_partitions} and points of {points.dimension} features: the smallest {self.structure} takes "
+                f"{_least_bytes(of, points)}. Raise it, or lower max_partitions, leaf_rows, bucket_points or "
+                "audit_points"
+            )
+        return made.model_copy(update={"memory_points": made.max_partitions * made.partition_points})
+
+
+def _least_bytes(of: Callable[[int], CoresetConfig | None], points: PointsConfig) -> int:
+    """Return the bytes of the smallest sizes that there are."""
+    enough = bisect_left(range(1 << 30), True, lo=16, key=lambda memory_points: of(memory_points) is not None)
+    made = of(enough)
+    return made.largest_bytes(points) if made else 0
 
 
 class SvmConfig(Section):
@@ -319,13 +426,18 @@ class ModelConfig(Section):
     )
     """Section, option, and the value that means what it was before there was this option."""
 
+    @model_validator(mode="after")
+    def _sizes_of_the_bytes(self) -> Self:
+        object.__setattr__(self, "coreset", self.coreset.settled(self.points))
+        return self
+
     def canonical(self) -> dict[str, Any]:
         """Return the plain JSON value that is hashed: sizes, not the budget that they came from.
 
         Options that came later are left out while they change nothing, so that older checkpoints and versions stay
         those of the same configuration.
         """
-        plain = self.model_dump(mode="json", exclude={"coreset": {"memory_points"}})
+        plain = self.model_dump(mode="json", exclude={"coreset": {"memory_points", "memory_bytes"}})
         for section, option, neutral in self.CAME_LATER:
             if plain[section][option] == neutral:
                 del plain[section][option]
@@ -571,6 +683,13 @@ class Settings(BaseSettings):
             return options
         dotted = {str(key).lower().replace("_", "."): value for key, value in options.items()}
         return DEFAULT_KAFKA | dotted
+
+    @model_validator(mode="after")
+    def _sizes_of_the_bytes(self) -> Self:
+        """Let the effective configuration, as it is logged, show the sizes."""
+        if self.points is not None:
+            object.__setattr__(self, "coreset", self.coreset.settled(self.points))
+        return self
 
     def models(self) -> ModelConfig:
         """Return the part that decides what a model is.

@@ -15,11 +15,14 @@ import numpy as np
 
 from streamsvm import kernel_pilot, training
 from streamsvm.config import CoresetConfig, ModelConfig, SvmConfig
-from streamsvm.coreset.calibrated import CalibratedReducer, Observed, is_shifted
+from streamsvm.coreset import audit
+from streamsvm.coreset.audit import Held, Reservoir, Sampled
+from streamsvm.coreset.calibrated import CalibratedReducer, Observed
 from streamsvm.coreset.clipping import Bounds, freed_of_outliers
 from streamsvm.coreset.moments import Moments, merge_all
 from streamsvm.coreset.reduce import Pilot, Purpose, Reducer, SensitivityReducer, UniformReducer, generator, reduce_for
 from streamsvm.coreset.sensitivity import dual_bound, mean_bound
+from streamsvm.coreset.shift import ShiftWatch
 from streamsvm.coreset.structure import Bucket, Chain, Extent, Leaf, Structure, Tree
 from streamsvm.kernel_pilot import make_kernel_pilot
 from streamsvm.points import Points, Position, Positions, Rows
@@ -60,6 +63,8 @@ class Cut:
         Rows seen, rejected ones included.
     first_time_ms, last_time_ms : int
         Least and greatest record timestamp; -1 if unknown.
+    audit : tuple of Sampled
+        The audit sample of each partition that has one, in partition order: what a model of this cut is judged by.
     """
 
     positions: Mapping[int, Position]
@@ -69,6 +74,12 @@ class Cut:
     rows: int
     first_time_ms: int
     last_time_ms: int
+    audit: tuple[Sampled, ...] = ()
+
+    @property
+    def points_held(self) -> int:
+        """Points of the training set and of the audit sample."""
+        return len(self.points) + sum(len(part.points) for part in self.audit)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +96,8 @@ class PartitionState:
     leaf_points : Points
     leaf_extent : Extent
         Its `end` is the partition's position.
+    audit : Held or None
+        The audit sample; None where none is kept.
     """
 
     sealed: int
@@ -92,6 +105,7 @@ class PartitionState:
     buckets: tuple[Bucket, ...]
     leaf_points: Points
     leaf_extent: Extent
+    audit: Held | None = None
 
     @property
     def position(self) -> Position:
@@ -108,7 +122,7 @@ class LearnerState:
 
 
 class _Partition:
-    """One partition's structure and open leaf."""
+    """One partition's structure, open leaf and audit sample."""
 
     def __init__(self, partition: int, base: Position, config: ModelConfig) -> None:
         coreset = config.coreset
@@ -118,6 +132,8 @@ class _Partition:
         self.leader_epoch = -1
         self.leaf = Leaf(base, coreset.leaf_rows, config.points.dimension, config.points.numpy_dtype)
         self.structure = make_structure(partition, config.seed, coreset)
+        self._shift = ShiftWatch(config.points.dimension)
+        self.audit = make_reservoir(partition, config)
 
     @property
     def position(self) -> Position:
@@ -133,6 +149,8 @@ class _Partition:
 
     def add(self, rows: Rows) -> bool:
         """Add rows that fit into the leaf; tell whether that sealed it."""
+        if self.audit is not None:
+            self.audit.add(rows)
         self.leaf.add(self._clip(rows))
         self.leader_epoch = int(rows.leader_epoch[-1])
         if not self.leaf.full:
@@ -180,7 +198,7 @@ class _Partition:
         if isinstance(self.structure.reducer, CalibratedReducer):
             leaf = self.leaf.extent.moments
             sealed = merge_all([bucket.extent.moments for bucket in self.structure.buckets], len(leaf.mean))
-            self.structure.reducer.observed.shifted += is_shifted(sealed, leaf)
+            self.structure.reducer.observed.shifted += self._shift.shifted(sealed, leaf, self.leaf.points)
 
 
 class Learner:
@@ -214,11 +232,16 @@ class Learner:
 
     @property
     def points_held(self) -> int:
-        """Points held now, buckets and open leaves together."""
-        return sum(
+        """Points held now: buckets, open leaves and audit samples together."""
+        return self.audit_points_held + sum(
             len(held.leaf.points) + sum(len(bucket.points) for bucket in held.structure.buckets)
             for held in self._partitions.values()
         )
+
+    @property
+    def audit_points_held(self) -> int:
+        """Points of the audit samples."""
+        return sum(len(held.audit) for held in self._partitions.values() if held.audit is not None)
 
     @property
     def points_accepted(self) -> int:
@@ -289,6 +312,11 @@ class Learner:
             sum(extent.rows for extent in extents),
             min((extent.first_time_ms for extent in extents if extent.first_time_ms >= 0), default=-1),
             max(extent.last_time_ms for extent in extents),
+            tuple(
+                held.audit.sampled(extent.moments.class_weight)
+                for held, extent in zip(self._partitions.values(), extents, strict=True)
+                if held.audit is not None
+            ),
         )
 
     def decline_cut(self) -> None:
@@ -328,6 +356,7 @@ class Learner:
                     held.structure.buckets,
                     _copy(held.leaf.points),
                     held.leaf.extent,
+                    None if held.audit is None else held.audit.state(),
                 )
                 for partition, held in self._partitions.items()
             },
@@ -344,6 +373,8 @@ class Learner:
             held.structure.restore(saved.sealed, saved.buckets)
             held.leaf.restore(saved.leaf_points, saved.leaf_extent)
             held.bound()
+            if held.audit is not None and saved.audit is not None:
+                held.audit.restore(saved.audit)
 
 
 def make_structure(partition: int, seed: int, config: CoresetConfig) -> Structure:
@@ -352,6 +383,12 @@ def make_structure(partition: int, seed: int, config: CoresetConfig) -> Structur
     if config.structure == "chain":
         return Chain(partition, seed, config.bucket_points, reducer)
     return Tree(partition, seed, config.fan_in, config.bucket_points, reducer)
+
+
+def make_reservoir(partition: int, config: ModelConfig) -> Reservoir | None:
+    """Return the empty audit sample of a partition; None where none is kept."""
+    capacity, points = config.coreset.audit_points, config.points
+    return Reservoir(capacity, partition, config.seed, points.dimension, points.numpy_dtype) if capacity else None
 
 
 def pilot_for(points: Points, weight: float, seen: Moments, config: ModelConfig) -> Pilot:
@@ -417,6 +454,7 @@ def warm_up(config: ModelConfig, say: Callable[[str], None] = lambda _: None) ->
     Ten seconds and more on a cold start, so it belongs before the first poll; `say` is told before what may take long.
     """
     Moments.zero(1).add(Points.empty(1, config.points.numpy_dtype))
+    audit.warm_up(config.points.numpy_dtype)
     InteriorPointSolver().solve(
         Problem(np.array([[1.0], [-1.0]]), np.array([1, -1], dtype=np.int8), np.ones(2), LinearKernel(), 1.0, 1)
     )

@@ -104,7 +104,8 @@ TRAINER: Final = (
     Definition(
         "streamsvm_points_held",
         "gauge",
-        "Points held at once: buckets, open leaves, decoded rows not learned yet, training sets in flight.",
+        "Points held at once: buckets, open leaves, audit samples, decoded rows not learned yet, training sets in "
+        "flight with their audit samples.",
         "Bounded by the configuration; what memory is planned by.",
     ),
     Definition(
@@ -168,6 +169,35 @@ TRAINER: Final = (
         "gauge",
         "Violation of optimality of the newest version on its training set.",
         "Above svm.tolerance: the solver stopped early.",
+    ),
+    Definition(
+        "streamsvm_model_objective",
+        "gauge",
+        "Objective of the newest version on its training set, in the objective's own units.",
+        "Its distance from streamsvm_model_dual_objective is how far the solver is from the training set's optimum; "
+        "outside the audit's interval, the coreset is wrong about the model.",
+    ),
+    Definition(
+        "streamsvm_model_dual_objective",
+        "gauge",
+        "Dual objective of the newest version: a lower bound of the optimum on its training set, not on the stream.",
+        "Far below streamsvm_model_objective: the solver stopped early; raise svm.max_iterations.",
+    ),
+    Definition(
+        "streamsvm_audit_objective",
+        "gauge",
+        "Objective of the newest version over the whole stream, estimated from the audit sample, in which the coreset "
+        "has no hand: `estimate`, and `low` and `high`, between which the truth lies in 95 of 100 cases.",
+        "streamsvm_model_objective outside of low and high, version after version: the coreset misses what matters; "
+        "raise coreset.memory_points, and see streamsvm_coreset_reductions. Too wide to tell: raise "
+        "coreset.audit_points.",
+        ("figure",),
+    ),
+    Definition(
+        "streamsvm_audit_points",
+        "gauge",
+        "Points of the newest version's audit sample.",
+        "Bounded by coreset.audit_points a partition; fewer than that: it holds the partition's whole stream.",
     ),
     Definition(
         "streamsvm_publishes",

@@ -1,8 +1,8 @@
-"""From a training set to a model: standardise, set C, solve, measure. A pure function; may run in any thread."""
+"""From a training set to a model: standardise, set C, solve, measure, audit. Pure functions; may run in any thread."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cache
@@ -12,6 +12,8 @@ import numpy as np
 from threadpoolctl import ThreadpoolController
 
 from streamsvm.config import SvmConfig
+from streamsvm.coreset.audit import Sampled
+from streamsvm.coreset.estimate import estimate
 from streamsvm.coreset.moments import Moments
 from streamsvm.points import Points
 from streamsvm.svm import fast
@@ -64,11 +66,44 @@ class Fit:
 
 
 @dataclass(frozen=True, slots=True)
+class Audit:
+    """What a model's objective over the whole stream is, by points that the coreset had no hand in.
+
+    The whole stream is every accepted row up to the cut, under the fit's own C and the model's own scaler. The
+    coreset's word on the same is `Fit.objective`; where that lies outside the interval, the coreset is wrong about this
+    model: so it is once in twenty times by chance, too.
+
+    Attributes
+    ----------
+    objective : float
+        The estimate.
+    low, high : float
+        95 % interval; of no width while the sample holds every point.
+    points : int
+        Points of the sample.
+    """
+
+    objective: float
+    low: float
+    high: float
+    points: int
+
+
+@dataclass(frozen=True, slots=True)
 class Trained:
-    """A model and how it came to be."""
+    """A model and how it came to be.
+
+    Attributes
+    ----------
+    model : Model
+    fit : Fit
+    squared_norm : float
+        |w|^2, in the space of the kernel.
+    """
 
     model: Model
     fit: Fit
+    squared_norm: float
 
 
 def train(points: Points, moments: Moments, config: SvmConfig) -> Trained:
@@ -111,7 +146,29 @@ def train(points: Points, moments: Moments, config: SvmConfig) -> Trained:
             converged=solution.converged,
             class_weight=class_weight,
         ),
+        measured.squared_norm,
     )
+
+
+def audited(trained: Trained, sample: Sequence[Sampled], config: SvmConfig) -> Audit | None:
+    """Estimate a model's objective over the whole stream; None without a single point to do so by.
+
+    Parameters
+    ----------
+    trained : Trained
+    sample : sequence of Sampled
+        Of the cut that the model was trained at, one a partition.
+    config : SvmConfig
+        That of the training.
+    """
+    if not any(len(part.points) for part in sample):
+        return None
+    points = Points.union([part.points for part in sample])
+    with limited(config):
+        decision = trained.model.decision_function(points.X)
+    loss = estimate(sample, np.maximum(0.0, 1.0 - points.y * decision))
+    objective, low, high = (0.5 * trained.squared_norm + trained.fit.C * total for total in loss)
+    return Audit(objective, low, high, len(points))
 
 
 def limited(config: SvmConfig) -> AbstractContextManager[object]:
@@ -164,21 +221,27 @@ class _Measured(NamedTuple):
     primal: float
     dual: float | None
     kkt_gap: float | None
+    squared_norm: float
 
 
 def _measure(problem: Problem, solution: Solution, model: Model) -> _Measured:
     """Measure a solution from scratch, by its dual variables if it has some, else by its decision values."""
+    machine = model.machine
     if solution.alpha is not None:
         alpha = solution.alpha
         found = solution.optimality or optimality(
             problem.Z, problem.y, problem.upper, alpha, solution.intercept, problem.kernel
         )
-        return _Measured(int(np.count_nonzero(alpha)), found.primal, found.dual, found.kkt_gap)
-    assert solution.coefficients is not None
-    norm = float(solution.coefficients @ solution.coefficients)
-    decision = model.machine.decide(problem.Z)
-    primal = primal_objective(decision, problem.y, problem.upper, norm)
-    return _Measured(int(np.count_nonzero(problem.y * decision < 1.0)), primal, None, None)
+        norm = _norm(machine) if isinstance(machine, LinearMachine) else 2.0 * (float(alpha.sum()) - found.dual)
+        return _Measured(int(np.count_nonzero(alpha)), found.primal, found.dual, found.kkt_gap, max(0.0, norm))
+    assert isinstance(machine, LinearMachine)
+    decision = machine.decide(problem.Z)
+    primal = primal_objective(decision, problem.y, problem.upper, _norm(machine))
+    return _Measured(int(np.count_nonzero(problem.y * decision < 1.0)), primal, None, None, _norm(machine))
+
+
+def _norm(machine: LinearMachine) -> float:
+    return float(machine.coefficients @ machine.coefficients)
 
 
 @cache

@@ -186,6 +186,24 @@ ROWS: Final[tuple[tuple[str, tuple[Panel, ...]], ...]] = (
                 (("gap", f"max(streamsvm_model_kkt_gap{ONE})"),),
                 steps=True,
             ),
+            Panel(
+                "Objective: training set and audit",
+                "short",
+                ("streamsvm_model_objective", "streamsvm_model_dual_objective", "streamsvm_audit_objective"),
+                (
+                    ("training set", f"max(streamsvm_model_objective{ONE})"),
+                    ("its lower bound", f"max(streamsvm_model_dual_objective{ONE})"),
+                    ("whole stream, {{figure}}", f"max by (figure) (streamsvm_audit_objective{ONE})"),
+                ),
+                steps=True,
+            ),
+            Panel(
+                "Points of the audit sample",
+                "short",
+                ("streamsvm_audit_points",),
+                (("points", f"max(streamsvm_audit_points{ONE})"),),
+                steps=True,
+            ),
         ),
     ),
     (

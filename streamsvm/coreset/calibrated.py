@@ -37,7 +37,6 @@ from typing import ClassVar, Final
 import numpy as np
 
 from streamsvm.coreset.calibration import MOST, calibrate
-from streamsvm.coreset.moments import Moments
 from streamsvm.coreset.reduce import Pilot, UniformReducer, inclusion_probabilities, systematic
 from streamsvm.coreset.rows import distances, label_means, scale
 from streamsvm.coreset.sensitivity import direct_bound
@@ -54,11 +53,6 @@ POINTS_A_CONSTRAINT: Final = 2
 """Fewer leave the weights no room. At 5 calibration still divided the gap by three to forty in a chain, as measured."""
 STRAINED: Final = 1e-3
 """Relative error of a total from which on a calibration counts as strained."""
-APART: Final = 0.1
-"""Squared distance (`Moments.distance`) from which on a leaf may count as unlike what came before it."""
-APART_BY_CHANCE: Final = 30.0
-"""What a leaf of n points must exceed beyond that, times n. On shuffled sets, leaves of 50 to 3,000 points, up to 123
-features, with outliers and without, 10.3 was the most; sorted by their first component, the median is over 100."""
 
 
 @dataclass(slots=True)
@@ -75,8 +69,8 @@ class Observed:
     strained : int
         A weight met its upper bound, or a total was not met.
     shifted : int
-        Leaves unlike what their partition held before them (`is_shifted`): the stream is sorted, or drifts. Buckets
-        hold what mattered to their own part of it, which need not be what matters to the whole.
+        Leaves unlike what their partition held before them: the stream is sorted, or drifts. See
+        `streamsvm.coreset.shift`.
     eta : float
         Greatest relative move of a weight.
     """
@@ -101,11 +95,6 @@ class Observed:
         self.strained += other.strained
         self.shifted += other.shifted
         self.eta = max(self.eta, other.eta)
-
-
-def is_shifted(before: Moments, leaf: Moments) -> bool:
-    """Tell whether a leaf is plainly no random part of the stream that its partition has seen."""
-    return bool(leaf.count and before.distance(leaf) > APART + APART_BY_CHANCE / leaf.count)
 
 
 class CalibratedReducer:

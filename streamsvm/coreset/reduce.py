@@ -63,6 +63,7 @@ class Purpose(IntEnum):
 
     NODE = 1
     CUT = 2
+    AUDIT = 3
 
 
 def generator(seed: int, purpose: Purpose, counter: tuple[int, int, int]) -> np.random.Generator:

@@ -1,9 +1,10 @@
 """How near the full data's optimum a summary comes, beside its peers at the same memory.
 
     python -m tests.benchmarks.coreset --data DIR [--sets cod_rna ...] [--memory 1000,10000] [--C 1 | --alpha 1e-4]
-        [--mode offline|stream] [--structure tree|chain] [--fan-in N] [--partitions 1,8,64] [--train-points N]
-        [--trials N] [--peers reservoir,alg2,sgd,river,vw] [--order shuffled|given|by-class|drifting] [--outliers N]
-        [--keep FILE] [--json] [--kernel rbf [--gamma G] [--full]]
+        [--mode offline|stream] [--structure tree|chain] [--fan-in N] [--leaf BUCKETS] [--partitions 1,8,64]
+        [--train-points N] [--trials N] [--peers reservoir,alg2,sgd,river,vw]
+        [--order shuffled|given|by-class|drifting] [--outliers N] [--keep FILE] [--json]
+        [--kernel rbf [--gamma G] [--full]]
 
 Any .npz file with X and y (-1, +1) is a set. One row in five, drawn with a fixed seed, is set aside for accuracy; *the
 full data* is the rest.
@@ -12,11 +13,12 @@ The gap of a model (w, b) is (F(w, b) - F*) / F*, F over the full data, standard
 less than is known of the optimum, counts as 1e-6. `ratio` is the peer's mean gap over ours: above 1, ours is nearer.
 
 - `offline`: one reduction of all data to `--memory` points; peer `reservoir` is a uniform sample of as many.
-- `stream`: one pass. All memory counts: buckets and the open leaf together hold `--memory` points at most, as
-  `memory_points` measures; a reservoir has as many. `alg2` is the paper's tree (sensitivity, fan-in 2), its buckets as
-  large as the budget lets them be for a stream of this length; so is our `tree`, of fan-in 2 unless `--fan-in` says
-  otherwise. SGD, river and Vowpal Wabbit hold a model only, pass once as well, and each is the best of its stated
-  settings by its own gap (`tests.benchmarks.summaries`). The last two are no requirements: absent, they are left out.
+- `stream`: one pass. All memory counts: buckets, the open leaf and the audit sample together hold `--memory` points at
+  most, as `memory_points` measures; a reservoir has as many. `alg2` is the paper's tree (sensitivity, fan-in 2), its
+  buckets as large as the budget lets them be for a stream of this length; so is our `tree`, of fan-in 2 unless
+  `--fan-in` says otherwise. SGD, river and Vowpal Wabbit hold a model only, pass once as well, and each is the best of
+  its stated settings by its own gap (`tests.benchmarks.summaries`). The last two are no requirements: absent, they are
+  left out.
 - `--partitions P` deals the stream to P partitions in turn; each has a P-th of the memory. `--train-points` reduces the
   union to so many.
 - `--C` is a number or `k/n`: `--C 100/n` weights the margin heavily.
@@ -70,6 +72,7 @@ SPLIT_SEED: Final = 7
 TEST_SHARE: Final = 0.2
 OUTLIER: Final = 1_000.0
 OBSERVED: Final = tuple(asdict(Observed()))
+LEAF_BUCKETS: Final = 2.0
 NO_REDUCTION: Final = 1 << 24
 PEERS: Final = ("reservoir", "alg2", "sgd", "river", "vw")
 FOREIGN: Final = {"river": "river", "vw": "vowpalwabbit"}
@@ -177,20 +180,20 @@ def first_component(points: Points) -> Float:
     return np.asarray(Z @ (axis * np.sign(axis[np.argmax(np.abs(axis))])), dtype=np.float64)
 
 
-def tree_of(memory: int, n: int, fan_in: int = 2) -> dict[str, int]:
+def tree_of(memory: int, n: int, fan_in: int = 2, leaf: float = LEAF_BUCKETS) -> dict[str, int]:
     """Return leaf, bucket and fan-in of a tree that holds `memory` points at its most over n rows.
 
-    Leaves are twice a bucket. With L levels at most (fan_in - 1) L buckets are held, and one full leaf.
+    A leaf is `leaf` buckets long. With L levels at most (fan_in - 1) L buckets are held, and one full leaf.
     """
-    bucket = memory // 2
+    bucket = int(memory / (leaf + 1))
     while bucket > 1:
-        levels, leaves = 0, n // (2 * bucket)
+        levels, leaves = 0, n // round(leaf * bucket)
         while fan_in**levels <= leaves:
             levels += 1
-        if bucket * ((fan_in - 1) * levels + 2) <= memory:
+        if bucket * (fan_in - 1) * levels + round(leaf * bucket) <= memory:
             break
         bucket -= max(1, bucket // 100)
-    return {"leaf_rows": 2 * bucket, "bucket_points": bucket, "fan_in": fan_in}
+    return {"leaf_rows": round(leaf * bucket), "bucket_points": bucket, "fan_in": fan_in}
 
 
 def methods(case: Case, options: argparse.Namespace, memory: int, partitions: int) -> Iterator[tuple[str, Method]]:
@@ -198,15 +201,17 @@ def methods(case: Case, options: argparse.Namespace, memory: int, partitions: in
     svm, n = case.svm, len(case.points) // partitions
     streaming = options.mode == "stream"
     shape: dict[str, Any] = {"train_points": options.train_points, "max_partitions": partitions}
-    paper = CoresetConfig(reducer="sensitivity", **tree_of(memory // partitions, n), **shape)
+    own = memory // partitions
+    paper = CoresetConfig(reducer="sensitivity", audit_points=0, **tree_of(own, n), **shape)
     if not streaming:
         yield "ours", offline("calibrated", memory, svm)
     elif options.structure == "chain":
         chain = CoresetConfig(reducer="calibrated", structure="chain", memory_points=memory, **shape)
         yield "ours", learned(chain, svm)
     else:
-        sizes = tree_of(memory // partitions, n, options.fan_in)
-        yield "ours", learned(CoresetConfig(reducer="calibrated", **sizes, **shape), svm)
+        audited = int(own * CoresetConfig.AUDIT_SHARE)
+        sizes = tree_of(own - audited, n, options.fan_in, options.leaf)
+        yield "ours", learned(CoresetConfig(reducer="calibrated", audit_points=audited, **sizes, **shape), svm)
     if "reservoir" in options.peers:
         yield "reservoir", reservoir(memory) if streaming else uniform(memory)
     if "alg2" in options.peers:
@@ -270,7 +275,8 @@ def _cells(
 def _label(case: Case, options: argparse.Namespace, memory: int, partitions: int) -> str:
     structure = ""
     if options.mode == "stream":
-        fan_in = f"-{options.fan_in}" if options.structure == "tree" and options.fan_in != 2 else ""
+        shape = (options.fan_in, options.leaf)
+        fan_in = "-{}x{:g}".format(*shape) if options.structure == "tree" and shape != (2, LEAF_BUCKETS) else ""
         shared = f"/{partitions}-partitions" if partitions > 1 else ""
         trained = f"/to-{options.train_points}" if options.train_points < NO_REDUCTION else ""
         structure = f"/{options.structure}{fan_in}{shared}{trained}"
@@ -350,6 +356,7 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--mode", choices=("offline", "stream"), default="stream")
     parser.add_argument("--structure", choices=("tree", "chain"), default="chain")
     parser.add_argument("--fan-in", type=int, default=2, help="of our tree; the paper's stays at 2")
+    parser.add_argument("--leaf", type=float, default=LEAF_BUCKETS, help="length of our tree's leaf, in buckets")
     parser.add_argument("--partitions", type=lambda text: [int(part) for part in text.split(",")], default=[1])
     parser.add_argument("--train-points", type=int, default=NO_REDUCTION, help="most points of the union; all without")
     parser.add_argument("--trials", type=int, default=5)

@@ -18,7 +18,7 @@ from sklearn.linear_model import SGDClassifier
 from streamsvm.codec import checkpoint
 from streamsvm.codec.checkpoint import Snapshot
 from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig
-from streamsvm.coreset.calibrated import Observed
+from streamsvm.coreset.calibrated import CalibratedReducer, Observed
 from streamsvm.coreset.moments import Moments
 from streamsvm.coreset.reduce import Purpose, UniformReducer, generator
 from streamsvm.learner import REDUCERS, Learner, make_pilot
@@ -92,7 +92,9 @@ def offline(reducer: str, m: int, svm: SvmConfig) -> Method:
         made = REDUCERS[reducer](CoresetConfig())
         pilot = make_pilot(points, seen.weight, seen, svm) if made.needs_pilot else None
         kept = made.reduce(points, m, generator(trial, Purpose.NODE, (0, 0, 0)), pilot)
-        return Summary(kept, len(points), kept.nbytes, time.thread_time() - begun)
+        seconds = time.thread_time() - begun
+        observed = made.observed if isinstance(made, CalibratedReducer) else Observed()
+        return Summary(kept, len(points), kept.nbytes, seconds, observed)
 
     return run
 

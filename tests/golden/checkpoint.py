@@ -16,6 +16,7 @@ import numpy as np
 
 from streamsvm.codec.checkpoint import FORMAT, Snapshot, encode
 from streamsvm.codec.model import Head, PartitionCut
+from streamsvm.coreset.audit import Held, Sampled
 from streamsvm.coreset.moments import Moments
 from streamsvm.coreset.structure import Bucket, Extent
 from streamsvm.learner import Cut, LearnerState, PartitionState
@@ -34,12 +35,20 @@ def handmade() -> Snapshot:
     bucket = Bucket(
         1, 4, points, Extent(Position(2), Position(9, 3), 12, 1_700_000_000_000, 1_700_000_000_400, moments)
     )
+    held = Held(points, np.array([2.5, 1e300]), 1.25)
     filled = PartitionState(
-        6, 7, (bucket,), points.take(slice(1)), Extent(Position(9, 3), Position(10), 1, -1, -1, moments)
+        6, 7, (bucket,), points.take(slice(1)), Extent(Position(9, 3), Position(10), 1, -1, -1, moments), held
     )
     empty = PartitionState(0, -1, (), nothing, Extent(Position(5), Position(5), 0, -1, -1, Moments.zero(2)))
     pending = Cut(
-        {0: Position(10), 3: Position(5)}, {0: 7, 3: -1}, points, moments, 13, 1_700_000_000_000, 1_700_000_000_400
+        {0: Position(10), 3: Position(5)},
+        {0: 7, 3: -1},
+        points,
+        moments,
+        13,
+        1_700_000_000_000,
+        1_700_000_000_400,
+        (Sampled(points, 1.25, np.array([3.5, 1e9])),),
     )
     head = Head(41, 2, (PartitionCut(0, 8, 0, 7),), "ab" * 32, 57, "cd" * 32, {"numpy": "2.0"})
     return Snapshot(

@@ -13,7 +13,7 @@ from streamsvm.config import SvmConfig
 from streamsvm.coreset.audit import Reservoir, Sampled
 from streamsvm.coreset.moments import Moments
 from streamsvm.points import Points
-from streamsvm.svm import blocks, central, inner
+from streamsvm.svm import blocks, inner, interior
 from streamsvm.svm.columns import fetch
 from streamsvm.svm.model import KernelMachine, LinearMachine
 from streamsvm.svm.objective import primal_objective
@@ -23,7 +23,7 @@ from streamsvm.training import Trained, audited, train, warm_up
 from tests.streams import gaussian, rows_of
 
 PARTS = (
-    _iterate, fetch, minimise_in_box, inner.choose, inner.extremes, inner.solve_block, central._follow, central._snap,
+    _iterate, fetch, minimise_in_box, inner.choose, inner.extremes, inner.solve_block, interior._follow,
     blocks._add, blocks._add_by_product, blocks._finish, blocks._fill, blocks._gather, blocks._values,
 )  # fmt: skip
 """Compiled functions that Python calls."""

@@ -16,7 +16,7 @@ W, a few hundred points with all kernel values among them:
 
 Pairs alone need millions of steps where boxes are large and few features make the problem ill-conditioned. So with the
 linear kernel, when they have cost as much as an interior-point method would, b is put where that method ends, and the
-blocks go on from there (`streamsvm.svm.central`).
+blocks go on from there (`streamsvm.svm.interior`).
 
 So a column is computed about as often as a point becomes a support vector, and thrown away: computing it again is
 cheaper than keeping it.
@@ -38,7 +38,7 @@ from typing import Final
 import numpy as np
 
 from streamsvm.points import Signs
-from streamsvm.svm import blocks, central
+from streamsvm.svm import blocks, interior
 from streamsvm.svm.blocks import RbfBlocks, Values
 from streamsvm.svm.columns import Index
 from streamsvm.svm.inner import choose, extremes, solve_block
@@ -66,7 +66,7 @@ BLOCK_STEPS: Final = 200_000
 PHASES: Final = ("setup", "choose", "solve", "update", "interior", "confirm")
 STEP_NS, BLOCK_NS, FEATURE_NS = 300.0, 50_000.0, 0.5
 """About what a step along a pair, a block, and a feature of a point in an update cost; only their ratio to
-`central.cost_ns` matters, and no clock decides."""
+`interior.cost_ns` matters, and no clock decides."""
 PATIENCE: Final = 0.5
 """Share of an interior-point method's cost after which it takes over."""
 PROGRESS: Final = 0.5
@@ -149,8 +149,8 @@ class BlockDescent:
             self._source = RbfBlocks(self._Z, kernel.gamma, np.float32 if tolerance >= SINGLE else np.float64)
             size = LARGE_BLOCK if n >= MANY else BLOCK
         else:
-            self.centre = self._Z.mean(axis=0)
-            self._source = LinearBlocks(self._Z - self.centre)
+            self._source = LinearBlocks(self._Z, self._y)
+            self.centre = self._source.centre
             size = BLOCK
         self._single = isinstance(kernel, RbfKernel) and tolerance >= SINGLE
         self._whole: Values | None = None
@@ -163,7 +163,9 @@ class BlockDescent:
         self._columns_before = 0
         self._next_look, self._last_f, self._drift = LOOK, np.inf, 0.0
         self._spent_ns = 0.0
-        self._patience_ns = np.inf if isinstance(kernel, RbfKernel) else PATIENCE * central.cost_ns(*self._Z.shape)
+        self._patience_ns = np.inf
+        if isinstance(self._source, LinearBlocks):
+            self._patience_ns = PATIENCE * interior.cost_ns(*self._Z.shape, self._source.entries)
         self.iterations = self.blocks = 0
         self.converged, self.exact = False, True
         self._lap("setup")
@@ -306,9 +308,8 @@ class BlockDescent:
     def _jump(self, limit: int) -> None:
         """Go to where an interior-point method ends; once."""
         self._patience_ns = np.inf
-        self.b, steps = central.near_optimum(
-            self._Z - self.centre, self._y, self._low, self._high, self._tolerance, limit
-        )
+        assert isinstance(self._source, LinearBlocks)
+        self.b, steps = interior.near_optimum(self._source.rows, self._high - self._low, self._tolerance, limit)
         self.iterations += steps
         self._last_true_gap = np.inf
         self.exact = False
@@ -392,7 +393,7 @@ def _parts(kernel: Kernel) -> list[tuple[str, Callable[[], bool], int, float]]:
                 1e-7,
             ),
         ]
-    return [("linear kernel", central.is_compiled, 2, 1e-3)]
+    return [("linear kernel", interior.is_compiled, 2, 1e-3)]
 
 
 def _exercise(kernel: Kernel, dimension: int, tolerance: float) -> None:

@@ -140,3 +140,12 @@ def test_an_online_peer_comes_near_the_optimum(peer: str) -> None:
     assert len(reached) == len(settings)
     assert min(reached) < 1.25 * coreset.fit(exact, points.y, upper, 1e-4).objective
     assert max(reached) < coreset.objective(exact, points.y, upper, np.zeros(3), 0.0)
+
+
+def test_kernel_rows_compare_accuracies_at_equal_memory(directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Ours and a reservoir hold no more than was given; the full data's own accuracy stands beside them."""
+    (row,) = rows(capsys, directory, "--kernel", "rbf", "--gamma", "scale", "--full")
+    assert row["memory_points"] == row["peer_memory_points"] == 120
+    for figure in ("accuracy", "peer_accuracy", "full_accuracy"):
+        assert 0.5 < row[figure] <= 1  # type: ignore[operator]
+    assert row["points_per_s"] > 0  # type: ignore[operator]

@@ -185,8 +185,9 @@ class CoresetConfig(Section):
     clip_sd: Annotated[float, Field(ge=3, le=1e6)] | None = Field(
         default=None,
         description="Clip each feature of a row to its mean plus or minus so many standard deviations, both of the "
-        "leaves that its partition sealed before (the first leaf: its own, freed of outliers). A true change of scale "
-        "is followed over some leaves. Not for rare indicators, whose every 1 is an outlier. Default: no clipping.",
+        "leaves that its partition sealed before; a first leaf by its own, if outliers are fewer than 1 / clip_sd^2 of "
+        "it. A true change of scale is followed over some leaves. Not for rare indicators, whose every 1 is an "
+        "outlier. Default: no clipping.",
     )
     max_partitions: Annotated[int, Field(ge=1, le=100_000)] = Field(
         default=64,
@@ -282,11 +283,13 @@ class CoresetConfig(Section):
 
     @property
     def reduced_points(self) -> int:
-        """The most points that one reduction has to reduce: of a node, or of the union of all partitions."""
+        """The most points that one reduction or pilot takes: of a node, of all partitions, or of one for its screen."""
         if self.structure == "chain":
             node = self.leaf_rows + self.bucket_points
         else:
             node = max(self.leaf_rows, self.fan_in * self.bucket_points)
+            if self.screens:  # the pilot of a screen is solved on all buckets of a partition
+                node = max(node, self.partition_points - self.audit_points - self.leaf_rows)
         return max(node, self.coreset_points if self.coreset_points > self.train_points else 0)
 
     def largest_bytes(self, points: PointsConfig) -> int:
@@ -433,14 +436,28 @@ class ModelConfig(Section):
     svm: SvmConfig = SvmConfig()
     seed: Annotated[int, Field(ge=0, lt=1 << 64)] = 0
 
+    CAME_LATER: ClassVar[tuple[tuple[str, str, object], ...]] = (
+        ("coreset", "clip_sd", None),
+        ("svm", "class_weight", "none"),
+    )
+    """Section, option, and the value that means what it was before there was this option."""
+
     @model_validator(mode="after")
     def _sizes_of_the_bytes(self) -> Self:
         object.__setattr__(self, "coreset", self.coreset.settled(self.points))
         return self
 
     def canonical(self) -> dict[str, Any]:
-        """Return the plain JSON value that is hashed: sizes, not the budget that they came from."""
-        return self.model_dump(mode="json", exclude={"coreset": {"memory_points", "memory_bytes"}})
+        """Return the plain JSON value that is hashed: sizes, not the budget that they came from.
+
+        Options that came later are left out while they change nothing, so that older checkpoints and versions stay
+        those of the same configuration.
+        """
+        plain = self.model_dump(mode="json", exclude={"coreset": {"memory_points", "memory_bytes"}})
+        for section, option, neutral in self.CAME_LATER:
+            if plain[section][option] == neutral:
+                del plain[section][option]
+        return plain
 
     def sha256(self) -> str:
         """Hash the canonical value (keys sorted, no spaces; lower-case hexadecimal)."""
@@ -572,7 +589,9 @@ class HttpConfig(Section):
         default=9464, description="Port of /metrics, /healthz and /readyz; 0: a free one, said in the log."
     )
     stuck_after_s: Annotated[float, Field(gt=0)] = Field(
-        default=60.0, description="Seconds without a turn of the poll loop after which /healthz answers 503."
+        default=120.0,
+        description="Seconds without a turn of the poll loop after which /healthz answers 503; one publish to a broker "
+        "that is slow but alive may take 80.",
     )
     tls_certificate: Path | None = Field(
         default=None, description="PEM file of the certificate and its chain; with `tls_key` the answers go over HTTPS."

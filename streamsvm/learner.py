@@ -27,7 +27,8 @@ from streamsvm.coreset.shift import ShiftWatch
 from streamsvm.coreset.structure import Bucket, Chain, Extent, Leaf, Structure, Tree, joined, time_range
 from streamsvm.kernel_pilot import make_kernel_pilot
 from streamsvm.points import Points, Position, Positions, Rows
-from streamsvm.svm.interior import InteriorPointSolver
+from streamsvm.svm import interior
+from streamsvm.svm.interior import MOST_FEATURES, InteriorPointSolver
 from streamsvm.svm.kernels import LinearKernel
 from streamsvm.svm.problem import Problem, Solver
 from streamsvm.svm.solvers import SOLVERS
@@ -39,10 +40,8 @@ REDUCERS: dict[str, Callable[[CoresetConfig], Reducer]] = {
 }
 """What makes every reducer, by the name it has in the configuration."""
 
-MOST_INTERIOR_FEATURES = 200
-"""Most features for which an interior-point pilot, whose cost grows with their square, is the faster one."""
 PILOT_TOLERANCE = 0.1
-"""KKT gap at which LIBSVM's pilot is good enough: its dual objective is then within a few per cent of the optimum."""
+"""KKT gap at which a pilot by pairs is good enough: its dual objective is then within a few per cent of the optimum."""
 PILOT_ITERATIONS = 20_000
 """Bound on a pilot's iterations; a solver that meets it leaves a lower bound that is lower, and still certified."""
 
@@ -494,16 +493,16 @@ def make_pilot(points: Points, weight: float, seen: Moments, config: SvmConfig) 
     Z, weighted = scaler.transform(points.X), points.class_weighted(class_weight).weight
     upper = penalty * weighted
     problem = Problem(Z, points.y, upper, LinearKernel(), PILOT_TOLERANCE, PILOT_ITERATIONS)
-    solution = pilot_solver(points.dimension).solve(problem)
+    solution = pilot_solver(len(points), points.dimension).solve(problem)
     assert solution.alpha is not None
     assert solution.coefficients is not None
     bound = max(dual_bound(Z, points.y, upper, solution.alpha), mean_bound(Z, points.y, weighted, penalty))
     return Pilot(penalty, scaler.mean, scaler.scale, solution.coefficients, solution.intercept, bound, class_weight)
 
 
-def pilot_solver(dimension: int) -> Solver:
-    """Return what solves pilots of so many features: rough, deterministic, with dual variables."""
-    return InteriorPointSolver() if dimension <= MOST_INTERIOR_FEATURES else SOLVERS["libsvm"]()
+def pilot_solver(points: int, dimension: int) -> Solver:
+    """Return what solves pilots of so many points and features: rough, deterministic, with dual variables."""
+    return InteriorPointSolver() if min(points, dimension) < MOST_FEATURES else SOLVERS["stda"]()
 
 
 def warm_up(config: ModelConfig, say: Callable[[str], None] = lambda _: None) -> None:
@@ -513,10 +512,8 @@ def warm_up(config: ModelConfig, say: Callable[[str], None] = lambda _: None) ->
     """
     Moments.zero(1).add(Points.empty(1, config.points.numpy_dtype))
     audit.warm_up(config.points.numpy_dtype)
+    interior.warm_up()
     time_range(np.empty(0, np.int64))
-    InteriorPointSolver().solve(
-        Problem(np.array([[1.0], [-1.0]]), np.array([1, -1], dtype=np.int8), np.ones(2), LinearKernel(), 1.0, 1)
-    )
     if config.coreset.screens:
         screening.warm_up(config.points.numpy_dtype)
     if config.svm.kernel != "linear" and config.coreset.reducer == "calibrated":

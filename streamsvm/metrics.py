@@ -96,6 +96,12 @@ TRAINER: Final = (
         ("outcome",),
     ),
     Definition(
+        "streamsvm_coreset_clipped_rows",
+        "gauge",
+        "Accepted rows that coreset.clip_sd changed, since the process started.",
+        "A few are what it is for. A rising share: the scale of a feature changed, or clip_sd is too small for it.",
+    ),
+    Definition(
         "streamsvm_points_held",
         "gauge",
         "Points held at once: buckets, open leaves, audit samples, decoded rows not learned yet, training sets in "

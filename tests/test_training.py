@@ -13,7 +13,7 @@ from streamsvm.config import SvmConfig
 from streamsvm.coreset.audit import Reservoir, Sampled
 from streamsvm.coreset.moments import Moments
 from streamsvm.points import Points
-from streamsvm.svm import blocks, central, inner
+from streamsvm.svm import blocks, inner, interior
 from streamsvm.svm.columns import fetch
 from streamsvm.svm.model import KernelMachine, LinearMachine
 from streamsvm.svm.objective import primal_objective
@@ -23,8 +23,8 @@ from streamsvm.training import Trained, audited, train, warm_up
 from tests.streams import gaussian, rows_of
 
 PARTS = (
-    _iterate, fetch, minimise_in_box, inner.choose, inner.extremes, inner.solve_block, central._follow, central._snap,
-    blocks._add, blocks._add_by_product, blocks._finish, blocks._fill, blocks._gather, blocks._values,
+    _iterate, fetch, minimise_in_box, inner.choose, inner.extremes, inner.solve_block, interior._follow,
+    blocks._add, blocks._add_within, blocks._gram, blocks._fill, blocks._gather,
 )  # fmt: skip
 """Compiled functions that Python calls."""
 
@@ -245,3 +245,43 @@ def test_the_outermost_weights_can_be_trained_on(weights: list[float]) -> None:
     )
     found = fit(points, SvmConfig()).fit
     assert np.isfinite([found.C, found.objective, found.dual_objective]).all()
+
+
+@pytest.mark.parametrize("kernel", ["linear", "rbf"])
+@pytest.mark.parametrize("class_weight", [(1.0, 7.0), (0.25, 1.0), "balanced"])
+def test_class_weights_are_scikit_learn_s(kernel: str, class_weight: str | tuple[float, float]) -> None:
+    """The box is C u cw(y); the objectives are the weighted problem's; the weights used are told."""
+    points = gaussian(400)
+    if class_weight == "balanced":
+        points = points.reweighted(np.ones(400))  # scikit-learn counts points, not their weights
+    config = SvmConfig(C=0.5, kernel=kernel, class_weight=class_weight, tolerance=1e-6)
+    made = fit(points, config)
+    scaler = StandardScaler().fit(points.X.astype(float), sample_weight=points.weight)
+    oracle = SVC(
+        C=0.5,
+        kernel=kernel,
+        tol=1e-6,
+        class_weight=class_weight if isinstance(class_weight, str) else {-1: class_weight[0], 1: class_weight[1]},
+    ).fit(scaler.transform(points.X.astype(float)), points.y, sample_weight=points.weight)
+    fresh = gaussian(200, seed=8).X
+    expected = oracle.decision_function(scaler.transform(fresh.astype(float)))
+    np.testing.assert_allclose(made.model.decision_function(fresh), expected, atol=5e-5)
+    np.testing.assert_allclose(made.fit.class_weight, oracle.class_weight_, rtol=1e-12)
+    assert made.fit.dual_objective is not None
+    assert made.fit.objective == pytest.approx(made.fit.dual_objective, rel=1e-5)
+    if kernel == "linear":
+        assert isinstance(made.model.machine, LinearMachine)
+        norm = float(made.model.machine.coefficients @ made.model.machine.coefficients)
+        upper = 0.5 * points.class_weighted(made.fit.class_weight).weight
+        direct = primal_objective(made.model.decision_function(points.X), points.y, upper, norm)
+        assert made.fit.objective == pytest.approx(direct, rel=1e-9)
+
+
+def test_balanced_weights_come_from_the_whole_stream() -> None:
+    """Exact totals up to the cut decide, whatever the coreset's own share; one class alone: none."""
+    points = gaussian(200)
+    moments = Moments.zero(3).add(gaussian(1_000))
+    negative, positive = fit_weights = train(points, moments, SvmConfig(class_weight="balanced")).fit.class_weight
+    assert moments.class_weight @ np.array(fit_weights) == pytest.approx(moments.weight)
+    assert negative * moments.class_weight[0] == pytest.approx(positive * moments.class_weight[1])
+    assert SvmConfig(class_weight="balanced").class_weights((3.0, 0.0)) == (1.0, 1.0)

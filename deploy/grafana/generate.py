@@ -131,8 +131,11 @@ ROWS: Final[tuple[tuple[str, tuple[Panel, ...]], ...]] = (
             Panel(
                 "Reductions by what they met",
                 "short",
-                ("streamsvm_coreset_reductions",),
-                (("{{outcome}}", f"sum by (outcome) (streamsvm_coreset_reductions{ONE})"),),
+                ("streamsvm_coreset_reductions", "streamsvm_coreset_clipped_rows"),
+                (
+                    ("{{outcome}}", f"sum by (outcome) (streamsvm_coreset_reductions{ONE})"),
+                    ("clipped rows", f"sum(streamsvm_coreset_clipped_rows{ONE})"),
+                ),
                 width=8,
                 steps=True,
             ),

@@ -20,8 +20,9 @@ from numpy.typing import NDArray
 from streamsvm.coreset.moments import Moments
 from streamsvm.points import Points
 
-MOST_PASSES: Final = 30
-"""Passes over a first leaf. Of outliers of any size each pass leaves clip_sd sqrt(their share), or less."""
+MOST_PASSES: Final = 100
+"""Passes over a first leaf. Each leaves clip_sd sqrt(p) of outliers that are a share p of the weight; from p = 1 /
+clip_sd^2 on they pass for the feature's own spread, whatever the passes."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -107,9 +107,10 @@ def reduce_for(reducer: Reducer, points: Points, m: int, random: np.random.Gener
     """Reduce for the problem of a pilot, whose class weights make it another than that of the points' own weights.
 
     The reducer sees points as heavy as the problem has them; what comes back has the points' own kind of weight again,
-    so that class weights may change, as balanced ones do, while a bucket lives.
+    so that class weights may change, as balanced ones do, while a bucket lives. Reducers that then go by weight alone,
+    without a bound or with room for one point only, keep the total of the points' own weights.
     """
-    if pilot is None or pilot.class_weight == (1.0, 1.0):
+    if pilot is None or pilot.class_weight == (1.0, 1.0) or pilot.lower_bound <= 0.0 or m < 2:
         return reducer.reduce(points, m, random, pilot)
     if len(points) <= m:
         return points

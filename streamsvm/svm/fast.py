@@ -16,7 +16,7 @@ W, a few hundred points with all kernel values among them:
 
 Pairs alone need millions of steps where boxes are large and few features make the problem ill-conditioned. So with the
 linear kernel, when they have cost as much as an interior-point method would, b is put where that method ends, and the
-blocks go on from there (`streamsvm.svm.central`).
+blocks go on from there (`streamsvm.svm.interior`).
 
 So a column is computed about as often as a point becomes a support vector, and thrown away: computing it again is
 cheaper than keeping it.
@@ -38,7 +38,7 @@ from typing import Final
 import numpy as np
 
 from streamsvm.points import Signs
-from streamsvm.svm import blocks, central
+from streamsvm.svm import blocks, interior
 from streamsvm.svm.blocks import RbfBlocks, Values
 from streamsvm.svm.columns import Index
 from streamsvm.svm.inner import choose, extremes, solve_block
@@ -66,7 +66,7 @@ BLOCK_STEPS: Final = 200_000
 PHASES: Final = ("setup", "choose", "solve", "update", "interior", "confirm")
 STEP_NS, BLOCK_NS, FEATURE_NS = 300.0, 50_000.0, 0.5
 """About what a step along a pair, a block, and a feature of a point in an update cost; only their ratio to
-`central.cost_ns` matters, and no clock decides."""
+`interior.cost_ns` matters, and no clock decides."""
 PATIENCE: Final = 0.5
 """Share of an interior-point method's cost after which it takes over."""
 PROGRESS: Final = 0.5
@@ -149,21 +149,24 @@ class BlockDescent:
             self._source = RbfBlocks(self._Z, kernel.gamma, np.float32 if tolerance >= SINGLE else np.float64)
             size = LARGE_BLOCK if n >= MANY else BLOCK
         else:
-            self.centre = self._Z.mean(axis=0)
-            self._source = LinearBlocks(self._Z - self.centre)
+            self._source = LinearBlocks(self._Z, self._y)
+            self.centre = self._source.centre
             size = BLOCK
         self._single = isinstance(kernel, RbfKernel) and tolerance >= SINGLE
         self._whole: Values | None = None
         self._size = n if n <= WHOLE else size
         self._members = np.arange(self._size)
         self._previous: Index = np.empty(0, np.int64)
-        self._mark = np.zeros(n, np.bool_)
+        self._mark, self._places = np.zeros(n, np.bool_), np.empty((2, n), np.int32)
         self._progress = progress
         self._last_true_gap = np.inf
         self._columns_before = 0
-        self._next_look, self._last_f, self._drift = LOOK, np.inf, 0.0
+        self._next_look, self._last_f = LOOK, np.inf
+        self._moved = np.zeros(n)
         self._spent_ns = 0.0
-        self._patience_ns = np.inf if isinstance(kernel, RbfKernel) else PATIENCE * central.cost_ns(*self._Z.shape)
+        self._patience_ns = np.inf
+        if isinstance(self._source, LinearBlocks):
+            self._patience_ns = PATIENCE * interior.cost_ns(*self._Z.shape, self._source.entries)
         self.iterations = self.blocks = 0
         self.converged, self.exact = False, True
         self._lap("setup")
@@ -225,23 +228,27 @@ class BlockDescent:
         """Recompute F from scratch, in float64."""
         if not self.exact:
             self._recompute(np.arange(len(self.b)))
-            self.exact, self._drift = True, 0.0
+            self.exact = True
+            self._moved[:] = 0.0
             self._lap("confirm")
 
     def _recompute(self, targets: Index) -> None:
         support = np.flatnonzero(self.b)
         self.F[targets] = self._source.scores(support, self.b[support], targets) - self._y[targets]
 
-    def _decisive(self) -> Index:
+    def _decisive(self, source: RbfBlocks) -> Index:
         """Return the points whose F decides: support vectors, and others that may be extremes or have a loss.
 
-        The running F is wrong by no more than `_drift`. A point without a dual variable whose F lies farther than twice
-        that, and twice the tolerance, beyond the extreme of its side is no extreme itself and has no loss.
+        A point without a dual variable whose F lies beyond the extreme of its side, by more than what both may be wrong
+        by and twice the tolerance, is no extreme itself and has no loss.
         """
-        top, bottom = extremes(self.F, self.b, self._low, self._high)
-        reach = 2.0 * (self._drift + self._tolerance)
-        room = np.where(self._y > 0, self.F - bottom, top - self.F)
-        return np.flatnonzero((self.b != 0) | ~(room > reach))
+        changed = np.flatnonzero(self._moved)
+        wrong = source.uncertainty(changed, self._moved[changed])
+        falls, rises = self.b > self._low, self.b < self._high
+        top = np.max(self.F - wrong, where=falls, initial=-np.inf)
+        bottom = np.min(self.F + wrong, where=rises, initial=np.inf)
+        room = np.where(self._y > 0, self.F - bottom, top - self.F) - wrong
+        return np.flatnonzero((self.b != 0) | ~(room > 2.0 * self._tolerance))
 
     @property
     def _rounding(self) -> float:
@@ -289,7 +296,7 @@ class BlockDescent:
         self._source.add(members[moved], change[moved], self.F)
         self._spent_ns += STEP_NS * steps + BLOCK_NS + FEATURE_NS * self._Z.size
         self.exact = False
-        self._drift += self._source.value_error * float(np.abs(change).sum())
+        self._moved[members] += np.abs(change)
         self._lap("update")
         return True
 
@@ -306,9 +313,8 @@ class BlockDescent:
     def _jump(self, limit: int) -> None:
         """Go to where an interior-point method ends; once."""
         self._patience_ns = np.inf
-        self.b, steps = central.near_optimum(
-            self._Z - self.centre, self._y, self._low, self._high, self._tolerance, limit
-        )
+        assert isinstance(self._source, LinearBlocks)
+        self.b, steps = interior.near_optimum(self._source.rows, self._high - self._low, self._tolerance, limit)
         self.iterations += steps
         self._last_true_gap = np.inf
         self.exact = False
@@ -323,19 +329,24 @@ class BlockDescent:
             return self._whole, self._members
         fresh = self._size // (4 if len(self._previous) else 2)
         count = choose(
-            self.F, self.b, self._low, self._high, top, bottom, self._previous, fresh, self._mark, self._members
+            self.F,
+            self.b,
+            self._low,
+            self._high,
+            top,
+            bottom,
+            self._previous,
+            fresh,
+            self._places,
+            self._mark,
+            self._members,
         )
         self._previous = self._members[:count].copy()
         return self._source.gram(self._previous), self._previous
 
     def _confirm(self) -> bool:
         """Judge by the true gap; return whether to go on."""
-        decisive = self._decisive()
-        if not self.exact and len(decisive) < MOST_DECISIVE * len(self.b):
-            self._recompute(decisive)
-            self.converged = self.exact = self.gap < self._tolerance
-            self._lap("confirm")
-        self.refresh()
+        self._settle()
         gap = self.gap
         self.converged = gap < self._tolerance
         if self.converged:
@@ -348,6 +359,18 @@ class BlockDescent:
             return False
         self._use_double()
         return True
+
+    def _settle(self) -> None:
+        """Recompute F from scratch where it decides."""
+        if self.exact:
+            return
+        decisive = self._decisive(self._source) if isinstance(self._source, RbfBlocks) else None
+        if decisive is not None and len(decisive) < MOST_DECISIVE * len(self.b):
+            self._recompute(decisive)
+            self.exact = True
+            self._lap("confirm")
+        else:
+            self.refresh()
 
     def _use_double(self) -> None:
         """Go on with float64 kernel values."""
@@ -377,22 +400,10 @@ def _parts(kernel: Kernel) -> list[tuple[str, Callable[[], bool], int, float]]:
     """Return what there is to compile: its name, whether it is, and features and tolerance that lead there."""
     if isinstance(kernel, RbfKernel):
         return [
-            ("float32 kernel values", lambda: blocks.is_compiled(np.float32, by_product=False), 2, 1e-3),
-            (
-                "float32 kernel values of many features",
-                lambda: blocks.is_compiled(np.float32, True),
-                blocks.FEW + 1,
-                1e-3,
-            ),
-            ("float64 kernel values", lambda: blocks.is_compiled(np.float64, False), 2, 1e-7),
-            (
-                "float64 kernel values of many features",
-                lambda: blocks.is_compiled(np.float64, True),
-                blocks.FEW + 1,
-                1e-7,
-            ),
+            ("float32 kernel values", lambda: blocks.is_compiled(np.float32), 2, 1e-3),
+            ("float64 kernel values", lambda: blocks.is_compiled(np.float64), 2, 1e-7),
         ]
-    return [("linear kernel", central.is_compiled, 2, 1e-3)]
+    return [("linear kernel", interior.is_compiled, 2, 1e-3)]
 
 
 def _exercise(kernel: Kernel, dimension: int, tolerance: float) -> None:

@@ -6,46 +6,86 @@ import numpy as np
 
 from streamsvm.svm.columns import Index
 from streamsvm.svm.kernels import Float
+from streamsvm.svm.rows import SignedRows, signed_rows, sparse_add, sparse_gram, sparse_rows, sparse_sum
 
 
 class LinearBlocks:
     """The linear kernel of a set of points, all in float64.
 
+    Since dual variables keep their sum, the origin is free: sparse points lose their common values, dense ones their
+    mean; see `streamsvm.svm.rows`.
+
     Parameters
     ----------
-    Z : ndarray of shape (n, d), float64, centred
+    Z : ndarray of shape (n, d), float64, C-contiguous
+    y : ndarray of shape (n,), -1.0 or +1.0
 
     Attributes
     ----------
+    centre : ndarray of shape (d,)
+        The origin.
     computed : int
         0: there are no columns.
-    value_error : float
-        No bound is claimed: a product with w is so cheap that all of F is always recomputed.
     largest : float
         Largest kernel value.
+    entries : float
+        Mean number of features in which a point is not at the origin; d of dense points.
     """
 
     computed = 0
-    value_error = np.inf
 
-    def __init__(self, Z: Float) -> None:
-        self._Z = Z
-        self.largest = float(np.einsum("ij,ij->i", Z, Z).max())
+    def __init__(self, Z: Float, y: Float) -> None:
+        self._y = y
+        self._all = np.arange(len(Z))
+        self._sparse = sparse_rows(Z, y)
+        self.entries = float(Z.shape[1])
+        if self._sparse is None:
+            self.centre = Z.mean(axis=0)
+            self._Z = Z - self.centre
+            self.largest = float(np.einsum("ij,ij->i", self._Z, self._Z).max())
+        else:
+            self.centre = self._sparse.common
+            squares = np.append(0.0, np.cumsum(self._sparse.value**2))[self._sparse.start]
+            self.largest = float(np.diff(squares).max())
+            self.entries = len(self._sparse.value) / len(Z)
+
+    @property
+    def rows(self) -> SignedRows:
+        """The points for a second-order method."""
+        return self._sparse or signed_rows(self._Z, self._y)
 
     def gram(self, members: Index) -> Float:
         """Return the products among some points, shape (m, m)."""
-        rows = self._Z[members]
-        return np.asarray(rows @ rows.T, dtype=np.float64)
+        if self._sparse is None:
+            rows = self._Z[members]
+            return np.asarray(rows @ rows.T, dtype=np.float64)
+        products = np.empty((len(members), len(members)))
+        sparse_gram(self._sparse, members, len(self.centre), products)
+        return products
 
     def add(self, members: Index, change: Float, F: Float) -> None:
         """Add to every F_j the sum over members i of change_i <z_i, z_j>: one product with the change of w."""
-        F += self._Z @ (change @ self._Z[members])
+        if self._sparse is None:
+            F += self._Z @ (change @ self._Z[members])
+        else:
+            sparse_add(self._sparse, self._sum(self._sparse, members, change), self._all, F)
 
     def coefficients(self, weights: Float) -> Float:
         """Return w = sum_i weights_i z_i, shape (d,)."""
-        return np.asarray(weights @ self._Z, dtype=np.float64)
+        if self._sparse is None:
+            return np.asarray(weights @ self._Z, dtype=np.float64)
+        return self._sum(self._sparse, self._all, weights)
 
     def scores(self, members: Index, weights: Float, targets: Index) -> Float:
         """Return sum_i weights_i <z_i, z_j> for some points j, from scratch, shape (len(targets),)."""
-        points = self._Z if len(targets) == len(self._Z) else self._Z[targets]
-        return np.asarray(points @ (weights @ self._Z[members]), dtype=np.float64)
+        if self._sparse is None:
+            points = self._Z if len(targets) == len(self._Z) else self._Z[targets]
+            return np.asarray(points @ (weights @ self._Z[members]), dtype=np.float64)
+        scores = np.zeros(len(targets))
+        sparse_add(self._sparse, self._sum(self._sparse, members, weights), targets, scores)
+        return scores
+
+    def _sum(self, rows: SignedRows, members: Index, weights: Float) -> Float:
+        w = np.empty(len(self.centre))
+        sparse_sum(rows, members, weights, w)
+        return w

@@ -113,6 +113,7 @@ def mutated(field: str, value: object) -> bytes:
         ("lineage", ..., "lineage"),
         ("surprise", 1, "surprise"),
         ("features.mean", [1.0], "mean"),
+        ("training.class_weight", [1.0, 0.0], "class_weight"),
         ("features.scale", [1.0, 0.0, 1.0], "scale"),
         ("features.names", ["only one"], "names"),
         ("model.coefficients", [1.0, 2.0], "coefficients"),

@@ -6,13 +6,18 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from sklearn.svm import SVC
+from threadpoolctl import threadpool_limits
 
-from streamsvm.svm.interior import InteriorPointSolver
-from streamsvm.svm.kernels import Float
-from streamsvm.svm.objective import primal_objective
+from streamsvm.svm.interior import MOST_STEPS, InteriorPointSolver, near_optimum
+from streamsvm.svm.kernels import Float, LinearKernel
+from streamsvm.svm.objective import optimality, primal_objective
 from streamsvm.svm.problem import Problem, Solution
-from tests.svm.problems import Case
+from streamsvm.svm.rows import signed_rows
+from tests.streams import gaussian
+from tests.svm.problems import Case, weights
 
 SIZES = [(2, 1.0, 0.0), (40, 1.0, 1.0), (1_000, 1.0, 3.0), (1_000, 100.0, 0.0), (1_000, 1e4, 3.0), (500, 1.0, 12.0)]
 CASES = [Case(source, n, "linear", box, decades) for source in ("gaussian", "htru2") for n, box, decades in SIZES]
@@ -90,6 +95,126 @@ def test_hard_inputs_end_with_a_feasible_dual_point(kind: str, box: float) -> No
     assert np.isfinite(primal(problem, found))
     assert dual(problem, found) <= primal(problem, found) * (1 + 1e-9)
     assert found.converged
+
+
+def copies(Z: Float) -> list[Float]:
+    """Return the same numbers at other places in memory: shifted by one number, and in the other order."""
+    room = np.empty(Z.size + 1)
+    shifted = room[1:].reshape(Z.shape)
+    shifted[:] = Z
+    return [Z.copy(), shifted, np.asfortranarray(Z)]
+
+
+def one_hot(n: int, d: int, standardised: bool) -> Problem:
+    """Return mostly equal features under both labels."""
+    random = np.random.default_rng(4)
+    X = (random.uniform(size=(n, d)) < 0.05).astype(np.float64)
+    scores = X[:, : d // 2].sum(axis=1) - X[:, d // 2 :].sum(axis=1) + random.normal(0, 0.5, n)
+    if standardised:
+        X = (X - X.mean(axis=0)) / X.std(axis=0)
+    y = np.where(scores > 0, 1, -1).astype(np.int8)
+    return Problem(X, y, weights(n, 3.0, 10.0), LinearKernel(), 1e-3, 10**6)
+
+
+@pytest.mark.parametrize(("n", "d"), [(600, 3), (603, 20), (600, 60), (40, 300)])
+def test_memory_and_threads_do_not_matter(n: int, d: int) -> None:
+    """The same numbers give the same bits wherever they lie and whatever BLAS may use; dense, sparse, n < d."""
+    points = gaussian(n, seed=3, dimension=d)
+    dense = Problem(points.X.astype(np.float64), points.y, weights(n, 3.0, 10.0), LinearKernel(), 1e-3, 10**6)
+    for problem in (dense, one_hot(n, d, standardised=False)):
+        found = []
+        for Z, threads in zip(copies(problem.Z), (1, 2, 1), strict=True):
+            with threadpool_limits(threads):
+                found.append(InteriorPointSolver().solve(replace(problem, Z=Z)))
+        assert len({solution.alpha.tobytes() for solution in found if solution.alpha is not None}) == 1
+        assert len({solution.coefficients.tobytes() for solution in found if solution.coefficients is not None}) == 1
+        assert len({solution.intercept for solution in found}) == 1
+
+
+@pytest.mark.parametrize("standardised", [False, True])
+def test_points_that_are_mostly_equal_are_stored_sparse(standardised: bool) -> None:
+    """The same optimum as of the same points that are made dense by a rotation."""
+    problem = one_hot(500, 40, standardised)
+    assert signed_rows(problem.Z, problem.y.astype(float)).sparse
+    turned = replace(problem, Z=problem.Z @ np.linalg.qr(np.random.default_rng(0).normal(size=(40, 40)))[0])
+    assert not signed_rows(turned.Z, problem.y.astype(float)).sparse
+    one, two = (InteriorPointSolver(gap=1e-7).solve(given) for given in (problem, turned))
+    assert one.converged
+    assert two.converged
+    assert primal(problem, one) == pytest.approx(primal(turned, two), rel=1e-6)
+
+
+def test_fewer_points_than_features_are_solved_in_their_span() -> None:
+    """30 points of 300 features, duplicates among them: the certificate is that of the whole space."""
+    points = gaussian(30, seed=3, dimension=300)
+    Z = points.X.astype(np.float64)
+    Z[10:15] = Z[:5]
+    problem = Problem(Z, points.y, weights(30, 3.0, 1.0), LinearKernel(), 1e-3, 10**6)
+    found = InteriorPointSolver(gap=1e-6).solve(problem)
+    assert found.converged
+    assert primal(problem, found) == pytest.approx(dual(problem, found), rel=1e-5)
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    st.integers(0, 10_000),
+    st.integers(2, 30),
+    st.integers(1, 40),
+    st.sampled_from([1e-6, 1.0, 1e6]),
+    st.sampled_from([0.0, 12.0]),
+    st.booleans(),
+    st.booleans(),
+)
+def test_degenerate_inputs_are_certified(
+    seed: int, n: int, d: int, box: float, decades: float, constant: bool, twice: bool
+) -> None:
+    """Duplicates under either label, constant features, n < d, weights over twelve orders: feasible, finite, D <= F."""
+    random = np.random.default_rng(seed)
+    Z = random.normal(size=(n, d)).round(1)
+    if constant:
+        Z[:, : (d + 1) // 2] = 7.0
+    if twice:
+        Z[n // 2 :] = Z[: n - n // 2]
+    y = np.array([1, -1, *random.choice([-1, 1], n - 2)], np.int8)
+    problem = Problem(Z, y, weights(n, decades, box), LinearKernel(), 1e-3, 10**6)
+    found = InteriorPointSolver().solve(problem)
+    assert found.alpha is not None
+    assert (found.alpha >= 0).all()
+    assert (found.alpha <= problem.upper * (1 + 1e-12)).all()
+    assert abs(float(found.alpha @ problem.y)) <= 1e-9 * float(found.alpha.sum())
+    assert found.converged
+    below, above = dual(problem, found), primal(problem, found)
+    assert below <= above * (1 + 1e-9)
+    assert above - below <= 0.0201 * above
+
+
+@pytest.mark.parametrize("decades", [0.0, 3.0])
+@pytest.mark.parametrize("box", [1.0, 100.0, 1e4])
+@pytest.mark.parametrize("source", ["gaussian", "htru2"])
+def test_a_start_has_the_gap_that_is_wanted(source: str, box: float, decades: float) -> None:
+    """Within its bounds, of sum 0, and its KKT gap is the tolerance, at any box."""
+    problem, _ = Case(source, 2_000, "linear", box, decades).make()
+    y = problem.y.astype(np.float64)
+    b, steps = near_optimum(signed_rows(problem.Z, y), problem.upper, 1e-3)
+    alpha = y * b
+    assert steps < 60
+    assert (alpha >= 0).all()
+    assert (alpha <= problem.upper).all()
+    assert abs(b.sum()) <= 1e-12 * np.abs(b).sum()
+    assert optimality(problem.Z, problem.y, problem.upper, alpha, 0.0, problem.kernel).kkt_gap <= 1e-3
+
+
+@pytest.mark.parametrize("limit", [0, 1, 7, MOST_STEPS])
+@pytest.mark.parametrize("box", [1.0, 1e4])
+def test_wherever_a_start_ends_it_is_feasible(box: float, limit: int) -> None:
+    """Bounds hold exactly, the sum is 0 to rounding."""
+    problem, _ = Case("htru2", 800, "linear", box, 3.0).make()
+    y = problem.y.astype(np.float64)
+    b, steps = near_optimum(signed_rows(problem.Z, y), problem.upper, 1e-3, limit)
+    assert steps <= limit
+    assert (y * b >= 0).all()
+    assert (y * b <= problem.upper).all()
+    assert abs(b.sum()) <= 1e-12 * problem.upper.sum()
 
 
 def test_the_same_problem_gives_the_same_bits_and_a_bound_on_steps_holds() -> None:

@@ -34,13 +34,14 @@ class Gauges:
             for bucket in state:
                 levels[str(bucket.level)] += len(bucket.points)
                 held_bytes += bucket.points.nbytes
-        levels["leaf"] = learner.points_held - sum(levels.values())
+        levels["leaf"] = learner.points_held - learner.audit_points_held - sum(levels.values())
         for level in self._seen_levels | levels.keys():
             self._metrics.put("streamsvm_coreset_points", levels.get(level, 0), level=level)
         self._seen_levels |= levels.keys()
         self._metrics.put("streamsvm_coreset_bytes", held_bytes)
         for met, reductions in learner.observed().counts().items():
             self._metrics.put("streamsvm_coreset_reductions", reductions, outcome=met)
+        self._metrics.put("streamsvm_coreset_clipped_rows", learner.rows_clipped)
 
     def lag(self, ends: Mapping[int, tuple[int, int | None]]) -> None:
         """Show how far each partition's position is behind its end, where that is known."""

@@ -221,6 +221,7 @@ class VersionPublisher:
             result.trained.fit,
             model_codec.summary(cut),
             lineage,
+            result.audit,
         )
 
     def _report(self, version: Version, result: Result, now: datetime, value_bytes: int) -> None:
@@ -231,6 +232,14 @@ class VersionPublisher:
         metrics.put("streamsvm_model_support_vectors", fit.support_vectors)
         if fit.kkt_gap is not None:
             metrics.put("streamsvm_model_kkt_gap", fit.kkt_gap)
+        metrics.put("streamsvm_model_objective", fit.objective)
+        if fit.dual_objective is not None:
+            metrics.put("streamsvm_model_dual_objective", fit.dual_objective)
+        if (audit := version.audit) is not None:
+            metrics.put("streamsvm_audit_objective", audit.objective)
+            metrics.put("streamsvm_audit_objective_low", audit.low)
+            metrics.put("streamsvm_audit_objective_high", audit.high)
+            metrics.put("streamsvm_audit_points", audit.points)
         metrics.observe("streamsvm_training_seconds", result.seconds)
         metrics.increase("streamsvm_trainings", outcome="converged" if fit.converged else "iteration_limit")
         metrics.increase("streamsvm_publishes", outcome="published")

@@ -8,7 +8,7 @@ from rich.table import Table
 
 from streamsvm.subscriber import Loaded
 from streamsvm.svm.model import LinearMachine
-from streamsvm.training import Fit
+from streamsvm.training import Audit, Fit
 
 FEATURES_SHOWN = 12
 
@@ -29,6 +29,7 @@ def describe(loaded: Loaded) -> Table:
         ("written", f"{_time(stream.first_time_ms)} to {_time(stream.last_time_ms)}"),
         ("trained on", f"{fit.points:,} points, {fit.support_vectors:,} support vectors"),
         ("objective", _objective(fit)),
+        ("audit", _audit(version.audit, fit)),
         ("converged", "yes" if fit.converged else f"no: stopped after {fit.iterations:,} iterations"),
         ("input", f"{lineage.topic}" + (f" (id {lineage.topic_id})" if lineage.topic_id else "")),
         ("cut", ", ".join(f"[{part.partition}] {part.offset}+{part.row}" for part in lineage.cut)),
@@ -53,7 +54,22 @@ def describe(loaded: Loaded) -> Table:
 def _objective(fit: Fit) -> str:
     if fit.dual_objective is None or fit.kkt_gap is None:
         return f"{fit.objective:.8g} (this solver gives no bound)"
-    return f"{fit.objective:.8g} (dual {fit.dual_objective:.8g}, KKT gap {fit.kkt_gap:.2g})"
+    relative = (fit.objective - fit.dual_objective) / fit.objective if fit.objective else 0.0
+    return (
+        f"{fit.objective:.8g} on the training set (dual {fit.dual_objective:.8g}, duality gap {relative:.2g} of it, "
+        f"KKT gap {fit.kkt_gap:.2g})"
+    )
+
+
+def _audit(audit: Audit | None, fit: Fit) -> str:
+    """Say what the objective over the whole stream is, and whether the training set's fits it."""
+    if audit is None:
+        return "none: no audit sample was kept"
+    verdict = "" if audit.low <= fit.objective <= audit.high else "; the training set's objective lies outside"
+    return (
+        f"{audit.objective:.6g} over the whole stream, in 95 of 100 cases {audit.low:.6g} to {audit.high:.6g}, "
+        f"by {audit.points:,} points beside the coreset{verdict}"
+    )
 
 
 def _time(milliseconds: int) -> str:

@@ -19,6 +19,7 @@ from typing import Final
 import structlog
 
 from consumers.clock import Clock
+from consumers.conditions import Conditions
 from consumers.deadletters import DeadLetters
 from consumers.gauges import Gauges
 from consumers.limits import RejectionLimits
@@ -117,6 +118,7 @@ class Trainer:
         self._name = session or uuid.uuid4().hex
         self._lives = 0
         self._gauges = Gauges(metrics)
+        self._conditions = Conditions()
         metrics.begin("streamsvm_input_rows", "outcome", ("accepted", "rejected"))
 
     def run(self) -> None:
@@ -528,8 +530,8 @@ class Trainer:
         log.info("stopped", next_version=self._delivery.next_number)
 
     def _points_held(self) -> int:
-        """Count buckets, leaves, the backlog, and the training sets that wait, train, or wait to be published."""
-        in_flight = sum(len(cut.points) for cut in self._in_flight)
+        """Count buckets, leaves, audit samples, the backlog, and the cuts that wait, train, or wait to be published."""
+        in_flight = sum(cut.points_held for cut in self._in_flight)
         return self._learner.points_held + sum(len(rows) for rows in self._backlog) + in_flight
 
     def _measure(self) -> None:
@@ -538,6 +540,7 @@ class Trainer:
         positions, log_ranges = self._learner.positions, self._surveyor.log
         self._gauges.points(self._points_held(), self._held_peak)
         self._gauges.coreset(self._learner)
+        self._conditions.tell(self._learner.observed().counts())
         ahead = {p: self._read_to.get(p, at.offset) for p, at in positions.items()}
         self._gauges.lag({p: (offset, self._input.high_watermark(p)) for p, offset in ahead.items()})
         self._gauges.headroom({p: at.offset - log_ranges[p][0] for p, at in positions.items() if p in log_ranges})

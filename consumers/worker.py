@@ -15,7 +15,7 @@ from streamsvm.config import SvmConfig
 from streamsvm.coreset.moments import Moments
 from streamsvm.learner import Cut
 from streamsvm.points import Points
-from streamsvm.training import Trained
+from streamsvm.training import Audit, Trained, audited
 
 TrainFunction = Callable[[Points, Moments, SvmConfig], Trained]
 
@@ -28,6 +28,8 @@ class Result:
     ----------
     cut : Cut
     trained : Trained
+    audit : Audit or None
+        None where no audit sample is kept.
     training_set_sha256 : str
     seconds : float
         Wall time of training; not part of any hash.
@@ -35,6 +37,7 @@ class Result:
 
     cut: Cut
     trained: Trained
+    audit: Audit | None
     training_set_sha256: str
     seconds: float
 
@@ -88,7 +91,8 @@ class Worker:
             begun = time.perf_counter()
             try:
                 trained = self._train(cut.points, cut.moments, self._config)
-                result = Result(cut, trained, cut.points.sha256(), time.perf_counter() - begun)
+                audit = audited(trained, cut.audit, self._config)
+                result = Result(cut, trained, audit, cut.points.sha256(), time.perf_counter() - begun)
             except BaseException as error:  # noqa: BLE001 - handed to the poll loop, which raises it
                 self._outbox.put(error)
             else:

@@ -11,12 +11,14 @@ import hashlib
 import json
 import os
 import tomllib
-from collections.abc import Mapping
+from bisect import bisect_left
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import (
     BaseModel,
     BeforeValidator,
@@ -109,7 +111,13 @@ class PointsConfig(Section):
         """Storage dtype of the features."""
         return np.dtype(self.dtype)
 
+    @property
+    def point_bytes(self) -> int:
+        """Bytes of a point that is held: features, label and weight."""
+        return self.dimension * self.numpy_dtype.itemsize + 9
 
+
+ClassWeight = Annotated[float, Field(ge=1e-12, le=1e12)]
 ReducerName = Literal["uniform", "sensitivity", "calibrated"]
 
 
@@ -133,21 +141,53 @@ class CoresetConfig(Section):
     )
     memory_points: Annotated[int, Field(ge=16, le=1 << 30)] | None = Field(
         default=None,
-        description="Most points that all partitions hold at once, buckets and leaves together (one takes 4 bytes a "
-        "feature, 8 for float64, and 9 more). `leaf_rows` and `bucket_points` that are not given follow from it, an "
-        "equal part for each of `max_partitions`: so a new partition changes no other, and unused ones hold nothing.",
+        description="Most points that all partitions hold at once, buckets, leaves and audit samples together (one "
+        "takes 4 bytes a feature, 8 for float64, and 9 more). `leaf_rows`, `bucket_points` and `audit_points` that are "
+        "not given follow from it, an equal part for each of `max_partitions`: so a new partition changes no other, "
+        "and unused ones hold nothing.",
+    )
+    memory_bytes: Annotated[int, Field(ge=1, le=1 << 50)] | None = Field(
+        default=None,
+        description="Instead of memory_points: most bytes that learning and the making of a training set take, from "
+        "which the points follow by the number and type of the features. Counted are the points held, the moments of "
+        "every bucket, one training set with its audit sample, and the arrays of the largest reduction, a few hundred "
+        "bytes for each of its points (they come one after another; a union above train_points is one). Training and "
+        "the Kafka client come on top.",
     )
     fan_in: Annotated[int, Field(ge=2, le=64)] = Field(
         default=2, description="Buckets of one level that make one of the next; 2 is the paper's Alg. 2."
     )
     leaf_rows: Annotated[int, Field(ge=1, le=1 << 24)] = Field(
-        default=2_000, description="Rows seen, accepted or not, after which a leaf is sealed."
+        default=2_000,
+        description="Rows seen, accepted or not, after which a leaf is sealed, unless it is screened; the most points "
+        "that a leaf holds.",
+    )
+    screening: Annotated[float, Field(ge=0, le=1)] = Field(
+        default=0.25,
+        description="Most rows of a leaf, as a share of all rows before it, with `calibrated` and a linear kernel. "
+        "Rows beyond `leaf_rows` are screened: kept, or added to exact totals only, by the margin of a model of the "
+        "partition's own buckets. The larger, the fewer reductions; a stream that changes is followed less well. "
+        "0: no screening.",
     )
     bucket_points: Annotated[int, Field(ge=1, le=1 << 24)] = Field(
         default=2_000, description="Most points a bucket holds; memory grows with it, the error falls."
     )
+    audit_points: Annotated[int, Field(ge=0, le=1 << 24)] = Field(
+        default=1_000,
+        description="Points of each partition's audit sample, which is drawn beside the coreset; from it every version "
+        "estimates its objective over the whole stream, with a 95 % interval (at 1000 a quarter to the whole of the "
+        "loss wide, wider where few points have one; four times the points halve it). 0: no estimate. With a budget at "
+        "most a twentieth of it.",
+    )
     train_points: Annotated[int, Field(ge=2, le=1 << 24)] = Field(
         default=20_000, description="Most points a model is trained on; a larger union is reduced to so many."
+    )
+    clip_sd: Annotated[float, Field(ge=3, le=1e6)] | None = Field(
+        default=None,
+        description="Clip each feature of a row to its mean plus or minus so many standard deviations, both of the "
+        "leaves that its partition sealed before; a first leaf by its own, if outliers are fewer than 1 / clip_sd^2 of "
+        "it. A true change of scale is followed over some leaves. Not for rare indicators, whose every 1 is an "
+        "outlier. Default: no clipping.",
     )
     max_partitions: Annotated[int, Field(ge=1, le=100_000)] = Field(
         default=64,
@@ -157,23 +197,45 @@ class CoresetConfig(Section):
     CHAIN_BUCKET_SHARE: ClassVar[float] = 0.7
     """Of a partition's memory in a chain; the rest is its leaf. Measured from 0.3 to 0.85: a larger bucket comes nearer
     the optimum and loses less on sorted streams, a larger leaf is reduced less often, so that it takes less time."""
+    AUDIT_SHARE: ClassVar[float] = 0.05
+    """Of a partition's memory, for the audit sample: gaps fall about as m^-1.3, so that the coreset loses some 7 %."""
     LONGEST_STREAM: ClassVar[int] = 1 << 40
     """Rows of a partition for which a tree's buckets must have room."""
+    WORKING_COPIES: ClassVar[int] = 3
+    """Arrays of float64 features, as many rows as a reduction has points, that it and its pilot hold at their most."""
+    WORKING_NUMBERS: ClassVar[int] = 24
+    """Further numbers of 8 bytes a point of a reduction: margins, dual variables, slacks, steps, shares, orders."""
+    WORKING_SQUARES: ClassVar[int] = 4
+    """Matrices of features by features that a reduction and its pilot hold at their most."""
+    LEAST_BUCKET: ClassVar[int] = 16
+    """Points of a bucket that a budget in bytes must pay for: fewer summarise nothing, and the unit is likely wrong."""
+    AUDIT_BYTES: ClassVar[int] = 16
+    """Of a point of the audit sample besides the point: its priority and its place in a heap."""
+    BUCKET_BYTES: ClassVar[int] = 2_048
+    """Of a bucket's objects besides points and moments."""
+
+    @model_validator(mode="after")
+    def _one_budget(self) -> Self:
+        if self.memory_points is not None and self.memory_bytes is not None:
+            raise ValueError("coreset.memory_points and coreset.memory_bytes are both given; keep one")
+        return self
 
     @model_validator(mode="after")
     def _sizes_of_the_memory(self) -> Self:
-        """Settle `leaf_rows` and `bucket_points`, where one is not given, by `memory_points`."""
+        """Settle `leaf_rows`, `bucket_points` and `audit_points`, where one is not given, by `memory_points`."""
         if self.memory_points is None:
             return self
         own = self.memory_points // self.max_partitions
+        if "audit_points" not in self.model_fields_set:
+            object.__setattr__(self, "audit_points", min(self.audit_points, int(own * self.AUDIT_SHARE)))
         settle = self._chain_sizes if self.structure == "chain" else self._tree_sizes
-        for name, size in zip(("leaf_rows", "bucket_points"), settle(own), strict=True):
+        for name, size in zip(("leaf_rows", "bucket_points"), settle(own - self.audit_points), strict=True):
             object.__setattr__(self, name, size)
         if min(self.leaf_rows, self.bucket_points) < 1 or self.partition_points > own:
             raise ValueError(
                 f"coreset.memory_points = {self.memory_points} gives each of coreset.max_partitions = "
                 f"{self.max_partitions} {own} points, too few for a {self.structure} of these options; raise it, or "
-                "lower max_partitions, leaf_rows or bucket_points"
+                "lower max_partitions, leaf_rows, bucket_points or audit_points"
             )
         return self
 
@@ -205,11 +267,85 @@ class CoresetConfig(Section):
         return levels * (self.fan_in - 1) * bucket + leaf
 
     @property
+    def screens(self) -> bool:
+        """Whether leaves may be screened."""
+        return self.reducer == "calibrated" and self.screening > 0
+
+    @property
     def partition_points(self) -> int:
-        """The most points that a partition holds at once."""
+        """The most points that a partition holds at once, its audit sample included."""
         if self.structure == "chain":
-            return self.leaf_rows + self.bucket_points
-        return self._tree_points(self.leaf_rows, self.bucket_points)
+            return self.leaf_rows + self.bucket_points + self.audit_points
+        return self._tree_points(self.leaf_rows, self.bucket_points) + self.audit_points
+
+    @property
+    def coreset_points(self) -> int:
+        """The most points that the buckets and open leaves of all partitions hold at once."""
+        return self.max_partitions * (self.partition_points - self.audit_points)
+
+    @property
+    def reduced_points(self) -> int:
+        """The most points that one reduction or pilot takes: of a node, of all partitions, or of one for its screen."""
+        if self.structure == "chain":
+            node = self.leaf_rows + self.bucket_points
+        else:
+            node = max(self.leaf_rows, self.fan_in * self.bucket_points)
+            if self.screens:  # the pilot of a screen is solved on all buckets of a partition
+                node = max(node, self.partition_points - self.audit_points - self.leaf_rows)
+        return max(node, self.coreset_points if self.coreset_points > self.train_points else 0)
+
+    def largest_bytes(self, points: PointsConfig) -> int:
+        """Return the most bytes that all partitions, a reduction at work and a training set take at once."""
+        audited = self.max_partitions * self.audit_points
+        buckets = self.max_partitions + self.coreset_points // self.bucket_points
+        held = (self.coreset_points + audited) * points.point_bytes + audited * self.AUDIT_BYTES
+        held += buckets * (16 * points.dimension + self.BUCKET_BYTES)
+        width = points.dimension + 1
+        working = 8 * self.reduced_points * (self.WORKING_COPIES * width + self.WORKING_NUMBERS)
+        working += 8 * self.WORKING_SQUARES * width**2
+        cut = (self.coreset_points + min(self.coreset_points, self.train_points) + audited) * points.point_bytes
+        return held + working + cut
+
+    def settled(self, points: PointsConfig) -> CoresetConfig:
+        """Return this section with the sizes that follow from `memory_bytes`; itself if that is not given.
+
+        Raises
+        ------
+        ValueError
+            If the budget is too small, with the least that is enough.
+        """
+        if self.memory_bytes is None:
+            return self
+        given = self.model_dump(include=self.model_fields_set - {"memory_bytes"})
+
+        def of(memory_points: int) -> CoresetConfig | None:
+            try:
+                made = CoresetConfig(**given, memory_points=memory_points)
+            except ValidationError:
+                return None
+            return made if made.bucket_points >= self.LEAST_BUCKET or "bucket_points" in given else None
+
+        def fits(memory_points: int) -> bool:
+            made = of(memory_points)
+            return made is None or made.largest_bytes(points) <= (self.memory_bytes or 0)
+
+        most = bisect_left(range(1 << 30), True, lo=16, key=lambda memory_points: not fits(memory_points)) - 1
+        made = of(most) if most >= 16 else None
+        if made is None:
+            raise ValueError(
+                f"coreset.memory_bytes = {self.memory_bytes} is too little for coreset.max_partitions = "
+                f"{self.max_partitions} and points of {points.dimension} features: the smallest {self.structure} takes "
+                f"{_least_bytes(of, points)}. Raise it, or lower max_partitions, leaf_rows, bucket_points or "
+                "audit_points"
+            )
+        return made.model_copy(update={"memory_points": made.max_partitions * made.partition_points})
+
+
+def _least_bytes(of: Callable[[int], CoresetConfig | None], points: PointsConfig) -> int:
+    """Return the bytes of the smallest sizes that there are."""
+    enough = bisect_left(range(1 << 30), True, lo=16, key=lambda memory_points: of(memory_points) is not None)
+    made = of(enough)
+    return made.largest_bytes(points) if made else 0
 
 
 class SvmConfig(Section):
@@ -233,6 +369,14 @@ class SvmConfig(Section):
     )
     C: Annotated[float, Field(ge=1e-100, le=1e100)] | None = Field(
         default=None, description="Fixed C of the papers: the boxes grow with the stream, instead of alpha."
+    )
+    class_weight: Literal["none", "balanced"] | Annotated[tuple[ClassWeight, ClassWeight], BeforeValidator(_split)] = (
+        Field(
+            default="none",
+            description="By what to multiply the weights of the negative and of the positive points, where one class "
+            "is rare or its errors cost more: two numbers, as 1,10; `balanced`: each class gets half of the total "
+            "weight, as counted up to the cut.",
+        )
     )
     standardize: bool = Field(
         default=True,
@@ -271,6 +415,22 @@ class SvmConfig(Section):
             return self.C
         return 1.0 / ((self.DEFAULT_ALPHA if self.alpha is None else self.alpha) * weight)
 
+    def class_weights(self, class_weight: Sequence[float] | NDArray[np.float64]) -> tuple[float, float]:
+        """Return what the weights of negative and positive points are multiplied by.
+
+        Parameters
+        ----------
+        class_weight : two numbers
+            Exact total weights of the classes. Balanced weights keep their sum; with one class only they are 1.
+        """
+        if isinstance(self.class_weight, tuple):
+            return self.class_weight
+        negative, positive = float(class_weight[0]), float(class_weight[1])
+        if self.class_weight == "none" or not (negative > 0.0 and positive > 0.0):
+            return 1.0, 1.0
+        half = 0.5 * (negative + positive)
+        return half / negative, half / positive
+
 
 class ModelConfig(Section):
     """All that decides what a model is, given the log and a cut; hashed into every lineage."""
@@ -280,9 +440,28 @@ class ModelConfig(Section):
     svm: SvmConfig = SvmConfig()
     seed: Annotated[int, Field(ge=0, lt=1 << 64)] = 0
 
+    CAME_LATER: ClassVar[tuple[tuple[str, str, object], ...]] = (
+        ("coreset", "clip_sd", None),
+        ("svm", "class_weight", "none"),
+    )
+    """Section, option, and the value that means what it was before there was this option."""
+
+    @model_validator(mode="after")
+    def _sizes_of_the_bytes(self) -> Self:
+        object.__setattr__(self, "coreset", self.coreset.settled(self.points))
+        return self
+
     def canonical(self) -> dict[str, Any]:
-        """Return the plain JSON value that is hashed: sizes, not the budget that they came from."""
-        return self.model_dump(mode="json", exclude={"coreset": {"memory_points"}})
+        """Return the plain JSON value that is hashed: sizes, not the budget that they came from.
+
+        Options that came later are left out while they change nothing, so that older checkpoints and versions stay
+        those of the same configuration.
+        """
+        plain = self.model_dump(mode="json", exclude={"coreset": {"memory_points", "memory_bytes"}})
+        for section, option, neutral in self.CAME_LATER:
+            if plain[section][option] == neutral:
+                del plain[section][option]
+        return plain
 
     def sha256(self) -> str:
         """Hash the canonical value (keys sorted, no spaces; lower-case hexadecimal)."""
@@ -365,7 +544,9 @@ class TrainingConfig(Section):
     """When models are trained."""
 
     every_leaves: Annotated[int, Field(ge=1)] = Field(
-        default=1, description="Sealed leaves, over all partitions, after which a new model is due."
+        default=1,
+        description="Leaves of `coreset.leaf_rows` rows, over all partitions, after which a new model is due; a "
+        "screened leaf counts as several.",
     )
     policy: Literal["latest", "every"] = Field(
         default="latest",
@@ -526,6 +707,13 @@ class Settings(BaseSettings):
             return options
         dotted = {str(key).lower().replace("_", "."): value for key, value in options.items()}
         return DEFAULT_KAFKA | dotted
+
+    @model_validator(mode="after")
+    def _sizes_of_the_bytes(self) -> Self:
+        """Let the effective configuration, as it is logged, show the sizes."""
+        if self.points is not None:
+            object.__setattr__(self, "coreset", self.coreset.settled(self.points))
+        return self
 
     def models(self) -> ModelConfig:
         """Return the part that decides what a model is.

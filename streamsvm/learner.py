@@ -9,22 +9,27 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from streamsvm import training
+from streamsvm import kernel_pilot, training
 from streamsvm.config import CoresetConfig, ModelConfig, SvmConfig
+from streamsvm.coreset import audit, screening
+from streamsvm.coreset.audit import Held, Reservoir, Sampled
 from streamsvm.coreset.calibrated import CalibratedReducer, Observed
-from streamsvm.coreset.moments import Moments
-from streamsvm.coreset.reduce import Pilot, Purpose, Reducer, SensitivityReducer, UniformReducer, generator
+from streamsvm.coreset.clipping import Bounds, freed_of_outliers
+from streamsvm.coreset.moments import Moments, merge_all
+from streamsvm.coreset.reduce import Pilot, Purpose, Reducer, SensitivityReducer, UniformReducer, generator, reduce_for
+from streamsvm.coreset.screening import LEAST_CAPACITY, Screen, Screened, Screener, make_screen
 from streamsvm.coreset.sensitivity import dual_bound, mean_bound
-from streamsvm.coreset.structure import Bucket, Chain, Extent, Leaf, Structure, Tree, moments_of
+from streamsvm.coreset.shift import ShiftWatch
+from streamsvm.coreset.structure import Bucket, Chain, Extent, Leaf, Structure, Tree, joined, time_range
+from streamsvm.kernel_pilot import make_kernel_pilot
 from streamsvm.points import Points, Position, Positions, Rows
 from streamsvm.svm import interior
 from streamsvm.svm.interior import MOST_FEATURES, InteriorPointSolver
 from streamsvm.svm.kernels import LinearKernel
-from streamsvm.svm.model import Scaler
 from streamsvm.svm.problem import Problem, Solver
 from streamsvm.svm.solvers import SOLVERS
 
@@ -58,6 +63,8 @@ class Cut:
         Rows seen, rejected ones included.
     first_time_ms, last_time_ms : int
         Least and greatest record timestamp; -1 if unknown.
+    audit : tuple of Sampled
+        The audit sample of each partition that has one, in partition order: what a model of this cut is judged by.
     """
 
     positions: Mapping[int, Position]
@@ -67,6 +74,12 @@ class Cut:
     rows: int
     first_time_ms: int
     last_time_ms: int
+    audit: tuple[Sampled, ...] = ()
+
+    @property
+    def points_held(self) -> int:
+        """Points of the training set and of the audit sample."""
+        return len(self.points) + sum(len(part.points) for part in self.audit)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +96,10 @@ class PartitionState:
     leaf_points : Points
     leaf_extent : Extent
         Its `end` is the partition's position.
+    screened : Screened or None
+        Of the open leaf, if it is screened.
+    audit : Held or None
+        The audit sample; None where none is kept.
     """
 
     sealed: int
@@ -90,6 +107,8 @@ class PartitionState:
     buckets: tuple[Bucket, ...]
     leaf_points: Points
     leaf_extent: Extent
+    screened: Screened | None = None
+    audit: Held | None = None
 
     @property
     def position(self) -> Position:
@@ -106,40 +125,147 @@ class LearnerState:
 
 
 class _Partition:
-    """One partition's structure and open leaf."""
+    """One partition's structure, open leaf and audit sample."""
 
     def __init__(self, partition: int, base: Position, config: ModelConfig) -> None:
         coreset = config.coreset
-        self._svm = config.svm
+        self._partition, self._config = partition, config
+        self._bounds: Bounds | None = None
+        self.clipped = 0
         self.leader_epoch = -1
         self.leaf = Leaf(base, coreset.leaf_rows, config.points.dimension, config.points.numpy_dtype)
         self.structure = make_structure(partition, config.seed, coreset)
+        self._shift = ShiftWatch(config.points.dimension)
+        self.audit = make_reservoir(partition, config)
 
     @property
     def position(self) -> Position:
-        return self.leaf.extent.end
+        return self.leaf.end
 
     @property
     def extent(self) -> Extent:
-        whole = [bucket.extent for bucket in self.structure.buckets] + [self.leaf.extent]
-        joined = whole[0]
-        for later in whole[1:]:
-            joined = joined.join(later)
-        return joined
+        return joined([bucket.extent for bucket in self.structure.buckets] + [self.leaf.extent])
 
-    def add(self, rows: Rows) -> bool:
-        """Add rows that fit into the leaf; tell whether that sealed it."""
-        self.leaf.add(rows)
+    def add(self, rows: Rows) -> int:
+        """Add rows that fit into the leaf; tell how many leaves of `leaf_rows` rows that completed."""
+        leaf_rows = self._config.coreset.leaf_rows
+        before = self.leaf.rows
+        if self.audit is not None:
+            self.audit.add(rows)
+        self.leaf.add(self._clip(rows))
         self.leader_epoch = int(rows.leader_epoch[-1])
-        if not self.leaf.full:
-            return False
-        seen = moments_of(self.structure.buckets, self.leaf, rows.points.dimension)
+        completed = self.leaf.rows // leaf_rows - before // leaf_rows
+        if self.leaf.full:
+            self._seal()
+        return completed
+
+    def _seal(self) -> None:
+        self._look_for_shift()
+        points, extent = self._sealed_leaf()
+        sealed = [bucket.extent.moments for bucket in self.structure.buckets]
+        seen = merge_all([*sealed, extent.moments], points.dimension)
+        solved: dict[tuple[Position, Position], Pilot] = {}
 
         def pilot_of(points: Points, extent: Extent) -> Pilot:
-            return make_pilot(points, extent.moments.weight, seen, self._svm)
+            solved[extent.start, extent.end] = pilot_for(points, extent.moments.weight, seen, self._config)
+            return solved[extent.start, extent.end]
 
-        self.structure.insert(*self.leaf.seal(), pilot_of)
-        return True
+        self.structure.insert(points, extent, pilot_of)
+        self.bound()
+        screen = self._next_screen(solved)
+        if screen is not None:
+            self.leaf.screen(Screener.begin(screen, *self._leaf_name))
+
+    @property
+    def observed(self) -> Observed:
+        """What calibrated reductions met; of other ones, nothing."""
+        reducer = self.structure.reducer
+        return reducer.observed if isinstance(reducer, CalibratedReducer) else Observed()
+
+    @property
+    def _leaf_name(self) -> tuple[int, int, int]:
+        return self._config.seed, self._partition, self.structure.sealed
+
+    def _next_screen(self, solved: Mapping[tuple[Position, Position], Pilot]) -> Screen | None:
+        """Make the next leaf's screen from the sealed buckets; None if it is to be short, or a label is missing.
+
+        `solved` has the pilots that were just solved, by what their points stood for: one of everything is not solved
+        anew.
+        """
+        coreset, buckets = self._config.coreset, self.structure.buckets
+        whole = joined([bucket.extent for bucket in buckets])
+        span = int(whole.rows * coreset.screening) // coreset.leaf_rows * coreset.leaf_rows
+        if not self._screens or span < 2 * coreset.leaf_rows or not whole.moments.class_weight.all():
+            return None
+        points, moments = Points.union([bucket.points for bucket in buckets]), whole.moments
+        pilot = solved.get((whole.start, whole.end))
+        if pilot is None:
+            pilot = make_pilot(points, moments.weight, moments, self._config.svm)
+        if pilot.lower_bound <= 0.0:
+            return None
+        random = generator(self._config.seed, Purpose.SKETCH, (self._partition, self.structure.sealed, 0))
+        return make_screen(points, pilot, moments, span, span * moments.count / whole.rows, coreset.leaf_rows, random)
+
+    @property
+    def _screens(self) -> bool:
+        coreset = self._config.coreset
+        return coreset.screens and self._config.svm.kernel == "linear" and coreset.leaf_rows >= LEAST_CAPACITY
+
+    def state(self) -> PartitionState:
+        """Return everything a checkpoint needs; what the open leaf may still change is copied."""
+        screened = self.leaf.screened
+        return PartitionState(
+            self.structure.sealed,
+            self.leader_epoch,
+            self.structure.buckets,
+            _copy(self.leaf.points),
+            self.leaf.extent,
+            None if screened is None else screened.copy(),
+            None if self.audit is None else self.audit.state(),
+        )
+
+    def restore(self, saved: PartitionState) -> None:
+        """Put a checkpoint's state in place."""
+        self.leader_epoch = saved.leader_epoch
+        self.structure.restore(saved.sealed, saved.buckets)
+        screener = None if saved.screened is None else Screener(saved.screened.copy(), *self._leaf_name)
+        self.leaf.restore(saved.leaf_points, saved.leaf_extent, screener)
+        self.bound()
+        if self.audit is not None and saved.audit is not None:
+            self.audit.restore(saved.audit)
+
+    def _clip(self, rows: Rows) -> Rows:
+        if self._bounds is None:
+            return rows
+        points, clipped = self._bounds.clip(rows.points)
+        self.clipped += int(np.count_nonzero(clipped & rows.accepted))
+        return replace(rows, points=points)
+
+    def bound(self) -> None:
+        """Set the bounds of clipping by what is sealed: a function of the buckets, so that no state holds it."""
+        clip_sd = self._config.coreset.clip_sd
+        if clip_sd is not None:
+            moments = merge_all(
+                [bucket.extent.moments for bucket in self.structure.buckets], self._config.points.dimension
+            )
+            self._bounds = Bounds.of(moments, clip_sd) if moments.count else None
+
+    def _sealed_leaf(self) -> tuple[Points, Extent]:
+        """Return the full leaf; one that nothing was sealed before is clipped by its own bounds."""
+        points, extent = self.leaf.seal(self.observed)
+        clip_sd = self._config.coreset.clip_sd
+        if clip_sd is None or self._bounds is not None:
+            return points, extent
+        points, clipped = freed_of_outliers(points, extent.moments, clip_sd)
+        self.clipped += int(np.count_nonzero(clipped))
+        return points, replace(extent, moments=Moments.zero(points.dimension).add(points))
+
+    def _look_for_shift(self) -> None:
+        """Note a leaf that is unlike all sealed ones; it changes nothing."""
+        if isinstance(self.structure.reducer, CalibratedReducer):
+            leaf = self.leaf.extent.moments
+            sealed = merge_all([bucket.extent.moments for bucket in self.structure.buckets], len(leaf.mean))
+            self.structure.reducer.observed.shifted += self._shift.shifted(sealed, leaf, self.leaf.points)
 
 
 class Learner:
@@ -158,6 +284,7 @@ class Learner:
         self._config = config
         self._every_leaves = every_leaves
         self._leaves_since_cut = 0
+        self._union_reducer = REDUCERS[config.coreset.reducer](config.coreset)
         self._partitions = {partition: _Partition(partition, base[partition], config) for partition in sorted(base)}
 
     @property
@@ -172,11 +299,16 @@ class Learner:
 
     @property
     def points_held(self) -> int:
-        """Points held now, buckets and open leaves together."""
-        return sum(
+        """Points held now: buckets, open leaves and audit samples together."""
+        return self.audit_points_held + sum(
             len(held.leaf.points) + sum(len(bucket.points) for bucket in held.structure.buckets)
             for held in self._partitions.values()
         )
+
+    @property
+    def audit_points_held(self) -> int:
+        """Points of the audit samples."""
+        return sum(len(held.audit) for held in self._partitions.values() if held.audit is not None)
 
     @property
     def points_accepted(self) -> int:
@@ -188,12 +320,17 @@ class Learner:
         return {partition: held.structure.buckets for partition, held in self._partitions.items()}
 
     def observed(self) -> Observed:
-        """Return what calibrated reductions of all partitions met since this learner was made; zeros of other ones."""
+        """Return what calibrated reductions, of partitions and cuts, met since this was made; zeros of other ones."""
         whole = Observed()
-        for held in self._partitions.values():
-            if isinstance(held.structure.reducer, CalibratedReducer):
-                whole.add(held.structure.reducer.observed)
+        for reducer in (self._union_reducer, *(held.structure.reducer for held in self._partitions.values())):
+            if isinstance(reducer, CalibratedReducer):
+                whole.add(reducer.observed)
         return whole
+
+    @property
+    def rows_clipped(self) -> int:
+        """Accepted rows of which clipping changed a feature, since this learner was made."""
+        return sum(held.clipped for held in self._partitions.values())
 
     def learn(self, rows: Rows, until: Position | None = None) -> int:
         """Learn rows of one partition until they end, a cut falls due, or `until` is reached.
@@ -209,11 +346,17 @@ class Learner:
         done = rows.index_of(held.position)
         stop = len(rows) if until is None else rows.index_of(until)
         while done < stop and not self.cut_due:
-            step = min(held.leaf.missing, stop - done)
-            if held.add(rows.slice(done, done + step)) and self._anything_sealed():
-                self._leaves_since_cut += 1
+            step = min(held.leaf.missing, self._rows_to_cut(held.leaf), stop - done)
+            completed = held.add(rows if step == len(rows) else rows.slice(done, done + step))
+            if completed and self._anything_sealed():
+                self._leaves_since_cut += completed
             done += step
         return done
+
+    def _rows_to_cut(self, leaf: Leaf) -> int:
+        """Return after how many rows of a leaf a cut falls due: a screened leaf counts once each `leaf_rows`."""
+        leaf_rows = self._config.coreset.leaf_rows
+        return (self._every_leaves - self._leaves_since_cut) * leaf_rows - leaf.rows % leaf_rows
 
     def _anything_sealed(self) -> bool:
         """Tell whether a valid point was ever sealed: before that there is nothing to train on, and no leaf counts."""
@@ -226,7 +369,7 @@ class Learner:
         parts = [
             part
             for held in self._partitions.values()
-            for part in (*(bucket.points for bucket in held.structure.buckets), held.leaf.points)
+            for part in (*(bucket.points for bucket in held.structure.buckets), held.leaf.calibrated(Observed()))
             if len(part)
         ]
         extents = [held.extent for held in self._partitions.values()]
@@ -242,6 +385,11 @@ class Learner:
             sum(extent.rows for extent in extents),
             min((extent.first_time_ms for extent in extents if extent.first_time_ms >= 0), default=-1),
             max(extent.last_time_ms for extent in extents),
+            tuple(
+                held.audit.sampled(extent.moments.class_weight)
+                for held, extent in zip(self._partitions.values(), extents, strict=True)
+                if held.audit is not None
+            ),
         )
 
     def decline_cut(self) -> None:
@@ -260,10 +408,10 @@ class Learner:
         union = Points.union(parts)
         if len(union) <= coreset.train_points:
             return union
-        reducer = REDUCERS[coreset.reducer](coreset)
-        pilot = make_pilot(union, moments.weight, moments, self._config.svm) if reducer.needs_pilot else None
+        reducer = self._union_reducer
+        pilot = pilot_for(union, moments.weight, moments, self._config) if reducer.needs_pilot else None
         random = generator(self._config.seed, Purpose.CUT, cut_counter(self.positions))
-        return reducer.reduce(union, coreset.train_points, random, pilot)
+        return reduce_for(reducer, union, coreset.train_points, random, pilot)
 
     def extend(self, base: Positions) -> None:
         """Take up partitions that are new; they change no other partition's structure."""
@@ -274,16 +422,7 @@ class Learner:
     def state(self) -> LearnerState:
         """Return everything a checkpoint needs; the open leaves are copied, buckets are immutable."""
         return LearnerState(
-            {
-                partition: PartitionState(
-                    held.structure.sealed,
-                    held.leader_epoch,
-                    held.structure.buckets,
-                    _copy(held.leaf.points),
-                    held.leaf.extent,
-                )
-                for partition, held in self._partitions.items()
-            },
+            {partition: held.state() for partition, held in self._partitions.items()},
             self._leaves_since_cut,
         )
 
@@ -292,10 +431,7 @@ class Learner:
         assert state.partitions.keys() <= self._partitions.keys()
         self._leaves_since_cut = state.leaves_since_cut
         for partition, saved in state.partitions.items():
-            held = self._partitions[partition]
-            held.leader_epoch = saved.leader_epoch
-            held.structure.restore(saved.sealed, saved.buckets)
-            held.leaf.restore(saved.leaf_points, saved.leaf_extent)
+            self._partitions[partition].restore(saved)
 
 
 def make_structure(partition: int, seed: int, config: CoresetConfig) -> Structure:
@@ -304,6 +440,22 @@ def make_structure(partition: int, seed: int, config: CoresetConfig) -> Structur
     if config.structure == "chain":
         return Chain(partition, seed, config.bucket_points, reducer)
     return Tree(partition, seed, config.fan_in, config.bucket_points, reducer)
+
+
+def make_reservoir(partition: int, config: ModelConfig) -> Reservoir | None:
+    """Return the empty audit sample of a partition; None where none is kept."""
+    capacity, points = config.coreset.audit_points, config.points
+    return Reservoir(capacity, partition, config.seed, points.dimension, points.numpy_dtype) if capacity else None
+
+
+def pilot_for(points: Points, weight: float, seen: Moments, config: ModelConfig) -> Pilot:
+    """Solve the pilot that the configured reducer can use.
+
+    That is the one of the trained kernel for `calibrated`. The bounds of `sensitivity` are the linear problem's.
+    """
+    if config.svm.kernel != "linear" and config.coreset.reducer == "calibrated":
+        return make_kernel_pilot(points, weight, seen, config.svm)
+    return make_pilot(points, weight, seen, config.svm)
 
 
 def make_pilot(points: Points, weight: float, seen: Moments, config: SvmConfig) -> Pilot:
@@ -332,20 +484,20 @@ def make_pilot(points: Points, weight: float, seen: Moments, config: SvmConfig) 
     are ratios. C is the penalty that a training of everything seen would use; with a fixed C and several partitions a
     partition knows its own weight only, which costs accuracy of the bounds, never determinism.
     """
-    scaler = Scaler.identity(points.dimension)
-    if config.standardize:
-        scaler = Scaler.standard(seen.mean, seen.square / seen.weight)
+    scaler = training.scaler_of(seen, config)
     penalty = config.penalty(seen.weight) * seen.weight / weight
     if abs(int(points.y.sum(dtype=np.int64))) == len(points):
         label = float(points.y[0])
         return Pilot(penalty, scaler.mean, scaler.scale, np.zeros(points.dimension), label, 0.0)
-    Z, upper = scaler.transform(points.X), penalty * points.weight
+    class_weight = config.class_weights(seen.class_weight)
+    Z, weighted = scaler.transform(points.X), points.class_weighted(class_weight).weight
+    upper = penalty * weighted
     problem = Problem(Z, points.y, upper, LinearKernel(), PILOT_TOLERANCE, PILOT_ITERATIONS)
     solution = pilot_solver(len(points), points.dimension).solve(problem)
     assert solution.alpha is not None
     assert solution.coefficients is not None
-    bound = max(dual_bound(Z, points.y, upper, solution.alpha), mean_bound(Z, points.y, points.weight, penalty))
-    return Pilot(penalty, scaler.mean, scaler.scale, solution.coefficients, solution.intercept, bound)
+    bound = max(dual_bound(Z, points.y, upper, solution.alpha), mean_bound(Z, points.y, weighted, penalty))
+    return Pilot(penalty, scaler.mean, scaler.scale, solution.coefficients, solution.intercept, bound, class_weight)
 
 
 def pilot_solver(points: int, dimension: int) -> Solver:
@@ -359,7 +511,13 @@ def warm_up(config: ModelConfig, say: Callable[[str], None] = lambda _: None) ->
     Ten seconds and more on a cold start, so it belongs before the first poll; `say` is told before what may take long.
     """
     Moments.zero(1).add(Points.empty(1, config.points.numpy_dtype))
+    audit.warm_up(config.points.numpy_dtype)
     interior.warm_up()
+    time_range(np.empty(0, np.int64))
+    if config.coreset.screens:
+        screening.warm_up(config.points.numpy_dtype)
+    if config.svm.kernel != "linear" and config.coreset.reducer == "calibrated":
+        kernel_pilot.warm_up(say)
     training.warm_up(config.svm, say)
 
 

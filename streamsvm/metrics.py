@@ -89,15 +89,23 @@ TRAINER: Final = (
         "streamsvm_coreset_reductions",
         "gauge",
         "Reductions of the calibrated reducer since the process started, by what they met: `calibrated`; `by_weight`, "
-        "one label only; `uncalibrated`, too few points for the features; `strained`, weights at their bound.",
+        "one label only; `uncalibrated`, too few points for the features; `strained`, weights at their bound. Beside "
+        "these `shifted`, leaves unlike all that their partition held before.",
         "Any but `calibrated`: the stream comes sorted or drifts, or buckets are too small for the features; the model "
-        "may be no better than one of a plain sample. Raise coreset.memory_points.",
+        "may be no better than one of a plain sample. The log says what to do.",
         ("outcome",),
+    ),
+    Definition(
+        "streamsvm_coreset_clipped_rows",
+        "gauge",
+        "Accepted rows that coreset.clip_sd changed, since the process started.",
+        "A few are what it is for. A rising share: the scale of a feature changed, or clip_sd is too small for it.",
     ),
     Definition(
         "streamsvm_points_held",
         "gauge",
-        "Points held at once: buckets, open leaves, decoded rows not learned yet, training sets in flight.",
+        "Points held at once: buckets, open leaves, audit samples, decoded rows not learned yet, training sets in "
+        "flight with their audit samples.",
         "Bounded by the configuration; what memory is planned by.",
     ),
     Definition(
@@ -161,6 +169,45 @@ TRAINER: Final = (
         "gauge",
         "Violation of optimality of the newest version on its training set.",
         "Above svm.tolerance: the solver stopped early.",
+    ),
+    Definition(
+        "streamsvm_model_objective",
+        "gauge",
+        "Objective of the newest version on its training set, in the objective's own units.",
+        "Its distance from streamsvm_model_dual_objective is how far the solver is from the training set's optimum; "
+        "outside the audit's interval, the coreset is wrong about the model.",
+    ),
+    Definition(
+        "streamsvm_model_dual_objective",
+        "gauge",
+        "Dual objective of the newest version: a lower bound of the optimum on its training set, not on the stream.",
+        "Far below streamsvm_model_objective: the solver stopped early; raise svm.max_iterations.",
+    ),
+    Definition(
+        "streamsvm_audit_objective",
+        "gauge",
+        "Objective of the newest version over the whole stream, estimated from the audit sample, in which the coreset "
+        "has no hand.",
+        "streamsvm_model_objective outside of the interval, version after version: the coreset misses what matters; "
+        "raise coreset.memory_points, and see streamsvm_coreset_reductions.",
+    ),
+    Definition(
+        "streamsvm_audit_objective_low",
+        "gauge",
+        "Lower end of its interval, which holds the truth in 95 of 100 cases.",
+        "See streamsvm_audit_objective.",
+    ),
+    Definition(
+        "streamsvm_audit_objective_high",
+        "gauge",
+        "Upper end of its interval.",
+        "Too far from the lower one to tell anything: raise coreset.audit_points.",
+    ),
+    Definition(
+        "streamsvm_audit_points",
+        "gauge",
+        "Points of the newest version's audit sample.",
+        "Bounded by coreset.audit_points a partition; fewer than that: it holds the partition's whole stream.",
     ),
     Definition(
         "streamsvm_publishes",

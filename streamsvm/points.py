@@ -74,6 +74,12 @@ class Points:
         """Return the same points under other weights."""
         return Points(self.X, self.y, weight)
 
+    def class_weighted(self, class_weight: tuple[float, float]) -> Points:
+        """Return the same points, weights times the first number where y = -1, times the second where y = +1."""
+        if class_weight == (1.0, 1.0):
+            return self
+        return self.reweighted(self.weight * np.where(self.y > 0, class_weight[1], class_weight[0]))
+
     def sha256(self) -> str:
         """Hash shape, dtype and every byte of the points in their order (lower-case hexadecimal)."""
         digest = hashlib.sha256(f"{self.X.dtype.str} {self.X.shape}".encode())

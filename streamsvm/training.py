@@ -1,8 +1,8 @@
-"""From a training set to a model: standardise, set C, solve, measure. A pure function; may run in any thread."""
+"""From a training set to a model: standardise, set C, solve, measure, audit. Pure functions; may run in any thread."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cache
@@ -12,6 +12,8 @@ import numpy as np
 from threadpoolctl import ThreadpoolController
 
 from streamsvm.config import SvmConfig
+from streamsvm.coreset.audit import Sampled
+from streamsvm.coreset.estimate import estimate
 from streamsvm.coreset.moments import Moments
 from streamsvm.points import Points
 from streamsvm.svm import fast
@@ -45,6 +47,9 @@ class Fit:
         Violation of optimality, from scratch; not the solver's own claim. None from a solver without dual variables.
     iterations : int
     converged : bool
+    class_weight : tuple of two floats
+        By what the weight of a negative and of a positive point was multiplied; the objectives are of points so
+        weighted.
     """
 
     C: float
@@ -57,14 +62,48 @@ class Fit:
     kkt_gap: float | None
     iterations: int
     converged: bool
+    class_weight: tuple[float, float] = (1.0, 1.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Audit:
+    """What a model's objective over the whole stream is, by points that the coreset had no hand in.
+
+    The whole stream is every accepted row up to the cut as it came, never clipped, as at scoring; under the fit's own C
+    and class weights and the model's own scaler. The coreset's word on the same is `Fit.objective`; where that lies
+    outside the interval, the coreset is wrong about this model: so it is once in twenty times by chance, too.
+
+    Attributes
+    ----------
+    objective : float
+        The estimate.
+    low, high : float
+        95 % interval; of no width while the sample holds every point.
+    points : int
+        Points of the sample.
+    """
+
+    objective: float
+    low: float
+    high: float
+    points: int
 
 
 @dataclass(frozen=True, slots=True)
 class Trained:
-    """A model and how it came to be."""
+    """A model and how it came to be.
+
+    Attributes
+    ----------
+    model : Model
+    fit : Fit
+    squared_norm : float
+        |w|^2, in the space of the kernel.
+    """
 
     model: Model
     fit: Fit
+    squared_norm: float
 
 
 def train(points: Points, moments: Moments, config: SvmConfig) -> Trained:
@@ -75,7 +114,8 @@ def train(points: Points, moments: Moments, config: SvmConfig) -> Trained:
     points : Points
         At least one.
     moments : Moments
-        Of the whole stream up to the cut, for the scaler and for the weight U in C = 1 / (alpha U).
+        Of the whole stream up to the cut, for the scaler, for the weight U in C = 1 / (alpha U), and for balanced
+        class weights.
     config : SvmConfig
 
     Notes
@@ -83,12 +123,11 @@ def train(points: Points, moments: Moments, config: SvmConfig) -> Trained:
     With one label only, the optimum is w = 0 with the intercept at that label: every hinge loss is 0.
     """
     with limited(config):
-        scaler = _scaler(moments, config)
+        scaler = scaler_of(moments, config)
         Z = scaler.transform(points.X)
-        penalty = config.penalty(moments.weight)
-        problem = Problem(
-            Z, points.y, penalty * points.weight, _kernel(Z, config), config.tolerance, config.max_iterations
-        )
+        penalty, class_weight = config.penalty(moments.weight), config.class_weights(moments.class_weight)
+        upper = penalty * points.class_weighted(class_weight).weight
+        problem = Problem(Z, points.y, upper, kernel_of(Z, config), config.tolerance, config.max_iterations)
         solution = SOLVERS[config.solver]().solve(problem)
         model = Model(scaler, _machine(problem, solution))
         measured = _measure(problem, solution, model)
@@ -105,8 +144,33 @@ def train(points: Points, moments: Moments, config: SvmConfig) -> Trained:
             kkt_gap=measured.kkt_gap,
             iterations=solution.iterations,
             converged=solution.converged,
+            class_weight=class_weight,
         ),
+        measured.squared_norm,
     )
+
+
+def audited(trained: Trained, sample: Sequence[Sampled], config: SvmConfig) -> Audit | None:
+    """Estimate a model's objective over the whole stream; None without a single point to do so by.
+
+    Parameters
+    ----------
+    trained : Trained
+    sample : sequence of Sampled
+        Of the cut that the model was trained at, one a partition.
+    config : SvmConfig
+        That of the training.
+    """
+    if not any(len(part.points) for part in sample):
+        return None
+    points = Points.union([part.points for part in sample])
+    with limited(config):
+        decision = trained.model.decision_function(points.X)
+    negative, positive = trained.fit.class_weight
+    loss = np.where(points.y > 0, positive, negative) * np.maximum(0.0, 1.0 - points.y * decision)
+    totals = estimate(sample, loss, boundary=max(negative, positive))
+    objective, low, high = (0.5 * trained.squared_norm + trained.fit.C * total for total in totals)
+    return Audit(objective, low, high, len(points))
 
 
 def limited(config: SvmConfig) -> AbstractContextManager[object]:
@@ -127,13 +191,15 @@ def warm_up(config: SvmConfig, say: Callable[[str], None] = lambda _: None) -> N
     train(points, Moments.zero(1).add(points), config)
 
 
-def _scaler(moments: Moments, config: SvmConfig) -> Scaler:
+def scaler_of(moments: Moments, config: SvmConfig) -> Scaler:
+    """Return the scaler of a model, or of a pilot, of everything that the moments are of."""
     if not config.standardize:
         return Scaler.identity(len(moments.mean))
     return Scaler.standard(moments.mean, moments.square / moments.weight)
 
 
-def _kernel(Z: Float, config: SvmConfig) -> Kernel:
+def kernel_of(Z: Float, config: SvmConfig) -> Kernel:
+    """Return the configured kernel for scaled points, shape (n, d), gamma resolved by them."""
     if config.kernel == "linear":
         return LinearKernel()
     if isinstance(config.gamma, float):
@@ -157,21 +223,27 @@ class _Measured(NamedTuple):
     primal: float
     dual: float | None
     kkt_gap: float | None
+    squared_norm: float
 
 
 def _measure(problem: Problem, solution: Solution, model: Model) -> _Measured:
     """Measure a solution from scratch, by its dual variables if it has some, else by its decision values."""
+    machine = model.machine
     if solution.alpha is not None:
         alpha = solution.alpha
         found = solution.optimality or optimality(
             problem.Z, problem.y, problem.upper, alpha, solution.intercept, problem.kernel
         )
-        return _Measured(int(np.count_nonzero(alpha)), found.primal, found.dual, found.kkt_gap)
-    assert solution.coefficients is not None
-    norm = float(solution.coefficients @ solution.coefficients)
-    decision = model.machine.decide(problem.Z)
-    primal = primal_objective(decision, problem.y, problem.upper, norm)
-    return _Measured(int(np.count_nonzero(problem.y * decision < 1.0)), primal, None, None)
+        norm = _norm(machine) if isinstance(machine, LinearMachine) else 2.0 * (float(alpha.sum()) - found.dual)
+        return _Measured(int(np.count_nonzero(alpha)), found.primal, found.dual, found.kkt_gap, max(0.0, norm))
+    assert isinstance(machine, LinearMachine)
+    decision = machine.decide(problem.Z)
+    primal = primal_objective(decision, problem.y, problem.upper, _norm(machine))
+    return _Measured(int(np.count_nonzero(problem.y * decision < 1.0)), primal, None, None, _norm(machine))
+
+
+def _norm(machine: LinearMachine) -> float:
+    return float(machine.coefficients @ machine.coefficients)
 
 
 @cache

@@ -33,7 +33,7 @@ from streamsvm.config import ModelConfig
 from streamsvm.errors import InvalidMessage, StateError, UnknownFormat
 from streamsvm.learner import Cut, Learner
 from streamsvm.points import Position, Positions, Rows, precedes
-from streamsvm.training import train
+from streamsvm.training import audited, train
 
 INCARNATION_HEADER: Final = "streamsvm.incarnation"
 
@@ -428,6 +428,7 @@ class Recomputation:
             fit=trained.fit,
             stream=model_codec.summary(cut),
             lineage=self._lineage(version, cut, parent),
+            audit=audited(trained, cut.audit, self.config.svm),
         )
         return model_codec.encode(recomputed)
 

@@ -12,8 +12,8 @@ DIMENSION = 3
 
 
 def small_config(**coreset: object) -> ModelConfig:
-    """Return a configuration whose tree grows fast: leaves of 8 rows, buckets of 5 points."""
-    options = {"leaf_rows": 8, "bucket_points": 5, "train_points": 64, **coreset}
+    """Return a configuration whose tree grows fast: leaves of 8 rows, buckets of 5 points, an audit sample of 7."""
+    options = {"leaf_rows": 8, "bucket_points": 5, "audit_points": 7, "train_points": 64, **coreset}
     return ModelConfig(
         points=PointsConfig(dimension=DIMENSION), coreset=CoresetConfig(**options), svm=SvmConfig(C=1.0), seed=11
     )

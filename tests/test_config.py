@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -10,6 +12,9 @@ import pytest
 from consumers.options import _kafka_options
 from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, Settings, SvmConfig, load
 from streamsvm.errors import ConfigurationError
+from streamsvm.learner import Learner
+from streamsvm.points import Position
+from tests.streams import gaussian, rows_of
 
 
 @pytest.fixture(autouse=True)
@@ -64,6 +69,9 @@ def test_secrets_are_masked() -> None:
         ({"coreset": {"leef_rows": 1}}, "coreset.leef_rows: there is no such option"),
         ({"corset": {}}, "corset: there is no such option"),
         ({"svm": {"alpha": 0.1, "C": 1}}, "svm.alpha and svm.C are both given"),
+        ({"svm": {"class_weight": "1,0"}}, "svm.class_weight"),
+        ({"svm": {"class_weight": "fair"}}, "svm.class_weight"),
+        ({"coreset": {"clip_sd": 1.0}}, "coreset.clip_sd"),
         ({"points": {"labels": [1, 0]}}, "points.dimension: Field required"),
         ({"points": {"dimension": 1, "labels": [1, 1]}}, "the same label twice"),
         ({"points": {"dimension": 1, "labels": [1, "1"]}}, "mixes types"),
@@ -119,7 +127,7 @@ def test_the_hash_does_not_drift() -> None:
     assert ModelConfig(points=PointsConfig(dimension=2)).sha256().startswith(GOLDEN)
 
 
-GOLDEN = "ca3b04a433126e3b"
+GOLDEN = "60a5164e287cda79"
 
 
 @pytest.mark.parametrize(
@@ -157,6 +165,17 @@ def test_no_option_makes_infinite_boxes(option: dict[str, str]) -> None:
         load({"svm": option})
 
 
+@pytest.mark.parametrize(("memory", "audit"), [(100, 5), (10_000, 500), (1_000_000, 1_000)])
+def test_the_audit_sample_is_part_of_the_budget(memory: int, audit: int) -> None:
+    """A twentieth of a partition's memory, no more than without a budget; 0 leaves all of it to the coreset."""
+    budget = {"structure": "chain", "memory_points": 4 * memory, "max_partitions": 4}
+    config = CoresetConfig.model_validate(budget)
+    assert config.audit_points == audit
+    assert config.leaf_rows + config.bucket_points == memory - audit
+    without = CoresetConfig.model_validate({**budget, "audit_points": 0})
+    assert without.leaf_rows + without.bucket_points == memory
+
+
 @pytest.mark.parametrize("structure", ["tree", "chain"])
 @pytest.mark.parametrize("given", [{}, {"leaf_rows": 200}, {"bucket_points": 30}, {"fan_in": 4}])
 @pytest.mark.parametrize("partitions", [1, 8, 64])
@@ -171,12 +190,59 @@ def test_one_budget_settles_the_sizes(structure: str, given: dict[str, int], par
     assert CoresetConfig.model_validate(config.model_dump()) == config
 
 
+@pytest.mark.parametrize("structure", ["tree", "chain"])
+@pytest.mark.parametrize(
+    ("dimension", "partitions", "train_points"), [(2, 1, 20_000), (8, 4, 1_000), (60, 2, 20_000), (150, 1, 500)]
+)
+def test_a_budget_of_bytes_is_kept_and_used(structure: str, dimension: int, partitions: int, train_points: int) -> None:
+    """The most that learning and a cut allocate is no more than the budget, less what a short stream leaves unused.
+
+    A chain is full at once, so it uses a fair part of it.
+    """
+    points = PointsConfig(dimension=dimension)
+    asked = {"structure": structure, "max_partitions": partitions, "train_points": train_points}
+    config = ModelConfig(
+        points=points, coreset=CoresetConfig.model_validate({**asked, "memory_bytes": 20_000_000}), svm=SvmConfig(C=1.0)
+    )
+    coreset = config.coreset
+    assert 0 < coreset.largest_bytes(points) <= 20_000_000
+    assert ModelConfig.model_validate(config.model_dump()) == config
+    rows = 4 * coreset.leaf_rows + coreset.leaf_rows // 2
+    streams = [rows_of(gaussian(rows, part, dimension), part) for part in range(partitions)]
+    Learner(config, {0: Position(0)}, 1 << 40).learn(streams[0])
+    tracemalloc.start()
+    try:
+        learner = Learner(config, dict.fromkeys(range(partitions), Position(0)), 1 << 40)
+        for stream in streams:
+            learner.learn(stream)
+        learner.cut()
+        most = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    unused = (partitions * coreset.partition_points - learner.points_held) * points.point_bytes
+    assert most <= coreset.largest_bytes(points) - unused
+    assert structure == "tree" or most >= 0.4 * coreset.largest_bytes(points)
+
+
+def test_bytes_that_hold_nothing_are_refused_with_what_would_do() -> None:
+    """At the door, and the figure that the message gives is enough."""
+    with pytest.raises(ConfigurationError, match=r"memory_bytes = 1000000 is too little .* takes (\d+)\.") as refused:
+        load({"points": {"dimension": 8}, "coreset": {"memory_bytes": 1_000_000}})
+    assert "max_partitions" in str(refused.value)
+    found = re.search(r"takes (\d+)\.", str(refused.value))
+    assert found is not None
+    enough = load({"points": {"dimension": 8}, "coreset": {"memory_bytes": int(found[1])}})
+    assert enough.coreset == enough.models().coreset
+    assert enough.coreset.bucket_points >= CoresetConfig.LEAST_BUCKET
+    with pytest.raises(ConfigurationError, match="both given"):
+        load({"points": {"dimension": 8}, "coreset": {"memory_bytes": 10**9, "memory_points": 10_000}})
+
+
 def test_the_sizes_are_hashed_not_the_budget() -> None:
     """A model does not depend on how its sizes were said."""
     said = CoresetConfig(structure="chain", memory_points=1_000, max_partitions=1)
-    other = CoresetConfig(
-        structure="chain", leaf_rows=said.leaf_rows, bucket_points=said.bucket_points, max_partitions=1
-    )
+    sizes = {name: getattr(said, name) for name in ("leaf_rows", "bucket_points", "audit_points")}
+    other = CoresetConfig(structure="chain", max_partitions=1, **sizes)
     hashes = {ModelConfig(points=PointsConfig(dimension=2), coreset=coreset).sha256() for coreset in (said, other)}
     assert len(hashes) == 1
 
@@ -194,3 +260,14 @@ def test_a_budget_that_cannot_hold_what_is_asked_is_refused(options: dict[str, o
     """The message names the options that can change."""
     with pytest.raises(ValueError, match="memory_points = 10000 gives each of"):
         CoresetConfig.model_validate({"memory_points": 10_000, **options})
+
+
+@pytest.mark.parametrize(
+    ("given", "meant"), [("none", "none"), ("balanced", "balanced"), ("1,10", (1.0, 10.0)), ([0.5, 2], (0.5, 2.0))]
+)
+def test_class_weights_are_a_word_or_two_numbers(given: object, meant: object) -> None:
+    """As text, for the environment and the command line, or as a list; the hash tells them apart."""
+    made = load({"svm": {"class_weight": given}, "points": {"dimension": 1}})
+    assert made.svm.class_weight == meant
+    plain = ModelConfig(points=PointsConfig(dimension=1))
+    assert (made.models().sha256() == plain.sha256()) == (given == "none")

@@ -32,6 +32,10 @@ def state_bytes(held: Learner) -> bytes:
     return checkpoint_codec.encode(Snapshot("m", 1, 1, "t", "", {0: Position(0)}, {}, "", {}, None, held.state(), None))
 
 
+def audit_bytes(cut: Cut) -> list[tuple[str, float, bytes]]:
+    return [(part.points.sha256(), part.threshold, part.class_weight.tobytes()) for part in cut.audit]
+
+
 def feed(held: Learner, rows: Rows, borders: list[int]) -> list[Cut]:
     """Offer rows in batches that end at `borders`, taking every cut that falls due."""
     cuts = []
@@ -62,6 +66,7 @@ def test_batches_do_not_matter(reducer: str, structure: str, data: st.DataObject
     assert [cut.positions for cut in cuts] == [cut.positions for cut in others]
     assert [cut.points.sha256() for cut in cuts] == [cut.points.sha256() for cut in others]
     assert [cut.leader_epochs for cut in cuts] == [cut.leader_epochs for cut in others]
+    assert [audit_bytes(cut) for cut in cuts] == [audit_bytes(cut) for cut in others]
 
 
 @settings(max_examples=40, deadline=None)
@@ -79,6 +84,7 @@ def test_a_restored_learner_goes_on_as_if_never_stopped(reducer: str, structure:
     assert state_bytes(again) == state_bytes(straight)
     assert [cut.positions[0] for cut in cuts] == [Position(*divmod(n, 3)) for n in range(16, 151, 16)]
     assert [cut.points.sha256() for cut in cuts] == [cut.points.sha256() for cut in expected]
+    assert [audit_bytes(cut) for cut in cuts] == [audit_bytes(cut) for cut in expected]
 
 
 def test_a_row_offered_twice_is_learned_once() -> None:
@@ -127,6 +133,38 @@ def test_cut_is_the_union_in_partition_order() -> None:
             held.learn(rows_of((a, b)[partition], partition))
     assert one.cut().points.sha256() == other.cut().points.sha256()
     np.testing.assert_array_equal(one.cut().moments.mean, other.cut().moments.mean)
+
+
+def test_a_cut_carries_the_audit_sample_of_its_moment() -> None:
+    """Points of the whole stream up to the cut, with each partition's exact weights; later rows do not change it."""
+    a, b = gaussian(60, seed=1), gaussian(5, seed=2)
+    held = learner({0: Position(0), 1: Position(0), 2: Position(0)}, every=100)
+    held.learn(rows_of(a.take(slice(40))))
+    held.learn(rows_of(b, 1))
+    held.call_for_cut()
+    cut = held.cut()
+    before = audit_bytes(cut)
+    held.learn(rows_of(a.take(slice(40, 60)), first_offset=40))
+    assert audit_bytes(cut) == before
+    assert [len(part.points) for part in cut.audit] == [7, 5, 0]
+    assert cut.audit[0].threshold > cut.audit[1].threshold == 0.0
+    assert {row.tobytes() for row in cut.audit[0].points.X} <= {row.tobytes() for row in a.X[:40]}
+    np.testing.assert_allclose(cut.audit[0].class_weight, [a.weight[:40][a.y[:40] == s].sum() for s in (-1, 1)])
+    assert cut.points_held == len(cut.points) + 12
+    assert (
+        held.points_held
+        == held.audit_points_held
+        + sum(len(bucket.points) for buckets in held.buckets().values() for bucket in buckets)
+        + (60 % 8)
+        + 5
+    )
+
+
+def test_the_audit_sample_has_no_part_in_the_training_set() -> None:
+    """Without it, and at any size, the coreset is the same to the byte."""
+    cuts = [feed(learner(audit_points=n, train_points=9), rows_of(gaussian(100)), []) for n in (0, 7, 1000)]
+    assert len({tuple(cut.points.sha256() for cut in one) for one in cuts}) == 1
+    assert [len(one[-1].audit) for one in cuts] == [0, 1, 1]
 
 
 @settings(max_examples=30, deadline=None)

@@ -10,6 +10,7 @@ from sklearn.svm import SVC
 
 from streamsvm.codec.points import LARGEST_WEIGHT, SMALLEST_WEIGHT
 from streamsvm.config import SvmConfig
+from streamsvm.coreset.audit import Reservoir, Sampled
 from streamsvm.coreset.moments import Moments
 from streamsvm.points import Points
 from streamsvm.svm import blocks, inner, interior, rows
@@ -18,8 +19,8 @@ from streamsvm.svm.model import KernelMachine, LinearMachine
 from streamsvm.svm.objective import primal_objective
 from streamsvm.svm.stda import _iterate
 from streamsvm.svm.subproblem import minimise_in_box
-from streamsvm.training import Trained, train, warm_up
-from tests.streams import gaussian
+from streamsvm.training import Trained, audited, train, warm_up
+from tests.streams import gaussian, rows_of
 
 PARTS = (
     _iterate, fetch, minimise_in_box, inner.choose, inner.extremes, inner.solve_block, interior._follow,
@@ -86,6 +87,49 @@ def test_the_reported_objective_is_that_of_the_decision_values() -> None:
     norm = float(machine.coefficients @ machine.coefficients)
     direct = primal_objective(made.model.decision_function(points.X), points.y, 2.0 * points.weight, norm)
     assert made.fit.objective == pytest.approx(direct, rel=1e-10)
+
+
+def audit_sample(points: Points, size: int, seed: int = 0, partition: int = 0) -> Sampled:
+    reservoir = Reservoir(size, partition, seed, points.dimension, points.X.dtype)
+    reservoir.add(rows_of(points, partition))
+    return reservoir.sampled(Moments.zero(points.dimension).add(points).class_weight)
+
+
+@pytest.mark.parametrize("solver", ["stda", "libsvm", "liblinear"])
+@pytest.mark.parametrize("kernel", ["linear", "rbf"])
+def test_an_audit_of_every_point_is_the_objective(kernel: str, solver: str) -> None:
+    """The sample holds the training set: the estimate is what the training reports, from two partitions as from one."""
+    if kernel == "rbf" and solver == "liblinear":
+        pytest.skip("liblinear knows no kernel")
+    points, config = gaussian(300), SvmConfig(C=2.0, kernel=kernel, solver=solver, class_weight=(1.0, 3.5))
+    made = fit(points, config)
+    halves = [audit_sample(points.take(part), 300, 0, p) for p, part in enumerate((slice(100), slice(100, 300)))]
+    for sample in ([audit_sample(points, 300)], halves):
+        audit = audited(made, sample, config)
+        assert audit is not None
+        assert audit.objective == pytest.approx(made.fit.objective, rel=1e-6)
+        assert (audit.low, audit.high, audit.points) == (audit.objective, audit.objective, 300)
+
+
+@pytest.mark.parametrize("kernel", ["linear", "rbf"])
+def test_an_audit_sees_the_whole_stream_not_the_training_set(kernel: str) -> None:
+    """A model of few points looks better to them than it is: most intervals hold the stream's objective, not theirs."""
+    stream = gaussian(3_000)
+    few, config = stream.take(slice(12)), SvmConfig(alpha=1e-3, kernel=kernel)
+    few = few.reweighted(few.weight * stream.weight.sum() / few.weight.sum())
+    made = train(few, Moments.zero(3).add(stream), config)
+    hinge = np.maximum(0.0, 1.0 - stream.y * made.model.decision_function(stream.X))
+    truth = 0.5 * made.squared_norm + made.fit.C * float(stream.weight @ hinge)
+    audits = [audited(made, [audit_sample(stream, 1_000, seed)], config) for seed in range(100)]
+    assert sum(audit is not None and audit.low <= truth <= audit.high for audit in audits) >= 90
+    assert sum(audit is not None and audit.low <= made.fit.objective <= audit.high for audit in audits) <= 10
+
+
+def test_without_a_point_there_is_no_audit() -> None:
+    """No sample, or an empty one."""
+    made = fit(gaussian(50), SvmConfig())
+    assert audited(made, (), SvmConfig()) is None
+    assert audited(made, [audit_sample(gaussian(0), 5)], SvmConfig()) is None
 
 
 def test_alpha_sets_c_by_the_weight_of_the_whole_stream() -> None:
@@ -201,3 +245,43 @@ def test_the_outermost_weights_can_be_trained_on(weights: list[float]) -> None:
     )
     found = fit(points, SvmConfig()).fit
     assert np.isfinite([found.C, found.objective, found.dual_objective]).all()
+
+
+@pytest.mark.parametrize("kernel", ["linear", "rbf"])
+@pytest.mark.parametrize("class_weight", [(1.0, 7.0), (0.25, 1.0), "balanced"])
+def test_class_weights_are_scikit_learn_s(kernel: str, class_weight: str | tuple[float, float]) -> None:
+    """The box is C u cw(y); the objectives are the weighted problem's; the weights used are told."""
+    points = gaussian(400)
+    if class_weight == "balanced":
+        points = points.reweighted(np.ones(400))  # scikit-learn counts points, not their weights
+    config = SvmConfig(C=0.5, kernel=kernel, class_weight=class_weight, tolerance=1e-6)
+    made = fit(points, config)
+    scaler = StandardScaler().fit(points.X.astype(float), sample_weight=points.weight)
+    oracle = SVC(
+        C=0.5,
+        kernel=kernel,
+        tol=1e-6,
+        class_weight=class_weight if isinstance(class_weight, str) else {-1: class_weight[0], 1: class_weight[1]},
+    ).fit(scaler.transform(points.X.astype(float)), points.y, sample_weight=points.weight)
+    fresh = gaussian(200, seed=8).X
+    expected = oracle.decision_function(scaler.transform(fresh.astype(float)))
+    np.testing.assert_allclose(made.model.decision_function(fresh), expected, atol=5e-5)
+    np.testing.assert_allclose(made.fit.class_weight, oracle.class_weight_, rtol=1e-12)
+    assert made.fit.dual_objective is not None
+    assert made.fit.objective == pytest.approx(made.fit.dual_objective, rel=1e-5)
+    if kernel == "linear":
+        assert isinstance(made.model.machine, LinearMachine)
+        norm = float(made.model.machine.coefficients @ made.model.machine.coefficients)
+        upper = 0.5 * points.class_weighted(made.fit.class_weight).weight
+        direct = primal_objective(made.model.decision_function(points.X), points.y, upper, norm)
+        assert made.fit.objective == pytest.approx(direct, rel=1e-9)
+
+
+def test_balanced_weights_come_from_the_whole_stream() -> None:
+    """Exact totals up to the cut decide, whatever the coreset's own share; one class alone: none."""
+    points = gaussian(200)
+    moments = Moments.zero(3).add(gaussian(1_000))
+    negative, positive = fit_weights = train(points, moments, SvmConfig(class_weight="balanced")).fit.class_weight
+    assert moments.class_weight @ np.array(fit_weights) == pytest.approx(moments.weight)
+    assert negative * moments.class_weight[0] == pytest.approx(positive * moments.class_weight[1])
+    assert SvmConfig(class_weight="balanced").class_weights((3.0, 0.0)) == (1.0, 1.0)

@@ -1,4 +1,4 @@
-"""Checkpoints as bytes: format 2.
+"""Checkpoints as bytes: format 3.
 
 ======  ====  =========================================================================
 offset  size  content
@@ -13,7 +13,7 @@ end-32  32    SHA-256 of everything before
 
 ``CHECKPOINT.md``, in the package above, describes the header. The first twelve bytes and the checksum at the end are
 the same in every format, past or future: so a damaged file is told from one that another build wrote. Each partition's
-part stands by itself: position, leader epoch, buckets, open leaf, and the exact moments of each.
+part stands by itself: position, leader epoch, buckets, open leaf, the exact moments of each, and the audit sample.
 
 Invariant: a reader checks the checksum first, then every size against the bytes at hand before it allocates; each byte
 of the arrays belongs to exactly one of them, so what is allocated is bounded by the file's length.
@@ -33,14 +33,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamsvm.codec.model import Head, PartitionCut, partition_cuts, positions
+from streamsvm.coreset.audit import Held, Sampled
 from streamsvm.coreset.moments import Moments
+from streamsvm.coreset.screening import Screen, Screened
 from streamsvm.coreset.structure import Bucket, Extent
 from streamsvm.errors import CorruptCheckpoint
 from streamsvm.learner import Cut, LearnerState, PartitionState
 from streamsvm.points import Points, Position
 
 MAGIC: Final = b"SSVMCKPT"
-FORMAT: Final = 2
+FORMAT: Final = 3
 _PREFIX: Final = struct.Struct("<8sIQ")
 _CHECKSUM_BYTES: Final = 32
 LARGEST_LENGTH: Final = 1 << 40
@@ -130,7 +132,29 @@ class _Bucket(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     extent: _Extent
 
 
-class _Partition(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class _Screened(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    rows: int
+    rate: float
+    scaling: _Array
+    coefficients: _Array
+    intercept: float
+    label_mean: _Array
+    terms: _Array
+    projection: _Array
+    thinnings: int
+    accepted: int
+    sums: _Array
+    weight: _Array
+    totals: _Array
+
+
+class _Held(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    points: _Points
+    priority: _Array
+    threshold: float
+
+
+class _Partition1(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     partition: int
     sealed: int
     leader_epoch: int
@@ -139,13 +163,28 @@ class _Partition(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     leaf_extent: _Extent
 
 
-class _Cut(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class _Partition(_Partition1, frozen=True, forbid_unknown_fields=True):
+    screened: _Screened | None
+    audit: _Held | None
+
+
+class _Sampled(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    points: _Points
+    threshold: float
+    class_weight: _Array
+
+
+class _Cut1(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     cut: tuple[PartitionCut, ...]
     points: _Points
     moments: _Moments
     rows: int
     first_time_ms: int
     last_time_ms: int
+
+
+class _Cut(_Cut1, frozen=True, forbid_unknown_fields=True):
+    audit: tuple[_Sampled, ...]
 
 
 class _Header1(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -160,12 +199,17 @@ class _Header1(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     build: dict[str, str]
     head: Head | None
     leaves_since_cut: int
+    partitions: tuple[_Partition1, ...]
+    pending: _Cut1 | None
+
+
+class _Header2(_Header1, frozen=True, forbid_unknown_fields=True):
+    read_to: tuple[tuple[int, int], ...]
+
+
+class _Header(_Header2, frozen=True, forbid_unknown_fields=True):
     partitions: tuple[_Partition, ...]
     pending: _Cut | None
-
-
-class _Header(_Header1, frozen=True, forbid_unknown_fields=True):
-    read_to: tuple[tuple[int, int], ...]
 
 
 def encode(snapshot: Snapshot) -> bytes:
@@ -174,22 +218,22 @@ def encode(snapshot: Snapshot) -> bytes:
     learner, pending = snapshot.learner, snapshot.pending
     header = msgspec.json.encode(
         _Header(
-            snapshot.name,
-            snapshot.incarnation,
-            snapshot.sequence,
-            snapshot.topic,
-            snapshot.topic_id,
-            partition_cuts(snapshot.base, {}),
-            snapshot.configuration,
-            snapshot.configuration_sha256,
-            snapshot.build,
-            snapshot.head,
-            learner.leaves_since_cut,
-            tuple(
+            name=snapshot.name,
+            incarnation=snapshot.incarnation,
+            sequence=snapshot.sequence,
+            topic=snapshot.topic,
+            topic_id=snapshot.topic_id,
+            base=partition_cuts(snapshot.base, {}),
+            configuration=snapshot.configuration,
+            configuration_sha256=snapshot.configuration_sha256,
+            build=snapshot.build,
+            head=snapshot.head,
+            leaves_since_cut=learner.leaves_since_cut,
+            partitions=tuple(
                 writer.partition(partition, learner.partitions[partition]) for partition in sorted(learner.partitions)
             ),
-            None if pending is None else writer.cut(pending),
-            tuple(sorted(snapshot.read_to.items())),
+            pending=None if pending is None else writer.cut(pending),
+            read_to=tuple(sorted(snapshot.read_to.items())),
         ),
         order="deterministic",
     )
@@ -233,7 +277,12 @@ def _decode_1(content: memoryview, header_bytes: int) -> Snapshot:
 
 
 def _decode_2(content: memoryview, header_bytes: int) -> Snapshot:
-    """Decode what stands between the prefix and the checksum of format 2."""
+    """Decode what stands between the prefix and the checksum of format 2, without screened leaves and audit samples."""
+    return _decoded(content, header_bytes, _Header2)
+
+
+def _decode_3(content: memoryview, header_bytes: int) -> Snapshot:
+    """Decode what stands between the prefix and the checksum of format 3."""
     return _decoded(content, header_bytes, _Header)
 
 
@@ -250,7 +299,7 @@ def _decoded(content: memoryview, header_bytes: int, kind: type[_Header1]) -> Sn
     return snapshot
 
 
-_DECODERS: Final[dict[int, Callable[[memoryview, int], Snapshot]]] = {1: _decode_1, 2: _decode_2}
+_DECODERS: Final[dict[int, Callable[[memoryview, int], Snapshot]]] = {1: _decode_1, 2: _decode_2, 3: _decode_3}
 """One for each format that is still read; the newest is the one that is written."""
 
 
@@ -299,7 +348,33 @@ class _Writer:
             ),
             self.points(state.leaf_points),
             self.extent(state.leaf_extent),
+            None if state.screened is None else self.screened(state.screened),
+            None if state.audit is None else self.held(state.audit),
         )
+
+    def screened(self, state: Screened) -> _Screened:
+        screen = state.screen
+        return _Screened(
+            screen.rows,
+            screen.rate,
+            self.array(screen.scaling),
+            self.array(screen.coefficients),
+            screen.intercept,
+            self.array(screen.label_mean),
+            self.array(screen.terms),
+            self.array(screen.projection),
+            state.thinnings,
+            state.accepted,
+            self.array(state.sums),
+            self.array(state.weight),
+            self.array(state.totals),
+        )
+
+    def held(self, held: Held) -> _Held:
+        return _Held(self.points(held.points), self.array(held.priority), held.threshold)
+
+    def sampled(self, part: Sampled) -> _Sampled:
+        return _Sampled(self.points(part.points), part.threshold, self.array(part.class_weight))
 
     def cut(self, cut: Cut) -> _Cut:
         return _Cut(
@@ -309,6 +384,7 @@ class _Writer:
             cut.rows,
             cut.first_time_ms,
             cut.last_time_ms,
+            tuple(self.sampled(part) for part in cut.audit),
         )
 
 
@@ -356,7 +432,7 @@ class _Reader:
             self.moments(placed.moments),
         )
 
-    def partition(self, placed: _Partition) -> PartitionState:
+    def partition(self, placed: _Partition1) -> PartitionState:
         return PartitionState(
             placed.sealed,
             placed.leader_epoch,
@@ -366,9 +442,40 @@ class _Reader:
             ),
             self.points(placed.leaf_points),
             self.extent(placed.leaf_extent),
+            self.screened(placed.screened) if isinstance(placed, _Partition) and placed.screened is not None else None,
+            self.held(placed.audit) if isinstance(placed, _Partition) and placed.audit is not None else None,
         )
 
-    def cut(self, placed: _Cut) -> Cut:
+    def screened(self, placed: _Screened) -> Screened:
+        screen = Screen(
+            placed.rows,
+            placed.rate,
+            self.array(placed.scaling),
+            self.array(placed.coefficients),
+            placed.intercept,
+            self.array(placed.label_mean),
+            self.array(placed.terms),
+            self.array(placed.projection),
+        )
+        return Screened(
+            screen,
+            placed.thinnings,
+            placed.accepted,
+            self.array(placed.sums),
+            self.array(placed.weight),
+            self.array(placed.totals),
+        )
+
+    def held(self, placed: _Held) -> Held:
+        held = Held(self.points(placed.points), self.array(placed.priority), placed.threshold)
+        if held.priority.shape != (len(held.points),):
+            raise CorruptCheckpoint("an audit sample has arrays of different lengths")
+        return held
+
+    def sampled(self, placed: _Sampled) -> Sampled:
+        return Sampled(self.points(placed.points), placed.threshold, self.array(placed.class_weight))
+
+    def cut(self, placed: _Cut1) -> Cut:
         return Cut(
             positions(placed.cut),
             {part.partition: part.leader_epoch for part in placed.cut},
@@ -377,6 +484,7 @@ class _Reader:
             placed.rows,
             placed.first_time_ms,
             placed.last_time_ms,
+            tuple(self.sampled(part) for part in placed.audit) if isinstance(placed, _Cut) else (),
         )
 
     def snapshot(self, header: _Header1) -> Snapshot:
@@ -393,5 +501,5 @@ class _Reader:
             header.head,
             LearnerState({part.partition: self.partition(part) for part in header.partitions}, header.leaves_since_cut),
             None if header.pending is None else self.cut(header.pending),
-            dict(header.read_to) if isinstance(header, _Header) else {},
+            dict(header.read_to) if isinstance(header, _Header2) else {},
         )

@@ -4,6 +4,9 @@ A version is one immutable record: its value holds the model, how it was fitted 
 value's bytes stands in a header and in the alias records. Nothing that a clock touches is inside the value: such things
 travel in headers (CloudEvents, binary mode). JSON writes a float64 with as many digits as it takes to read the same
 float64 back.
+
+A format's fields are all there are: a reader refuses one more or less, so that no one serves what it does not
+understand. Format 2 is format 1 with `audit`, an object or null; 1 is still read.
 """
 
 from __future__ import annotations
@@ -28,9 +31,9 @@ from streamsvm.learner import Cut
 from streamsvm.points import Position
 from streamsvm.svm.kernels import Float, RbfKernel
 from streamsvm.svm.model import KernelMachine, LinearMachine, Machine, Model, Scaler
-from streamsvm.training import Fit
+from streamsvm.training import Audit, Fit
 
-FORMAT: Final = "streamsvm.model/1"
+FORMAT: Final = "streamsvm.model/2"
 _ANY_FORMAT: Final = FORMAT.split("/")[0] + "/"
 CONTENT_TYPE: Final = "application/json"
 EVENT_TYPE: Final = "io.streamsvm.model.version"
@@ -117,6 +120,8 @@ class Version:
     fit : Fit
     stream : StreamSummary
     lineage : Lineage
+    audit : Audit or None
+        What the model's objective over the whole stream is; None where no audit sample is kept.
     """
 
     name: str
@@ -128,6 +133,7 @@ class Version:
     fit: Fit
     stream: StreamSummary
     lineage: Lineage
+    audit: Audit | None = None
 
     @property
     def key(self) -> str:
@@ -211,9 +217,17 @@ class _Training(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     kkt_gap: float | None
     iterations: int
     converged: bool
+    class_weight: tuple[float, float] = (1.0, 1.0)
 
 
-class _Message(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class _Audit(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    objective: float
+    low: float
+    high: float
+    points: int
+
+
+class _Message1(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     format: str
     name: str
     version: int
@@ -223,6 +237,14 @@ class _Message(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     training: _Training
     stream: StreamSummary
     lineage: Lineage
+
+
+class _Message(_Message1, frozen=True, forbid_unknown_fields=True):
+    audit: _Audit | None
+
+
+_MESSAGES: Final[dict[str, type[_Message1]]] = {"streamsvm.model/1": _Message1, FORMAT: _Message}
+"""One for each format that is still read; the newest is the one that is written."""
 
 
 def version_key(name: str, number: int) -> str:
@@ -278,7 +300,7 @@ def summary(cut: Cut) -> StreamSummary:
 
 def encode(version: Version) -> bytes:
     """Encode a version's value: the same version gives the same bytes."""
-    fit, scaler = version.fit, version.model.scaler
+    fit, scaler, audit = version.fit, version.model.scaler, version.audit
     return msgspec.json.encode(
         _Message(
             FORMAT,
@@ -301,9 +323,11 @@ def encode(version: Version) -> bytes:
                 fit.kkt_gap,
                 fit.iterations,
                 fit.converged,
+                fit.class_weight,
             ),
             version.stream,
             version.lineage,
+            None if audit is None else _Audit(audit.objective, audit.low, audit.high, audit.points),
         ),
         order="deterministic",
     )
@@ -323,12 +347,13 @@ def decode(value: bytes, expected_sha256: str | None = None) -> Version:
         raise InvalidMessage(f"the value's SHA-256 is {sha256(value)}, not {expected_sha256} as its header says")
     try:
         form = msgspec.json.decode(value, type=_Format).format
-        if form != FORMAT:
+        if form not in _MESSAGES:
+            read = ", ".join(_MESSAGES)
             fault = UnknownFormat if form.startswith(_ANY_FORMAT) else InvalidMessage
-            raise fault(f"the format is {form!r}, this build reads {FORMAT!r}", "Upgrade the reader.")
-        message = msgspec.json.decode(value, type=_Message)
+            raise fault(f"the format is {form!r}, this build reads {read}", "Upgrade the reader.")
+        message = msgspec.json.decode(value, type=_MESSAGES[form])
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise InvalidMessage(f"the value is not a {FORMAT} message: {error}") from None
+        raise InvalidMessage(f"the value is not a streamsvm.model message: {error}") from None
     return _checked(message)
 
 
@@ -336,7 +361,7 @@ class _Format(msgspec.Struct):
     format: str
 
 
-def _checked(message: _Message) -> Version:
+def _checked(message: _Message1) -> Version:
     features, training = message.features, message.training
     dimension = features.dimension
     if message.version < 1 or dimension < 1:
@@ -346,6 +371,8 @@ def _checked(message: _Message) -> Version:
         raise InvalidMessage("an entry of features.scale is not positive")
     if features.names and len(features.names) != dimension:
         raise InvalidMessage(f"features.names has {len(features.names)} names for {dimension} features")
+    if not all(0.0 < weight < math.inf for weight in training.class_weight):
+        raise InvalidMessage(f"training.class_weight is {training.class_weight}")
     return Version(
         message.name,
         message.version,
@@ -356,7 +383,18 @@ def _checked(message: _Message) -> Version:
         Fit(**{field: getattr(training, field) for field in training.__struct_fields__ if field != "solver"}),
         message.stream,
         message.lineage,
+        _decode_audit(message.audit) if isinstance(message, _Message) else None,
     )
+
+
+def _decode_audit(audit: _Audit | None) -> Audit | None:
+    if audit is None:
+        return None
+    if not audit.low <= audit.objective <= audit.high or audit.points < 1:
+        raise InvalidMessage(
+            f"the audit of {audit.points} points says {audit.objective}, between {audit.low} and {audit.high}"
+        )
+    return Audit(audit.objective, audit.low, audit.high, audit.points)
 
 
 def largest_bytes(config: ModelConfig) -> int:

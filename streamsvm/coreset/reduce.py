@@ -38,6 +38,10 @@ class Pilot:
         b~.
     lower_bound : float
         A certified lower bound of the optimum; 0 where none but 0 is known, as with one label.
+    class_weight : tuple of two floats
+        By what the problem multiplies the weights u of negative and positive points: see `reduce_for`.
+    decisions : ndarray of shape (n,), float64, or None
+        Decision values of a kernel machine at the node's n points, in their order; coefficients are 0 then.
     """
 
     penalty: float
@@ -46,6 +50,8 @@ class Pilot:
     coefficients: NDArray[np.float64]
     intercept: float
     lower_bound: float
+    class_weight: tuple[float, float] = (1.0, 1.0)
+    decisions: NDArray[np.float64] | None = None
 
     def transform(self, X: Features) -> NDArray[np.float64]:
         """Return the scaled features, float64."""
@@ -57,6 +63,9 @@ class Purpose(IntEnum):
 
     NODE = 1
     CUT = 2
+    AUDIT = 3
+    SCREEN = 4
+    SKETCH = 5
 
 
 def generator(seed: int, purpose: Purpose, counter: tuple[int, int, int]) -> np.random.Generator:
@@ -92,6 +101,22 @@ class Reducer(Protocol):
     def reduce(self, points: Points, m: int, random: np.random.Generator, pilot: Pilot | None) -> Points:
         """Return at most `m` weighted points that stand for `points`; all of them if they are no more than `m`."""
         ...
+
+
+def reduce_for(reducer: Reducer, points: Points, m: int, random: np.random.Generator, pilot: Pilot | None) -> Points:
+    """Reduce for the problem of a pilot, whose class weights make it another than that of the points' own weights.
+
+    The reducer sees points as heavy as the problem has them; what comes back has the points' own kind of weight again,
+    so that class weights may change, as balanced ones do, while a bucket lives. Reducers that then go by weight alone,
+    without a bound or with room for one point only, keep the total of the points' own weights.
+    """
+    if pilot is None or pilot.class_weight == (1.0, 1.0) or pilot.lower_bound <= 0.0 or m < 2:
+        return reducer.reduce(points, m, random, pilot)
+    if len(points) <= m:
+        return points
+    negative, positive = pilot.class_weight
+    reduced = reducer.reduce(points.class_weighted(pilot.class_weight), m, random, pilot)
+    return reduced.class_weighted((1.0 / negative, 1.0 / positive))
 
 
 class UniformReducer:

@@ -1,8 +1,10 @@
 """How near the full data's optimum a summary comes, beside its peers at the same memory.
 
     python -m tests.benchmarks.coreset --data DIR [--sets cod_rna ...] [--memory 1000,10000] [--C 1 | --alpha 1e-4]
-        [--mode offline|stream] [--structure tree|chain] [--trials N] [--peers reservoir,alg2,sgd]
-        [--order shuffled|given|by-class] [--outliers N] [--keep FILE] [--json]
+        [--mode offline|stream] [--structure tree|chain] [--fan-in N] [--leaf BUCKETS] [--partitions 1,8,64]
+        [--train-points N] [--trials N] [--peers reservoir,alg2,sgd,river,vw]
+        [--order shuffled|given|by-class|drifting] [--outliers N] [--keep FILE] [--json]
+        [--kernel rbf [--gamma G] [--full]]
 
 Any .npz file with X and y (-1, +1) is a set. One row in five, drawn with a fixed seed, is set aside for accuracy; *the
 full data* is the rest.
@@ -11,15 +13,24 @@ The gap of a model (w, b) is (F(w, b) - F*) / F*, F over the full data, standard
 less than is known of the optimum, counts as 1e-6. `ratio` is the peer's mean gap over ours: above 1, ours is nearer.
 
 - `offline`: one reduction of all data to `--memory` points; peer `reservoir` is a uniform sample of as many.
-- `stream`: one pass. All memory counts: buckets and the open leaf together hold `--memory` points at most, as
-  `memory_points` measures; a reservoir has as many. `alg2` is the paper's tree (sensitivity, fan-in 2), its buckets as
-  large as the budget lets them be for a stream of this length; so is our `tree`. SGD holds a model only, passes once as
-  well, and is the best of five settings by its own gap (`tests.benchmarks.summaries`).
+- `stream`: one pass. All memory counts: buckets, the open leaf and the audit sample together hold `--memory` points at
+  most, as `memory_points` measures; a reservoir has as many. `alg2` is the paper's tree (sensitivity, fan-in 2), its
+  buckets as large as the budget lets them be for a stream of this length; so is our `tree`, of fan-in 2 unless
+  `--fan-in` says otherwise. SGD, river and Vowpal Wabbit hold a model only, pass once as well, and each is the best of
+  its stated settings by its own gap (`tests.benchmarks.summaries`). The last two are no requirements: absent, they are
+  left out.
+- `--partitions P` deals the stream to P partitions in turn; each has a P-th of the memory. `--train-points` reduces the
+  union to so many.
 - `--C` is a number or `k/n`: `--C 100/n` weights the margin heavily.
 - `--outliers N` multiplies N rows by 1,000.
+- `--order`: as given; by class (all of -1 first); drifting: sorted by the first principal component of the scaled
+  features, so that each leaf is from a part of space that no leaf before it saw.
 
 A row says what our reductions met, too: how many there were, without a pilot, of too few points to calibrate, strained,
-and the greatest move of a weight (`streamsvm.coreset.calibrated.Observed`).
+leaves unlike what came before them (shifted), and the greatest move of a weight: `Observed` in
+`streamsvm.coreset.calibrated`.
+
+- `--kernel rbf` compares accuracies of kernel machines instead: see `tests.benchmarks.kernel_accuracy`.
 
 Rates are points a second of CPU time, on an otherwise busy machine: compare them within a row only. With `--keep`, what
 the file holds is not measured again.
@@ -30,7 +41,8 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import json
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -42,7 +54,16 @@ from streamsvm.config import CoresetConfig, SvmConfig
 from streamsvm.coreset.calibrated import Observed
 from streamsvm.points import Points
 from tests.benchmarks.paper_a import Fitted, fit, objective
-from tests.benchmarks.summaries import SGD_SETTINGS, Method, Model, Summary, learned, offline, reservoir, sgd, uniform
+from tests.benchmarks.summaries import (
+    ONLINE,
+    Method,
+    Model,
+    Summary,
+    learned,
+    offline,
+    reservoir,
+    uniform,
+)
 
 Float = NDArray[np.float64]
 
@@ -51,10 +72,12 @@ SPLIT_SEED: Final = 7
 TEST_SHARE: Final = 0.2
 OUTLIER: Final = 1_000.0
 OBSERVED: Final = tuple(asdict(Observed()))
+LEAF_BUCKETS: Final = 2.0
+NO_REDUCTION: Final = 1 << 24
 PEERS: Final = ("reservoir", "alg2", "sgd", "river", "vw")
 FOREIGN: Final = {"river": "river", "vw": "vowpalwabbit"}
 """Peers that are not among the requirements, and the module each needs."""
-ORDERS: Final = ("shuffled", "given", "by-class")
+ORDERS: Final = ("shuffled", "given", "by-class", "drifting")
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +124,18 @@ class Case:
         return max(reached / self.optimum - 1.0, GAP), float(np.mean(decided == (self.test.y > 0)))
 
 
+def read(name: str, directory: Path, outliers: int) -> tuple[Points, Points]:
+    """Read a set and split it: the full data, `outliers` of its rows multiplied, and what is set aside."""
+    with np.load(directory / f"{name}.npz") as arrays:
+        X, y = arrays["X"].astype(np.float32), arrays["y"].astype(np.int8)
+    random = np.random.Generator(np.random.PCG64(SPLIT_SEED))
+    aside = np.zeros(len(y), np.bool_)
+    aside[random.permutation(len(y))[: round(TEST_SHARE * len(y))]] = True
+    points, test = (Points(X[part], y[part], np.ones(int(part.sum()))) for part in (~aside, aside))
+    points.X[random.permutation(len(points))[:outliers]] *= OUTLIER
+    return points, test
+
+
 def load(name: str, directory: Path, svm: SvmConfig | float, outliers: int, held: dict[str, Any]) -> Case:
     """Read, split, standardise and solve a set; its optimum is taken from `held` if that has it.
 
@@ -109,13 +144,7 @@ def load(name: str, directory: Path, svm: SvmConfig | float, outliers: int, held
     svm : SvmConfig or float
         A float k stands for C = k / n.
     """
-    with np.load(directory / f"{name}.npz") as arrays:
-        X, y = arrays["X"].astype(np.float32), arrays["y"].astype(np.int8)
-    random = np.random.Generator(np.random.PCG64(SPLIT_SEED))
-    aside = np.zeros(len(y), np.bool_)
-    aside[random.permutation(len(y))[: round(TEST_SHARE * len(y))]] = True
-    points, test = (Points(X[part], y[part], np.ones(int(part.sum()))) for part in (~aside, aside))
-    points.X[random.permutation(len(points))[:outliers]] *= OUTLIER
+    points, test = read(name, directory, outliers)
     if isinstance(svm, float):
         svm = SvmConfig(C=svm / len(points))
     exact = points.X.astype(np.float64)
@@ -137,45 +166,60 @@ def ordered(points: Points, order: str, trial: int) -> Points:
         return points
     if order == "by-class":
         return points.take(np.argsort(points.y, kind="stable"))
+    if order == "drifting":
+        return points.take(np.argsort(first_component(points), kind="stable"))
     return points.take(np.random.Generator(np.random.PCG64(trial)).permutation(len(points)))
 
 
-def tree_of(memory: int, n: int, fan_in: int = 2) -> dict[str, int]:
+def first_component(points: Points) -> Float:
+    """Return each point's first principal component, shape (n,), features scaled to unit variance."""
+    exact = points.X.astype(np.float64)
+    deviation = exact.std(axis=0)
+    Z = (exact - exact.mean(axis=0)) / np.where(deviation > 0, deviation, 1.0)
+    axis = np.linalg.eigh(Z.T @ Z)[1][:, -1]
+    return np.asarray(Z @ (axis * np.sign(axis[np.argmax(np.abs(axis))])), dtype=np.float64)
+
+
+def tree_of(memory: int, n: int, fan_in: int = 2, leaf: float = LEAF_BUCKETS) -> dict[str, int]:
     """Return leaf, bucket and fan-in of a tree that holds `memory` points at its most over n rows.
 
-    Leaves are twice a bucket. With L levels at most (fan_in - 1) L buckets are held, and one full leaf.
+    A leaf is `leaf` buckets long. With L levels at most (fan_in - 1) L buckets are held, and one full leaf.
     """
-    bucket = memory // 2
+    bucket = int(memory / (leaf + 1))
     while bucket > 1:
-        levels, leaves = 0, n // (2 * bucket)
+        levels, leaves = 0, n // round(leaf * bucket)
         while fan_in**levels <= leaves:
             levels += 1
-        if bucket * ((fan_in - 1) * levels + 2) <= memory:
+        if bucket * (fan_in - 1) * levels + round(leaf * bucket) <= memory:
             break
         bucket -= max(1, bucket // 100)
-    return {"leaf_rows": 2 * bucket, "bucket_points": bucket, "fan_in": fan_in}
+    return {"leaf_rows": round(leaf * bucket), "bucket_points": bucket, "fan_in": fan_in}
 
 
-def methods(case: Case, options: argparse.Namespace, memory: int) -> Iterator[tuple[str, Method]]:
+def methods(case: Case, options: argparse.Namespace, memory: int, partitions: int) -> Iterator[tuple[str, Method]]:
     """Yield ours, then every peer that was asked for."""
-    svm, n = case.svm, len(case.points)
+    svm, n = case.svm, len(case.points) // partitions
     streaming = options.mode == "stream"
-    shape: dict[str, Any] = {"train_points": 1 << 24, "max_partitions": 1}
+    shape: dict[str, Any] = {"train_points": options.train_points, "max_partitions": partitions}
+    own = memory // partitions
+    paper = CoresetConfig(reducer="sensitivity", audit_points=0, **tree_of(own, n), **shape)
     if not streaming:
         yield "ours", offline("calibrated", memory, svm)
     elif options.structure == "chain":
         chain = CoresetConfig(reducer="calibrated", structure="chain", memory_points=memory, **shape)
         yield "ours", learned(chain, svm)
     else:
-        yield "ours", learned(CoresetConfig(reducer="calibrated", **tree_of(memory, n), **shape), svm)
+        audited = int(own * CoresetConfig.AUDIT_SHARE)
+        sizes = tree_of(own - audited, n, options.fan_in, options.leaf)
+        yield "ours", learned(CoresetConfig(reducer="calibrated", audit_points=audited, **sizes, **shape), svm)
     if "reservoir" in options.peers:
         yield "reservoir", reservoir(memory) if streaming else uniform(memory)
     if "alg2" in options.peers:
-        paper = CoresetConfig(reducer="sensitivity", **tree_of(memory, n), **shape)
         yield "alg2", learned(paper, svm) if streaming else offline("sensitivity", memory, svm)
-    if "sgd" in options.peers:
-        for setting in range(len(SGD_SETTINGS)):
-            yield f"sgd{setting}", sgd(setting, case.penalty, case.mean, case.scale)
+    for peer, (settings, make) in ONLINE.items():
+        if peer in options.peers:
+            for setting in range(len(settings)):
+                yield f"{peer}#{setting}", make(setting, case.penalty, case.mean, case.scale)
 
 
 def measure(case: Case, method: Method, order: str, trial: int) -> dict[str, float]:
@@ -204,34 +248,49 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
         for memory in options.memory:
             if memory >= len(case.points):
                 continue
-            label = _label(case, options, memory)
-            found: dict[str, list[dict[str, float]]] = {}
-            for method_name, method in methods(case, options, memory):
-                cells = held["cells"].setdefault(f"{label}/{method_name}", [])
-                while len(cells) < options.trials:
-                    cells.append(measure(case, method, options.order, len(cells)))
-                    _save(options.keep, held)
-                found[method_name] = cells[: options.trials]
-            for row in _rows(case, label, found):
-                rows.append(row)
-                if not options.json:
-                    print(_line(row), flush=True)
+            for partitions in options.partitions:
+                label = _label(case, options, memory, partitions)
+                found = _cells(case, options, label, methods(case, options, memory, partitions), held)
+                for row in _rows(case, label, found):
+                    rows.append(row)
+                    if not options.json:
+                        print(_line(row), flush=True)
     return {"rows": rows}
 
 
-def _label(case: Case, options: argparse.Namespace, memory: int) -> str:
-    structure = f"/{options.structure}" if options.mode == "stream" else ""
+def _cells(
+    case: Case, options: argparse.Namespace, label: str, listed: Iterable[tuple[str, Method]], held: dict[str, Any]
+) -> dict[str, list[dict[str, float]]]:
+    """Return each method's trials; what `held` lacks is measured and put there."""
+    found: dict[str, list[dict[str, float]]] = {}
+    for name, method in listed:
+        cells = held["cells"].setdefault(f"{label}/{name}", [])
+        while len(cells) < options.trials:
+            cells.append(measure(case, method, options.order, len(cells)))
+            _save(options.keep, held)
+        found[name] = cells[: options.trials]
+    return found
+
+
+def _label(case: Case, options: argparse.Namespace, memory: int, partitions: int) -> str:
+    structure = ""
+    if options.mode == "stream":
+        shape = (options.fan_in, options.leaf)
+        fan_in = "-{}x{:g}".format(*shape) if options.structure == "tree" and shape != (2, LEAF_BUCKETS) else ""
+        shared = f"/{partitions}-partitions" if partitions > 1 else ""
+        trained = f"/to-{options.train_points}" if options.train_points < NO_REDUCTION else ""
+        structure = f"/{options.structure}{fan_in}{shared}{trained}"
     outliers = f"/{options.outliers}-outliers" if options.outliers else ""
     return f"{case.name}/{options.mode}{structure}/{options.order}/C={case.penalty:.4g}{outliers}/{memory}"
 
 
 def _rows(case: Case, label: str, found: dict[str, list[dict[str, float]]]) -> Iterator[dict[str, Any]]:
     ours = found["ours"]
-    settings = [name for name in found if name.startswith("sgd")]
-    peers = {name: cells for name, cells in found.items() if name != "ours" and name not in settings}
-    if settings:
-        best = min(settings, key=lambda name: _mean(found[name], "gap"))
-        peers["sgd"] = found[best]
+    peers: dict[str, list[dict[str, float]]] = {}
+    for name, cells in found.items():
+        peer = name.split("#")[0]
+        if peer != "ours" and (peer not in peers or _mean(cells, "gap") < _mean(peers[peer], "gap")):
+            peers[peer] = cells
     n = len(case.points)
     for peer, cells in peers.items():
         yield {
@@ -264,7 +323,7 @@ def _line(row: dict[str, Any]) -> str:
         f"{row['peer']:<9} {row['peer_gap_mean']:.2e} ratio {row['ratio']:7.2f} accuracy {row['accuracy']:.4f} "
         f"{row['peer_accuracy']:.4f} points/s {row['points_per_s']:,.0f} {row['peer_points_per_s']:,.0f} | of "
         f"{row['reductions']} by weight {row['by_weight']} uncalibrated {row['uncalibrated']} strained "
-        f"{row['strained']} eta {row['eta']:.2f}"
+        f"{row['strained']} shifted {row['shifted']} eta {row['eta']:.2f}"
     )
 
 
@@ -281,6 +340,10 @@ def _penalty(text: str) -> SvmConfig | float:
     return float(text.removesuffix("/n")) if text.endswith("/n") else SvmConfig(C=float(text))
 
 
+def _gamma(text: str) -> float | str:
+    return text if text in ("scale", "auto") else float(text)
+
+
 def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     """Return the options of a run; a peer that cannot be imported is left out, and said so."""
     parser = argparse.ArgumentParser(description="How near the full data's optimum a summary comes, beside its peers.")
@@ -292,28 +355,41 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     weight.add_argument("--alpha", dest="svm", type=lambda text: SvmConfig(alpha=float(text)))
     parser.add_argument("--mode", choices=("offline", "stream"), default="stream")
     parser.add_argument("--structure", choices=("tree", "chain"), default="chain")
+    parser.add_argument("--fan-in", type=int, default=2, help="of our tree; the paper's stays at 2")
+    parser.add_argument("--leaf", type=float, default=LEAF_BUCKETS, help="length of our tree's leaf, in buckets")
+    parser.add_argument("--partitions", type=lambda text: [int(part) for part in text.split(",")], default=[1])
+    parser.add_argument("--train-points", type=int, default=NO_REDUCTION, help="most points of the union; all without")
     parser.add_argument("--trials", type=int, default=5)
     parser.add_argument("--peers", type=lambda text: text.split(","), default=["reservoir"])
     parser.add_argument("--order", choices=ORDERS, default="shuffled")
     parser.add_argument("--outliers", type=int, default=0)
+    parser.add_argument("--kernel", choices=("linear", "rbf"), default="linear")
+    parser.add_argument("--gamma", type=_gamma, default="auto", help="of rbf: a number, scale, or auto (1 / d)")
+    parser.add_argument("--full", action="store_true", help="of rbf: train on all of the data, too")
     parser.add_argument("--keep", type=Path, help="results, which a stopped run goes on from")
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of a table")
     options = parser.parse_args(arguments)
     unknown = set(options.peers) - set(PEERS)
     if unknown:
         parser.error(f"unknown peers {sorted(unknown)}; there are {', '.join(PEERS)}")
-    for peer, module in FOREIGN.items():
-        if peer in options.peers:
-            options.peers.remove(peer)
-            why = "has no adapter here" if importlib.util.find_spec(module) else f"is left out: no module {module}"
-            parser.exit(2, f"{peer} {why}\n") if not options.peers else print(f"{peer} {why}", flush=True)
+    absent = {peer: module for peer, module in FOREIGN.items() if not importlib.util.find_spec(module)}
+    for peer in absent.keys() & set(options.peers):
+        print(f"{peer} is left out: no module {absent[peer]}", file=sys.stderr, flush=True)
+        options.peers.remove(peer)
+    if not options.peers:
+        parser.error("no peer is left to compare with")
     return options
 
 
 def main(arguments: list[str] | None = None) -> None:
     """Measure and print."""
     options = parse(arguments)
-    made = run(options)
+    if options.kernel == "rbf":
+        from tests.benchmarks import kernel_accuracy
+
+        made = kernel_accuracy.run(options)
+    else:
+        made = run(options)
     if options.json:
         print(json.dumps(made, indent=1))
 

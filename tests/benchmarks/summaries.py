@@ -1,13 +1,14 @@
 """Ways to hold a stream in little memory, and to learn from what is held: the shipped learner, and its peers.
 
 Each takes a stream and returns what it kept, how much that was at its most, and the CPU time of keeping it. What a
-summary is worth is `tests.benchmarks.coreset`'s to say. SGD keeps a model, not points; its time includes its training.
+summary is worth is `tests.benchmarks.coreset`'s to say. SGD, river and Vowpal Wabbit keep a model, not points; their
+time includes their training.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -17,7 +18,7 @@ from sklearn.linear_model import SGDClassifier
 from streamsvm.codec import checkpoint
 from streamsvm.codec.checkpoint import Snapshot
 from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig
-from streamsvm.coreset.calibrated import Observed
+from streamsvm.coreset.calibrated import CalibratedReducer, Observed
 from streamsvm.coreset.moments import Moments
 from streamsvm.coreset.reduce import Purpose, UniformReducer, generator
 from streamsvm.learner import REDUCERS, Learner, make_pilot
@@ -36,6 +37,10 @@ SGD_SETTINGS: Final[tuple[dict[str, Any], ...]] = (
 )
 """Chosen from a grid of twenty as the best of at least one set at C = 1; then the best of these by its gap on all data
 is what counts in a row, which favours it twice."""
+RIVER_RATES: Final = (0.1, 0.01, 0.001)
+"""Step sizes of river's plain SGD; 0.01 is its default."""
+VW_SETTINGS: Final = ("", "--sgd --decay_learning_rate 1 --power_t 0.5")
+"""Vowpal Wabbit's default (adaptive, normalised, invariant updates), and its plain SGD."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,26 +90,35 @@ def offline(reducer: str, m: int, svm: SvmConfig) -> Method:
         made = REDUCERS[reducer](CoresetConfig())
         pilot = make_pilot(points, seen.weight, seen, svm) if made.needs_pilot else None
         kept = made.reduce(points, m, generator(trial, Purpose.NODE, (0, 0, 0)), pilot)
-        return Summary(kept, len(points), kept.nbytes, time.thread_time() - begun)
+        seconds = time.thread_time() - begun
+        observed = made.observed if isinstance(made, CalibratedReducer) else Observed()
+        return Summary(kept, len(points), kept.nbytes, seconds, observed)
 
     return run
 
 
 def learned(coreset: CoresetConfig, svm: SvmConfig) -> Method:
-    """Pass the stream through the shipped learner; what it holds at the end is what it kept."""
+    """Pass the stream through the shipped learner; what it holds at the end is what it kept.
+
+    The stream is dealt to `coreset.max_partitions` partitions in turn.
+    """
 
     def run(points: Points, trial: int) -> Summary:
         config = ModelConfig(points=PointsConfig(dimension=points.dimension), coreset=coreset, svm=svm, seed=trial)
-        learner = Learner(config, {0: Position(0)}, every_leaves=1 << 40)
-        rows, held, seconds = rows_of(points), 0, 0.0
-        for start in range(0, len(rows), coreset.leaf_rows):
-            last = min(start + coreset.leaf_rows, len(rows)) - 1
+        base = dict.fromkeys(range(coreset.max_partitions), Position(0))
+        learner = Learner(config, base, every_leaves=1 << 40)
+        dealt = {part: rows_of(points.take(slice(part, None, len(base))), part) for part in base}
+        held, seconds = 0, 0.0
+        for start in range(0, max(map(len, dealt.values())), coreset.leaf_rows):
+            ends = {part: min(start + coreset.leaf_rows, len(rows)) - 1 for part, rows in dealt.items()}
             begun = time.thread_time()
-            learner.learn(rows.slice(start, last))
+            for part, rows in dealt.items():
+                learner.learn(rows.slice(start, ends[part]))
             seconds += time.thread_time() - begun
-            held = max(held, learner.points_held + 1)
+            held = max(held, learner.points_held + len(base))
             begun = time.thread_time()
-            learner.learn(rows.slice(last, last + 1))
+            for part, rows in dealt.items():
+                learner.learn(rows.slice(ends[part], ends[part] + 1))
             seconds += time.thread_time() - begun
         return Summary(learner.cut().points, held, _state_bytes(learner), seconds, learner.observed())
 
@@ -113,7 +127,8 @@ def learned(coreset: CoresetConfig, svm: SvmConfig) -> Method:
 
 def _state_bytes(learner: Learner) -> int:
     state = learner.state()
-    return len(checkpoint.encode(Snapshot("m", 1, 1, "t", "", {0: Position(0)}, {}, "", {}, None, state, None)))
+    base = dict.fromkeys(state.partitions, Position(0))
+    return len(checkpoint.encode(Snapshot("m", 1, 1, "t", "", base, {}, "", {}, None, state, None)))
 
 
 def reservoir(memory: int) -> Method:
@@ -161,3 +176,61 @@ def sgd(setting: int, penalty: float, mean: Float, scale: Float) -> Method:
         return Summary(kept, 0, kept.w.nbytes + 8, seconds)
 
     return run
+
+
+def river(setting: int, penalty: float, mean: Float, scale: Float) -> Method:
+    """Take one pass of river's online SVM, point by point; features as `sgd`'s."""
+
+    def run(points: Points, trial: int) -> Summary:
+        from river import linear_model, optim
+
+        alpha = 1.0 / (penalty * len(points))
+        model = linear_model.LogisticRegression(
+            optimizer=optim.SGD(RIVER_RATES[setting]), loss=optim.losses.Hinge(), l2=alpha
+        )
+        Z = ((points.X - mean) / scale).tolist()
+        labels = (points.y > 0).tolist()
+        begun = time.thread_time()
+        for row, label in zip(Z, labels, strict=True):
+            model.learn_one(dict(enumerate(row)), label)
+        seconds = time.thread_time() - begun
+        w = np.array([model.weights.get(feature, 0.0) for feature in range(points.dimension)])
+        return Summary(Model(w, float(model.intercept)), 0, w.nbytes + 8, seconds)
+
+    return run
+
+
+def vw(setting: int, penalty: float, mean: Float, scale: Float) -> Method:
+    """Take one pass of Vowpal Wabbit, lines of its text format ready made; features as `sgd`'s."""
+
+    def run(points: Points, trial: int) -> Summary:
+        from vowpalwabbit import Workspace
+
+        alpha = 1.0 / (penalty * len(points))
+        unclipped = "--min_prediction -1e9 --max_prediction 1e9"
+        model = Workspace(f"--loss_function hinge --l2 {alpha!r} --quiet {unclipped} {VW_SETTINGS[setting]}")
+        Z = (points.X - mean) / scale
+        lines = [_line(label, row) for label, row in zip(points.y.tolist(), Z.tolist(), strict=True)]
+        begun = time.thread_time()
+        for line in lines:
+            model.learn(line)
+        seconds = time.thread_time() - begun
+        b = model.predict("| ")  # the weights themselves are stored without the shrinkage of l2
+        w = np.array([model.predict(f"| f{feature}:1") - b for feature in range(points.dimension)])
+        model.finish()
+        return Summary(Model(w, b), 0, w.nbytes + 8, seconds)
+
+    return run
+
+
+def _line(label: int, row: list[float]) -> str:
+    return f"{label} | " + " ".join(f"f{feature}:{value:.9g}" for feature, value in enumerate(row))
+
+
+Online = Callable[[int, float, Float, Float], Method]
+"""(number of the setting, C of all data, mean, scale) -> method."""
+ONLINE: Final[dict[str, tuple[Sequence[object], Online]]] = {
+    "sgd": (SGD_SETTINGS, sgd),
+    "river": (RIVER_RATES, river),
+    "vw": (VW_SETTINGS, vw),
+}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import msgspec
@@ -18,7 +19,7 @@ from streamsvm.coreset.moments import Moments
 from streamsvm.errors import InvalidMessage
 from streamsvm.points import Points
 from streamsvm.svm.model import KernelMachine, LinearMachine
-from streamsvm.training import train
+from streamsvm.training import Audit, train
 from tests.streams import gaussian
 
 
@@ -41,7 +42,8 @@ def version_of(kernel: str = "linear", number: int = 3, points: Points | None = 
         {"numpy": "x"},
     )
     stream = StreamSummary(80, 80, 80.0, (50.0, 30.0), 1, 2)
-    return Version("m", number, trained.model, (-1, 1), (), "libsvm", trained.fit, stream, lineage)
+    audit = Audit(2.5, 1.0 / 3.0, 1e10, 7)
+    return Version("m", number, trained.model, (-1, 1), (), "libsvm", trained.fit, stream, lineage, audit)
 
 
 @pytest.mark.parametrize("kernel", ["linear", "rbf"])
@@ -54,6 +56,23 @@ def test_a_version_survives_its_bytes(kernel: str) -> None:
     assert back.model.decision_function(X).tobytes() == version.model.decision_function(X).tobytes()
     assert codec.encode(back) == value
     assert (back.fit, back.lineage, back.stream) == (version.fit, version.lineage, version.stream)
+    assert back.audit == version.audit
+
+
+def test_a_version_may_have_no_audit() -> None:
+    """Null stands for it."""
+    value = codec.encode(replace(version_of(), audit=None))
+    assert json.loads(value)["audit"] is None
+    assert codec.decode(value).audit is None
+    assert codec.encode(codec.decode(value)) == value
+
+
+def test_a_version_of_format_1_is_read() -> None:
+    """It had no audit; nothing else changed."""
+    plain = json.loads(codec.encode(version_of()))
+    del plain["audit"]
+    value = json.dumps({**plain, "format": "streamsvm.model/1"}).encode()
+    assert codec.encode(codec.decode(value)) == codec.encode(replace(version_of(), audit=None))
 
 
 def test_the_value_is_json_that_people_can_read() -> None:
@@ -62,7 +81,8 @@ def test_the_value_is_json_that_people_can_read() -> None:
     plain = json.loads(codec.encode(version))
     assert isinstance(version.model.machine, LinearMachine)
     assert plain["model"]["coefficients"] == version.model.machine.coefficients.tolist()
-    assert plain["format"] == "streamsvm.model/1"
+    assert plain["format"] == "streamsvm.model/2"
+    assert plain["audit"] == {"objective": 2.5, "low": 1.0 / 3.0, "high": 1e10, "points": 7}
     assert (plain["name"], plain["version"]) == ("m", 3)
 
 
@@ -84,10 +104,16 @@ def mutated(field: str, value: object) -> bytes:
     [
         ("format", "streamsvm.model/9", "streamsvm.model/9"),
         ("format", ..., "format"),
+        ("format", "streamsvm.model/1", "audit"),
+        ("audit", ..., "audit"),
+        ("audit.low", 3.0, "between 3.0 and"),
+        ("audit.high", None, "high"),
+        ("audit.points", 0, "audit of 0 points"),
         ("version", 0, "version 0"),
         ("lineage", ..., "lineage"),
         ("surprise", 1, "surprise"),
         ("features.mean", [1.0], "mean"),
+        ("training.class_weight", [1.0, 0.0], "class_weight"),
         ("features.scale", [1.0, 0.0, 1.0], "scale"),
         ("features.names", ["only one"], "names"),
         ("model.coefficients", [1.0, 2.0], "coefficients"),

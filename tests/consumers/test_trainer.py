@@ -30,7 +30,7 @@ from streamsvm.kafka import (
 )
 from streamsvm.learner import Learner
 from streamsvm.points import Position
-from streamsvm.training import Trained, train
+from streamsvm.training import Audit, Trained, audited, train
 from tests.brokers.fixtures import TestBroker
 from tests.consumers.trainers import Running, produce, records, run_until, settings_for, topic, versions
 from tests.contract import foreign
@@ -49,15 +49,20 @@ def settings(broker: TestBroker, tmp_path: Path) -> Settings:
     return made
 
 
-def oracle(config: ModelConfig, n: int) -> list[tuple[int, bytes, str]]:
-    """Train the same stream without broker, batches or daemon: (rows, coefficients, training set) of each version."""
+Seen = tuple[int, bytes, str, Audit | None]
+"""Rows, coefficients, training set and audit of a version."""
+
+
+def oracle(config: ModelConfig, n: int) -> list[Seen]:
+    """Train and audit the same stream without broker, batches or daemon."""
     learner, rows, found = Learner(config, {0: Position(0)}, 2), rows_of(gaussian(n)), []
     while len(rows):
         rows = rows.slice(learner.learn(rows), len(rows))
         if learner.cut_due:
             cut = learner.cut()
-            model = train(cut.points, cut.moments, config.svm).model
-            found.append((cut.rows, coefficients(model), cut.points.sha256()))
+            trained = train(cut.points, cut.moments, config.svm)
+            audit = audited(trained, cut.audit, config.svm)
+            found.append((cut.rows, coefficients(trained.model), cut.points.sha256(), audit))
     return found
 
 
@@ -66,8 +71,8 @@ def coefficients(model: object) -> bytes:
     return b"".join(part.tobytes() for part in (machine.coefficients, scaler.mean, scaler.scale))
 
 
-def seen(found: list[Version]) -> list[tuple[int, bytes, str]]:
-    return [(v.stream.rows, coefficients(v.model), v.lineage.training_set_sha256) for v in found]
+def seen(found: list[Version]) -> list[Seen]:
+    return [(v.stream.rows, coefficients(v.model), v.lineage.training_set_sha256, v.audit) for v in found]
 
 
 def test_versions_are_those_of_the_stream(settings: Settings, connection: Connection) -> None:
@@ -80,6 +85,29 @@ def test_versions_are_those_of_the_stream(settings: Settings, connection: Connec
     parents = [version.lineage.parent for version in found]
     hashes = [model_codec.sha256(record.value) for record in topic(connection, settings.output.models_topic)]
     assert parents == [None, *hashes[:-1]]
+
+
+def test_the_audit_is_shown_as_metrics(settings: Settings, connection: Connection) -> None:
+    """That of the newest version, beside the objective on its training set."""
+    produce(connection, settings.input.topic, records(90))
+    running = run_until(settings, connection, 90)
+    newest = versions(connection, settings)[-1]
+    assert newest.audit is not None
+    assert newest.audit.low < newest.audit.objective < newest.audit.high
+    shown = [running.value(f"streamsvm_audit_objective{end}") for end in ("_low", "", "_high")]
+    assert shown == [newest.audit.low, newest.audit.objective, newest.audit.high]
+    assert running.value("streamsvm_audit_points") == newest.audit.points == settings.coreset.audit_points
+    assert running.value("streamsvm_model_objective") == newest.fit.objective
+    assert running.value("streamsvm_model_dual_objective") == newest.fit.dual_objective
+
+
+def test_without_an_audit_sample_versions_say_so(settings: Settings, connection: Connection) -> None:
+    """`audit_points = 0`: the same models, no estimate."""
+    off = settings.model_copy(update={"coreset": settings.coreset.model_copy(update={"audit_points": 0})})
+    produce(connection, settings.input.topic, records(90))
+    run_until(off, connection, 90)
+    expected = [(*version[:3], None) for version in oracle(settings.models(), 90)]
+    assert seen(versions(connection, off)) == expected
 
 
 def test_aliases_head_and_audit_follow_each_version(settings: Settings, connection: Connection) -> None:
@@ -198,7 +226,9 @@ def test_an_array_record_counts_each_of_its_rows(settings: Settings, connection:
     produce(connection, settings.input.topic, [b"[" + b",".join(values[i : i + 7]) + b"]" for i in range(0, 90, 7)])
     run_until(settings, connection, 90)
     found = versions(connection, settings)
-    assert seen(found) == oracle(settings.models(), 90)
+    expected = oracle(settings.models(), 90)
+    assert [version[:3] for version in seen(found)] == [version[:3] for version in expected]
+    assert seen(found) != expected  # the audit sample goes by a row's coordinates
     assert [(v.lineage.cut[0].offset, v.lineage.cut[0].row) for v in found] == [(5, 5), (11, 3)]
 
 

@@ -23,6 +23,7 @@ from streamsvm.config import Settings, SvmConfig
 from streamsvm.errors import ConfigurationError
 from streamsvm.kafka import Connection, Message, Outbox, Publisher, Record, TopicSpec, create_topics, describe_topic
 from streamsvm.svm.model import LinearMachine
+from streamsvm.training import Audit
 from streamsvm.verification import EXIT_CLEAN, EXIT_DIFFERS, EXIT_INCOMPLETE, Outcome, Report, differences
 from tests.brokers.fixtures import TestBroker
 from tests.consumers.test_cli import error_of, run
@@ -301,6 +302,21 @@ def test_a_false_lineage_is_found(
     report = verify(connection, forged.store())
     assert said in "; ".join(report.lines())
     assert not report.clean
+
+
+def test_an_audit_that_the_log_does_not_bear_out_is_found(trained: Settings, connection: Connection) -> None:
+    """The estimate is a pure function of the log, too; one that is merely plausible is not what was published."""
+    forged = Forged(trained, connection)
+    forged.change(2, lambda version: replace(version, audit=better(version.audit)))
+    forged.rechain()
+    report = verify(connection, forged.store())
+    assert "audit.low: published" in "; ".join(report.lines())
+    assert not report.clean
+
+
+def better(audit: Audit | None) -> Audit:
+    assert audit is not None
+    return replace(audit, low=audit.low * 0.99)
 
 
 def test_a_wrong_parent_is_found(trained: Settings, connection: Connection) -> None:

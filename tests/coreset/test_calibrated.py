@@ -9,23 +9,38 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streamsvm.config import SvmConfig
+from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig
 from streamsvm.coreset.calibrated import CalibratedReducer, influence, sensitivity
 from streamsvm.coreset.calibration import LEAST, MOST, calibrate
 from streamsvm.coreset.moments import Moments
-from streamsvm.coreset.reduce import Pilot, Purpose, Reducer, SensitivityReducer, UniformReducer, generator
+from streamsvm.coreset.reduce import (
+    Pilot,
+    Purpose,
+    Reducer,
+    SensitivityReducer,
+    UniformReducer,
+    generator,
+    reduce_for,
+)
 from streamsvm.coreset.sensitivity import sensitivities
 from streamsvm.datasets import load_htru2
-from streamsvm.learner import make_pilot
+from streamsvm.learner import pilot_for
 from streamsvm.linear import Float
 from streamsvm.points import Points
 from streamsvm.svm.interior import InteriorPointSolver
 from streamsvm.svm.kernels import LinearKernel
 from streamsvm.svm.objective import primal_objective
 from streamsvm.svm.problem import Problem
+from streamsvm.training import train
 from tests.streams import gaussian
 
 C1 = SvmConfig(C=1.0)
+KINDS = {
+    "linear": C1,
+    "rbf": SvmConfig(C=1.0, kernel="rbf"),
+    "balanced": SvmConfig(C=1.0, class_weight="balanced"),
+    "balanced rbf": SvmConfig(C=1.0, kernel="rbf", class_weight="balanced"),
+}
 
 
 def moments_of(points: Points) -> Moments:
@@ -34,12 +49,15 @@ def moments_of(points: Points) -> Moments:
 
 def pilot_of(points: Points, config: SvmConfig = C1) -> Pilot:
     seen = moments_of(points)
-    return make_pilot(points, seen.weight, seen, config)
+    whole = ModelConfig(
+        points=PointsConfig(dimension=points.dimension), coreset=CoresetConfig(reducer="calibrated"), svm=config
+    )
+    return pilot_for(points, seen.weight, seen, whole)
 
 
-def reduce(points: Points, m: int, seed: int = 0, reducer: Reducer | None = None) -> Points:
-    reducer = reducer or CalibratedReducer()
-    return reducer.reduce(points, m, generator(seed, Purpose.NODE, (0, 0, 0)), pilot_of(points))
+def reduce(points: Points, m: int, seed: int = 0, reducer: Reducer | None = None, config: SvmConfig = C1) -> Points:
+    reducer, random = reducer or CalibratedReducer(), generator(seed, Purpose.NODE, (0, 0, 0))
+    return reduce_for(reducer, points, m, random, pilot_of(points, config))
 
 
 def label_weights(points: Points) -> Float:
@@ -53,15 +71,18 @@ def label_weights(points: Points) -> Float:
     seed=st.integers(0, 2**32),
     spread=st.floats(0, 6),
     rare=st.booleans(),
+    kind=st.sampled_from(sorted(KINDS)),
 )
-def test_size_order_and_the_weight_of_each_label(n: int, m: int, seed: int, spread: float, rare: bool) -> None:
+def test_size_order_and_the_weight_of_each_label(
+    n: int, m: int, seed: int, spread: float, rare: bool, kind: str
+) -> None:
     """At most m points in log order, each label present and of exactly its weight, every weight positive."""
     points = gaussian(n)
     y = np.where(np.arange(n) == n // 2, 1, -1).astype(np.int8) if rare else points.y.copy()
     y[0], y[-1] = -1, 1
     weight = 10.0 ** (spread * np.random.default_rng(1).random(n))
     points = Points(points.X, y, weight)
-    reduced = reduce(points, m, seed)
+    reduced = reduce(points, m, seed, config=KINDS[kind])
     assert len(reduced) == min(n, m)
     np.testing.assert_allclose(label_weights(reduced), label_weights(points), rtol=1e-9)
     assert (reduced.weight > 0).all()
@@ -120,16 +141,20 @@ HARD: dict[str, Callable[[Points], Points]] = {
     "constant features": lambda p: Points(np.hstack([p.X, np.zeros((len(p), 2))]), p.y, p.weight),
     "weights over twelve orders": lambda p: p.reweighted(10.0 ** np.linspace(-6, 6, len(p))),
     "an outlier": lambda p: Points(np.vstack([p.X[:-1], p.X[-1:] * 1e6]), p.y, p.weight),
+    "all weight in one point": lambda p: p.reweighted(np.where(np.arange(len(p)) == 7, 1e12, 1e-12)),
+    "one point": lambda p: p.take(slice(0, 1)),
+    "fewer points than asked for": lambda p: p.take(slice(0, 2)),
     "separable": lambda p: Points(p.X + 100.0 * p.y[:, None], p.y, p.weight),
 }
 
 
 @pytest.mark.parametrize("m", [1, 2, 3, 20, 100])
 @pytest.mark.parametrize("kind", HARD)
-def test_hard_inputs(kind: str, m: int) -> None:
+@pytest.mark.parametrize("machine", KINDS)
+def test_hard_inputs(machine: str, kind: str, m: int) -> None:
     """At most m points come back, finite, positive, of the whole weight, and the same bytes again."""
-    points = HARD[kind](gaussian(200, dimension=3))
-    reduced, again = reduce(points, m), reduce(points, m)
+    points, config = HARD[kind](gaussian(200, dimension=3)), KINDS[machine]
+    reduced, again = reduce(points, m, config=config), reduce(points, m, config=config)
     assert 0 < len(reduced) <= m
     assert np.isfinite(reduced.weight).all()
     assert (reduced.weight > 0).all()
@@ -202,3 +227,43 @@ def test_what_a_reduction_is_not_made_for_is_counted(kind: str, m: int, counted:
     for name in ("by_weight", "uncalibrated", "strained"):
         assert getattr(found, name) == (name == counted)
     assert (found.eta > 0.0) == (counted in (None, "strained"))
+
+
+def test_an_rbf_pilot_keeps_the_points_that_an_rbf_machine_needs() -> None:
+    """On rings, where a linear pilot sees noise, its coreset makes at most half of the errors of that one's."""
+    random = np.random.default_rng(4)
+    radius, angle = 2.0 * np.sqrt(random.random(6_000)), random.uniform(0.0, 2.0 * np.pi, 6_000)
+    X = np.column_stack([radius * np.cos(angle), radius * np.sin(angle)])
+    points = Points(X, np.where(radius % 1.0 < 0.5, 1, -1).astype(np.int8), np.ones(6_000))
+    config = SvmConfig(C=10.0, kernel="rbf", gamma=4.0)
+
+    def errors(pilot: Pilot) -> float:
+        kept = CalibratedReducer().reduce(points, 300, generator(0, Purpose.NODE, (0, 0, 0)), pilot)
+        return float(np.mean(train(kept, moments_of(points), config).model.predict_sign(points.X) != points.y))
+
+    assert errors(pilot_of(points, config)) < 0.5 * errors(pilot_of(points, C1))
+
+
+def test_with_an_rbf_pilot_the_weight_of_the_active_is_exact() -> None:
+    """Each label's weight, and the weight of its points within the margin."""
+    points, config = gaussian(3_000, dimension=5), KINDS["rbf"]
+    pilot = pilot_of(points, config)
+    assert pilot.decisions is not None
+    active = {row.tobytes(): flag for row, flag in zip(points.X, points.y * pilot.decisions < 1.0, strict=True)}
+    reduced = reduce(points, 400, config=config)
+
+    def totals(some: Points) -> list[float]:
+        flags = np.array([active[row.tobytes()] for row in some.X])
+        return [float(some.weight[flags & (some.y == sign)].sum()) for sign in (-1, 1)]
+
+    np.testing.assert_allclose(totals(reduced), totals(points), rtol=1e-9)
+
+
+def test_class_weights_move_importance_and_keep_the_points_own_weights() -> None:
+    """A rare class that counts half of the problem gets far more of the sample; its total weight is what it was."""
+    points = gaussian(4_000)
+    y = np.where(np.arange(4_000) % 50 == 0, 1, -1).astype(np.int8)
+    points = Points(points.X + 1.4 * (y - points.y)[:, None].astype(np.float32), y, points.weight)
+    plain, balanced = (reduce(points, 300, config=KINDS[kind]) for kind in ("linear", "balanced"))
+    assert np.count_nonzero(balanced.y > 0) > 1.3 * np.count_nonzero(plain.y > 0)
+    np.testing.assert_allclose(label_weights(balanced), label_weights(points), rtol=1e-9)

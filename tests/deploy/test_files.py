@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from streamsvm.config import load
-from tests.deploy.files import COMPOSE, DEPLOY, DOCKERFILE, PROMETHEUS, ROOT, compose, parsed
+from streamsvm.metrics import TRAINER
+from tests.deploy.files import COMPOSE, DEPLOY, DOCKERFILE, PROMETHEUS, ROOT, RULES, compose, parsed, selectors
 
 YAMLLINT = "{extends: default, rules: {line-length: {max: 120}, document-start: disable}}"
 
@@ -60,6 +61,19 @@ def test_prometheus_takes_its_configuration() -> None:
     if promtool is None:
         pytest.skip("promtool is not on PATH (Debian: apt install prometheus)")
     run(promtool, "check", "config", PROMETHEUS)
+
+
+def test_alerts_ask_for_metrics_and_labels_that_exist() -> None:
+    """Every series of every alert is one of the trainer's, with the labels it has there."""
+    known = {definition.name: {*definition.labels, "instance", "job"} for definition in TRAINER}
+    assert parsed(PROMETHEUS)["rule_files"] == [RULES.name]
+    rules = [rule for group in parsed(RULES)["groups"] for rule in group["rules"]]
+    assert rules
+    for rule in rules:
+        asked = selectors(rule["expr"])
+        assert asked
+        for name, labels in asked.items():
+            assert labels <= known[name], rule["alert"]
 
 
 def test_ports_are_bound_to_the_loopback_address() -> None:

@@ -206,6 +206,7 @@ def expected_value(version: Version, parent: str | None, expected: Expected) -> 
             fit=expected.trained.fit,
             stream=model_codec.summary(cut),
             lineage=lineage,
+            audit=expected.audit,
         )
     )
 
@@ -218,6 +219,9 @@ def fingerprint(state: PartitionState) -> object:
         tuple((b.level, b.index, _points(b.points), _extent(b.extent)) for b in state.buckets),
         _points(state.leaf_points),
         _extent(state.leaf_extent),
+        None
+        if state.audit is None
+        else (_points(state.audit.points), state.audit.priority.tobytes(), state.audit.threshold),
     )
 
 

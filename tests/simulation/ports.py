@@ -22,6 +22,7 @@ from streamsvm.config import Settings, Start, SvmConfig
 from streamsvm.errors import BrokerUnavailable, Fenced, StateError, StreamsvmError, TopicMissing, TransientError
 from streamsvm.kafka import Message, OffsetOutOfRange, OutcomeUnknown, PublishRefused, Record, TopicInfo, TopicSpec
 from streamsvm.learner import Cut
+from streamsvm.training import audited
 from tests.simulation.broker import FENCED, EndTxn, Entry, Refused
 from tests.simulation.stream import ALIASES, CHECKPOINT_INTERVAL_S, INPUT, MODELS, train
 from tests.simulation.world import COMMIT_FAULTS, Life, World, clock_of
@@ -399,7 +400,8 @@ class Worker:
         if cut is None or self._world.decide("training", "", ["slow training"]):
             return None
         self.training = None
-        return Result(cut, self._function(cut.points, cut.moments, self._config), cut.points.sha256(), 0.0)
+        trained = self._function(cut.points, cut.moments, self._config)
+        return Result(cut, trained, audited(trained, cut.audit, self._config), cut.points.sha256(), 0.0)
 
     def close(self) -> None: ...
 

@@ -31,7 +31,7 @@ from streamsvm.kafka import Record
 from streamsvm.learner import Cut, Learner, PartitionState
 from streamsvm.points import Points, Position, Positions
 from streamsvm.svm.model import LinearMachine, Model, Scaler
-from streamsvm.training import Fit, Trained
+from streamsvm.training import Audit, Fit, Trained, audited
 from tests.simulation.broker import Entry
 
 NAME = "m"
@@ -86,7 +86,9 @@ def settings_for(policy: str, every_leaves: int = 1, on_gap: str = "fail") -> Se
             "name": NAME,
             "input": InputConfig(topic=INPUT, batch_records=3, on_gap=on_gap, watch_interval_s=WATCH_INTERVAL_S),
             "points": PointsConfig(dimension=1),
-            "coreset": CoresetConfig(reducer="uniform", leaf_rows=2, bucket_points=2, train_points=3, max_partitions=4),
+            "coreset": CoresetConfig(
+                reducer="uniform", leaf_rows=2, bucket_points=2, audit_points=2, train_points=3, max_partitions=4
+            ),
             "svm": SvmConfig(C=1.0),
             "output": OutputConfig(models_topic=MODELS),
             "training": TrainingConfig(policy=policy, every_leaves=every_leaves),
@@ -118,7 +120,7 @@ def train(points: Points, moments: Moments, config: SvmConfig) -> Trained:
     weighted = points.weight * points.y
     machine = LinearMachine((weighted @ points.X).astype(np.float64), float(points.weight.sum() + moments.count))
     fit = Fit(1.0, None, len(points), float(points.weight.sum()), len(points), 0.0, None, None, 1, True)
-    return Trained(Model(Scaler.identity(points.dimension), machine), fit)
+    return Trained(Model(Scaler.identity(points.dimension), machine), fit, 0.0)
 
 
 @dataclass(frozen=True)
@@ -127,6 +129,7 @@ class Expected:
 
     cut: Cut
     trained: Trained
+    audit: Audit | None
     training_set_sha256: str
 
 
@@ -153,7 +156,8 @@ class Reference:
         if key not in self._known:
             made = self._learner(base, cut, editions).cut()
             trained = train(made.points, made.moments, self._config.svm)
-            self._known[key] = Expected(made, trained, made.points.sha256())
+            audit = audited(trained, made.audit, self._config.svm)
+            self._known[key] = Expected(made, trained, audit, made.points.sha256())
         return self._known[key]  # type: ignore[return-value]
 
     def state(self, partition: int, base: Position, at: Position, editions: Editions) -> PartitionState:

@@ -1,0 +1,212 @@
+"""How often the audit's interval covers the truth, and how wide it is: `python -m tests.benchmarks.audit`.
+
+    python -m tests.benchmarks.audit [--points 200,500,1000] [--seeds 1000] [--cases fraud ...] [--json]
+
+A stream of known losses passes the shipped reservoir once for every seed; the interval is that of
+`streamsvm.coreset.estimate`. Streams: HTRU2 with the losses of a model of 500 of its points, at a light and at a heavy
+regulariser, and made ones, each unweighted and with weights log-uniform over four orders. A row says how often the
+truth was covered, lay above and below the interval, in per cent; the median width relative to the truth; how many
+sampled points had a loss; and the coverage of three simpler intervals: `normal`, `gamma` (Fay and Feuer) and `hall`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streamsvm.config import SvmConfig
+from streamsvm.coreset import estimate as estimates
+from streamsvm.coreset.audit import Reservoir, Sampled
+from streamsvm.coreset.estimate import Estimate, Z, estimate
+from streamsvm.coreset.moments import Moments
+from streamsvm.datasets import load_htru2
+from streamsvm.points import Points, Rows
+from streamsvm.training import train
+from tests.streams import rows_of
+
+Float = NDArray[np.float64]
+
+N: Final = 20_000
+POSITIVE: Final = {"fraud": 0.02, "rarer fraud": 0.002, "one label": 1.0, "few losses": 0.01}
+"""Share of the label +1; a third where nothing is said."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """Points whose only feature is their loss.
+
+    Attributes
+    ----------
+    rows : Rows
+    truth : float
+        Sum of u h.
+    class_weight : ndarray of shape (2,)
+    """
+
+    rows: Rows
+    truth: float
+    class_weight: Float
+
+
+def stream_of(loss: Float, y: NDArray[np.int8], weight: Float, partition: int = 0) -> Stream:
+    """Lay out a stream; the reservoir keeps what it is given, so the loss may stand for the point."""
+    points = Points(loss[:, None], y, weight)
+    totals = np.array([weight[y < 0].sum(), weight[y > 0].sum()])
+    return Stream(rows_of(points, partition), float(weight @ loss), totals)
+
+
+def sampled(stream: Stream, points: int, seed: int) -> Sampled:
+    """Pass the stream once."""
+    reservoir = Reservoir(points, stream.rows.partition, seed, 1, np.dtype(np.float64))
+    reservoir.add(stream.rows)
+    return reservoir.sampled(stream.class_weight)
+
+
+def htru2(alpha: float) -> tuple[Float, NDArray[np.int8]]:
+    """Return the losses of a model of 500 points at every point of HTRU2."""
+    X, y, _ = load_htru2()
+    all_points = Points(X, y, np.ones(len(y)))
+    few = all_points.take(np.random.default_rng(3).permutation(len(y))[:500])
+    model = train(few, Moments.zero(X.shape[1]).add(all_points), SvmConfig(alpha=alpha)).model
+    return np.maximum(0.0, 1.0 - y * model.decision_function(X)), y
+
+
+def made(name: str) -> tuple[Float, NDArray[np.int8]]:
+    """Return losses and labels of a made stream."""
+    random = np.random.default_rng(5)
+    y = np.where(random.random(N) < POSITIVE.get(name, 1 / 3), 1, -1).astype(np.int8)
+    exponential, chance = random.exponential(1.0, N), random.random(N)
+    loss = {
+        "gaussian": lambda: np.maximum(0.0, 1.0 - random.normal(1.5, 1.0, N)),
+        "nearly separable": lambda: np.maximum(0.0, 1.0 - random.normal(3.6, 1.0, N)),
+        "fraud": lambda: np.where(y > 0, exponential, np.where(chance < 0.01, exponential / 2, 0.0)),
+        "rarer fraud": lambda: np.where(y > 0, exponential, np.where(chance < 0.01, exponential / 2, 0.0)),
+        "few losses": lambda: np.where(chance < 0.005, exponential, 0.0),
+        "heavy": lambda: np.where(chance < 0.02, random.lognormal(0.0, 1.0, N), 0.0),
+        "heavier": lambda: np.where(chance < 0.1, random.pareto(2.5, N), 0.0),
+        "one label": lambda: np.where(chance < 0.1, exponential, 0.0),
+        "every point": lambda: np.abs(1.0 + 0.3 * random.normal(size=N)),
+    }[name]()
+    return loss, y
+
+
+CASES: Final[dict[str, Callable[[], tuple[Float, NDArray[np.int8]]]]] = {
+    "htru2": lambda: htru2(1e-4),
+    "htru2, heavy regulariser": lambda: htru2(1e-1),
+    **{
+        name: lambda name=name: made(name)  # type: ignore[misc]
+        for name in (
+            "gaussian",
+            "nearly separable",
+            "fraud",
+            "rarer fraud",
+            "few losses",
+            "heavy",
+            "heavier",
+            "one label",
+            "every point",
+        )
+    },
+}
+
+
+def log_uniform(n: int) -> Float:
+    """Return weights over four orders."""
+    return 10.0 ** np.random.default_rng(4).uniform(-2.0, 2.0, n)
+
+
+def streams(names: list[str]) -> dict[tuple[str, str], Stream]:
+    """Return the streams of the cases, unweighted and weighted."""
+    found = {}
+    for name in names:
+        loss, y = CASES[name]()
+        for weights, weight in (("1", np.ones(len(y))), ("log-uniform", log_uniform(len(y)))):
+            found[name, weights] = stream_of(loss, y, weight)
+    return found
+
+
+def covered(stream: Stream, points: int, seeds: int) -> Float:
+    """Return low, high and the number of sampled points with a loss for each seed, shape (seeds, 3)."""
+    found = np.empty((seeds, 3))
+    for seed in range(seeds):
+        sample = sampled(stream, points, seed)
+        loss = sample.points.X[:, 0].astype(np.float64)
+        _, low, high = estimate([sample], loss)
+        found[seed] = low, high, np.count_nonzero(loss)
+    return found
+
+
+def _simpler(sample: Sampled) -> dict[str, Estimate]:
+    """Return the intervals that ours was chosen over."""
+    loss = sample.points.X[:, 0].astype(np.float64)
+    strata = list(estimates._strata(sample, loss))
+    total, low, _ = estimate([sample], loss)
+    mean, variance, third = (float(sum(column)) for column in zip(*(s.moments() for s in strata), strict=True))
+    certain, half = total - mean, Z * variance**0.5
+    worst = max(1.0, *(float(s.loss.max(initial=0.0)) for s in strata))
+    missed = worst * max(s.worth * s.unseen**0.5 for s in strata)
+    gamma = certain + estimates._gamma_quantile(Z, mean + missed, variance + missed**2)
+    skewed = certain + estimates._without_skew(mean, variance, third)
+    return {
+        "normal": Estimate(total, total - half, total + half),
+        "gamma": Estimate(total, low, gamma),
+        "hall": Estimate(total, low, skewed),
+    }
+
+
+def measure(name: str, weights: str, stream: Stream, points: int, seeds: int) -> dict[str, Any]:
+    """Return one row."""
+    found = covered(stream, points, seeds)
+    low, high = found[:, 0], found[:, 1]
+    simpler: dict[str, int] = dict.fromkeys(("normal", "gamma", "hall"), 0)
+    for seed in range(seeds):
+        for which, interval in _simpler(sampled(stream, points, seed)).items():
+            simpler[which] += interval.low <= stream.truth <= interval.high
+    return {
+        "case": name,
+        "weights": weights,
+        "points": points,
+        "seeds": seeds,
+        "losses": round(float(found[:, 2].mean()), 1),
+        "coverage": round(100 * float(np.mean((low <= stream.truth) & (stream.truth <= high))), 1),
+        "above": round(100 * float(np.mean(high < stream.truth)), 1),
+        "below": round(100 * float(np.mean(low > stream.truth)), 1),
+        "width": round(float(np.median(high - low)) / stream.truth, 3),
+        **{which: round(100 * count / seeds, 1) for which, count in simpler.items()},
+    }
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.audit", description=__doc__.splitlines()[0])
+    parser.add_argument("--points", default="200,500,1000", help="sizes of the sample, with commas (%(default)s)")
+    parser.add_argument("--seeds", type=int, default=1_000, help="samples of each stream (%(default)s)")
+    parser.add_argument("--cases", nargs="+", choices=CASES, default=list(CASES), metavar="CASE", help="all by default")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    options = parser.parse_args(arguments)
+    rows = []
+    for (name, weights), stream in streams(options.cases).items():
+        for points in (int(part) for part in options.points.split(",")):
+            rows.append(measure(name, weights, stream, points, options.seeds))
+            if not options.json:
+                if len(rows) == 1:
+                    print("  ".join(f"{key:>8}" if key != "case" else f"{key:24}" for key in rows[0]))
+                print(
+                    "  ".join(
+                        f"{value!s:>{max(8, len(key))}}" if key != "case" else f"{value:24}"
+                        for key, value in rows[-1].items()
+                    ),
+                    flush=True,
+                )
+    if options.json:
+        print(json.dumps({"benchmark": "audit", "rows": rows}, indent=1))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,72 @@
+"""Conditions of the coreset: said with their first count, then seldom, and never on a stream it is made for."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import structlog
+
+from consumers.conditions import CONDITIONS, Conditions
+from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig
+from streamsvm.coreset.calibrated import Observed
+from streamsvm.datasets import load_htru2
+from streamsvm.learner import Learner
+from streamsvm.points import Points, Position
+from tests.streams import rows_of
+
+NONE = Observed().counts()
+
+
+def told(*counts: dict[str, int]) -> list[tuple[str, int]]:
+    """Tell counts one after another; return the warnings' condition and count."""
+    conditions = Conditions()
+    with structlog.testing.capture_logs() as logs:
+        for each in counts:
+            conditions.tell(NONE | each)
+    assert all(line["log_level"] == "warning" and line["what"] and line["remedy"] for line in logs)
+    return [(line["condition"], line["count"]) for line in logs]
+
+
+def test_every_condition_that_is_counted_has_words() -> None:
+    """A new outcome that nobody explains would be exported and never said."""
+    assert CONDITIONS.keys() == NONE.keys() - {"calibrated"}
+
+
+def test_a_condition_is_told_once_and_again_as_its_count_grows_tenfold() -> None:
+    """However long it lasts, the log gets a line for each power of ten."""
+    assert told({}, {"calibrated": 9}) == []
+    assert told(*({"strained": count} for count in range(2, 2_000))) == [("strained", n) for n in (2, 20, 200)]
+    assert told({"shifted": 1}, {"shifted": 1, "by_weight": 4}) == [("shifted", 1), ("by_weight", 4)]
+
+
+def observed(points: Points, structure: str) -> dict[str, int]:
+    """Return what a learner with memory for 2,000 points meets on a stream."""
+    sizes = {"memory_points": 2_000} if structure == "chain" else {"leaf_rows": 600, "bucket_points": 300}
+    coreset = CoresetConfig.model_validate({"structure": structure, "max_partitions": 1, **sizes})
+    config = ModelConfig(points=PointsConfig(dimension=points.dimension), coreset=coreset, svm=SvmConfig(C=1.0))
+    learner = Learner(config, {0: Position(0)}, every_leaves=1 << 40)
+    learner.learn(rows_of(points))
+    return learner.observed().counts()
+
+
+def survey() -> Points:
+    X, y, _ = load_htru2()
+    return Points(X, y, np.ones(len(y)))
+
+
+@pytest.mark.parametrize("structure", ["tree", "chain"])
+@pytest.mark.parametrize("order", ["shuffled", "by-class", "drifting"])
+def test_sorted_streams_are_noticed_and_shuffled_ones_are_not(structure: str, order: str) -> None:
+    """Real points: sorted by label, or by a feature, at least one condition is met; shuffled none is."""
+    points = survey()
+    turn = {
+        "shuffled": np.random.default_rng(3).permutation(len(points)),
+        "by-class": np.argsort(points.y, kind="stable"),
+        "drifting": np.argsort(points.X[:, 0], kind="stable"),
+    }[order]
+    counts = observed(points.take(turn), structure)
+    met = {name for name, count in counts.items() if count} - {"calibrated"}
+    expected = {"shuffled": set(), "by-class": {"by_weight"}, "drifting": {"shifted"}}[order]
+    assert expected <= met
+    assert order != "shuffled" or not met
+    assert counts["calibrated"] > 0

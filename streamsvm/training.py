@@ -166,8 +166,11 @@ def audited(trained: Trained, sample: Sequence[Sampled], config: SvmConfig) -> A
     points = Points.union([part.points for part in sample])
     with limited(config):
         decision = trained.model.decision_function(points.X)
-    loss = estimate(sample, np.maximum(0.0, 1.0 - points.y * decision))
-    objective, low, high = (0.5 * trained.squared_norm + trained.fit.C * total for total in loss)
+    negative, positive = trained.fit.class_weight
+    heavier = max(negative, positive)  # in units of its loss, so that the boundary's is 1 as the estimate has it
+    share = np.where(points.y > 0, positive / heavier, negative / heavier)
+    loss = estimate(sample, share * np.maximum(0.0, 1.0 - points.y * decision))
+    objective, low, high = (0.5 * trained.squared_norm + trained.fit.C * heavier * total for total in loss)
     return Audit(objective, low, high, len(points))
 
 

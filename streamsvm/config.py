@@ -158,7 +158,16 @@ class CoresetConfig(Section):
         default=2, description="Buckets of one level that make one of the next; 2 is the paper's Alg. 2."
     )
     leaf_rows: Annotated[int, Field(ge=1, le=1 << 24)] = Field(
-        default=2_000, description="Rows seen, accepted or not, after which a leaf is sealed."
+        default=2_000,
+        description="Rows seen, accepted or not, after which a leaf is sealed, unless it is screened; the most points "
+        "that a leaf holds.",
+    )
+    screening: Annotated[float, Field(ge=0, le=1)] = Field(
+        default=0.25,
+        description="Most rows of a leaf, as a share of all rows before it, with `calibrated` and a linear kernel. "
+        "Rows beyond `leaf_rows` are screened: kept, or added to exact totals only, by the margin of a model of the "
+        "partition's own buckets. The larger, the fewer reductions; a stream that changes is followed less well. "
+        "0: no screening.",
     )
     bucket_points: Annotated[int, Field(ge=1, le=1 << 24)] = Field(
         default=2_000, description="Most points a bucket holds; memory grows with it, the error falls."
@@ -254,6 +263,11 @@ class CoresetConfig(Section):
         while leaf * self.fan_in**levels < self.LONGEST_STREAM:
             levels += 1
         return levels * (self.fan_in - 1) * bucket + leaf
+
+    @property
+    def screens(self) -> bool:
+        """Whether leaves may be screened."""
+        return self.reducer == "calibrated" and self.screening > 0
 
     @property
     def partition_points(self) -> int:
@@ -510,7 +524,9 @@ class TrainingConfig(Section):
     """When models are trained."""
 
     every_leaves: Annotated[int, Field(ge=1)] = Field(
-        default=1, description="Sealed leaves, over all partitions, after which a new model is due."
+        default=1,
+        description="Leaves of `coreset.leaf_rows` rows, over all partitions, after which a new model is due; a "
+        "screened leaf counts as several.",
     )
     policy: Literal["latest", "every"] = Field(
         default="latest",

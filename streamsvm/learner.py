@@ -16,15 +16,16 @@ from numpy.typing import NDArray
 
 from streamsvm import kernel_pilot, training
 from streamsvm.config import CoresetConfig, ModelConfig, SvmConfig
-from streamsvm.coreset import audit
+from streamsvm.coreset import audit, screening
 from streamsvm.coreset.audit import Held, Reservoir, Sampled
 from streamsvm.coreset.calibrated import CalibratedReducer, Observed
 from streamsvm.coreset.clipping import Bounds, freed_of_outliers
 from streamsvm.coreset.moments import Moments, merge_all
 from streamsvm.coreset.reduce import Pilot, Purpose, Reducer, SensitivityReducer, UniformReducer, generator, reduce_for
+from streamsvm.coreset.screening import LEAST_CAPACITY, Screen, Screened, Screener, make_screen
 from streamsvm.coreset.sensitivity import dual_bound, mean_bound
 from streamsvm.coreset.shift import ShiftWatch
-from streamsvm.coreset.structure import Bucket, Chain, Extent, Leaf, Structure, Tree
+from streamsvm.coreset.structure import Bucket, Chain, Extent, Leaf, Structure, Tree, joined, time_range
 from streamsvm.kernel_pilot import make_kernel_pilot
 from streamsvm.points import Points, Position, Positions, Rows
 from streamsvm.svm import interior
@@ -96,6 +97,8 @@ class PartitionState:
     leaf_points : Points
     leaf_extent : Extent
         Its `end` is the partition's position.
+    screened : Screened or None
+        Of the open leaf, if it is screened.
     audit : Held or None
         The audit sample; None where none is kept.
     """
@@ -105,6 +108,7 @@ class PartitionState:
     buckets: tuple[Bucket, ...]
     leaf_points: Points
     leaf_extent: Extent
+    screened: Screened | None = None
     audit: Held | None = None
 
     @property
@@ -126,7 +130,7 @@ class _Partition:
 
     def __init__(self, partition: int, base: Position, config: ModelConfig) -> None:
         coreset = config.coreset
-        self._config = config
+        self._partition, self._config = partition, config
         self._bounds: Bounds | None = None
         self.clipped = 0
         self.leader_epoch = -1
@@ -137,35 +141,99 @@ class _Partition:
 
     @property
     def position(self) -> Position:
-        return self.leaf.extent.end
+        return self.leaf.end
 
     @property
     def extent(self) -> Extent:
-        whole = [bucket.extent for bucket in self.structure.buckets] + [self.leaf.extent]
-        joined = whole[0]
-        for later in whole[1:]:
-            joined = joined.join(later)
-        return joined
+        return joined([bucket.extent for bucket in self.structure.buckets] + [self.leaf.extent])
 
-    def add(self, rows: Rows) -> bool:
-        """Add rows that fit into the leaf; tell whether that sealed it."""
+    def add(self, rows: Rows) -> int:
+        """Add rows that fit into the leaf; tell how many leaves of `leaf_rows` rows that completed."""
+        leaf_rows = self._config.coreset.leaf_rows
+        before = self.leaf.rows
         if self.audit is not None:
             self.audit.add(rows)
         self.leaf.add(self._clip(rows))
         self.leader_epoch = int(rows.leader_epoch[-1])
-        if not self.leaf.full:
-            return False
+        completed = self.leaf.rows // leaf_rows - before // leaf_rows
+        if self.leaf.full:
+            self._seal()
+        return completed
+
+    def _seal(self) -> None:
         self._look_for_shift()
         points, extent = self._sealed_leaf()
         sealed = [bucket.extent.moments for bucket in self.structure.buckets]
         seen = merge_all([*sealed, extent.moments], points.dimension)
+        solved: dict[tuple[Position, Position], Pilot] = {}
 
         def pilot_of(points: Points, extent: Extent) -> Pilot:
-            return pilot_for(points, extent.moments.weight, seen, self._config)
+            solved[extent.start, extent.end] = pilot_for(points, extent.moments.weight, seen, self._config)
+            return solved[extent.start, extent.end]
 
         self.structure.insert(points, extent, pilot_of)
         self.bound()
-        return True
+        screen = self._next_screen(solved)
+        if screen is not None:
+            self.leaf.screen(Screener.begin(screen, *self._leaf_name))
+
+    @property
+    def observed(self) -> Observed:
+        """What calibrated reductions met; of other ones, nothing."""
+        reducer = self.structure.reducer
+        return reducer.observed if isinstance(reducer, CalibratedReducer) else Observed()
+
+    @property
+    def _leaf_name(self) -> tuple[int, int, int]:
+        return self._config.seed, self._partition, self.structure.sealed
+
+    def _next_screen(self, solved: Mapping[tuple[Position, Position], Pilot]) -> Screen | None:
+        """Make the next leaf's screen from the sealed buckets; None if it is to be short, or a label is missing.
+
+        `solved` has the pilots that were just solved, by what their points stood for: one of everything is not solved
+        anew.
+        """
+        coreset, buckets = self._config.coreset, self.structure.buckets
+        whole = joined([bucket.extent for bucket in buckets])
+        span = int(whole.rows * coreset.screening) // coreset.leaf_rows * coreset.leaf_rows
+        if not self._screens or span < 2 * coreset.leaf_rows or not whole.moments.class_weight.all():
+            return None
+        points, moments = Points.union([bucket.points for bucket in buckets]), whole.moments
+        pilot = solved.get((whole.start, whole.end))
+        if pilot is None:
+            pilot = make_pilot(points, moments.weight, moments, self._config.svm)
+        if pilot.lower_bound <= 0.0:
+            return None
+        random = generator(self._config.seed, Purpose.SKETCH, (self._partition, self.structure.sealed, 0))
+        return make_screen(points, pilot, moments, span, span * moments.count / whole.rows, coreset.leaf_rows, random)
+
+    @property
+    def _screens(self) -> bool:
+        coreset = self._config.coreset
+        return coreset.screens and self._config.svm.kernel == "linear" and coreset.leaf_rows >= LEAST_CAPACITY
+
+    def state(self) -> PartitionState:
+        """Return everything a checkpoint needs; what the open leaf may still change is copied."""
+        screened = self.leaf.screened
+        return PartitionState(
+            self.structure.sealed,
+            self.leader_epoch,
+            self.structure.buckets,
+            _copy(self.leaf.points),
+            self.leaf.extent,
+            None if screened is None else screened.copy(),
+            None if self.audit is None else self.audit.state(),
+        )
+
+    def restore(self, saved: PartitionState) -> None:
+        """Put a checkpoint's state in place."""
+        self.leader_epoch = saved.leader_epoch
+        self.structure.restore(saved.sealed, saved.buckets)
+        screener = None if saved.screened is None else Screener(saved.screened.copy(), *self._leaf_name)
+        self.leaf.restore(saved.leaf_points, saved.leaf_extent, screener)
+        self.bound()
+        if self.audit is not None and saved.audit is not None:
+            self.audit.restore(saved.audit)
 
     def _clip(self, rows: Rows) -> Rows:
         if self._bounds is None:
@@ -192,7 +260,7 @@ class _Partition:
 
     def _sealed_leaf(self) -> tuple[Points, Extent]:
         """Return the full leaf; one that nothing was sealed before is clipped by its own bounds."""
-        points, extent = self.leaf.seal()
+        points, extent = self.leaf.seal(self.observed)
         clip_sd = self._config.coreset.clip_sd
         if clip_sd is None or self._bounds is not None:
             return points, extent
@@ -286,11 +354,17 @@ class Learner:
         done = rows.index_of(held.position)
         stop = len(rows) if until is None else rows.index_of(until)
         while done < stop and not self.cut_due:
-            step = min(held.leaf.missing, stop - done)
-            if held.add(rows.slice(done, done + step)) and self._anything_sealed():
-                self._leaves_since_cut += 1
+            step = min(held.leaf.missing, self._rows_to_cut(held.leaf), stop - done)
+            completed = held.add(rows if step == len(rows) else rows.slice(done, done + step))
+            if completed and self._anything_sealed():
+                self._leaves_since_cut += completed
             done += step
         return done
+
+    def _rows_to_cut(self, leaf: Leaf) -> int:
+        """Return after how many rows of a leaf a cut falls due: a screened leaf counts once each `leaf_rows`."""
+        leaf_rows = self._config.coreset.leaf_rows
+        return (self._every_leaves - self._leaves_since_cut) * leaf_rows - leaf.rows % leaf_rows
 
     def _anything_sealed(self) -> bool:
         """Tell whether a valid point was ever sealed: before that there is nothing to train on, and no leaf counts."""
@@ -303,7 +377,7 @@ class Learner:
         parts = [
             part
             for held in self._partitions.values()
-            for part in (*(bucket.points for bucket in held.structure.buckets), held.leaf.points)
+            for part in (*(bucket.points for bucket in held.structure.buckets), held.leaf.calibrated(Observed()))
             if len(part)
         ]
         extents = [held.extent for held in self._partitions.values()]
@@ -356,17 +430,7 @@ class Learner:
     def state(self) -> LearnerState:
         """Return everything a checkpoint needs; the open leaves are copied, buckets are immutable."""
         return LearnerState(
-            {
-                partition: PartitionState(
-                    held.structure.sealed,
-                    held.leader_epoch,
-                    held.structure.buckets,
-                    _copy(held.leaf.points),
-                    held.leaf.extent,
-                    None if held.audit is None else held.audit.state(),
-                )
-                for partition, held in self._partitions.items()
-            },
+            {partition: held.state() for partition, held in self._partitions.items()},
             self._leaves_since_cut,
         )
 
@@ -375,13 +439,7 @@ class Learner:
         assert state.partitions.keys() <= self._partitions.keys()
         self._leaves_since_cut = state.leaves_since_cut
         for partition, saved in state.partitions.items():
-            held = self._partitions[partition]
-            held.leader_epoch = saved.leader_epoch
-            held.structure.restore(saved.sealed, saved.buckets)
-            held.leaf.restore(saved.leaf_points, saved.leaf_extent)
-            held.bound()
-            if held.audit is not None and saved.audit is not None:
-                held.audit.restore(saved.audit)
+            self._partitions[partition].restore(saved)
 
 
 def make_structure(partition: int, seed: int, config: CoresetConfig) -> Structure:
@@ -463,6 +521,9 @@ def warm_up(config: ModelConfig, say: Callable[[str], None] = lambda _: None) ->
     Moments.zero(1).add(Points.empty(1, config.points.numpy_dtype))
     audit.warm_up(config.points.numpy_dtype)
     interior.warm_up()
+    time_range(np.empty(0, np.int64))
+    if config.coreset.screens:
+        screening.warm_up(config.points.numpy_dtype)
     if config.svm.kernel != "linear" and config.coreset.reducer == "calibrated":
         kernel_pilot.warm_up(say)
     training.warm_up(config.svm, say)

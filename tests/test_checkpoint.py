@@ -466,6 +466,7 @@ def test_the_document_has_every_field() -> None:
         "head": Head,
         "part of a cut": PartitionCut,
         "partition": codec._Partition,
+        "screened": codec._Screened,
         "audit": codec._Held,
         "bucket": codec._Bucket,
         "points": codec._Points,

@@ -35,6 +35,7 @@ from numpy.typing import NDArray
 from streamsvm.codec.model import Head, PartitionCut, partition_cuts, positions
 from streamsvm.coreset.audit import Held, Sampled
 from streamsvm.coreset.moments import Moments
+from streamsvm.coreset.screening import Screen, Screened
 from streamsvm.coreset.structure import Bucket, Extent
 from streamsvm.errors import CorruptCheckpoint
 from streamsvm.learner import Cut, LearnerState, PartitionState
@@ -131,6 +132,22 @@ class _Bucket(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     extent: _Extent
 
 
+class _Screened(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    rows: int
+    rate: float
+    scaling: _Array
+    coefficients: _Array
+    intercept: float
+    label_mean: _Array
+    terms: _Array
+    projection: _Array
+    thinnings: int
+    accepted: int
+    sums: _Array
+    weight: _Array
+    totals: _Array
+
+
 class _Held(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     points: _Points
     priority: _Array
@@ -147,6 +164,7 @@ class _Partition1(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class _Partition(_Partition1, frozen=True, forbid_unknown_fields=True):
+    screened: _Screened | None
     audit: _Held | None
 
 
@@ -259,7 +277,7 @@ def _decode_1(content: memoryview, header_bytes: int) -> Snapshot:
 
 
 def _decode_2(content: memoryview, header_bytes: int) -> Snapshot:
-    """Decode what stands between the prefix and the checksum of format 2, which had no audit samples."""
+    """Decode what stands between the prefix and the checksum of format 2, without screened leaves and audit samples."""
     return _decoded(content, header_bytes, _Header2)
 
 
@@ -330,7 +348,26 @@ class _Writer:
             ),
             self.points(state.leaf_points),
             self.extent(state.leaf_extent),
+            None if state.screened is None else self.screened(state.screened),
             None if state.audit is None else self.held(state.audit),
+        )
+
+    def screened(self, state: Screened) -> _Screened:
+        screen = state.screen
+        return _Screened(
+            screen.rows,
+            screen.rate,
+            self.array(screen.scaling),
+            self.array(screen.coefficients),
+            screen.intercept,
+            self.array(screen.label_mean),
+            self.array(screen.terms),
+            self.array(screen.projection),
+            state.thinnings,
+            state.accepted,
+            self.array(state.sums),
+            self.array(state.weight),
+            self.array(state.totals),
         )
 
     def held(self, held: Held) -> _Held:
@@ -405,7 +442,28 @@ class _Reader:
             ),
             self.points(placed.leaf_points),
             self.extent(placed.leaf_extent),
+            self.screened(placed.screened) if isinstance(placed, _Partition) and placed.screened is not None else None,
             self.held(placed.audit) if isinstance(placed, _Partition) and placed.audit is not None else None,
+        )
+
+    def screened(self, placed: _Screened) -> Screened:
+        screen = Screen(
+            placed.rows,
+            placed.rate,
+            self.array(placed.scaling),
+            self.array(placed.coefficients),
+            placed.intercept,
+            self.array(placed.label_mean),
+            self.array(placed.terms),
+            self.array(placed.projection),
+        )
+        return Screened(
+            screen,
+            placed.thinnings,
+            placed.accepted,
+            self.array(placed.sums),
+            self.array(placed.weight),
+            self.array(placed.totals),
         )
 
     def held(self, placed: _Held) -> Held:

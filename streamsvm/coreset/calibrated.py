@@ -195,11 +195,7 @@ def sensitivity(rows: Float, y: Signs, weight: Float, pilot: Pilot) -> Float:
 
 def influence(rows: Float, weight: Float, margin: Float, penalty: float) -> Float:
     """Return a of the module's step 1, shape (n,), not negative."""
-    d = rows.shape[1]
-    matrix = np.diag(np.append(np.full(d - 1, 1.0 / penalty), 0.0))
-    near = np.abs(1.0 - margin) < DELTA
-    add_gram(np.ascontiguousarray(rows[near]), weight[near] / (2.0 * DELTA), matrix)
-    matrix[-1, -1] += 1e-9 * float(weight.sum())
+    matrix = smoothed_hessian(rows, weight, margin, penalty)
     touched = np.flatnonzero(margin < 1.0 + DELTA)
     found = np.zeros(len(rows))
     if not factorise(matrix):
@@ -209,6 +205,16 @@ def influence(rows: Float, weight: Float, margin: Float, penalty: float) -> Floa
     activity = np.clip((1.0 + DELTA - margin[touched]) / (2.0 * DELTA), 0.0, 1.0)
     found[touched] = weight[touched] * lengths * np.sqrt(activity)
     return found
+
+
+def smoothed_hessian(rows: Float, weight: Float, margin: Float, penalty: float) -> Float:
+    """Return H of the module's step 1, shape (d + 1, d + 1); only its lower triangle is filled."""
+    d = rows.shape[1]
+    matrix = np.diag(np.append(np.full(d - 1, 1.0 / penalty), 0.0))
+    near = np.abs(1.0 - margin) < DELTA
+    add_gram(np.ascontiguousarray(rows[near]), weight[near] / (2.0 * DELTA), matrix)
+    matrix[-1, -1] += 1e-9 * float(weight.sum())
+    return matrix
 
 
 def _both_labels(share: Float, y: Signs, m: int) -> Float:
@@ -226,23 +232,50 @@ def _both_labels(share: Float, y: Signs, m: int) -> Float:
 def _calibrated(
     rows: Float, points: Points, margin: Float, chosen: np.ndarray, weight: Float, observed: Observed
 ) -> Float:
-    """Return the weights of the chosen points after calibration, each label's total exact; note how it went."""
+    """Return the weights of the chosen points after calibration by the totals of all; note how it went."""
     active = margin < 1.0
-    cells = [(points.y == sign) for sign in (-1, 1)]
-    cells += [cell & active for cell in cells if 0 < active[chosen][cell[chosen]].sum() < cell[chosen].sum()]
-    labels = np.column_stack(cells).astype(np.float64)
-    totals = np.einsum("i,ij->j", points.weight, labels)
-    if len(chosen) >= POINTS_A_CONSTRAINT * rows.shape[1]:
-        signed = points.weight * points.y * active
-        gradient = np.einsum("i,ij->j", signed, rows[:, :-1])
-        constraints = np.hstack([labels[chosen], rows[chosen, :-1] * (points.y * active)[chosen, None]])
-        found = calibrate(weight, constraints, np.concatenate([totals, gradient]))
+    totals = np.zeros((2, 2))
+    for index, sign in enumerate((-1, 1)):
+        for side in range(2):
+            totals[index, side] = float(np.einsum("i,i->", points.weight, (points.y == sign) & (active == side)))
+    gradient = np.einsum("i,ij->j", points.weight * points.y * active, rows[:, :-1])
+    return meet(weight, rows[chosen], points.y[chosen], active[chosen], totals, gradient, observed)
+
+
+def meet(
+    weight: Float, rows: Float, y: Signs, active: np.ndarray, totals: Float, gradient: Float, observed: Observed
+) -> Float:
+    """Return weights that meet the totals of a whole from which m points were drawn, each label's exactly.
+
+    Parameters
+    ----------
+    weight : ndarray of shape (m,), positive
+        Changed in place, or not at all.
+    rows : ndarray of shape (m, d + 1)
+        Scaled features, then 1.
+    y : ndarray of shape (m,)
+    active : ndarray of shape (m,), bool
+    totals : ndarray of shape (2, 2)
+        The whole's weight of the label (-1, +1) x {inactive, active}.
+    gradient : ndarray of shape (d,)
+        The whole's sum over the active of u y z.
+    observed : Observed
+        Told how it went.
+    """
+    own = totals.sum(axis=1)
+    cells, wanted = [y == -1, y == 1], list(own)
+    for cell, total in zip(list(cells), totals[:, 1], strict=True):
+        if 0 < active[cell].sum() < cell.sum():
+            cells.append(cell & active)
+            wanted.append(total)
+    if len(weight) >= POINTS_A_CONSTRAINT * rows.shape[1]:
+        constraints = np.hstack([np.column_stack(cells), rows[:, :-1] * (y * active)[:, None]])
+        found = calibrate(weight, constraints, np.concatenate([wanted, gradient]))
         weight = found.weight
         observed.strained += found.eta >= MOST - 1.0 or found.unmet > STRAINED
         observed.eta = max(observed.eta, found.eta)
     else:
         observed.uncalibrated += 1
-    for index in range(2):
-        own = labels[chosen, index] > 0
-        weight[own] *= totals[index] / weight[own].sum()
+    for label, total in zip(cells[:2], own, strict=True):
+        weight[label] *= total / weight[label].sum() if label.any() else 1.0
     return weight

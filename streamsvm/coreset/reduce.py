@@ -64,6 +64,8 @@ class Purpose(IntEnum):
     NODE = 1
     CUT = 2
     AUDIT = 3
+    SCREEN = 4
+    SKETCH = 5
 
 
 def generator(seed: int, purpose: Purpose, counter: tuple[int, int, int]) -> np.random.Generator:

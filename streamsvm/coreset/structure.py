@@ -1,8 +1,8 @@
 """The merge-and-reduce structure of one partition: leaves seal into buckets, buckets merge into higher ones.
 
 Invariant: the structure is a pure function of the partition's rows in log order, the configuration and the seed. A leaf
-seals after a count of rows *seen*, accepted or not; so neither batches nor the clock can move a border, and two readers
-of one log build the same bytes.
+seals after a count of rows *seen*, accepted or not, never of points kept; so neither batches nor the clock can move a
+border, and two readers of one log build the same bytes.
 
 There are two. A *tree* is the paper's: a point passes one reduction a level, and memory grows with the logarithm of the
 stream. A *chain* has one bucket, which is reduced together with every leaf: an old point passes as many reductions as
@@ -21,9 +21,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numba import njit
+from numpy.typing import NDArray
 
-from streamsvm.coreset.moments import Moments, merge_all
+from streamsvm.coreset.calibrated import Observed
+from streamsvm.coreset.moments import Moments
 from streamsvm.coreset.reduce import Pilot, Purpose, Reducer, generator, reduce_for
+from streamsvm.coreset.screening import Screened, Screener, calibrated
 from streamsvm.points import Points, Position, Rows
 
 
@@ -63,6 +67,14 @@ class Extent:
         )
 
 
+def joined(extents: Sequence[Extent]) -> Extent:
+    """Return the extent of consecutive ones, at least one, the oldest first."""
+    whole = extents[0]
+    for later in extents[1:]:
+        whole = whole.join(later)
+    return whole
+
+
 @dataclass(frozen=True, slots=True)
 class Bucket:
     """A reduced weighted set: self-contained, immutable, droppable.
@@ -84,13 +96,14 @@ class Bucket:
 
 
 class Leaf:
-    """The rows of one partition that are not reduced yet, at most `rows` of them seen.
+    """The rows of one partition that are not reduced yet: all of at most `rows` seen, or what screening kept of more.
 
     Parameters
     ----------
     start : Position
     rows : int
-        Rows after which it is full; the memory for as many points is allocated at once.
+        Most points that it holds, whose memory is allocated at once; unless it is screened, it is full after as many
+        rows.
     dimension : int
     dtype : numpy dtype of the features
     """
@@ -102,22 +115,54 @@ class Leaf:
 
     def _reset(self, start: Position) -> None:
         self._kept = 0
-        self._extent = Extent(start, start, 0, -1, -1, Moments.zero(self._buffer.dimension))
+        self._nothing = Moments.zero(self._buffer.dimension)
+        self._extent = Extent(start, start, 0, -1, -1, self._nothing)
+        self._screener: Screener | None = None
+
+    def screen(self, screener: Screener) -> None:
+        """Let an empty leaf span what a screen says."""
+        assert not self._extent.rows
+        self._screener = screener
 
     @property
     def extent(self) -> Extent:
         """What the leaf has seen."""
-        return self._extent
+        if self._screener is None:
+            return self._extent
+        return replace(self._extent, moments=self._screener.state.moments)
+
+    @property
+    def rows(self) -> int:
+        """Rows seen."""
+        return self._extent.rows
+
+    @property
+    def end(self) -> Position:
+        """The next row to learn."""
+        return self._extent.end
 
     @property
     def points(self) -> Points:
-        """The accepted points, as views into the leaf's buffer: copy what must outlive the next `add`."""
+        """The points held, as views into the leaf's buffer: copy what must outlive the next `add`.
+
+        Without a screen these are the accepted points; with one, a sample whose weights are right in expectation.
+        """
         return self._buffer.take(slice(0, self._kept))
+
+    @property
+    def screened(self) -> Screened | None:
+        """The state of the screen, if there is one; its arrays change with the next `add`."""
+        return None if self._screener is None else self._screener.state
+
+    def calibrated(self, observed: Observed) -> Points:
+        """Return the points held, under weights that meet the exact totals of all rows seen; note how it went."""
+        return self.points if self._screener is None else calibrated(self.points, self._screener.state, observed)
 
     @property
     def missing(self) -> int:
         """Rows still to be seen before it is full."""
-        return self._capacity - self._extent.rows
+        span = self._capacity if self._screener is None else self._screener.state.screen.rows
+        return span - self._extent.rows
 
     @property
     def full(self) -> bool:
@@ -128,39 +173,53 @@ class Leaf:
         """Add at most `missing` consecutive rows."""
         seen = len(rows)
         assert seen <= self.missing
-        accepted = rows.points.take(rows.accepted)
+        first, last = time_range(rows.time_ms)
+        fresh = Extent(self._extent.end, rows.position_after(seen - 1), seen, first, last, self._nothing)
+        self._extent = self._extent.join(fresh)
+        if self._screener is None:
+            self._keep(rows.points.take(rows.accepted))
+        else:
+            self._kept = self._screener.screen(rows.points, rows.accepted, self._buffer, self._kept)
+
+    def _keep(self, accepted: Points) -> None:
         stop = self._kept + len(accepted)
         self._buffer.X[self._kept : stop] = accepted.X
         self._buffer.y[self._kept : stop] = accepted.y
         self._buffer.weight[self._kept : stop] = accepted.weight
         self._kept = stop
-        times = rows.time_ms[rows.time_ms >= 0]
-        fresh = Extent(
-            self._extent.end,
-            rows.position_after(seen - 1),
-            seen,
-            int(times.min(initial=np.iinfo(np.int64).max)) if len(times) else -1,
-            int(times.max(initial=-1)),
-            Moments.zero(self._buffer.dimension),
-        )
-        self._extent = replace(self._extent.join(fresh), moments=self._extent.moments.add(accepted))
+        self._extent = replace(self._extent, moments=self._extent.moments.add(accepted))
 
-    def restore(self, points: Points, extent: Extent) -> None:
+    def restore(self, points: Points, extent: Extent, screener: Screener | None = None) -> None:
         """Put a checkpoint's content in place."""
-        assert extent.rows <= self._capacity
-        assert len(points) <= extent.rows
+        self._screener = screener
+        assert len(points) <= min(extent.rows, self._capacity)
         self._kept = len(points)
         self._buffer.X[: self._kept] = points.X
         self._buffer.y[: self._kept] = points.y
         self._buffer.weight[: self._kept] = points.weight
-        self._extent = extent
+        self._extent = extent if screener is None else replace(extent, moments=self._nothing)
+        assert self.missing >= 0
 
-    def seal(self) -> tuple[Points, Extent]:
-        """Begin the next leaf; return what the full one holds, as views: use or copy them before the next `add`."""
+    def seal(self, observed: Observed | None = None) -> tuple[Points, Extent]:
+        """Begin the next leaf, without a screen; return what the full one holds, and what it stands for.
+
+        The points are calibrated if they were screened, and views: use or copy them before the next `add`.
+        """
         assert self.full
-        sealed = self.points, self._extent
+        sealed = self.calibrated(Observed() if observed is None else observed), self.extent
         self._reset(self._extent.end)
         return sealed
+
+
+@njit(cache=True, nogil=True)
+def time_range(time_ms: NDArray[np.int64]) -> tuple[int, int]:
+    """Return least and greatest of the times that are not negative; -1 if there is none."""
+    first, last = -1, -1
+    for time in time_ms:
+        if time >= 0:
+            first = time if first < 0 else min(first, time)
+            last = max(last, time)
+    return first, last
 
 
 PilotOf = Callable[[Points, Extent], Pilot]
@@ -255,9 +314,7 @@ class Tree(Structure):
             siblings = buckets[-self._fan_in :]
             level, index = level + 1, index // self._fan_in
             union = Points.union([node.points for node in siblings])
-            whole = siblings[0].extent
-            for node in siblings[1:]:
-                whole = whole.join(node.extent)
+            whole = joined([node.extent for node in siblings])
             buckets[-self._fan_in :] = [self._node(level, index, union, whole, pilot_of)]
         return buckets
 
@@ -269,8 +326,3 @@ class Chain(Structure):
         for bucket in self._buckets:
             points, extent = Points.union([bucket.points, points]), bucket.extent.join(extent)
         return [self._node(0, self._sealed, points, extent, pilot_of)]
-
-
-def moments_of(buckets: Sequence[Bucket], leaf: Leaf, dimension: int) -> Moments:
-    """Return the exact moments of a partition: its buckets', oldest first, then its leaf's."""
-    return merge_all([*(bucket.extent.moments for bucket in buckets), leaf.extent.moments], dimension)

@@ -41,8 +41,6 @@ RIVER_RATES: Final = (0.1, 0.01, 0.001)
 """Step sizes of river's plain SGD; 0.01 is its default."""
 VW_SETTINGS: Final = ("", "--sgd --decay_learning_rate 1 --power_t 0.5")
 """Vowpal Wabbit's default (adaptive, normalised, invariant updates), and its plain SGD."""
-VW_CONSTANT: Final = 11_650_396
-"""Vowpal Wabbit's index of the intercept, a constant of its source; its name is hashed in no other way."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,15 +207,16 @@ def vw(setting: int, penalty: float, mean: Float, scale: Float) -> Method:
         from vowpalwabbit import Workspace
 
         alpha = 1.0 / (penalty * len(points))
-        model = Workspace(f"--loss_function hinge --l2 {alpha!r} --quiet {VW_SETTINGS[setting]}")
+        unclipped = "--min_prediction -1e9 --max_prediction 1e9"
+        model = Workspace(f"--loss_function hinge --l2 {alpha!r} --quiet {unclipped} {VW_SETTINGS[setting]}")
         Z = (points.X - mean) / scale
         lines = [_line(label, row) for label, row in zip(points.y.tolist(), Z.tolist(), strict=True)]
         begun = time.thread_time()
         for line in lines:
             model.learn(line)
         seconds = time.thread_time() - begun
-        w = np.array([model.get_weight_from_name(f"f{feature}") for feature in range(points.dimension)])
-        b = float(model.get_weight(VW_CONSTANT, 0))
+        b = model.predict("| ")  # the weights themselves are stored without the shrinkage of l2
+        w = np.array([model.predict(f"| f{feature}:1") - b for feature in range(points.dimension)])
         model.finish()
         return Summary(Model(w, b), 0, w.nbytes + 8, seconds)
 

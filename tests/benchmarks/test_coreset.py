@@ -11,7 +11,7 @@ import pytest
 
 from streamsvm.config import CoresetConfig, SvmConfig
 from tests.benchmarks import coreset
-from tests.benchmarks.summaries import Method, Model, learned, offline, reservoir, sgd, uniform
+from tests.benchmarks.summaries import ONLINE, Method, Model, learned, offline, reservoir, uniform
 from tests.streams import gaussian
 
 NAMED = {
@@ -68,6 +68,25 @@ def test_every_order_is_measured(directory: Path, capsys: pytest.CaptureFixture[
     assert row["peer_memory_points"] == 120
 
 
+@pytest.mark.parametrize("structure", ["tree", "chain"])
+def test_partitions_share_the_memory(directory: Path, capsys: pytest.CaptureFixture[str], structure: str) -> None:
+    """One row for each number of partitions, all of them within one budget; other trees have other names."""
+    options = ["--structure", structure, "--fan-in", "3", "--leaf", "1", "--train-points", "40"]
+    found = rows(capsys, directory, "--partitions", "1,3", *options)
+    assert all(20 < row["memory_points"] <= 120 for row in found)
+    one, three = (str(row["case"]) for row in found)
+    assert ("/3-partitions" in three) > ("partitions" in one)
+    assert ("tree-3x1" in one) == (structure == "tree")
+
+
+def test_drifting_rows_are_sorted_along_their_widest_axis() -> None:
+    """The order is that of the first principal component: no later row lies before an earlier one."""
+    points = gaussian(300)
+    along = coreset.first_component(coreset.ordered(points, "drifting", 0))
+    assert np.all(np.diff(along) >= 0)
+    assert along.var() >= (points.X.astype(np.float64) / points.X.std(axis=0)).var(axis=0).max()
+
+
 def test_a_stopped_run_goes_on(directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """What the file holds is not measured again: the second run repeats the first's times."""
     keep = str(directory / "kept.json")
@@ -108,16 +127,19 @@ def test_a_summary_stands_for_the_whole_stream(name: str) -> None:
     assert kept.sha256() == again.sha256()
 
 
-@pytest.mark.parametrize("setting", range(5))
-def test_sgd_comes_near_the_optimum(setting: int) -> None:
-    """A peer that did not learn would make any ratio large."""
+@pytest.mark.parametrize("peer", ONLINE)
+def test_an_online_peer_comes_near_the_optimum(peer: str) -> None:
+    """Its best setting does, and every setting beats no model: a peer that did not learn would make any ratio large."""
+    if peer in coreset.FOREIGN:
+        pytest.importorskip(coreset.FOREIGN[peer])
     points = gaussian(20_000).reweighted(np.ones(20_000))
-    kept = sgd(setting, 0.005, np.zeros(3), np.ones(3))(points, 0).kept
-    assert isinstance(kept, Model)
-    upper = np.full(20_000, 0.005)
-    optimum = coreset.fit(points.X.astype(np.float64), points.y, upper, 1e-4).objective
-    reached = coreset.objective(points.X.astype(np.float64), points.y, upper, kept.w, kept.b)
-    assert reached < 1.25 * optimum
+    exact, upper = points.X.astype(np.float64), np.full(20_000, 0.005)
+    settings, make = ONLINE[peer]
+    made = [make(setting, 0.005, np.zeros(3), np.ones(3))(points, 0).kept for setting in range(len(settings))]
+    reached = [coreset.objective(exact, points.y, upper, one.w, one.b) for one in made if isinstance(one, Model)]
+    assert len(reached) == len(settings)
+    assert min(reached) < 1.25 * coreset.fit(exact, points.y, upper, 1e-4).objective
+    assert max(reached) < coreset.objective(exact, points.y, upper, np.zeros(3), 0.0)
 
 
 def test_kernel_rows_compare_accuracies_at_equal_memory(directory: Path, capsys: pytest.CaptureFixture[str]) -> None:

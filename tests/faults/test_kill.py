@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from streamsvm.codec.checkpoint import decode
 from streamsvm.crashpoints import POINTS
 from tests.consumers.trainers import records
 from tests.faults.promise import check_counts, check_promise
@@ -30,6 +31,9 @@ PARTS = 4
 KILLED_AFTER = ("configuration", "started", "started")
 """From which log line the moment is counted: before the first question to the broker, or in the middle of the work."""
 LATEST_KILL_S = 1.0
+SCREENED_ROWS = 10 * ROWS_A_VERSION
+"""After so many rows every leaf is screened."""
+WITHIN_A_LEAF = ("input.learned:2", "publish.committed", "checkpoint.renamed:2")
 AFTER_A_LOST_ANSWER = {"renew.begun", "renew.fenced"}
 
 
@@ -136,6 +140,29 @@ def test_two_hundred_kills_change_nothing(stage: Stage, tmp_path: Path, record_p
     record_property("seed", seed)
     record_property("versions", kill_at_random(stage, KILLS, 20_000, seed, tmp_path))
     record_property("random_kills", KILLS)
+
+
+def test_kills_within_a_screened_leaf_change_nothing(stage: Stage, tmp_path: Path, record_property: Note) -> None:
+    """Where leaves span many times their points: what was screened out, and the totals of it, survive every kill."""
+    versions = SCREENED_ROWS // ROWS_A_VERSION
+    stage.create()
+    stage.feed(records(SCREENED_ROWS, seed=9))
+    stage.run_through(versions)
+    for number, point in enumerate(WITHIN_A_LEAF):
+        stage.feed(life(seed=number))
+        versions += ROWS_A_LIFE // ROWS_A_VERSION
+        kill_at(stage, point, versions)
+        assert open_leaf_is_screened(stage)
+    stage.feed(life(seed=len(WITHIN_A_LEAF)))
+    finish(stage, versions + 2, tmp_path)
+    record_property("named_kills", len(WITHIN_A_LEAF))
+
+
+def open_leaf_is_screened(stage: Stage) -> bool:
+    """Tell whether the newest checkpoint was made in the middle of a screened leaf."""
+    newest = max(stage.settings.checkpoint.directory.glob("*.ssvm"))
+    (partition,) = decode(newest.read_bytes()).learner.partitions.values()
+    return partition.screened is not None and partition.leaf_extent.rows > 0
 
 
 @pytest.mark.faults_long

@@ -18,6 +18,7 @@ from streamsvm.codec.checkpoint import FORMAT, Snapshot, encode
 from streamsvm.codec.model import Head, PartitionCut
 from streamsvm.coreset.audit import Held, Sampled
 from streamsvm.coreset.moments import Moments
+from streamsvm.coreset.screening import BINS, Screen, Screened
 from streamsvm.coreset.structure import Bucket, Extent
 from streamsvm.learner import Cut, LearnerState, PartitionState
 from streamsvm.points import Points, Position
@@ -35,10 +36,9 @@ def handmade() -> Snapshot:
     bucket = Bucket(
         1, 4, points, Extent(Position(2), Position(9, 3), 12, 1_700_000_000_000, 1_700_000_000_400, moments)
     )
+    extent = Extent(Position(9, 3), Position(10), 1, -1, -1, moments)
     held = Held(points, np.array([2.5, 1e300]), 1.25)
-    filled = PartitionState(
-        6, 7, (bucket,), points.take(slice(1)), Extent(Position(9, 3), Position(10), 1, -1, -1, moments), held
-    )
+    filled = PartitionState(6, 7, (bucket,), points.take(slice(1)), extent, screened(), held)
     empty = PartitionState(0, -1, (), nothing, Extent(Position(5), Position(5), 0, -1, -1, Moments.zero(2)))
     pending = Cut(
         {0: Position(10), 3: Position(5)},
@@ -66,6 +66,22 @@ def handmade() -> Snapshot:
         pending,
         {0: 11, 3: 300},
     )
+
+
+def screened() -> Screened:
+    """Return the state of a screened leaf of two features."""
+    screen = Screen(
+        16,
+        0.1,
+        np.array([[0.1, -2.5], [1e-3, 7.0]]),
+        np.array([0.5, -0.25]),
+        1e-17,
+        np.array([[1.0, 2.0], [-1.0, 0.0]]),
+        np.arange(12.0).reshape(2, 6),
+        np.arange(12, dtype=np.float32).reshape(4, 3),
+    )
+    sums = np.linspace(0.0, 0.99, 2 * BINS).reshape(2, BINS)
+    return Screened(screen, 2, 9, sums, np.array([[1.5, 2.0], [0.0, 1e9]]), np.arange(6.0).reshape(3, 2))
 
 
 def as_json(snapshot: Snapshot) -> Any:

@@ -56,6 +56,8 @@ BUSY_POLL_S: Final = 0.01
 METRICS_INTERVAL_S: Final = 0.5
 HOLD_BEFORE_PAUSE_S: Final = 1.0
 FLUSH_TIMEOUT_S: Final = 30.0
+SHORT_FLUSH_S: Final = 5.0
+"""How long a checkpoint holds up the loop for dead letters that cannot be delivered; the next one tries again."""
 START_OVER_AFTER_S: Final = 1.0
 
 
@@ -466,10 +468,10 @@ class Trainer:
 
     # ------------------------------------------------------------- checkpoint
 
-    def _save(self) -> None:
+    def _save(self, flush_s: float = FLUSH_TIMEOUT_S) -> None:
         """Write a checkpoint; none passes a dead letter that is not acknowledged."""
         if self._sequence:
-            self._outbox.flush(FLUSH_TIMEOUT_S)
+            self._outbox.flush(flush_s)
         self._sequence += 1
         self._pass_markers()
         self._saver.save(
@@ -492,7 +494,7 @@ class Trainer:
 
     def _save_or_warn(self) -> None:
         try:
-            self._save()
+            self._save(SHORT_FLUSH_S)
         except TransientError as error:
             self._saver.failed(error)
             return

@@ -158,9 +158,9 @@ def _judge(record: Record, auditor: Auditor, replayed: _Replayed) -> Version | N
     """Have one record checked, recomputed if it is to be, and its finding written down."""
     assert record.key is not None
     assert record.value is not None
-    number, version, faults = auditor.open(record.key, record.value, record.offset, dict(record.headers))
+    number, version, faults, note = auditor.open(record.key, record.value, record.offset, dict(record.headers))
     if version is None or not auditor.wants(number):
-        auditor.close(number, record.offset, faults)
+        auditor.close(number, record.offset, faults, note=note)
         return version
     try:
         recomputed = replayed.value(version, auditor.parent_of(version))

@@ -573,7 +573,9 @@ class HttpConfig(Section):
         default=9464, description="Port of /metrics, /healthz and /readyz; 0: a free one, said in the log."
     )
     stuck_after_s: Annotated[float, Field(gt=0)] = Field(
-        default=60.0, description="Seconds without a turn of the poll loop after which /healthz answers 503."
+        default=120.0,
+        description="Seconds without a turn of the poll loop after which /healthz answers 503; one publish to a broker "
+        "that is slow but alive may take 80.",
     )
     tls_certificate: Path | None = Field(
         default=None, description="PEM file of the certificate and its chain; with `tls_key` the answers go over HTTPS."

@@ -54,6 +54,10 @@ class InvalidMessage(StreamsvmError):
     """A model message that is damaged or foreign: it never replaces a good model."""
 
 
+class UnknownFormat(InvalidMessage):
+    """A model message of a format that another build writes: whole, for all this one can tell, and not to be read."""
+
+
 class ConfigurationError(StreamsvmError):
     """An option that is unknown, out of range, or contradicts another or the broker's state."""
 

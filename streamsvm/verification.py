@@ -30,7 +30,7 @@ from streamsvm.build import build
 from streamsvm.codec import model as model_codec
 from streamsvm.codec.model import Alias, Head, Lineage, Version, partition_cuts, positions
 from streamsvm.config import ModelConfig
-from streamsvm.errors import InvalidMessage, StateError
+from streamsvm.errors import InvalidMessage, StateError, UnknownFormat
 from streamsvm.learner import Cut, Learner
 from streamsvm.points import Position, Positions, Rows, precedes
 from streamsvm.training import audited, train
@@ -60,7 +60,7 @@ MEANINGS: Final[Mapping[Outcome, str]] = {
     Outcome.IDENTICAL: "recomputed, and the same to the last byte",
     Outcome.DIFFERS: "not what its lineage, its place or its own hash says it must be",
     Outcome.FOREIGN: "recomputed and different, but made by another build or for another CPU: no verdict",
-    Outcome.UNAVAILABLE: "cannot be recomputed: the log no longer holds what it was made from",
+    Outcome.UNAVAILABLE: "not recomputed: the log no longer holds what it was made from, or this build cannot do it",
     Outcome.RETIRED: "retired by a tombstone, not recomputed",
     Outcome.PASSED: "not asked for: its place in the topic was checked, its content was not",
 }
@@ -678,13 +678,14 @@ class Auditor:
 
     def open(
         self, key: bytes, value: bytes, offset: int, headers: Mapping[str, bytes]
-    ) -> tuple[int, Version | None, tuple[str, ...]]:
+    ) -> tuple[int, Version | None, tuple[str, ...], str]:
         """Check all of a record that needs no recomputation.
 
         Returns
         -------
-        (number, version, faults)
-            None in place of the version if it is damaged.
+        (number, version, faults, note)
+            None in place of the version if it is damaged, or of a format that this build does not read: then the note
+            says so.
         """
         number = number_in(key, self._survey.name)
         assert number is not None
@@ -698,12 +699,14 @@ class Auditor:
             )
         try:
             version = model_codec.decode(value)
+        except UnknownFormat as error:
+            return number, None, tuple(faults), str(error)
         except InvalidMessage as error:
-            return number, None, (*faults, str(error))
+            return number, None, (*faults, str(error)), ""
         if version.key.encode() != key:
             faults.append(f"its value says that it is {version.key}")
         faults += self._chain.faults(Link(number, offset, _incarnation(headers), version.lineage))
-        return number, version, tuple(faults)
+        return number, version, tuple(faults), ""
 
     def wants(self, number: int) -> bool:
         """Tell whether a version is to be recomputed."""

@@ -24,7 +24,7 @@ from tests.streams import gaussian, rows_of
 
 PARTS = (
     _iterate, fetch, minimise_in_box, inner.choose, inner.extremes, inner.solve_block, interior._follow,
-    blocks._add, blocks._add_by_product, blocks._finish, blocks._fill, blocks._gather, blocks._values,
+    blocks._add, blocks._add_within, blocks._gram, blocks._fill, blocks._gather,
 )  # fmt: skip
 """Compiled functions that Python calls."""
 

@@ -26,7 +26,7 @@ from cloudevents.core.formats.json import JSONFormat
 from cloudevents.core.v1.event import CloudEvent
 
 from streamsvm.config import Label, ModelConfig
-from streamsvm.errors import InvalidMessage
+from streamsvm.errors import InvalidMessage, UnknownFormat
 from streamsvm.learner import Cut
 from streamsvm.points import Position
 from streamsvm.svm.kernels import Float, RbfKernel
@@ -34,6 +34,7 @@ from streamsvm.svm.model import KernelMachine, LinearMachine, Machine, Model, Sc
 from streamsvm.training import Audit, Fit
 
 FORMAT: Final = "streamsvm.model/2"
+_ANY_FORMAT: Final = FORMAT.split("/")[0] + "/"
 CONTENT_TYPE: Final = "application/json"
 EVENT_TYPE: Final = "io.streamsvm.model.version"
 SHA256_HEADER: Final = "streamsvm.sha256"
@@ -337,8 +338,10 @@ def decode(value: bytes, expected_sha256: str | None = None) -> Version:
 
     Raises
     ------
+    UnknownFormat
+        If it is of another format, which another build may read; an `InvalidMessage`.
     InvalidMessage
-        If it is damaged, of another format, or inconsistent in itself.
+        If it is damaged or inconsistent in itself.
     """
     if expected_sha256 is not None and sha256(value) != expected_sha256:
         raise InvalidMessage(f"the value's SHA-256 is {sha256(value)}, not {expected_sha256} as its header says")
@@ -346,7 +349,8 @@ def decode(value: bytes, expected_sha256: str | None = None) -> Version:
         form = msgspec.json.decode(value, type=_Format).format
         if form not in _MESSAGES:
             read = ", ".join(_MESSAGES)
-            raise InvalidMessage(f"the format is {form!r}, this build reads {read}", "Upgrade the reader.")
+            fault = UnknownFormat if form.startswith(_ANY_FORMAT) else InvalidMessage
+            raise fault(f"the format is {form!r}, this build reads {read}", "Upgrade the reader.")
         message = msgspec.json.decode(value, type=_MESSAGES[form])
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise InvalidMessage(f"the value is not a streamsvm.model message: {error}") from None

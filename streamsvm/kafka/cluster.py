@@ -14,7 +14,7 @@ from streamsvm.kafka.topics import TopicInfo, TopicSpec, create_topics, describe
 
 TRANSACTION_TIMEOUT_S = 20.0
 """How long a version may take to be stored, and then to be committed. Each step of a publish has as much: on a broker
-that is slow but alive, one may hold the main loop for a few times this."""
+that is slow but alive, one may hold the main loop for four times this, which `http.stuck_after_s` must exceed."""
 
 
 class Cluster:
@@ -86,8 +86,8 @@ class Cluster:
         return Publisher(self._connection, transactional_id, transaction_timeout_s=TRANSACTION_TIMEOUT_S)
 
     def outbox(self) -> Outbox:
-        """Make an outbox."""
-        return Outbox(self._connection)
+        """Make an outbox that tries to deliver as long as it takes: an outage only delays."""
+        return Outbox(self._connection, patience_s=None)
 
     def input(self, topic: str, group: str) -> Input:
         """Make an input."""

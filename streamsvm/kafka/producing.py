@@ -20,7 +20,11 @@ from streamsvm.kafka.records import Message
 DEFAULT_QUEUED_BYTES = 32 * 2**20
 """Default bound of what an outbox holds before it blocks."""
 
-_DELIVERY_TIMEOUT_MS = 60_000
+PATIENCE_S = 60.0
+"""Default time in which an outbox must deliver a message, in seconds."""
+
+_FULL_S = 60.0
+_FOR_EVER_MS = 0
 _BY_KEY = -1
 
 _MOST_GAPS = 2
@@ -34,9 +38,9 @@ OnDelivery = Callable[[KafkaError | None, Delivered], None]
 class Outbox:
     """Sends messages at least once, in order per partition; nothing is dropped unsaid. Not thread-safe.
 
-    The client retries by itself for ``delivery.timeout.ms`` (here 60 s). A delivery that fails after
-    that, or is refused, fails the outbox for good: every later call raises that first failure. Make a
-    new one then, and send again whatever a `flush` has not confirmed.
+    The client retries by itself for `patience_s`. A delivery that fails after that, or is refused, fails
+    the outbox for good: every later call raises that first failure. Make a new one then, and send again
+    whatever a `flush` has not confirmed.
 
     Parameters
     ----------
@@ -44,22 +48,32 @@ class Outbox:
         The broker; nothing blocks or fails here for want of one.
     max_queued_bytes : int
         Bound of what waits to be sent, in bytes.
+    patience_s : float or None
+        How long the client tries to deliver a message, in seconds; None: as long as it takes, for those who can go on
+        meanwhile. ``delivery.timeout.ms`` of the connection goes before it.
     """
 
-    def __init__(self, connection: Connection, *, max_queued_bytes: int = DEFAULT_QUEUED_BYTES) -> None:
+    def __init__(
+        self,
+        connection: Connection,
+        *,
+        max_queued_bytes: int = DEFAULT_QUEUED_BYTES,
+        patience_s: float | None = PATIENCE_S,
+    ) -> None:
         self._connection = connection
         self._link = Link(connection)
         self._failure: StreamsvmError | None = None
         self._introduced = False
+        timeout_ms = _FOR_EVER_MS if patience_s is None else int(patience_s * 1000)
         self._producer = make_producer(
             connection,
             self._link,
-            defaults={**prompt(connection), "delivery.timeout.ms": _DELIVERY_TIMEOUT_MS},
+            defaults={**prompt(connection), "delivery.timeout.ms": timeout_ms},
             fixed={"queue.buffering.max.kbytes": max(max_queued_bytes // 1024, 1)},
         )
 
     def send(self, message: Message) -> None:
-        """Queue a message; blocks while the queue is full, until there is room or a delivery fails.
+        """Queue a message; blocks while the queue is full, until there is room or a delivery fails, at most 60 s.
 
         Raises
         ------
@@ -68,18 +82,23 @@ class Outbox:
             the outbox goes on.
         TopicMissing
             If the message names a partition that does not exist; likewise.
-        TransientError, FatalError, ConfigurationError
+        TransientError
+            If there was no room; the message was not queued. Or, as below, the first failed delivery.
+        FatalError, ConfigurationError
             The first failed delivery.
         """
         self.poll()
         if not self._introduced:
             self._introduce(message.topic)
+        deadline = time.monotonic() + _FULL_S
         while True:
             try:
                 produce(self._producer, message, partial(self._delivered, message.topic))
             except BufferError:
                 serve(self._producer, self._link, SLICE_S)
                 self._check()
+                if time.monotonic() >= deadline:
+                    raise self._full(message.topic) from None
             except KafkaException as error:
                 serve(self._producer, self._link)
                 raise self._link.failure(error_of(error), f"send to topic {message.topic}") from error
@@ -125,6 +144,14 @@ class Outbox:
         """Let go of the broker; what is still queued is not sent, so `flush` before."""
         self._producer.purge()
         self._producer.close()
+
+    def _full(self, topic: str) -> TransientError:
+        trouble = f" ({self._link.last_trouble})" if self._link.last_trouble else ""
+        return TransientError(
+            f"{len(self._producer)} messages wait for {self._connection.servers}, and there was no room for another "
+            f"one to topic {topic} within {_FULL_S:g} s{trouble}",
+            "See whether that topic takes records: its leader, the replicas in sync, the disk of the broker.",
+        )
 
     def _introduce(self, topic: str) -> None:
         """Connect before the first message: on its own the client asks for its id half a second later."""

@@ -157,11 +157,12 @@ class BlockDescent:
         self._size = n if n <= WHOLE else size
         self._members = np.arange(self._size)
         self._previous: Index = np.empty(0, np.int64)
-        self._mark = np.zeros(n, np.bool_)
+        self._mark, self._places = np.zeros(n, np.bool_), np.empty((2, n), np.int32)
         self._progress = progress
         self._last_true_gap = np.inf
         self._columns_before = 0
-        self._next_look, self._last_f, self._drift = LOOK, np.inf, 0.0
+        self._next_look, self._last_f = LOOK, np.inf
+        self._moved = np.zeros(n)
         self._spent_ns = 0.0
         self._patience_ns = np.inf
         if isinstance(self._source, LinearBlocks):
@@ -227,23 +228,27 @@ class BlockDescent:
         """Recompute F from scratch, in float64."""
         if not self.exact:
             self._recompute(np.arange(len(self.b)))
-            self.exact, self._drift = True, 0.0
+            self.exact = True
+            self._moved[:] = 0.0
             self._lap("confirm")
 
     def _recompute(self, targets: Index) -> None:
         support = np.flatnonzero(self.b)
         self.F[targets] = self._source.scores(support, self.b[support], targets) - self._y[targets]
 
-    def _decisive(self) -> Index:
+    def _decisive(self, source: RbfBlocks) -> Index:
         """Return the points whose F decides: support vectors, and others that may be extremes or have a loss.
 
-        The running F is wrong by no more than `_drift`. A point without a dual variable whose F lies farther than twice
-        that, and twice the tolerance, beyond the extreme of its side is no extreme itself and has no loss.
+        A point without a dual variable whose F lies beyond the extreme of its side, by more than what both may be wrong
+        by and twice the tolerance, is no extreme itself and has no loss.
         """
-        top, bottom = extremes(self.F, self.b, self._low, self._high)
-        reach = 2.0 * (self._drift + self._tolerance)
-        room = np.where(self._y > 0, self.F - bottom, top - self.F)
-        return np.flatnonzero((self.b != 0) | ~(room > reach))
+        changed = np.flatnonzero(self._moved)
+        wrong = source.uncertainty(changed, self._moved[changed])
+        falls, rises = self.b > self._low, self.b < self._high
+        top = np.max(self.F - wrong, where=falls, initial=-np.inf)
+        bottom = np.min(self.F + wrong, where=rises, initial=np.inf)
+        room = np.where(self._y > 0, self.F - bottom, top - self.F) - wrong
+        return np.flatnonzero((self.b != 0) | ~(room > 2.0 * self._tolerance))
 
     @property
     def _rounding(self) -> float:
@@ -291,7 +296,7 @@ class BlockDescent:
         self._source.add(members[moved], change[moved], self.F)
         self._spent_ns += STEP_NS * steps + BLOCK_NS + FEATURE_NS * self._Z.size
         self.exact = False
-        self._drift += self._source.value_error * float(np.abs(change).sum())
+        self._moved[members] += np.abs(change)
         self._lap("update")
         return True
 
@@ -324,19 +329,24 @@ class BlockDescent:
             return self._whole, self._members
         fresh = self._size // (4 if len(self._previous) else 2)
         count = choose(
-            self.F, self.b, self._low, self._high, top, bottom, self._previous, fresh, self._mark, self._members
+            self.F,
+            self.b,
+            self._low,
+            self._high,
+            top,
+            bottom,
+            self._previous,
+            fresh,
+            self._places,
+            self._mark,
+            self._members,
         )
         self._previous = self._members[:count].copy()
         return self._source.gram(self._previous), self._previous
 
     def _confirm(self) -> bool:
         """Judge by the true gap; return whether to go on."""
-        decisive = self._decisive()
-        if not self.exact and len(decisive) < MOST_DECISIVE * len(self.b):
-            self._recompute(decisive)
-            self.converged = self.exact = self.gap < self._tolerance
-            self._lap("confirm")
-        self.refresh()
+        self._settle()
         gap = self.gap
         self.converged = gap < self._tolerance
         if self.converged:
@@ -349,6 +359,18 @@ class BlockDescent:
             return False
         self._use_double()
         return True
+
+    def _settle(self) -> None:
+        """Recompute F from scratch where it decides."""
+        if self.exact:
+            return
+        decisive = self._decisive(self._source) if isinstance(self._source, RbfBlocks) else None
+        if decisive is not None and len(decisive) < MOST_DECISIVE * len(self.b):
+            self._recompute(decisive)
+            self.exact = True
+            self._lap("confirm")
+        else:
+            self.refresh()
 
     def _use_double(self) -> None:
         """Go on with float64 kernel values."""
@@ -378,20 +400,8 @@ def _parts(kernel: Kernel) -> list[tuple[str, Callable[[], bool], int, float]]:
     """Return what there is to compile: its name, whether it is, and features and tolerance that lead there."""
     if isinstance(kernel, RbfKernel):
         return [
-            ("float32 kernel values", lambda: blocks.is_compiled(np.float32, by_product=False), 2, 1e-3),
-            (
-                "float32 kernel values of many features",
-                lambda: blocks.is_compiled(np.float32, True),
-                blocks.FEW + 1,
-                1e-3,
-            ),
-            ("float64 kernel values", lambda: blocks.is_compiled(np.float64, False), 2, 1e-7),
-            (
-                "float64 kernel values of many features",
-                lambda: blocks.is_compiled(np.float64, True),
-                blocks.FEW + 1,
-                1e-7,
-            ),
+            ("float32 kernel values", lambda: blocks.is_compiled(np.float32), 2, 1e-3),
+            ("float64 kernel values", lambda: blocks.is_compiled(np.float64), 2, 1e-7),
         ]
     return [("linear kernel", interior.is_compiled, 2, 1e-3)]
 

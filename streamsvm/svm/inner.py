@@ -19,7 +19,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from streamsvm.svm.exponential import least, most
+from streamsvm.svm.exponential import least, most, widest_vectors
 
 BINS = 1024
 """Classes of the histogram by which extremes are selected."""
@@ -31,6 +31,7 @@ LEAST_CURVATURE = 1e-12
 @njit(cache=True, nogil=True, fastmath={"nnan", "nsz"})
 def extremes(F, b, low, high):  # type: ignore[no-untyped-def]
     """Return the greatest F of the points that may fall and the least of those that may rise (-inf, inf if none)."""
+    widest_vectors()
     top, bottom = -np.inf, np.inf
     for j in range(len(F)):
         top = most(top, F[j] if b[j] > low[j] else -np.inf)
@@ -39,7 +40,7 @@ def extremes(F, b, low, high):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def choose(F, b, low, high, top, bottom, previous, fresh, mark, members):  # type: ignore[no-untyped-def]
+def choose(F, b, low, high, top, bottom, previous, fresh, places, mark, members):  # type: ignore[no-untyped-def]
     """Choose a block: the greatest F of S and the least of R, then points of the previous block, the free ones first.
 
     The extremes are selected by a histogram, so that no list is sorted; of the last class, which may hold more points
@@ -54,6 +55,8 @@ def choose(F, b, low, high, top, bottom, previous, fresh, mark, members):  # typ
         The previous block, the more recent the nearer to its start.
     fresh : int
         Points wanted of either side.
+    places : ndarray of shape (2, n), int32
+        Room.
     mark : ndarray of shape (n,), bool
         All false; is so again afterwards.
     members : ndarray of int64
@@ -64,34 +67,28 @@ def choose(F, b, low, high, top, bottom, previous, fresh, mark, members):  # typ
     int
         Points in the block, at most `len(members)`.
     """
-    scale = BINS / (top - bottom)
-    falls, rises = np.zeros(BINS, np.int64), np.zeros(BINS, np.int64)
+    falls, rises = places[0], places[1]
+    _classify(F, b, low, high, top, bottom, falls, rises)
+    fall_counts, rise_counts = np.zeros(BINS, np.int64), np.zeros(BINS, np.int64)
     for j in range(len(F)):
-        if b[j] > low[j] and F[j] > bottom:
-            falls[min(int((F[j] - bottom) * scale), BINS - 1)] += 1
-        if b[j] < high[j] and F[j] < top:
-            rises[min(int((top - F[j]) * scale), BINS - 1)] += 1
-    last_fall, some_falls = _threshold(falls, fresh)
-    last_rise, some_rises = _threshold(rises, fresh)
+        fall_counts[falls[j]] += 1
+        rise_counts[rises[j]] += 1
+    last_fall, some_falls = _threshold(fall_counts, fresh)
+    last_rise, some_rises = _threshold(rise_counts, fresh)
     count = fall_share = rise_share = 0
     for j in range(len(F)):
-        taken = False
-        if b[j] > low[j] and F[j] > bottom:
-            place = min(int((F[j] - bottom) * scale), BINS - 1)
-            if place == last_fall:
-                fall_share += some_falls
-                taken = fall_share >= falls[place]
-                fall_share -= falls[place] if taken else 0
-            else:
-                taken = place > last_fall
-        if b[j] < high[j] and F[j] < top:
-            place = min(int((top - F[j]) * scale), BINS - 1)
-            if place == last_rise:
-                rise_share += some_rises
-                if rise_share >= rises[place]:
-                    rise_share -= rises[place]
-                    taken = True
-            elif place > last_rise:
+        if falls[j] < last_fall and rises[j] < last_rise:
+            continue
+        taken = falls[j] > last_fall or rises[j] > last_rise
+        if falls[j] == last_fall:
+            fall_share += some_falls
+            if fall_share >= fall_counts[last_fall]:
+                fall_share -= fall_counts[last_fall]
+                taken = True
+        if rises[j] == last_rise:
+            rise_share += some_rises
+            if rise_share >= rise_counts[last_rise]:
+                rise_share -= rise_counts[last_rise]
                 taken = True
         if taken and count < len(members):
             members[count] = j
@@ -109,14 +106,26 @@ def choose(F, b, low, high, top, bottom, previous, fresh, mark, members):  # typ
     return count
 
 
+@njit(cache=True, nogil=True, fastmath={"nnan", "nsz"})
+def _classify(F, b, low, high, top, bottom, falls, rises):  # type: ignore[no-untyped-def]
+    """Write every point's class by how far it could fall and rise; 0 if it cannot."""
+    widest_vectors()
+    scale, most_place = (BINS - 1) / (top - bottom), np.float64(BINS - 1)
+    for j in range(len(F)):
+        down = most(0.0, least((F[j] - bottom) * scale + 1.0, most_place))
+        up = most(0.0, least((top - F[j]) * scale + 1.0, most_place))
+        falls[j] = np.int32(down if b[j] > low[j] else 0.0)
+        rises[j] = np.int32(up if b[j] < high[j] else 0.0)
+
+
 @njit(cache=True, nogil=True)
 def _threshold(counts, wanted):  # type: ignore[no-untyped-def]
-    """Return the class at which the wanted number is reached from the top, and how many of it are wanted."""
-    for place in range(len(counts) - 1, -1, -1):
+    """Return the class at which the wanted number is reached from the top, never 0, and how many of it are wanted."""
+    for place in range(len(counts) - 1, 0, -1):
         if counts[place] >= wanted:
             return place, wanted
         wanted -= counts[place]
-    return 0, counts[0]
+    return 1, counts[1]
 
 
 @njit(cache=True, nogil=True)

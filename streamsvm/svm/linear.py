@@ -26,8 +26,6 @@ class LinearBlocks:
         The origin.
     computed : int
         0: there are no columns.
-    value_error : float
-        No bound is claimed: a product with w is so cheap that all of F is always recomputed.
     largest : float
         Largest kernel value.
     entries : float
@@ -35,7 +33,6 @@ class LinearBlocks:
     """
 
     computed = 0
-    value_error = np.inf
 
     def __init__(self, Z: Float, y: Float) -> None:
         self._y = y

@@ -44,7 +44,7 @@ def scores_without_bias(Z: Float, y: Signs | Float, alpha: Float, kernel: Kernel
         return np.asarray(Z @ (Z.T @ signed), dtype=np.float64)
     Z = np.ascontiguousarray(Z, dtype=np.float64)
     support = np.flatnonzero(signed)
-    return rbf_sums(Z, support, signed[support], Z, layout_of(Z, kernel.gamma))
+    return rbf_sums(Z, support, signed[support], np.arange(len(Z)), layout_of(Z, kernel.gamma))
 
 
 def optimality(Z: Float, y: Signs, upper: Float, alpha: Float, intercept: float, kernel: Kernel) -> Optimality:

@@ -426,6 +426,20 @@ def test_an_option_that_this_build_does_not_know_is_said(trained: Settings, conn
     assert report.exit_status == EXIT_INCOMPLETE
 
 
+def test_a_format_that_this_build_does_not_read_is_no_verdict(trained: Settings, connection: Connection) -> None:
+    """A version of a newer format is not damaged: it cannot be checked here, and the others are."""
+    forged = Forged(trained, connection)
+    value = (forged.versions[3].value or b"").replace(model_codec.FORMAT.encode(), b"streamsvm.model/99")
+    headers = {**dict(forged.versions[3].headers), SHA256: model_codec.sha256(value).encode()}
+    forged.versions[3] = forged.versions[3]._replace(value=value, headers=tuple(headers.items()))
+    forged.change(5, lambda version: with_lineage(version, parent=model_codec.sha256(value)))
+    report = verify(connection, forged.store())
+    assert dict(outcomes(report))[4] is Outcome.UNAVAILABLE
+    assert dict(outcomes(report))[5] is Outcome.IDENTICAL, faults(report)
+    assert "the format is 'streamsvm.model/99', this build reads" in "; ".join(report.lines())
+    assert report.exit_status == EXIT_INCOMPLETE
+
+
 def test_retired_versions_are_passed_over_and_said(trained: Settings, connection: Connection) -> None:
     """A tombstone retires a version: it is not recomputed, but those after it still name it as their parent."""
     forged = Forged(trained, connection)

@@ -25,6 +25,7 @@ from streamsvm.kafka import (
     describe_topic,
     fetch_one,
     log_range,
+    producing,
     read_to_end,
     start_positions,
 )
@@ -177,6 +178,29 @@ def test_an_outbox_fails_when_its_patience_ends() -> None:
         for _ in range(2):
             with pytest.raises(BrokerUnavailable, match=NOBODY):
                 outbox.flush(PATIENCE_S)
+
+
+def test_an_outbox_of_endless_patience_waits_where_another_fails(unreachable: Connection) -> None:
+    """What one has given up by then, the other still holds, to be flushed again."""
+    with (
+        closing(Outbox(unreachable, patience_s=0.2)) as hasty,
+        closing(Outbox(unreachable, patience_s=None)) as patient,
+    ):
+        for outbox in (hasty, patient):
+            outbox.send(Message("t", b"x"))
+        with pytest.raises(BrokerUnavailable, match=NOBODY):
+            hasty.flush(PATIENCE_S)
+        with pytest.raises(TransientError, match="1 messages are not acknowledged"):
+            patient.flush(0.0)
+
+
+def test_a_full_outbox_does_not_block_for_ever(unreachable: Connection, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without room for long enough it says how many messages wait, and what to look at."""
+    monkeypatch.setattr(producing, "_FULL_S", 0.2)
+    with closing(Outbox(unreachable, max_queued_bytes=1024, patience_s=None)) as outbox:
+        outbox.send(Message("t", b"x" * 1000))
+        with pytest.raises(TransientError, match=f"1 messages wait for {NOBODY}.*no room for another one to topic t"):
+            outbox.send(Message("t", b"y" * 1000))
 
 
 def test_the_clients_complaints_are_said_once(

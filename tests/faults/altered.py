@@ -84,6 +84,17 @@ def reads_to_the_stable_offset() -> None:
     streamsvm.kafka.reading.log_range = stable_range
 
 
+def reads_what_is_uncommitted() -> None:
+    """Read head and owner as if every record counted: what a dead writer left open is taken for published."""
+    sound = streamsvm.kafka.reading.make_consumer
+
+    def make_consumer(connection: Any, link: Any, **options: Any) -> Any:
+        fixed = {**options.pop("fixed", {}), "isolation.level": "read_uncommitted"}
+        return sound(connection, link, fixed=fixed, **options)
+
+    streamsvm.kafka.reading.make_consumer = make_consumer  # type: ignore[attr-defined]
+
+
 def renews_unread() -> None:
     """Take a new producer id, when the broker has forgotten the old one, and publish on without reading."""
     Publisher._dropped = lambda self, topic: _Purged(topic, "Try again.")  # type: ignore[method-assign]
@@ -130,6 +141,11 @@ def trains_slowly() -> None:
         sound(self)
 
     Input.pause = pause  # type: ignore[method-assign]
+
+
+def steady() -> None:
+    """Take a tenth of a second over every training, so that a fault meets the stream in its midst; no defect."""
+    _slow(1, 0.1)
 
 
 def unhurried() -> None:
@@ -181,9 +197,11 @@ ALTERATIONS: dict[str, Callable[[], None]] = {
         resends,
         assumes_success,
         reads_to_the_stable_offset,
+        reads_what_is_uncommitted,
         renews_unread,
         gives_up,
         trains_slowly,
+        steady,
         unhurried,
         drops_when_pausing,
         hoards,

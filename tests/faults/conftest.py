@@ -29,8 +29,9 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
 
 
 @pytest.fixture
-def stage(real_broker: TestBroker, tmp_path: Path) -> Iterator[Stage]:
+def stage(real_broker: TestBroker, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Stage]:
     """A trainer of a topic of its own, which is still to be created; no process outlives the test."""
     made = Stage(real_broker.connection, settings_for(real_broker.name("fault"), tmp_path / "checkpoint"))
     yield made
+    request.node.user_properties.append(("processes", len(made.started)))
     made.clear()

@@ -14,6 +14,7 @@ import threading
 import urllib.error
 import urllib.request
 import uuid
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -49,6 +50,8 @@ class Trainee:
         How the tests reach the broker, and how the trainer does.
     clean : list of key and value
         What it has to publish.
+    counts : Counter
+        Where the versions found to be as promised are counted.
     altered : sequence of str
         Alterations of `tests.faults.altered`, such as planted defects.
     """
@@ -59,14 +62,16 @@ class Trainee:
         direct: Connection,
         through: Connection,
         clean: list[tuple[bytes | None, bytes | None]],
+        counts: Counter[str],
         altered: Sequence[str] = (),
     ) -> None:
         self.settings, self.direct = settings, direct
-        self._through, self._clean, self._altered = through, clean, altered
+        self._through, self._clean, self._counts, self._altered = through, clean, counts, altered
         self.daemon: Daemon
 
     def begin(self, environment: dict[str, str] | None = None, **more: Any) -> Daemon:
         """Start a life of the process."""
+        self._counts["processes"] += 1
         options = {"coreset_train_points": self.settings.coreset.train_points, **more}
         command = arguments(self.settings, self._through, **options)
         if self._altered:
@@ -106,6 +111,10 @@ class Trainee:
             pause.wait(LOOK_S)
             waited_s += LOOK_S
 
+    def check_amid(self) -> None:
+        """Check that something is left to publish, so that a fault of now concerns it."""
+        assert self.version() < VERSIONS, "everything is published: this shows nothing"
+
     def finish(self) -> None:
         """Let it publish what is left of the stream, and stop it; it must have gone on by itself."""
         self.wait_until(lambda: self.version() == VERSIONS, "all versions are out")
@@ -118,6 +127,7 @@ class Trainee:
         check_counts(found)
         assert found[-1].stream.rows == ROWS
         assert published(self.direct, self.settings) == self._clean
+        self._counts["versions"] += len(found)
 
 
 @dataclass
@@ -128,18 +138,21 @@ class Scene:
     ----------
     direct, through : Connection
         How tests reach the broker, and how trainers do.
+    counts : Counter
+        What happened in the test that runs: faults, and versions checked.
     """
 
     direct: Connection
     through: Connection
     directory: Path
+    counts: Counter[str] = field(default_factory=Counter)
     trainees: list[Trainee] = field(default_factory=list)
     _clean: list[tuple[bytes | None, bytes | None]] = field(default_factory=list)
     _stream: Settings | None = None
 
     def trainee(self, *altered: str) -> Trainee:
         """Return a trainer that has not begun; whatever becomes of it, it ends with the test."""
-        made = Trainee(self._elsewhere(), self.direct, self.through, self._clean_run(), altered)
+        made = Trainee(self._elsewhere(), self.direct, self.through, self._clean_run(), self.counts, altered)
         self.trainees.append(made)
         return made
 
@@ -149,9 +162,14 @@ class Scene:
         shutil.copytree(trainee.settings.checkpoint.directory, directory)
         checkpoint = trainee.settings.checkpoint.model_copy(update={"directory": directory})
         settings = trainee.settings.model_copy(update={"checkpoint": checkpoint})
-        made = Trainee(settings, self.direct, self.through, self._clean_run())
+        made = Trainee(settings, self.direct, self.through, self._clean_run(), self.counts)
         self.trainees.append(made)
         return made
+
+    def tell(self, item: pytest.Item) -> None:
+        """Give a test's counts to its report, and begin anew."""
+        item.user_properties.extend(self.counts.items())
+        self.counts.clear()
 
     def dismiss(self) -> None:
         """Kill every trainer that still runs."""
@@ -229,9 +247,10 @@ def _faulty_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FaultyB
 
 
 @pytest.fixture
-def faulty(_faulty_broker: FaultyBroker) -> Iterator[FaultyBroker]:
+def faulty(_faulty_broker: FaultyBroker, request: pytest.FixtureRequest) -> Iterator[FaultyBroker]:
     """A broker of the fault tests' own behind a faulty network; both are well again after each test."""
     yield _faulty_broker
+    _faulty_broker.tell(request.node)
     _faulty_broker.dismiss()
     _faulty_broker.proxy.mend()
     _faulty_broker.proxy.loss = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import urllib.error
 import urllib.request
 from contextlib import suppress
 
@@ -37,3 +38,14 @@ def read_all(daemon: Daemon) -> int:
 def lag(counted: dict[str, float]) -> float:
     """Return how many records of partition 0 are still to be learned, -1 as long as that is not known."""
     return counted.get('streamsvm_input_lag_records{partition="0"}', -1.0)
+
+
+def ask(daemon: Daemon, page: str) -> tuple[int, str]:
+    """Return status and text of one of the daemon's pages."""
+    (configuration,) = daemon.events("configuration")
+    try:
+        with urllib.request.urlopen(f"{configuration['http']}/{page}", timeout=10) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, error.read().decode()

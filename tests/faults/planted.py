@@ -26,7 +26,9 @@ import consumers.trainer
 from consumers.deadletters import DeadLetters
 from streamsvm.codec.model import pin_key
 from streamsvm.codec.points import Decoded, PointDecoder
-from streamsvm.kafka import Cluster, Input, Message, OutcomeUnknown, Publisher, PublishRefused, TopicInfo
+from streamsvm.errors import BrokerUnavailable
+from streamsvm.kafka import Cluster, Input, Message, Outbox, OutcomeUnknown, Publisher, PublishRefused, TopicInfo
+from streamsvm.kafka.failures import Fault
 from streamsvm.learner import Learner, LearnerState
 from streamsvm.points import Points
 
@@ -54,15 +56,6 @@ def forgets_the_leaf() -> None:
         original(learner, replace(state, partitions=partitions))
 
     wrap(Learner, "restore", restore)
-
-
-def publishes_without_a_transaction() -> None:
-    """The records of a version go out one by one, and fence nobody."""
-
-    def start(original: Any, publisher: Publisher, connection: Any, *given: Any, **named: Any) -> None:
-        original(publisher, replace(connection, embedded=True), *given, **named)
-
-    wrap(Publisher, "__init__", start)
 
 
 def takes_an_id_of_its_own() -> None:
@@ -107,6 +100,11 @@ def loses_dead_letters() -> None:
     wrap(DeadLetters, "letters", letters)
 
 
+def has_no_patience_with_dead_letters() -> None:
+    """A dead letter that is not delivered within a second ends the trainer."""
+    wrap(Cluster, "outbox", lambda original, cluster: Outbox(cluster._connection, patience_s=1.0))
+
+
 def learns_bad_rows() -> None:
     """A rejected row is learned as the point of zeros that stands in its place."""
 
@@ -141,6 +139,12 @@ def takes_a_refusal_for_success() -> None:
         return offsets
 
     wrap(Publisher, "publish", publish)
+
+
+def takes_refusals_for_outages() -> None:
+    """A password, a certificate or a permission that is refused counts as a broker that is away."""
+    for fault in (Fault.UNTRUSTED, Fault.FORBIDDEN):
+        fault.error = BrokerUnavailable
 
 
 def takes_every_topic_for_the_same() -> None:
@@ -230,15 +234,16 @@ DEFECTS = {
     defect.__name__.replace("_", "-"): defect
     for defect in (
         forgets_the_leaf,
-        publishes_without_a_transaction,
         takes_an_id_of_its_own,
         locks_nothing,
         loses_its_disk,
         dates_the_model,
         loses_dead_letters,
+        has_no_patience_with_dead_letters,
         learns_bad_rows,
         drops_duplicates,
         takes_a_refusal_for_success,
+        takes_refusals_for_outages,
         takes_every_topic_for_the_same,
         jumps_over_removed_records,
         sees_no_new_partition,

@@ -18,6 +18,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
+PRODUCE: Final = 0
 END_TXN: Final = 26
 """The API key of the request that commits or aborts a transaction."""
 
@@ -90,6 +91,7 @@ class Proxy:
         self._passing = threading.Event()
         self._passing.set()
         self._refusing = False
+        self._unwritable = b""
         self._closed = False
         self._sockets: set[socket.socket] = set()
         self._lock = threading.Lock()
@@ -112,6 +114,14 @@ class Proxy:
         """Keep connections open and accept new ones, and let nothing pass: no end is ever told of it."""
         self._passing.clear()
 
+    def refuse_writes(self, topic: str) -> None:
+        """Hang up on everyone who writes to this topic; all else passes."""
+        self._unwritable = topic.encode()
+
+    def breaks_on(self, frame: bytes) -> bool:
+        """Tell whether a request is not let through, and costs its connection."""
+        return bool(self._unwritable) and _REQUEST.unpack_from(frame)[0] == PRODUCE and self._unwritable in frame
+
     def deliver_late(self, frame: bytes) -> int:
         """Give the broker a request that was lost on its way, and return the error code it answers with."""
         with socket.create_connection(("127.0.0.1", self._target)) as broker:
@@ -123,6 +133,7 @@ class Proxy:
         """Be a good network again; what was held back passes now."""
         self.slow(0.0)
         self._refusing = False
+        self._unwritable = b""
         self._passing.set()
 
     def __enter__(self) -> Proxy:
@@ -212,6 +223,8 @@ class _Conversation:
     def _requests(self) -> None:
         with self._hanging_up():
             for frame in _frames(self._client):
+                if self._proxy.breaks_on(frame):
+                    return
                 loss = self._proxy.loss
                 if loss is not None and loss.takes(frame):
                     self._lost.add(_REQUEST.unpack_from(frame)[2])

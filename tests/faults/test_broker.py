@@ -24,6 +24,8 @@ def survive_outages(faulty: FaultyBroker, trainee: Trainee, times: int = 1) -> N
         daemon.wait_for("model_published", times=4)
         before = daemon.rss_bytes()
         faulty.broker.kill()
+        faulty.counts["broker_kills"] += 1
+        trainee.check_amid()
         trainee.wait_until(lambda: not trainee.ready()[0], "it is not ready")
         faulty.broker.restart()
         trainee.wait_until(lambda: trainee.ready()[0], "it is ready again")
@@ -33,7 +35,7 @@ def survive_outages(faulty: FaultyBroker, trainee: Trainee, times: int = 1) -> N
 
 def test_an_outage_only_delays(faulty: FaultyBroker) -> None:
     """Killed while versions are published and started again: it says so, once, and goes on; nothing lost or doubled."""
-    trainee = faulty.trainee()
+    trainee = faulty.trainee("steady")
     survive_outages(faulty, trainee)
     assert repeated(trainee.daemon.log) == {}
 
@@ -48,7 +50,7 @@ def test_outages_only_delay(faulty: FaultyBroker) -> None:
 def test_an_outage_shows_a_trainer_that_gives_up(faulty: FaultyBroker) -> None:
     """Planted: a trainer that ends with the broker does not get through."""
     with pytest.raises(AssertionError, match="the process ended"):
-        survive_outages(faulty, faulty.trainee("gives_up"))
+        survive_outages(faulty, faulty.trainee("steady", "gives_up"))
 
 
 def repeated(log: list[str]) -> dict[str, int]:
@@ -61,11 +63,13 @@ def repeated(log: list[str]) -> dict[str, int]:
 @pytest.mark.parametrize("pause_s", [5.0, pytest.param(30.0, marks=pytest.mark.faults_long)])
 def test_a_pause_only_delays(faulty: FaultyBroker, pause_s: float) -> None:
     """A broker that freezes in the midst of publishing, connections open, and thaws: nothing is lost or doubled."""
-    trainee = faulty.trainee()
+    trainee = faulty.trainee("steady")
     daemon = trainee.begin()
     daemon.wait_for("model_published", times=4)
     before = daemon.rss_bytes()
     faulty.broker.pause()
+    faulty.counts["broker_pauses"] += 1
+    trainee.check_amid()
     threading.Event().wait(pause_s)  # the fault itself
     assert daemon.rss_bytes() - before < RSS_GROWTH
     if pause_s > LONGEST_BEAT_S:

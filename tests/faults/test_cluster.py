@@ -42,9 +42,10 @@ def _nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nodes]:
 
 
 @pytest.fixture
-def nodes(_nodes: Nodes) -> Iterator[Nodes]:
+def nodes(_nodes: Nodes, request: pytest.FixtureRequest) -> Iterator[Nodes]:
     """Three nodes, all of them well again after each test."""
     yield _nodes
+    _nodes.tell(request.node)
     _nodes.dismiss()
     for node in _nodes.cluster.nodes.values():
         node.revive()
@@ -53,12 +54,13 @@ def nodes(_nodes: Nodes) -> Iterator[Nodes]:
 @pytest.mark.parametrize("times", [1, pytest.param(4, marks=pytest.mark.faults_long)])
 def test_a_killed_leader_only_delays(nodes: Nodes, times: int) -> None:
     """The leader of the models topic is killed in the midst of publishing, and comes back: another one takes over."""
-    trainee = nodes.trainee(*["unhurried"] * (times > 1))
+    trainee = nodes.trainee("steady" if times == 1 else "unhurried")
     daemon = trainee.begin()
     for _ in range(times):
         daemon.wait_for("model_published", times=4)
         leader = nodes.cluster.leader(trainee.settings.output.models_topic)
         leader.kill()
+        nodes.counts["leaders_killed"] += 1
         daemon.wait_for("model_published", times=2)
         leader.restart()
         nodes.wait_until_in_sync(trainee, len(NODES))
@@ -73,6 +75,7 @@ def test_a_rolling_restart_only_delays(nodes: Nodes) -> None:
     for node in nodes.cluster.nodes.values():
         daemon.wait_for("model_published", times=2)
         node.shut_down()
+        nodes.counts["nodes_restarted"] += 1
         node.start()
         nodes.wait_until_in_sync(trainee, len(NODES))
     trainee.finish()
@@ -84,8 +87,11 @@ def below_the_minimum(nodes: Nodes, trainee: Trainee) -> None:
     daemon.wait_for("model_published", times=4)
     lost, second = (node for node in nodes.cluster.nodes.values() if node.node != 1)
     lost.kill()
+    nodes.counts["nodes_lost"] += 1
     daemon.wait_for("model_published", times=2)
     second.kill()
+    nodes.counts["times_below_the_minimum"] += 1
+    trainee.check_amid()
     trainee.wait_until(lambda: not trainee.ready()[0], "it is not ready")
     said = trainee.ready()[1]
     assert any(said.values()), "it does not say what it waits for"
@@ -95,7 +101,7 @@ def below_the_minimum(nodes: Nodes, trainee: Trainee) -> None:
 
 def test_below_the_minimum_it_waits(nodes: Nodes) -> None:
     """One node lost changes nothing; with a second one gone it waits, is not ready and says why; then it goes on."""
-    below_the_minimum(nodes, nodes.trainee())
+    below_the_minimum(nodes, nodes.trainee("steady"))
 
 
 @pytest.mark.faults_long
@@ -103,4 +109,4 @@ def test_below_the_minimum_it_waits(nodes: Nodes) -> None:
 def test_below_the_minimum_shows_defects(nodes: Nodes, defect: str, shown: str) -> None:
     """Planted: a trainer that ends when it cannot publish does not get through, nor one that is always ready."""
     with pytest.raises(AssertionError, match=shown):
-        below_the_minimum(nodes, nodes.trainee(defect))
+        below_the_minimum(nodes, nodes.trainee("steady", defect))

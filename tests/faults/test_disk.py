@@ -6,8 +6,6 @@ import errno
 import os
 import shutil
 import subprocess
-import urllib.error
-import urllib.request
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -25,6 +23,7 @@ from tests.contract.foreign import committed
 from tests.contract.steps import eventually
 from tests.faults.daemon import Daemon
 from tests.faults.disks import RefusingDisk
+from tests.faults.observed import ask
 from tests.faults.planted import EIO_FILE
 from tests.faults.promise import check_counts, check_promise
 from tests.faults.stage import Stage
@@ -210,17 +209,6 @@ def fault(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Fault]:
 
 def group_of(stage: Stage) -> str:
     return f"{stage.settings.input.topic}-group"
-
-
-def ask(daemon: Daemon, page: str) -> tuple[int, str]:
-    """Return status and text of one of the daemon's pages."""
-    (configuration,) = daemon.events("configuration")
-    try:
-        with urllib.request.urlopen(f"{configuration['http']}/{page}", timeout=10) as answer:
-            return answer.status, answer.read().decode()
-    except urllib.error.HTTPError as error:
-        with error:
-            return error.code, error.read().decode()
 
 
 def test_a_daemon_goes_on_without_its_disk(

@@ -11,14 +11,17 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator, Mapping
-from contextlib import closing, suppress
+from contextlib import closing, contextmanager, suppress
 from copy import copy
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from subprocess import TimeoutExpired
 from typing import Any
 
 import pytest
 
+from streamsvm.codec import model as model_codec
+from streamsvm.codec.model import Alias
 from streamsvm.errors import ConfigurationError, TransientError
 from streamsvm.kafka import (
     Connection,
@@ -31,11 +34,11 @@ from streamsvm.kafka import (
     describe_topic,
     read_to_end,
 )
-from streamsvm.subscriber import ModelSubscriber
+from streamsvm.subscriber import ModelSubscriber, load_version
 from tests.brokers.jvm import CannotRun
 from tests.brokers.secured import SecuredBroker, password_of
 from tests.consumers.trainers import produce, records, settings_for, topic, versions
-from tests.contract.steps import eventually
+from tests.contract.steps import eventually, send
 from tests.faults.daemon import Daemon, arguments
 
 ROOT = Path(__file__).parent.parent.parent
@@ -65,6 +68,7 @@ class Site:
 
     def __init__(self, broker: SecuredBroker, prefix: str, directory: Path) -> None:
         self.broker, self.prefix, self.directory = broker, prefix, directory
+        self.started: list[str] = []
         self.admin = broker.connect()
         self.settings = settings_for(prefix, directory / "checkpoint")
         names = ["in", "in.dlq", "points", "points.dlq", "scores", "models", "models.audit"]
@@ -83,18 +87,20 @@ class Site:
         """Return what the documentation lists for a part."""
         return [(kind, self.name(name), operation) for part, kind, name, operation in ROWS if part == who]
 
-    def daemon(self, command: list[str], user: str, password: str | None = None) -> Daemon:
+    def daemon(self, command: list[str], user: str, password: str | None = None, planted: str = "") -> Daemon:
         """Start a process as a user, whose password is in a file."""
         secrets = self.directory / f"secrets-{user}"
         secrets.mkdir(exist_ok=True)
         (secrets / "kafka__sasl_password").write_text((password or password_of(user)) + "\n")
+        self.started.append(user)
         options = self.broker.options(user)
         del options["sasl.password"], options["bootstrap.servers"]
         given = [part for name, value in options.items() for part in ("--kafka", f"{name}={value}")]
-        return Daemon([*command, *given], {"STREAMSVM_SECRETS": str(secrets)})
+        module = "tests.faults.planted" if planted else "consumers"
+        return Daemon([planted, *command, *given][not planted :], {"STREAMSVM_SECRETS": str(secrets)}, module)
 
-    def trainer(self, user: str = "trainer", password: str | None = None) -> Daemon:
-        return self.daemon(arguments(self.settings, self.broker.connect()), user, password)
+    def trainer(self, user: str = "trainer", password: str | None = None, planted: str = "") -> Daemon:
+        return self.daemon(arguments(self.settings, self.broker.connect()), user, password, planted)
 
     def elsewhere(self) -> Site:
         """Return the same trainer with another checkpoint directory."""
@@ -111,27 +117,35 @@ _sites = iter(range(1000))
 
 
 @pytest.fixture
-def site(secured: SecuredBroker, tmp_path: Path) -> Iterator[Site]:
+def site(secured: SecuredBroker, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Site]:
     """Topics of this test's own; what the users were permitted on them is taken back."""
     made = Site(secured, f"s{next(_sites)}", tmp_path)
     permitted: list[tuple[str, Permission]] = []
     secured.on_permit = lambda user, permission: permitted.append((user, permission))
     yield made
+    request.node.user_properties.append(("processes", len(made.started)))
     for user, permission in permitted:
         secured.forbid(user, permission, missing_ok=True)
 
 
-@pytest.fixture
-def working(site: Site) -> Iterator[tuple[Site, Daemon]]:
-    """A trainer that has published its first version, by the documented permissions."""
+@contextmanager
+def at_work(site: Site, planted: str = "") -> Iterator[Daemon]:
+    """Run a trainer that has published its first version, by the documented permissions."""
     site.broker.permit("trainer", site.permissions("trainer"))
     site.send(records(40))
-    daemon = site.trainer()
+    daemon = site.trainer(planted=planted)
     try:
         assert daemon.reaches_version(1), daemon.said
-        yield site, daemon
+        yield daemon
     finally:
         daemon.kill()
+
+
+@pytest.fixture
+def working(site: Site) -> Iterator[tuple[Site, Daemon]]:
+    """A trainer at work."""
+    with at_work(site) as daemon:
+        yield site, daemon
 
 
 def health(daemon: Daemon, path: str) -> tuple[int, dict[str, Any]]:
@@ -171,6 +185,23 @@ def test_a_trainer_works_with_the_documented_permissions_and_no_others(site: Sit
     assert [version.number for version in versions(site.admin, site.settings)] == [1, 2]
     assert len(topic(site.admin, site.name("in.dlq"))) == 1
     assert len(topic(site.admin, site.name("models.audit"))) == 2
+
+
+def test_people_look_as_subscribers_and_pin_with_one_permission_more(working: tuple[Site, Daemon]) -> None:
+    """Without it the pin is refused; with it the version that a subscriber loads is the pinned one."""
+    site, trainer = working
+    site.send(records(40, seed=1))
+    assert trainer.reaches_version(2), trainer.said
+    site.broker.permit("reader", site.permissions("subscriber"))
+    person, models = site.broker.connect("reader"), site.settings.output.models_topic
+    first = load_version(person, "m", models_topic=models, number=1)
+    pin = model_codec.encode_alias(Alias(1, first.sha256, first.offset))
+    message = Message(site.name("models.aliases"), pin, model_codec.pin_key("m").encode(), partition=0)
+    with pytest.raises(ConfigurationError, match="authorization failed"):
+        send(person, [message])
+    site.broker.permit("reader", [("topic", site.name("models.aliases"), "write")])
+    send(person, [message])
+    assert load_version(person, "m", models_topic=models).version.number == 1
 
 
 def test_a_scorer_and_a_subscriber_work_with_theirs(working: tuple[Site, Daemon]) -> None:
@@ -215,10 +246,8 @@ def test_each_documented_permission_of_a_trainer_is_needed(site: Site, row: int)
     assert "authorization failed" in last_words(daemon).lower()
 
 
-@pytest.mark.parametrize("row", [0, 3], ids=["reading the input", "writing versions"])
-def test_a_permission_revoked_in_flight_ends_the_trainer_with_a_line(working: tuple[Site, Daemon], row: int) -> None:
-    """Status 78, the topic and the reason; given back, the next life goes on where this one ended."""
-    site, daemon = working
+def lose_a_permission(site: Site, daemon: Daemon, row: int) -> None:
+    """Take a permission from a trainer at work, see it end with a line, give it back, and let the next life go on."""
     revoked = site.permissions("trainer")[row]
     site.broker.forbid("trainer", revoked)
     site.send(records(40, seed=1))
@@ -237,12 +266,27 @@ def test_a_permission_revoked_in_flight_ends_the_trainer_with_a_line(working: tu
     assert [version.stream.points for version in versions(site.admin, site.settings)] == [40, 80]
 
 
+@pytest.mark.parametrize("row", [0, 3], ids=["reading the input", "writing versions"])
+def test_a_permission_revoked_in_flight_ends_the_trainer_with_a_line(working: tuple[Site, Daemon], row: int) -> None:
+    """Status 78, the topic and the reason; given back, the next life goes on where this one ended."""
+    lose_a_permission(*working, row)
+
+
+@pytest.mark.faults_long
+def test_a_trainer_that_takes_refusals_for_outages_is_found(site: Site) -> None:
+    """Planted: without a permission it waits for ever, and with a wrong password it would be started again for ever."""
+    with pytest.raises(TimeoutExpired), at_work(site, "takes-refusals-for-outages") as daemon:
+        lose_a_permission(site, daemon, 0)
+    with pytest.raises(AssertionError, match="assert 75 == 78"):
+        start_with_a_wrong_password(site, "takes-refusals-for-outages")
+
+
 # ------------------------------------------------------------------- passwords, certificates
 
 
-def test_a_wrong_password_is_said_once_and_ends_the_start(site: Site) -> None:
-    """Status 78 and one line that says what to check; neither password is in the log."""
-    daemon = site.trainer(password="an-old-password")
+def start_with_a_wrong_password(site: Site, planted: str = "") -> None:
+    """Start a trainer whose password is not the user's any more; it must end with a line."""
+    daemon = site.trainer(password="an-old-password", planted=planted)
     assert daemon.wait() == REFUSED_STATUS
     assert "does not accept this client" in last_words(daemon)
     assert "invalid credentials" in last_words(daemon)
@@ -250,6 +294,11 @@ def test_a_wrong_password_is_said_once_and_ends_the_start(site: Site) -> None:
     assert 1 <= len(complaints) <= 3, daemon.said
     assert "an-old-password" not in daemon.said
     assert password_of("trainer") not in daemon.said
+
+
+def test_a_wrong_password_is_said_once_and_ends_the_start(site: Site) -> None:
+    """Status 78 and one line that says what to check; neither password is in the log."""
+    start_with_a_wrong_password(site)
 
 
 class Counting(client.ClientLog):

@@ -21,15 +21,27 @@ def ends(connection: Connection, topic: str) -> tuple[int, int]:
     return start_positions(connection, topic, [0], "latest")[0], log_range(connection, topic, 0)[1]
 
 
-def test_a_dead_writers_transaction_is_ended(faulty: FaultyBroker) -> None:
-    """Killed between produce and commit: readers see nothing of it, the next life ends it and publishes the number."""
-    trainee = faulty.trainee()
+def die_before_a_commit(faulty: FaultyBroker, trainee: Trainee) -> None:
+    """Kill a trainer whose version, head and pointers are stored and not committed; let its next life finish."""
     daemon = trainee.begin({"STREAMSVM_TEST_CRASH_AT": "publish.sent:5"})
     assert daemon.wait() == -signal.SIGKILL
     stable, high = ends(faulty.direct, trainee.settings.output.models_topic)
     assert stable < high, "no transaction was left open: this shows nothing"
+    faulty.counts["transactions_left_open"] += 1
     trainee.begin()
     trainee.finish()
+
+
+def test_a_dead_writers_transaction_is_ended(faulty: FaultyBroker) -> None:
+    """Killed between produce and commit: readers see nothing of it, the next life ends it and publishes the number."""
+    die_before_a_commit(faulty, faulty.trainee())
+
+
+@pytest.mark.faults_long
+def test_a_dead_writers_transaction_shows_a_start_that_believes_it(faulty: FaultyBroker) -> None:
+    """Planted: a start that takes the dead writer's head for published goes on behind it, and a number is missing."""
+    with pytest.raises(AssertionError, match="a gap, or a number twice"):
+        die_before_a_commit(faulty, faulty.trainee("reads_what_is_uncommitted"))
 
 
 @contextmanager
@@ -45,6 +57,7 @@ def hidden_by_a_stranger(faulty: FaultyBroker, trainee: Trainee) -> Iterator[Pro
         stable, high = ends(faulty.direct, aliases)
         if stable == high:
             pytest.fail("nothing is hidden: this shows nothing")
+        faulty.counts["heads_hidden"] += 1
         yield stranger
 
 
@@ -62,20 +75,20 @@ def start_beside_a_stranger(faulty: FaultyBroker, trainee: Trainee) -> None:
 
 def test_a_strangers_transaction_is_waited_for(faulty: FaultyBroker) -> None:
     """What a stranger's open transaction hides is not taken for absent: the start waits until it ends."""
-    start_beside_a_stranger(faulty, faulty.trainee())
+    start_beside_a_stranger(faulty, faulty.trainee("steady"))
 
 
 @pytest.mark.faults_long
 def test_a_strangers_transaction_shows_a_stale_start(faulty: FaultyBroker) -> None:
     """Planted: a start that takes the last stable offset for the end of the topic goes on from an old head."""
     with pytest.raises(AssertionError, match="the process ended"):
-        start_beside_a_stranger(faulty, faulty.trainee("reads_to_the_stable_offset"))
+        start_beside_a_stranger(faulty, faulty.trainee("steady", "reads_to_the_stable_offset"))
 
 
 @pytest.mark.faults_long
 def test_a_strangers_transaction_that_stays_is_said(faulty: FaultyBroker) -> None:
     """A transaction that does not end within the start's patience ends the start, with a line that says what it is."""
-    trainee = faulty.trainee()
+    trainee = faulty.trainee("steady")
     with hidden_by_a_stranger(faulty, trainee) as stranger:
         assert trainee.begin().wait() == 75
         assert "a transaction is open there" in trainee.daemon.said

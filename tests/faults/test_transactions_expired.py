@@ -21,10 +21,18 @@ EXPIRY = {
 
 
 @pytest.fixture(scope="module")
-def forgetful(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FaultyBroker]:
+def _forgetful(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FaultyBroker]:
     """A broker that forgets a transactional id after two seconds without use."""
     with faulty_broker(tmp_path_factory.mktemp("forgetful"), **EXPIRY) as faulty:
         yield faulty
+
+
+@pytest.fixture
+def forgetful(_forgetful: FaultyBroker, request: pytest.FixtureRequest) -> Iterator[FaultyBroker]:
+    """That broker, with no trainer left over from the test before."""
+    yield _forgetful
+    _forgetful.tell(request.node)
+    _forgetful.dismiss()
 
 
 def wait_until_forgotten(connection: Connection, transactional_id: bytes, since: int) -> int:
@@ -47,6 +55,7 @@ def outlive_its_id(scene: FaultyBroker, trainee: Trainee) -> None:
     daemon.freeze()
     try:
         wait_until_forgotten(scene.direct, trainee.settings.output.models_topic.encode(), 0)
+        scene.counts["ids_expired"] += 1
     finally:
         daemon.thaw()
     trainee.finish()
@@ -54,7 +63,7 @@ def outlive_its_id(scene: FaultyBroker, trainee: Trainee) -> None:
 
 def test_an_expired_id_is_renewed(forgetful: FaultyBroker) -> None:
     """The broker knows the producer no more: it takes the id anew, reads, and publishes what is missing, once."""
-    trainee = forgetful.trainee("impatient")
+    trainee = forgetful.trainee("steady", "impatient")
     outlive_its_id(forgetful, trainee)
     assert trainee.daemon.events("producer_renewed")
 
@@ -63,7 +72,7 @@ def test_an_expired_id_is_renewed(forgetful: FaultyBroker) -> None:
 def test_an_expired_id_shows_a_trainer_that_gives_up(forgetful: FaultyBroker) -> None:
     """Planted: a trainer that ends when its producer is of no more use does not get through."""
     with pytest.raises(AssertionError, match="the process ended"):
-        outlive_its_id(forgetful, forgetful.trainee("impatient", "gives_up"))
+        outlive_its_id(forgetful, forgetful.trainee("steady", "impatient", "gives_up"))
 
 
 def outlive_a_rival(scene: FaultyBroker, trainee: Trainee) -> None:
@@ -77,6 +86,7 @@ def outlive_a_rival(scene: FaultyBroker, trainee: Trainee) -> None:
         rival.begin()
         rival.finish()
         wait_until_forgotten(scene.direct, writer, forgotten + 1)
+        scene.counts["ids_expired"] += 2
     finally:
         daemon.thaw()
     models, pause = trainee.settings.output.models_topic, threading.Event()
@@ -90,11 +100,11 @@ def outlive_a_rival(scene: FaultyBroker, trainee: Trainee) -> None:
 
 def test_a_forgotten_rival_is_noticed(forgetful: FaultyBroker) -> None:
     """The broker remembers neither: the first one, thawed, reads who owns the model, and ends without publishing."""
-    outlive_a_rival(forgetful, forgetful.trainee("impatient"))
+    outlive_a_rival(forgetful, forgetful.trainee("steady", "impatient"))
 
 
 @pytest.mark.faults_long
 def test_a_forgotten_rival_shows_a_silent_renewal(forgetful: FaultyBroker) -> None:
     """Planted: a client that takes a new id by itself, unread, publishes numbers that the rival has published."""
     with pytest.raises(AssertionError, match="it publishes what"):
-        outlive_a_rival(forgetful, forgetful.trainee("impatient", "renews_unread"))
+        outlive_a_rival(forgetful, forgetful.trainee("steady", "impatient", "renews_unread"))

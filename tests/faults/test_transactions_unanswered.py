@@ -19,6 +19,7 @@ def lose_a_commit(faulty: FaultyBroker, trainee: Trainee, *, applied: bool, repe
     trainee.begin()
     trainee.finish()
     assert loss.happened.is_set(), "no commit was lost: this shows nothing"
+    faulty.counts["commits_unanswered"] += 1
     return loss
 
 
@@ -41,6 +42,7 @@ def test_a_late_commit_does_nothing(faulty: FaultyBroker) -> None:
     faulty.proxy.loss = loss = Loss(writer, SKIPPED, applied=False)
     trainee.begin().wait_for("producer_renewed")
     assert faulty.proxy.deliver_late(loss.frame) in FENCED
+    faulty.counts["late_commits_refused"] += 1
     trainee.finish()
 
 

@@ -434,14 +434,28 @@ class ModelConfig(Section):
     svm: SvmConfig = SvmConfig()
     seed: Annotated[int, Field(ge=0, lt=1 << 64)] = 0
 
+    CAME_LATER: ClassVar[tuple[tuple[str, str, object], ...]] = (
+        ("coreset", "clip_sd", None),
+        ("svm", "class_weight", "none"),
+    )
+    """Section, option, and the value that means what it was before there was this option."""
+
     @model_validator(mode="after")
     def _sizes_of_the_bytes(self) -> Self:
         object.__setattr__(self, "coreset", self.coreset.settled(self.points))
         return self
 
     def canonical(self) -> dict[str, Any]:
-        """Return the plain JSON value that is hashed: sizes, not the budget that they came from."""
-        return self.model_dump(mode="json", exclude={"coreset": {"memory_points", "memory_bytes"}})
+        """Return the plain JSON value that is hashed: sizes, not the budget that they came from.
+
+        Options that came later are left out while they change nothing, so that older checkpoints and versions stay
+        those of the same configuration.
+        """
+        plain = self.model_dump(mode="json", exclude={"coreset": {"memory_points", "memory_bytes"}})
+        for section, option, neutral in self.CAME_LATER:
+            if plain[section][option] == neutral:
+                del plain[section][option]
+        return plain
 
     def sha256(self) -> str:
         """Hash the canonical value (keys sorted, no spaces; lower-case hexadecimal)."""

@@ -205,6 +205,8 @@ class CoresetConfig(Section):
     """Arrays of float64 features, as many rows as a reduction has points, that it and its pilot hold at their most."""
     WORKING_NUMBERS: ClassVar[int] = 24
     """Further numbers of 8 bytes a point of a reduction: margins, dual variables, slacks, steps, shares, orders."""
+    WORKING_SQUARES: ClassVar[int] = 4
+    """Matrices of features by features that a reduction and its pilot hold at their most."""
     LEAST_BUCKET: ClassVar[int] = 16
     """Points of a bucket that a budget in bytes must pay for: fewer summarise nothing, and the unit is likely wrong."""
     AUDIT_BYTES: ClassVar[int] = 16
@@ -296,7 +298,9 @@ class CoresetConfig(Section):
         buckets = self.max_partitions + self.coreset_points // self.bucket_points
         held = (self.coreset_points + audited) * points.point_bytes + audited * self.AUDIT_BYTES
         held += buckets * (16 * points.dimension + self.BUCKET_BYTES)
-        working = self.reduced_points * (8 * (self.WORKING_COPIES * (points.dimension + 1) + self.WORKING_NUMBERS))
+        width = points.dimension + 1
+        working = 8 * self.reduced_points * (self.WORKING_COPIES * width + self.WORKING_NUMBERS)
+        working += 8 * self.WORKING_SQUARES * width**2
         cut = (self.coreset_points + min(self.coreset_points, self.train_points) + audited) * points.point_bytes
         return held + working + cut
 

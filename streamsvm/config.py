@@ -357,7 +357,11 @@ class SvmConfig(Section):
         "slower, `libsvm` scikit-learn's SVC; `liblinear` (LinearSVC) and "
         "`pegasos` (SGDClassifier) know the linear kernel only and give no bound on how far the optimum is.",
     )
-    kernel: Literal["linear", "rbf"] = Field(default="linear", description="Kernel of the machine.")
+    kernel: Literal["linear", "rbf"] = Field(
+        default="linear",
+        description="Kernel of the machine. With `rbf` take coreset.structure = chain: small buckets of a tree mislead "
+        "the pilot, and its model can be worse than that of a plain sample.",
+    )
     gamma: Literal["scale", "auto"] | Annotated[float, Field(gt=0)] = Field(
         default="scale",
         description="RBF width: a number, `scale` = 1 / (d variance of the scaled points), `auto` = 1 / d.",

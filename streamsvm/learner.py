@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from streamsvm import kernel_pilot, training
 from streamsvm.config import CoresetConfig, ModelConfig, SvmConfig
@@ -241,6 +242,13 @@ class _Partition:
         self.clipped += int(np.count_nonzero(clipped & rows.accepted))
         return replace(rows, points=points)
 
+    def sampled(self, class_weight: NDArray[np.float64]) -> Sampled | None:
+        """Return the audit sample, clipped as the next row would be: a model is judged by what it was to learn."""
+        if self.audit is None:
+            return None
+        sampled = self.audit.sampled(class_weight)
+        return sampled if self._bounds is None else replace(sampled, points=self._bounds.clip(sampled.points)[0])
+
     def bound(self) -> None:
         """Set the bounds of clipping by what is sealed: a function of the buckets, so that no state holds it."""
         clip_sd = self._config.coreset.clip_sd
@@ -386,9 +394,9 @@ class Learner:
             min((extent.first_time_ms for extent in extents if extent.first_time_ms >= 0), default=-1),
             max(extent.last_time_ms for extent in extents),
             tuple(
-                held.audit.sampled(extent.moments.class_weight)
+                sampled
                 for held, extent in zip(self._partitions.values(), extents, strict=True)
-                if held.audit is not None
+                if (sampled := held.sampled(extent.moments.class_weight)) is not None
             ),
         )
 

@@ -285,3 +285,13 @@ def test_balanced_weights_come_from_the_whole_stream() -> None:
     assert moments.class_weight @ np.array(fit_weights) == pytest.approx(moments.weight)
     assert negative * moments.class_weight[0] == pytest.approx(positive * moments.class_weight[1])
     assert SvmConfig(class_weight="balanced").class_weights((3.0, 0.0)) == (1.0, 1.0)
+
+
+def test_the_audit_is_of_the_weighted_problem() -> None:
+    """A sample that holds every point gives the objective of the fit itself, whatever the class weights."""
+    points = gaussian(200)
+    config = SvmConfig(C=0.5, class_weight=(0.5, 8.0))
+    made = fit(points, config)
+    audit = audited(made, [audit_sample(points, 300)], config)
+    assert audit is not None
+    assert audit.objective == audit.low == audit.high == pytest.approx(made.fit.objective)

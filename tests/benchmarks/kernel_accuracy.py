@@ -51,7 +51,9 @@ def _methods(svm: SvmConfig, n: int, memory: int, options: argparse.Namespace) -
     if options.structure == "chain":
         yield "ours", learned(CoresetConfig(structure="chain", memory_points=memory, **shape), svm)
     else:
-        yield "ours", learned(CoresetConfig(**coreset.tree_of(memory, n, options.fan_in), **shape), svm)
+        audited = int(memory * CoresetConfig.AUDIT_SHARE)
+        sizes = coreset.tree_of(memory - audited, n, options.fan_in, options.leaf)
+        yield "ours", learned(CoresetConfig(audit_points=audited, **sizes, **shape), svm)
     yield "reservoir", reservoir(memory)
 
 

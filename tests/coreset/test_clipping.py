@@ -109,6 +109,17 @@ def test_moments_are_those_of_the_clipped_points() -> None:
     assert np.abs(cut.points.X).max() < 20.0
 
 
+def test_the_audit_sample_is_clipped_as_rows_are() -> None:
+    """An outlier of the first leaf, which is held as it came, counts in no model's audit as more than a bound."""
+    points = gaussian(90)
+    points.X[4] *= 1e4
+    learner = learner_of(points, 30, 5.0)
+    learner.learn(rows_of(points))
+    (sample,) = learner.cut().audit
+    assert len(sample.points) == 90
+    assert np.abs(sample.points.X).max() < 20.0
+
+
 def test_ten_outliers_a_thousand_times_too_large() -> None:
     """On the pulsar survey they cost more than one per cent of accuracy; clipped, less than 0.3."""
     X, y, _ = load_htru2()

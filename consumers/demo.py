@@ -58,6 +58,7 @@ SPLIT_SEED: Final = 7
 HELD_OUT: Final = 5
 RATE_PER_S: Final = 3_000.0
 LEAF_ROWS: Final = 100
+AUDIT_POINTS: Final = 200
 EVERY_LEAVES: Final = 11
 LEAST_VERSIONS: Final = 8
 MOST_POINTS: Final = 1_500
@@ -92,7 +93,13 @@ def settings_for(directory: Path, split: Split, bootstrap_servers: str, reducer:
         kafka={"bootstrap.servers": bootstrap_servers},
         input=InputConfig(topic=TOPIC, batch_records=50),
         points=PointsConfig(dimension=split.train.dimension, labels=(0, 1), feature_names=split.feature_names),
-        coreset=CoresetConfig(reducer=reducer, leaf_rows=LEAF_ROWS, bucket_points=LEAF_ROWS, max_partitions=4),
+        coreset=CoresetConfig(
+            reducer=reducer,
+            leaf_rows=LEAF_ROWS,
+            bucket_points=LEAF_ROWS,
+            audit_points=AUDIT_POINTS,
+            max_partitions=4,
+        ),
         svm=SvmConfig(),
         training=TrainingConfig(policy="every", every_leaves=EVERY_LEAVES),
         checkpoint=CheckpointConfig(directory=directory, interval_s=2.0),
@@ -258,6 +265,7 @@ def _reckon(console: Console, split: Split, stage: _Stage, received: list[Versio
     table.add_row("versions published", f"{stage.metric('streamsvm_publishes_total', outcome='published'):.0f}", "-")
     table.add_row("versions received", f"{len(received)}", "-")
     table.add_row("objective on all points", f"{objectives[0]:.3f}", f"{objectives[1]:.3f}")
+    table.add_row("the version's own estimate", _audit(newest), "-")
     table.add_row("gap to the optimum", f"{objectives[0] / objectives[1] - 1:.2%}", "0")
     table.add_row("accuracy (held-out)", *(f"{accuracy:.4f}" for accuracy, _ in scores))
     table.add_row("balanced accuracy (held-out)", *(f"{balanced:.4f}" for _, balanced in scores))
@@ -288,6 +296,12 @@ def _objective(model: Model, scaler: Scaler, points: Points, penalty: float) -> 
     assert isinstance(machine, LinearMachine)
     w = machine.coefficients / model.scaler.scale * scaler.scale
     return primal_objective(model.decision_function(points.X), points.y, penalty * points.weight, float(w @ w))
+
+
+def _audit(version: Version) -> str:
+    """Return the interval in which the version's objective over the stream lies, by its audit sample."""
+    assert version.audit is not None
+    return f"{version.audit.low:.0f} to {version.audit.high:.0f}"
 
 
 def _scores(model: Model, split: Split) -> tuple[float, float]:

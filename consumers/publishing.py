@@ -236,8 +236,9 @@ class VersionPublisher:
         if fit.dual_objective is not None:
             metrics.put("streamsvm_model_dual_objective", fit.dual_objective)
         if (audit := version.audit) is not None:
-            for figure, value in (("estimate", audit.objective), ("low", audit.low), ("high", audit.high)):
-                metrics.put("streamsvm_audit_objective", value, figure=figure)
+            metrics.put("streamsvm_audit_objective", audit.objective)
+            metrics.put("streamsvm_audit_objective_low", audit.low)
+            metrics.put("streamsvm_audit_objective_high", audit.high)
             metrics.put("streamsvm_audit_points", audit.points)
         metrics.observe("streamsvm_training_seconds", result.seconds)
         metrics.increase("streamsvm_trainings", outcome="converged" if fit.converged else "iteration_limit")

@@ -175,8 +175,9 @@ class CoresetConfig(Section):
     audit_points: Annotated[int, Field(ge=0, le=1 << 24)] = Field(
         default=1_000,
         description="Points of each partition's audit sample, which is drawn beside the coreset; from it every version "
-        "estimates its objective over the whole stream, with a 95 % interval (some 0.25 to 0.75 of the loss wide at "
-        "1000; four times the points halve it). 0: no estimate. With `memory_points` at most a twentieth of it.",
+        "estimates its objective over the whole stream, with a 95 % interval (at 1000 a quarter to the whole of the "
+        "loss wide, wider where few points have one; four times the points halve it). 0: no estimate. With a budget at "
+        "most a twentieth of it.",
     )
     train_points: Annotated[int, Field(ge=2, le=1 << 24)] = Field(
         default=20_000, description="Most points a model is trained on; a larger union is reduced to so many."
@@ -197,8 +198,7 @@ class CoresetConfig(Section):
     """Of a partition's memory in a chain; the rest is its leaf. Measured from 0.3 to 0.85: a larger bucket comes nearer
     the optimum and loses less on sorted streams, a larger leaf is reduced less often, so that it takes less time."""
     AUDIT_SHARE: ClassVar[float] = 0.05
-    """Of a partition's memory, for the audit sample: the gap rises by less than a tenth with so many points gone, as it
-    falls faster than 1 / m."""
+    """Of a partition's memory, for the audit sample: gaps fall about as m^-1.3, so that the coreset loses some 7 %."""
     LONGEST_STREAM: ClassVar[int] = 1 << 40
     """Rows of a partition for which a tree's buckets must have room."""
     WORKING_COPIES: ClassVar[int] = 3
@@ -285,11 +285,13 @@ class CoresetConfig(Section):
 
     @property
     def reduced_points(self) -> int:
-        """The most points that one reduction has to reduce: of a node, or of the union of all partitions."""
+        """The most points that one reduction or pilot takes: of a node, of all partitions, or of one for its screen."""
         if self.structure == "chain":
             node = self.leaf_rows + self.bucket_points
         else:
             node = max(self.leaf_rows, self.fan_in * self.bucket_points)
+            if self.screens:  # the pilot of a screen is solved on all buckets of a partition
+                node = max(node, self.partition_points - self.audit_points - self.leaf_rows)
         return max(node, self.coreset_points if self.coreset_points > self.train_points else 0)
 
     def largest_bytes(self, points: PointsConfig) -> int:

@@ -187,11 +187,21 @@ TRAINER: Final = (
         "streamsvm_audit_objective",
         "gauge",
         "Objective of the newest version over the whole stream, estimated from the audit sample, in which the coreset "
-        "has no hand: `estimate`, and `low` and `high`, between which the truth lies in 95 of 100 cases.",
-        "streamsvm_model_objective outside of low and high, version after version: the coreset misses what matters; "
-        "raise coreset.memory_points, and see streamsvm_coreset_reductions. Too wide to tell: raise "
-        "coreset.audit_points.",
-        ("figure",),
+        "has no hand.",
+        "streamsvm_model_objective outside of the interval, version after version: the coreset misses what matters; "
+        "raise coreset.memory_points, and see streamsvm_coreset_reductions.",
+    ),
+    Definition(
+        "streamsvm_audit_objective_low",
+        "gauge",
+        "Lower end of its interval, which holds the truth in 95 of 100 cases.",
+        "See streamsvm_audit_objective.",
+    ),
+    Definition(
+        "streamsvm_audit_objective_high",
+        "gauge",
+        "Upper end of its interval.",
+        "Too far from the lower one to tell anything: raise coreset.audit_points.",
     ),
     Definition(
         "streamsvm_audit_points",

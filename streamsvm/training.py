@@ -69,9 +69,9 @@ class Fit:
 class Audit:
     """What a model's objective over the whole stream is, by points that the coreset had no hand in.
 
-    The whole stream is every accepted row up to the cut, under the fit's own C and the model's own scaler. The
-    coreset's word on the same is `Fit.objective`; where that lies outside the interval, the coreset is wrong about this
-    model: so it is once in twenty times by chance, too.
+    The whole stream is every accepted row up to the cut as it came, never clipped, as at scoring; under the fit's own C
+    and class weights and the model's own scaler. The coreset's word on the same is `Fit.objective`; where that lies
+    outside the interval, the coreset is wrong about this model: so it is once in twenty times by chance, too.
 
     Attributes
     ----------
@@ -166,8 +166,10 @@ def audited(trained: Trained, sample: Sequence[Sampled], config: SvmConfig) -> A
     points = Points.union([part.points for part in sample])
     with limited(config):
         decision = trained.model.decision_function(points.X)
-    loss = estimate(sample, np.maximum(0.0, 1.0 - points.y * decision))
-    objective, low, high = (0.5 * trained.squared_norm + trained.fit.C * total for total in loss)
+    negative, positive = trained.fit.class_weight
+    loss = np.where(points.y > 0, positive, negative) * np.maximum(0.0, 1.0 - points.y * decision)
+    totals = estimate(sample, loss, boundary=max(negative, positive))
+    objective, low, high = (0.5 * trained.squared_norm + trained.fit.C * total for total in totals)
     return Audit(objective, low, high, len(points))
 
 

@@ -101,7 +101,7 @@ def test_an_audit_of_every_point_is_the_objective(kernel: str, solver: str) -> N
     """The sample holds the training set: the estimate is what the training reports, from two partitions as from one."""
     if kernel == "rbf" and solver == "liblinear":
         pytest.skip("liblinear knows no kernel")
-    points, config = gaussian(300), SvmConfig(C=2.0, kernel=kernel, solver=solver)
+    points, config = gaussian(300), SvmConfig(C=2.0, kernel=kernel, solver=solver, class_weight=(1.0, 3.5))
     made = fit(points, config)
     halves = [audit_sample(points.take(part), 300, 0, p) for p, part in enumerate((slice(100), slice(100, 300)))]
     for sample in ([audit_sample(points, 300)], halves):

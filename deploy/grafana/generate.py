@@ -189,11 +189,19 @@ ROWS: Final[tuple[tuple[str, tuple[Panel, ...]], ...]] = (
             Panel(
                 "Objective: training set and audit",
                 "short",
-                ("streamsvm_model_objective", "streamsvm_model_dual_objective", "streamsvm_audit_objective"),
+                (
+                    "streamsvm_model_objective",
+                    "streamsvm_model_dual_objective",
+                    "streamsvm_audit_objective",
+                    "streamsvm_audit_objective_low",
+                    "streamsvm_audit_objective_high",
+                ),
                 (
                     ("training set", f"max(streamsvm_model_objective{ONE})"),
                     ("its lower bound", f"max(streamsvm_model_dual_objective{ONE})"),
-                    ("whole stream, {{figure}}", f"max by (figure) (streamsvm_audit_objective{ONE})"),
+                    ("whole stream", f"max(streamsvm_audit_objective{ONE})"),
+                    ("at least", f"max(streamsvm_audit_objective_low{ONE})"),
+                    ("at most", f"max(streamsvm_audit_objective_high{ONE})"),
                 ),
                 steps=True,
             ),

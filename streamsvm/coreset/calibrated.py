@@ -270,6 +270,7 @@ def meet(
             wanted.append(total)
     if len(weight) >= POINTS_A_CONSTRAINT * rows.shape[1]:
         constraints = np.hstack([np.column_stack(cells), rows[:, :-1] * (y * active)[:, None]])
+        del rows  # the largest array of a reduction, and a copy where a caller made one for this
         found = calibrate(weight, constraints, np.concatenate([wanted, gradient]))
         weight = found.weight
         observed.strained += found.eta >= MOST - 1.0 or found.unmet > STRAINED

@@ -13,7 +13,7 @@ may have missed the worst. With V the variance of the sum over strata, finite po
 
 - Lower end: the quantile of the gamma distribution with the estimate's mean and variance, above what is certain.
 - Upper end: the greater of two. *Fay and Feuer's*: the same quantile once one more point is sampled, of the greatest
-  loss seen, at least 1 (that of a point on the decision boundary), and the greater the fewer points had a loss.
+  loss seen, at least that of a point on the decision boundary, and the greater the fewer points had a loss.
   *Hall's* transformation: the t-interval, its skewness taken out by a cubic.
 
 Each of the two alone covered less than 93 % on some streams: the first with heavy tails, the second with under ten
@@ -41,10 +41,11 @@ Float = NDArray[np.float64]
 
 Z: Final = 1.959963984540054
 """97.5 % of a standard normal distribution lie below."""
-BOUNDARY_LOSS: Final = 1.0
-"""Hinge loss of a point on the decision boundary: the least that a point that was missed is taken to have."""
 ROUNDING: Final = 1e-9
 """Share of a label's weight below which nothing is left besides the certain points."""
+
+TINY: Final = 1e-150
+"""Where all weight and the worst loss count as 1, what is less counts as 0: its powers would vanish."""
 
 
 class Estimate(NamedTuple):
@@ -96,7 +97,7 @@ class _Stratum:
         )
 
 
-def estimate(sample: Sequence[Sampled], loss: Float) -> Estimate:
+def estimate(sample: Sequence[Sampled], loss: Float, boundary: float = 1.0) -> Estimate:
     """Estimate the total of u h over everything that was offered.
 
     Parameters
@@ -105,6 +106,8 @@ def estimate(sample: Sequence[Sampled], loss: Float) -> Estimate:
         One a partition, with a point at least among them.
     loss : ndarray of shape (n,), not negative
         h at the sample's points, partition after partition.
+    boundary : float
+        h of a point on the decision boundary: the least that a point that was missed is taken to have.
     """
     borders = np.cumsum([len(part.points) for part in sample])[:-1]
     certain, strata = 0.0, list[_Stratum]()
@@ -113,7 +116,7 @@ def estimate(sample: Sequence[Sampled], loss: Float) -> Estimate:
         strata += _strata(part, own)
     if not strata:
         return Estimate(certain, certain, certain)
-    low, total, high = _interval(strata)
+    low, total, high = _interval(strata, boundary)
     return Estimate(certain + total, certain + low, certain + high)
 
 
@@ -142,20 +145,23 @@ def _strata(part: Sampled, loss: Float) -> Iterator[_Stratum]:
         yield _Stratum(weight, loss[sampled], float(unseen.mean()) if len(unseen) else 1.0)
 
 
-def _interval(strata: Sequence[_Stratum]) -> tuple[float, float, float]:
-    """Return low, estimate and high of the strata's total."""
+def _interval(strata: Sequence[_Stratum], boundary: float) -> tuple[float, float, float]:
+    """Return low, estimate and high of the strata's total; inside, all weight and the worst loss count as 1."""
+    weight = sum(s.weight for s in strata)
+    worst = max(boundary, *(float(s.loss.max(initial=0.0)) for s in strata))
+    strata = [_Stratum(s.weight / weight, s.loss / worst, s.unseen) for s in strata]
     mean, variance, third = (float(sum(column)) for column in zip(*(s.moments() for s in strata), strict=True))
     positive = sum(int(np.count_nonzero(s.loss)) for s in strata)
-    worst = max(BOUNDARY_LOSS, *(float(s.loss.max(initial=0.0)) for s in strata))
-    missed = max(s.worth * math.sqrt(s.unseen) for s in strata) * worst * (1.0 + 1.0 / (1.0 + positive))
-    low = _gamma_quantile(-Z, mean, variance)
-    high = max(_gamma_quantile(Z, mean + missed, variance + missed**2), _without_skew(mean, variance, third))
-    return min(low, mean), mean, max(high, mean)
+    missed = max(s.worth * math.sqrt(s.unseen) for s in strata) * (1.0 + 1.0 / (1.0 + positive))
+    low = min(_gamma_quantile(-Z, mean, variance), mean)
+    high = max(_gamma_quantile(Z, mean + missed, variance + missed**2), _without_skew(mean, variance, third), mean)
+    scale = weight * worst
+    return scale * low, scale * mean, scale * high
 
 
 def _gamma_quantile(z: float, mean: float, variance: float) -> float:
     """Return the quantile of a gamma distribution at the probability that z has in a normal one."""
-    if mean <= 0.0 or variance <= 0.0:
+    if min(mean, variance) < TINY:
         return mean
     ninth = variance / mean**2 / 9.0
     return mean * max(0.0, 1.0 - ninth + z * math.sqrt(ninth)) ** 3
@@ -163,7 +169,7 @@ def _gamma_quantile(z: float, mean: float, variance: float) -> float:
 
 def _without_skew(mean: float, variance: float, third: float) -> float:
     """Return the upper end of Hall's interval: where his cubic of the studentised error is at -z."""
-    if variance <= 0.0:
+    if variance < TINY:
         return mean
     skew = third / variance**1.5
     if abs(skew) < 1e-6:

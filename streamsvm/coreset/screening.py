@@ -214,7 +214,7 @@ class Screener:
         """Halve the rate; return how many of the kept points stay."""
         self._state = replace(self._state, thinnings=self._state.thinnings + 1)
         sums = _starts(*self._name, self._state.thinnings)
-        _, margin, share = _evaluated(full, self._state.screen)
+        margin, share = _shares(full, self._state.screen)
         return int(thin(*_columns(full), margin, share, self._state.rate, sums))
 
 
@@ -293,7 +293,7 @@ def make_screen(
     projection *= SHARES[2] / influential if influential > 0.0 else 0.0
     mixed = replace(distant, projection=projection.astype(np.float32))
     terms[:, 5] = pilot.class_weight
-    size = _evaluated(raw, mixed)[2] * (seen.weight / seen.count)
+    size = _shares(raw, mixed)[1] * (seen.weight / seen.count)
     return replace(mixed, rate=_rate(size, raw.weight * (accepted / raw.weight.sum()), TARGET * capacity))
 
 
@@ -321,7 +321,7 @@ def _projection(hessian: Float, random: np.random.Generator) -> Float:
 
 
 def _mean_share(screen: Screen, points: Points) -> float:
-    return float(np.einsum("i,i->", _evaluated(points, screen)[2], points.weight) / points.weight.sum())
+    return float(np.einsum("i,i->", _shares(points, screen)[1], points.weight) / points.weight.sum())
 
 
 def _rate(size: Float, expected: Float, target: float) -> float:
@@ -358,9 +358,16 @@ def _columns(points: Points) -> tuple[Features, Signs, Weights]:
 
 def _evaluated(points: Points, screen: Screen) -> tuple[Float, Float, Float]:
     """Return (z, 1), shape (n, d + 1), margins and s."""
+    rows = np.ones((len(points), points.dimension + 1))
+    np.subtract(points.X, screen.scaling[0], out=rows[:, :-1])
+    rows[:, :-1] *= screen.scaling[1]
+    return rows, *_shares(points, screen)
+
+
+def _shares(points: Points, screen: Screen) -> tuple[Float, Float]:
+    """Return margins and s."""
     n = len(points)
     margin, share = np.empty(n), np.empty(n)
-    evaluate(*_columns(points), np.ones(n, np.bool_), *_arrays(screen), margin, share, np.zeros((0, points.dimension)))
-    rows = np.ones((n, points.dimension + 1))
-    rows[:, :-1] = (points.X - screen.scaling[0]) * screen.scaling[1]
-    return rows, margin, share
+    nothing = np.zeros((0, points.dimension))
+    evaluate(*_columns(points), np.ones(n, np.bool_), *_arrays(screen), margin, share, nothing)
+    return margin, share

@@ -19,7 +19,7 @@ float64, in an order that the numbers of rows and points fix.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
@@ -225,7 +225,8 @@ def rbf_sums(Z: Float, members: Index, weights: Float, targets: Index, layout: L
 
 def is_compiled(precision: type) -> bool:
     """Whether this process has code for a precision."""
-    return any(str(signature[-1].dtype) == precision.__name__ for signature in _gram.signatures)
+    part: Any = _gram
+    return any(signature[-1].dtype.name == precision.__name__ for signature in part.signatures)
 
 
 def _aligned(shape: tuple[int, ...], precision: type) -> Values:

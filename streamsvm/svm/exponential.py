@@ -70,8 +70,8 @@ _number: Any = intrinsic(_number_of)
 def _wide(typing):  # type: ignore[no-untyped-def] # noqa: ARG001
     """Let the function that calls this use the widest vectors there are.
 
-    LLVM halves them on processors with AVX-512, whose first generation paid for wide ones with its clock rate; here they
-    are 1.3 to 1.6 times as fast. llvmlite writes attributes as they stand but checks names, and does not know this one.
+    LLVM halves them on processors with AVX-512, whose first generation paid for wide ones with its clock rate; here
+    they are 1.3 to 1.6 times as fast. llvmlite checks the names of attributes, and does not know this one.
     """
 
     def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:  # noqa: ARG001

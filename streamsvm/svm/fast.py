@@ -46,7 +46,12 @@ from streamsvm.svm.kernels import Float, Kernel, RbfKernel
 from streamsvm.svm.linear import LinearBlocks
 
 BLOCK: Final = 256
-"""Points of a block at first, of the linear kernel and of few points."""
+"""Points of a block at first, of few points."""
+LINEAR_BLOCK: Final = 192
+"""Points of a block of the linear kernel, whose columns cost nothing: large ones gain less than their steps cost."""
+NARROW_BLOCK: Final = 64
+"""The same of up to `NARROW` features: few points are free at once."""
+NARROW: Final = 16
 LARGE_BLOCK: Final = 512
 """The same of the RBF kernel and `MANY` points."""
 MANY: Final = 10_000
@@ -64,9 +69,9 @@ SINGLE: Final = 1e-5
 BLOCK_STEPS: Final = 200_000
 """Most steps inside a block before its result is handed on."""
 PHASES: Final = ("setup", "choose", "solve", "update", "interior", "confirm")
-STEP_NS, BLOCK_NS, FEATURE_NS = 300.0, 50_000.0, 0.5
-"""About what a step along a pair, a block, and a feature of a point in an update cost; only their ratio to
-`interior.cost_ns` matters, and no clock decides."""
+STEP_NS, POINT_NS, ENTRY_NS = 1.2, 12.0, 0.7
+"""About what a step along a pair costs for each point of its block, and a block for each point and each entry; only
+their ratio to `interior.cost_ns` matters, and no clock decides."""
 PATIENCE: Final = 0.5
 """Share of an interior-point method's cost after which it takes over."""
 PROGRESS: Final = 0.5
@@ -151,7 +156,7 @@ class BlockDescent:
         else:
             self._source = LinearBlocks(self._Z, self._y)
             self.centre = self._source.centre
-            size = BLOCK
+            size = NARROW_BLOCK if self._Z.shape[1] <= NARROW else LINEAR_BLOCK
         self._single = isinstance(kernel, RbfKernel) and tolerance >= SINGLE
         self._whole: Values | None = None
         self._size = n if n <= WHOLE else size
@@ -163,10 +168,11 @@ class BlockDescent:
         self._columns_before = 0
         self._next_look, self._last_f = LOOK, np.inf
         self._moved = np.zeros(n)
-        self._spent_ns = 0.0
+        self._spent_ns = self._block_ns = 0.0
         self._patience_ns = np.inf
         if isinstance(self._source, LinearBlocks):
-            self._patience_ns = PATIENCE * interior.cost_ns(*self._Z.shape, self._source.entries)
+            self._patience_ns = PATIENCE * interior.cost_ns(n, self._Z.shape[1], self._source.entries)
+            self._block_ns = n * (POINT_NS + ENTRY_NS * self._source.entries)
         self.iterations = self.blocks = 0
         self.converged, self.exact = False, True
         self._lap("setup")
@@ -255,12 +261,17 @@ class BlockDescent:
         """A gap of this size is rounding: F is a sum of so large terms."""
         return float(np.finfo(np.float64).eps * self._source.largest * np.abs(self.b).sum())
 
+    @property
+    def _f(self) -> float:
+        """The dual objective to be minimised, at the running F."""
+        return 0.5 * float(self.b @ (self.F - self._y))
+
     def _stagnant(self) -> bool:
         """Whether many blocks have not lowered f: steps are lost in rounding, and only the true gap can tell."""
         if self.blocks < self._next_look:
             return False
         self._next_look = self.blocks + LOOK
-        f = 0.5 * float(self.b @ (self.F - self._y))
+        f = self._f
         stagnant = f > self._last_f - PROGRESS_OF_F * abs(f)
         self._last_f = f
         return stagnant
@@ -284,7 +295,8 @@ class BlockDescent:
         change = np.empty(len(members))
         share = 0.0 if self._whole is not None else SHARE
         floor = max(FLOOR * self._tolerance, self._rounding)
-        most_steps = int(min(limit, BLOCK_STEPS, 1.0 + max(0.0, self._patience_ns - self._spent_ns) / STEP_NS))
+        step_ns = STEP_NS * len(members)
+        most_steps = int(min(limit, BLOCK_STEPS, 1.0 + max(0.0, self._patience_ns - self._spent_ns) / step_ns))
         steps = solve_block(K, members, self.F, self.b, self._low, self._high, share, floor, most_steps, change)
         moved = np.flatnonzero(change)
         self._grow(members)
@@ -294,7 +306,7 @@ class BlockDescent:
         if not len(moved):
             return False
         self._source.add(members[moved], change[moved], self.F)
-        self._spent_ns += STEP_NS * steps + BLOCK_NS + FEATURE_NS * self._Z.size
+        self._spent_ns += step_ns * steps + self._block_ns
         self.exact = False
         self._moved[members] += np.abs(change)
         self._lap("update")
@@ -311,15 +323,18 @@ class BlockDescent:
             self._members = np.arange(self._size)
 
     def _jump(self, limit: int) -> None:
-        """Go to where an interior-point method ends; once."""
+        """Go to where an interior-point method ends, once; not if its bound on steps left it at a larger f than ours."""
         self._patience_ns = np.inf
         assert isinstance(self._source, LinearBlocks)
+        b, F, f = self.b, self.F.copy(), self._f
         self.b, steps = interior.near_optimum(self._source.rows, self._high - self._low, self._tolerance, limit)
         self.iterations += steps
         self._last_true_gap = np.inf
         self.exact = False
         self._lap("interior")
         self.refresh()
+        if self._f > f:
+            self.b, self.F, self.exact = b, F, False
 
     def _block(self, top: float, bottom: float) -> tuple[Values, Index]:
         """Return the next block and the kernel values inside it."""
@@ -328,19 +343,8 @@ class BlockDescent:
                 self._whole = self._source.gram(self._members)
             return self._whole, self._members
         fresh = self._size // (4 if len(self._previous) else 2)
-        count = choose(
-            self.F,
-            self.b,
-            self._low,
-            self._high,
-            top,
-            bottom,
-            self._previous,
-            fresh,
-            self._places,
-            self._mark,
-            self._members,
-        )
+        room = self._places, self._mark, self._members
+        count = choose(self.F, self.b, self._low, self._high, top, bottom, self._previous, fresh, *room)
         self._previous = self._members[:count].copy()
         return self._source.gram(self._previous), self._previous
 

@@ -164,6 +164,7 @@ def solve_block(K, members, F, b, low, high, share, floor, limit, change):  # ty
 @njit(cache=True, nogil=True, fastmath={"nnan", "nsz"}, error_model="numpy")
 def _descend(K, F, b, low, high, share, floor, limit):  # type: ignore[no-untyped-def]
     """Step along pairs until the violation is small enough; F and b are changed."""
+    widest_vectors()
     m = len(F)
     number = K.dtype.type
     zero, two, least_curvature = number(0.0), number(2.0), number(LEAST_CURVATURE)
@@ -204,19 +205,23 @@ def _descend(K, F, b, low, high, share, floor, limit):  # type: ignore[no-untype
 
 @njit(cache=True, nogil=True)
 def _place_of_sum(F, rise, value):  # type: ignore[no-untyped-def]
-    """Return the first place where F + rise is `value`."""
-    place = 0
-    while place < len(F) - 1 and F[place] + rise[place] != value:
-        place += 1
+    """Return the first place where F + rise is `value`; all are looked at, for that makes vectors."""
+    widest_vectors()
+    last = np.int32(len(F) - 1)
+    place = last
+    for j in range(len(F)):
+        place = min(place, np.int32(j) if F[j] + rise[j] == value else last)
     return place
 
 
 @njit(cache=True, nogil=True)
 def _place_of(values, value):  # type: ignore[no-untyped-def]
-    """Return the first place of a value."""
-    place = 0
-    while place < len(values) - 1 and values[place] != value:
-        place += 1
+    """Return the first place of a value; all are looked at, for that makes vectors."""
+    widest_vectors()
+    last = np.int32(len(values) - 1)
+    place = last
+    for j in range(len(values)):
+        place = min(place, np.int32(j) if values[j] == value else last)
     return place
 
 

@@ -52,7 +52,7 @@ TO_THE_BORDER: Final = 0.98
 """Share of the way to the nearest bound that a step goes."""
 SNAP: Final = 0.4
 """Share of the tolerance: a variable whose multiplier is larger is put on its bound."""
-NEAR: Final = 0.1
+NEAR: Final = 1e-6
 """Relative duality gap below which snapped points are looked at."""
 CAUTION: Final = 4
 """Power of the predictor's success by which the products shrink; Mehrotra's own is 3."""

@@ -149,7 +149,8 @@ def _simpler(sample: Sampled) -> dict[str, Estimate]:
     total, low, _ = estimate([sample], loss)
     mean, variance, third = (float(sum(column)) for column in zip(*(s.moments() for s in strata), strict=True))
     certain, half = total - mean, Z * variance**0.5
-    missed = max(s.worth * s.unseen**0.5 for s in strata) * max(1.0, *(float(s.loss.max(initial=0)) for s in strata))
+    worst = max(1.0, *(float(s.loss.max(initial=0.0)) for s in strata))
+    missed = worst * max(s.worth * s.unseen**0.5 for s in strata)
     gamma = certain + estimates._gamma_quantile(Z, mean + missed, variance + missed**2)
     skewed = certain + estimates._without_skew(mean, variance, third)
     return {

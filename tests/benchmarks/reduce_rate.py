@@ -39,7 +39,7 @@ ARRAY_BYTES: Final = 256 << 20
 SIGNAL: Final = 1.13
 """Distance of a class's mean from the plane between them, in standard deviations."""
 WARM_LEAVES: Final = 20
-POINTS: Final = {8: 20_000_000, 24: 10_000_000, 300: 2_000_000}
+POINTS: Final = {8: 20_000_000, 24: 20_000_000, 300: 6_000_000}
 PEER_POINTS: Final = 200_000
 FLAT_STEPS: Final = 20
 

@@ -1,7 +1,7 @@
 """The STDA solver beside others on the same problem, at the same tolerance, one thread, compilation excluded.
 
     python -m tests.benchmarks.solver --data DIR [--sets a9a,...] [--kernel rbf|linear] [--C 1,10,20] [--rows N]
-        [--weighted] [--peers svc,svc-sparse,onedal,liblinear,stda-paper] [--trials 5] [--json]
+        [--weighted] [--peers svc,svc-sparse,onedal,liblinear,stda-paper] [--trials 5] [--json] [--into FILE]
 
 Every `NAME.npz` in DIR with X (n, d) and y (+-1) is a set. `--rows` draws so many of its rows once. A set with any
 value beyond `SCALED` counts as raw and is standardised. gamma = 1 / d. `--weighted` draws weights log-uniformly over
@@ -14,11 +14,15 @@ regularises the bias), so that its objective is the primal one of *our* problem 
 under `absent`.
 
 A figure is a median over alternating rounds with its least and greatest; a case in which any contender needs more than
-`LONG_S` gets `LONG_ROUNDS` rounds. `ratio` is of CPU seconds, peer's over ours: a busy machine counts less;
-`ratio_wall` is of wall seconds. `objective` is f, minus the dual objective, of which less is better (for `liblinear`
-the primal one), `gap` the KKT gap; all in float64 from scratch. `share_of_limit` is the time of the kernel values that
-no method can do without (support vectors times points) at this core's measured rate of multiply-adds and exponentials,
-as a share of our time; a sparse set may exceed 1, for zeros are skipped.
+`LONG_S` gets `LONG_ROUNDS` rounds. With `--into` every case is written to FILE as soon as it is measured, and a case
+that FILE has already is not measured again: a stopped run goes on, and further commands add to it.
+
+`ratio` is of CPU seconds, peer's over ours: a busy machine counts less; `ratio_wall` is of wall seconds. `objective` is
+f, minus the dual objective, of which less is better (for `liblinear` the primal one), `gap` the KKT gap; all in float64
+from scratch. `limit` is the time of the kernel values that no method can do without, support vectors times points: 2 d
+operations each at this core's measured rate of a large float32 matrix product, and a power of two each at the measured
+rate, in seconds; `share_of_limit` is their sum's share of our time, which a sparse set may raise above 1, for zeros are
+skipped. `profile` is one more run's seconds a phase (of `streamsvm.svm.fast`).
 """
 
 from __future__ import annotations
@@ -30,7 +34,7 @@ import statistics
 import time
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -205,7 +209,7 @@ def rows_of(case: dict[str, Any], problem: Problem, peers: dict[str, Contender],
     phases = StdaSolver(clock=time.thread_time).solve(problem).seconds or {}
     support = int(np.count_nonzero(mine.alpha))
     median = statistics.median(lap.cpu_s for lap in laps)
-    least = limit_s(problem, support)
+    limit = limit_of(problem, support)
     return [
         case
         | {
@@ -225,7 +229,8 @@ def rows_of(case: dict[str, Any], problem: Problem, peers: dict[str, Contender],
             "converged": mine.converged,
             "peer_converged": found.converged,
             "columns": mine.columns,
-            "share_of_limit": None if least is None else least / median,
+            "limit": limit,
+            "share_of_limit": None if limit is None else sum(limit.values()) / median,
             "profile": {phase: round(seconds, 5) for phase, seconds in phases.items()},
         }
         for name, (found, theirs) in measured.items()
@@ -239,16 +244,16 @@ def ratios(laps: list[Lap], theirs: list[Lap]) -> dict[str, Any]:
     return {"ratio": cpu.median, "ratio_interval": [cpu.least, cpu.greatest], "ratio_wall": wall.median}
 
 
-def limit_s(problem: Problem, support: int) -> float | None:
-    """Return the least time of the kernel values that any method needs; None for the linear kernel."""
+def limit_of(problem: Problem, support: int) -> dict[str, float] | None:
+    """Return the least seconds of the kernel values that any method needs; None for the linear kernel."""
     if isinstance(problem.kernel, LinearKernel):
         return None
     values = support * len(problem.y)
-    return values * (2 * problem.Z.shape[1] / RATES["flops"] + 1 / RATES["exponentials"])
+    return {"products": values * 2 * problem.Z.shape[1] / RATES["flops"], "powers": values / RATES["powers"]}
 
 
 RATES: dict[str, float] = {}
-"""Of this core: float32 multiply-adds of a large matrix product (flops a second), and exponentials a second."""
+"""Of this core: float32 multiply-adds of a large matrix product (flops a second), and powers of two a second."""
 
 
 def measure_rates() -> None:
@@ -257,7 +262,7 @@ def measure_rates() -> None:
     powers_of_two(x)
     product = min(timed(lambda _: A @ B, None)[1].cpu_s for _ in range(5))  # type: ignore[arg-type]
     power = min(timed(lambda _: [powers_of_two(x) for _ in range(500)], None)[1].cpu_s for _ in range(5))  # type: ignore[arg-type]
-    RATES.update(flops=2 * 1024 * 1024 * 4096 / product, exponentials=500 * 4096 / power)
+    RATES.update(flops=2 * 1024 * 1024 * 4096 / product, powers=500 * 4096 / power)
 
 
 def warm_up() -> None:
@@ -284,6 +289,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--peers", default="svc,svc-sparse", help=f"by commas, of {', '.join(PEERS)}")
     parser.add_argument("--trials", type=int, default=ROUNDS_AT_LEAST, help="rounds of each case")
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    parser.add_argument("--into", type=Path, default=None, help="JSON file to go on with and to write to")
     options = parser.parse_args(arguments)
     names = [name for name in options.peers.split(",") if name]
     if unknown := set(names) - set(PEERS):
@@ -292,15 +298,13 @@ def main(arguments: list[str] | None = None) -> None:
     sets = [name for name in options.sets.split(",") if name] or list(files)
     if missing := [name for name in sets if name not in files]:
         parser.error(f"no {missing[0]}.npz in {options.data}")
-    rows: list[dict[str, Any]] = []
-    absent: dict[str, str] = {}
+    report = Report(options.into)
     with threadpool_limits(1):
         measure_rates()
         warm_up()
         for name in sets:
             X, y, raw = load(files[name], options.rows)
             for C in map(float, options.C.split(",")):
-                problem = problem_of(X, y, options.kernel, C, options.weighted)
                 case = {
                     "case": f"{name} {options.kernel} C={C:g}",
                     "n": len(y),
@@ -310,18 +314,54 @@ def main(arguments: list[str] | None = None) -> None:
                     "weighted": options.weighted,
                     "standardised": raw,
                 }
-                peers, left_out = contenders(names, replace(problem))
-                absent |= left_out
-                made = rows_of(case, problem, peers, options.trials)
-                rows += made
+                wanted = [peer for peer in names if not report.has(case, peer)]
+                problem = problem_of(X, y, options.kernel, C, options.weighted)
+                peers, left_out = contenders(wanted, problem)
+                made = rows_of(case, problem, peers, options.trials) if peers else []
+                report.add(made, left_out)
                 if not options.json:
                     for row in made:
                         print(line(row), flush=True)
     if options.json:
-        print(json.dumps({"rates": RATES, "absent": absent, "tolerance": TOLERANCE, "rows": rows}, indent=1))
+        print(report.text())
     else:
-        for name, reason in absent.items():
+        for name, reason in report.absent.items():
             print(f"{name}: {reason}")
+
+
+class Report:
+    """What has been measured, in a file if there is one.
+
+    Attributes
+    ----------
+    rows : list of dict
+    absent : dict of str to str
+        Peers that could not run, and why.
+    """
+
+    def __init__(self, file: Path | None) -> None:
+        self._file = file
+        earlier = json.loads(file.read_text()) if file and file.exists() else {}
+        self.rows: list[dict[str, Any]] = earlier.get("rows", [])
+        self.absent: dict[str, str] = earlier.get("absent", {})
+
+    def has(self, case: dict[str, Any], peer: str) -> bool:
+        """Whether a case has been measured beside a peer."""
+        same = ("case", "n", "weighted")
+        return any(row["peer"] == peer and all(row[key] == case[key] for key in same) for row in self.rows)
+
+    def add(self, rows: list[dict[str, Any]], absent: dict[str, str]) -> None:
+        """Add rows, and write everything."""
+        self.rows += rows
+        self.absent |= absent
+        if self._file and rows:
+            part = self._file.with_suffix(".part")
+            part.write_text(self.text() + "\n")
+            part.replace(self._file)
+
+    def text(self) -> str:
+        """Return everything as one JSON object."""
+        return json.dumps({"rates": RATES, "absent": self.absent, "tolerance": TOLERANCE, "rows": self.rows}, indent=1)
 
 
 def line(row: dict[str, Any]) -> str:

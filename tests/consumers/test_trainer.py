@@ -94,7 +94,7 @@ def test_the_audit_is_shown_as_metrics(settings: Settings, connection: Connectio
     newest = versions(connection, settings)[-1]
     assert newest.audit is not None
     assert newest.audit.low < newest.audit.objective < newest.audit.high
-    shown = [running.value("streamsvm_audit_objective", figure=name) for name in ("low", "estimate", "high")]
+    shown = [running.value(f"streamsvm_audit_objective{end}") for end in ("_low", "", "_high")]
     assert shown == [newest.audit.low, newest.audit.objective, newest.audit.high]
     assert running.value("streamsvm_audit_points") == newest.audit.points == settings.coreset.audit_points
     assert running.value("streamsvm_model_objective") == newest.fit.objective

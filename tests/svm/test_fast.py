@@ -129,6 +129,19 @@ def test_every_state_is_feasible_and_none_is_worse(seed: int, parts: list[int]) 
         last = f
 
 
+def test_an_interior_start_that_was_cut_short_is_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the bound on iterations ends the interior-point method early, the run stays where it was."""
+    monkeypatch.setattr(fast, "PATIENCE", 0.05)
+    problem, _ = Case("gaussian", 500, "linear", 3.0, 1).make(tolerance=1e-4)
+    run = BlockDescent(problem.Z, problem.y, problem.upper, problem.kernel, problem.tolerance)
+    last = 0.0
+    while run._patience_ns < np.inf:
+        run.advance(2)
+        f = 0.5 * float(run.b @ (run.F - problem.y))
+        assert f <= last
+        last = f
+
+
 def copies(Z: Float) -> list[Float]:
     """Return the same numbers at other places in memory: shifted by one number, and in the other order."""
     room = np.empty(Z.size + 1)

@@ -14,8 +14,9 @@ regularises the bias), so that its objective is the primal one of *our* problem 
 under `absent`.
 
 A figure is a median over alternating rounds with its least and greatest; a case in which any contender needs more than
-`LONG_S` gets `LONG_ROUNDS` rounds. With `--into` every case is written to FILE as soon as it is measured, and a case
-that FILE has already is not measured again: a stopped run goes on, and further commands add to it.
+`LONG_S` gets `LONG_ROUNDS` rounds. With `--into` every case is written to FILE as soon as it is measured, and as a line
+of text beside it; a case that FILE has already is not measured again: a stopped run goes on, and further commands add
+to it.
 
 `ratio` is of CPU seconds, peer's over ours: a busy machine counts less; `ratio_wall` is of wall seconds. `objective` is
 f, minus the dual objective, of which less is better (for `liblinear` the primal one), `gap` the KKT gap; all in float64
@@ -358,6 +359,7 @@ class Report:
             part = self._file.with_suffix(".part")
             part.write_text(self.text() + "\n")
             part.replace(self._file)
+            self._file.with_suffix(".txt").write_text("\n".join(map(line, self.rows)) + "\n")
 
     def text(self) -> str:
         """Return everything as one JSON object."""
@@ -372,8 +374,9 @@ def line(row: dict[str, Any]) -> str:
     share = f"{row['share_of_limit']:.0%}" if row["share_of_limit"] else "-"
     ended = "" if row["converged"] else " NOT CONVERGED"
     theirs += "" if row["peer_converged"] else " (peer not converged)"
+    case = row["case"] + (" weighted" if row["weighted"] else "")
     return (
-        f"{row['case']:28} n={row['n']:<6} {row['peer']:10} x{row['ratio']:<7.2f} [{low:.2f}, {high:.2f}] of "
+        f"{case:34} n={row['n']:<6} {row['peer']:10} x{row['ratio']:<7.2f} [{low:.2f}, {high:.2f}] of "
         f"{row['rounds']}  {row['seconds']:.4f} s  gap {gap} / {theirs}  objective {worse:+.1e}  "
         f"limit {share}{ended}"
     )

@@ -24,6 +24,7 @@ LAYERS: list[set[str]] = [
     {"streamsvm.svm"},
     {"streamsvm.training"},
     {"streamsvm.learner"},
+    {"streamsvm.estimators"},
     {"streamsvm.codec"},
     {"streamsvm.delivery", "streamsvm.verification", "streamsvm.checkpoint", "streamsvm.sources"},
     {"streamsvm.datasets"},
@@ -40,7 +41,7 @@ FORBIDDEN = [
     ("streamsvm.kafka", "streamsvm.codec", "the Kafka shell knows bytes and positions, no points"),
 ]
 CLOCKS_AND_CHANCE = {"time", "random", "datetime", "os", "threading", "socket", "logging"}
-PURE = {"points", "linear", "coreset", "svm", "learner", "training", "delivery", "verification"}
+PURE = {"points", "linear", "coreset", "svm", "learner", "training", "delivery", "verification", "estimators"}
 
 
 def modules() -> dict[str, Path]:

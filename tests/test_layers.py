@@ -25,6 +25,7 @@ LAYERS: list[set[str]] = [
     {"streamsvm.training"},
     {"streamsvm.kernel_pilot"},
     {"streamsvm.learner"},
+    {"streamsvm.estimators"},
     {"streamsvm.codec"},
     {"streamsvm.delivery", "streamsvm.verification", "streamsvm.checkpoint", "streamsvm.sources"},
     {"streamsvm.datasets"},
@@ -41,7 +42,18 @@ FORBIDDEN = [
     ("streamsvm.kafka", "streamsvm.codec", "the Kafka shell knows bytes and positions, no points"),
 ]
 CLOCKS_AND_CHANCE = {"time", "random", "datetime", "os", "threading", "socket", "logging"}
-PURE = {"points", "linear", "coreset", "svm", "learner", "kernel_pilot", "training", "delivery", "verification"}
+PURE = {
+    "points",
+    "linear",
+    "coreset",
+    "svm",
+    "learner",
+    "kernel_pilot",
+    "training",
+    "delivery",
+    "verification",
+    "estimators",
+}
 
 
 def modules() -> dict[str, Path]:

@@ -5,16 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from streamsvm.estimators import STDASVC
+    from streamsvm.estimators import STDASVC, CoresetSVC
 
-__all__ = ["STDASVC", "__version__"]
+__all__ = ["STDASVC", "CoresetSVC", "__version__"]
 
 __version__ = "0.1.0"
 
 
 def __getattr__(name: str) -> Any:
     """Load the estimators where they are asked for: the daemons start without them."""
-    if name == "STDASVC":
+    if name in ("STDASVC", "CoresetSVC"):
         from streamsvm import estimators
 
         return getattr(estimators, name)

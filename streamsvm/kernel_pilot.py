@@ -61,7 +61,7 @@ def make_kernel_pilot(points: Points, weight: float, seen: Moments, config: SvmC
     class_weight = config.class_weights(seen.class_weight)
     Z = np.ascontiguousarray(scaler.transform(points.X))
     upper = penalty * points.class_weighted(class_weight).weight
-    run = BlockDescent(Z, points.y, upper, training.kernel_of(Z, config), TOLERANCE)
+    run = BlockDescent(Z, points.y, upper, training.kernel_of(scaler, seen, config), TOLERANCE)
     run.advance(MOST_ITERATIONS)
     run.refresh()
     intercept = run.centred_intercept

@@ -17,7 +17,7 @@ from streamsvm.coreset.estimate import estimate
 from streamsvm.coreset.moments import Moments
 from streamsvm.points import Points
 from streamsvm.svm import fast
-from streamsvm.svm.kernels import Float, Kernel, LinearKernel, RbfKernel
+from streamsvm.svm.kernels import Kernel, LinearKernel, RbfKernel
 from streamsvm.svm.model import KernelMachine, LinearMachine, Machine, Model, Scaler
 from streamsvm.svm.objective import optimality, primal_objective
 from streamsvm.svm.solvers import SOLVERS, Problem, Solution
@@ -127,7 +127,9 @@ def train(points: Points, moments: Moments, config: SvmConfig) -> Trained:
         Z = scaler.transform(points.X)
         penalty, class_weight = config.penalty(moments.weight), config.class_weights(moments.class_weight)
         upper = penalty * points.class_weighted(class_weight).weight
-        problem = Problem(Z, points.y, upper, kernel_of(Z, config), config.tolerance, config.max_iterations)
+        problem = Problem(
+            Z, points.y, upper, kernel_of(scaler, moments, config), config.tolerance, config.max_iterations
+        )
         solution = SOLVERS[config.solver]().solve(problem)
         model = Model(scaler, _machine(problem, solution))
         measured = _measure(problem, solution, model)
@@ -198,14 +200,18 @@ def scaler_of(moments: Moments, config: SvmConfig) -> Scaler:
     return Scaler.standard(moments.mean, moments.square / moments.weight)
 
 
-def kernel_of(Z: Float, config: SvmConfig) -> Kernel:
-    """Return the configured kernel for scaled points, shape (n, d), gamma resolved by them."""
+def kernel_of(scaler: Scaler, moments: Moments, config: SvmConfig) -> Kernel:
+    """Return the configured kernel; gamma follows the stream's moments, not the few points that stand for it."""
     if config.kernel == "linear":
         return LinearKernel()
     if isinstance(config.gamma, float):
         return RbfKernel(config.gamma)
-    variance = float(Z.var()) if config.gamma == "scale" else 1.0
-    return RbfKernel(1.0 / (Z.shape[1] * (variance or 1.0)))
+    variance = 1.0
+    if config.gamma == "scale":
+        mean = (moments.mean - scaler.mean) / scaler.scale
+        square = moments.square / (moments.weight * scaler.scale**2)
+        variance = float(square.mean() + mean.var())
+    return RbfKernel(1.0 / (len(moments.mean) * (variance or 1.0)))
 
 
 def _machine(problem: Problem, solution: Solution) -> Machine:

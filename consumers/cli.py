@@ -39,7 +39,7 @@ topics_app = typer.Typer(no_args_is_help=True, help="Prepare the topics.")
 app.add_typer(model_app, name="model")
 app.add_typer(topics_app, name="topics")
 
-Format = Literal["csv", "svm", "jsonl", "parquet"]
+Format = Literal["csv", "svm", "jsonl", "parquet", "npz"]
 TRAINER_SECTIONS = ("input", "points", "coreset", "svm", "training", "checkpoint")
 
 
@@ -114,7 +114,7 @@ def score(settings: Settings) -> None:
 def replay_command(
     settings: Settings,
     topic: Annotated[str, typer.Option(help="Topic to write to.")],
-    file: Annotated[Path | None, typer.Argument(help="CSV, LIBSVM, JSON lines or Parquet file.")] = None,
+    file: Annotated[Path | None, typer.Argument(help="CSV, LIBSVM, JSON lines, Parquet or npz file.")] = None,
     dataset: Annotated[str | None, typer.Option(help="A bundled data set instead of a file: htru2.")] = None,
     format_: Annotated[
         Format | None, typer.Option("--format", help="Format of the file; by its ending if left out.")

@@ -26,6 +26,7 @@ LAYERS: list[set[str]] = [
     {"streamsvm.kernel_pilot"},
     {"streamsvm.learner"},
     {"streamsvm.estimators"},
+    {"streamsvm.evaluation"},
     {"streamsvm.codec"},
     {"streamsvm.delivery", "streamsvm.verification", "streamsvm.checkpoint", "streamsvm.sources"},
     {"streamsvm.datasets"},
@@ -53,6 +54,7 @@ PURE = {
     "delivery",
     "verification",
     "estimators",
+    "evaluation",
 }
 
 

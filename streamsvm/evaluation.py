@@ -9,11 +9,13 @@ Sources: Vitter 1985, Alg. R (the reservoir); the optimum is `STDASVC`'s, its du
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import accuracy_score, balanced_accuracy_score, roc_auc_score
 
 from streamsvm.config import SvmConfig
@@ -111,7 +113,7 @@ class Optimum:
     @property
     def uncertainty(self) -> float:
         """How far above the true optimum this one may lie, relative; smaller gaps are not told apart."""
-        return max(0.0, self.objective / self.lower_bound - 1.0) if self.lower_bound > 0.0 else np.inf
+        return max(0.0, 1.0 - self.lower_bound / self.objective)
 
     def gap(self, objective: float) -> float:
         """Return (F - F*) / F*, 0 if F is lower than this optimum's."""
@@ -125,7 +127,9 @@ def optimum(objective: Objective) -> Optimum:
     """
     gamma = objective.kernel.gamma if isinstance(objective.kernel, RbfKernel) else 1.0
     machine = STDASVC(C=objective.penalty, kernel=objective.svm.kernel, gamma=gamma, tol=OPTIMUM_TOLERANCE)
-    machine.fit(objective.scaler.transform(objective.points.X), objective.points.y, sample_weight=objective.weight)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # `uncertainty` says it in numbers
+        machine.fit(objective.scaler.transform(objective.points.X), objective.points.y, sample_weight=objective.weight)
     model = Model(objective.scaler, _of_support_vectors(machine, objective.kernel))
     norm = objective._squared_norm(model)
     return Optimum(model, objective.value(model), float(np.abs(machine.dual_coef_).sum()) - 0.5 * norm)

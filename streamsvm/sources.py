@@ -23,6 +23,7 @@ import csv
 import gzip
 import io
 import re
+import tokenize
 import zipfile
 import zlib
 from collections import Counter
@@ -199,8 +200,9 @@ def open_source(
     path : str or Path
         The file; CSV, JSON lines and svm files may be compressed (.gz, .bz2).
     format : {"csv", "jsonl", "npz", "parquet", "svm"}, optional
-        Default: by the file's ending (`FORMATS`). npz holds arrays X and, for labels, y; they stay in memory. JSON lines are points (``{"x": [...], "y": 1}``) if the first one has
-        a list `x`, else objects with a field for each column.
+        Default: by the file's ending (`FORMATS`). npz holds arrays X and, for labels, y; they stay in memory. JSON
+        lines are points (``{"x": [...], "y": 1}``) if the first one has a list `x`, else objects with a field for each
+        column.
     labeled : bool
         Whether the file has labels. False: every column is a feature; the label of an svm file is passed over.
     label_column : str or int, optional
@@ -815,9 +817,10 @@ def _open_npz(path: Path, options: _Options) -> Source:
             )
         with np.load(path, allow_pickle=False) as arrays:
             X, y = arrays["X"], arrays["y"] if options.labeled else None
-    except (zipfile.BadZipFile, ValueError) as error:
+    except (zipfile.BadZipFile, ValueError, SyntaxError, tokenize.TokenError) as error:  # a header is parsed as Python
+        reason = " ".join(str(error).split())
         raise ConfigurationError(
-            f"{path} cannot be read: {error}", "Write X of numbers and y with numpy.savez, no objects."
+            f"{path} cannot be read: {reason}", "Write X of numbers and y with numpy.savez, no objects."
         ) from error
     if X.dtype.kind not in "fiub" or (y is not None and y.ndim != 1):
         shapes = f"X is {X.dtype} of shape {X.shape}" + ("" if y is None else f", y of shape {y.shape}")

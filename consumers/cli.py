@@ -227,8 +227,12 @@ def evaluate_command(
     seed: Annotated[int, typer.Option(help="Of the split, the order and every method.")] = 0,
     test_share: Annotated[float, typer.Option(help="Share of the points that is set aside.")] = 0.2,
     optimum: Annotated[
-        bool, typer.Option("--optimum/--no-optimum", help="Train on all points, too; without it there are no gaps.")
-    ] = True,
+        bool | None,
+        typer.Option(
+            "--optimum/--no-optimum",
+            help="Train on all points, too, without which there are no gaps; if neither is said, unless they are many.",
+        ),
+    ] = None,
     against: Annotated[
         list[str] | None,
         typer.Option(help="Dotted name of a classifier, such as sklearn.svm.SVC; may be repeated."),
@@ -246,7 +250,7 @@ def evaluate_command(
     """
     from rich.console import Console
 
-    from consumers.evaluate import Plan, check_plot, describe, evaluate, notes, plot, progress_bar
+    from consumers.evaluate import Plan, check_plot, describe, evaluate, headline, notes, plot, progress_bar
     from streamsvm.datasets import dataset_source
     from streamsvm.sources import open_source
 
@@ -291,6 +295,7 @@ def evaluate_command(
     if as_json:
         typer.echo(json.dumps(report.plain(), indent=2))
         return
+    typer.echo(headline(report))
     Console().print(describe(report))
     for line in notes(report):
         typer.echo(line)

@@ -88,8 +88,8 @@ class Plan:
         Of the split, the order, the coreset, the reservoir and SGD.
     test_share : float
         Share of the points that is set aside, in (0, 1).
-    find_optimum : bool
-        Whether to train on all points, without which there are no gaps.
+    find_optimum : bool, optional
+        Whether to train on all points, without which there are no gaps. Default: unless they are too many.
     against : tuple of str
         Dotted names of classifiers.
     """
@@ -103,7 +103,7 @@ class Plan:
     reducer: Literal["calibrated", "sensitivity", "uniform"] = "calibrated"
     seed: int = 0
     test_share: float = 0.2
-    find_optimum: bool = True
+    find_optimum: bool | None = None
     against: tuple[str, ...] = ()
 
     def machine(self) -> CoresetSVC:
@@ -208,13 +208,12 @@ def evaluate(source: Source, plan: Plan, *, curve: bool = False, step: Step | No
     points, labels = load(source, step)
     train, test = split(points, plan.test_share, plan.seed)
     _check_parts(source, train, test)
+    without = _without_optimum(plan, train, curve=curve)
     objective = _prepared(plan, train, step)
-    too_large = _too_large(train, plan) if plan.find_optimum else "not sought"
-    rows = [_streamsvm(plan, objective, test, step), _reservoir(plan, objective, test, step)]
-    rows += [_sgd(plan, objective, test, step)]
+    rows = [method(plan, objective, test, step) for method in (_streamsvm, _reservoir, _sgd)]
     best = None
-    if too_large:
-        rows.append(Row("optimum", note=too_large))
+    if without:
+        rows.append(Row("optimum", note=without))
     else:
         best, row = _optimum(objective, test, step)
         rows.append(row)
@@ -249,7 +248,7 @@ def _check(plan: Plan, *, curve: bool) -> None:
         raise ConfigurationError(f"--memory-points is {plan.memory_points}", f"Give {LEAST_MEMORY} or more.")
     if plan.seed < 0:
         raise ConfigurationError(f"--seed is {plan.seed}", "Give 0 or more.")
-    if curve and not plan.find_optimum:
+    if curve and plan.find_optimum is False:
         raise ConfigurationError("--plot shows gaps, which --no-optimum leaves out", "Keep one of them.")
 
 
@@ -307,12 +306,21 @@ def _prepared(plan: Plan, train: Points, step: Step) -> Objective:
     return Objective.over(train, config.svm)
 
 
-def _too_large(train: Points, plan: Plan) -> str:
+def _without_optimum(plan: Plan, train: Points, *, curve: bool) -> str:
+    """Say why the optimum is not sought; nothing if it is."""
+    if plan.find_optimum is not None:
+        return "" if plan.find_optimum else "not sought"
     if plan.kernel == "rbf" and len(train) > MOST_RBF_POINTS:
-        return f"skipped: {len(train):,} points, more than {MOST_RBF_POINTS:,} under RBF"
-    if train.X.size > MOST_CELLS:
-        return f"skipped: {train.X.size:,} values, more than {MOST_CELLS:,}"
-    return ""
+        reason = f"{len(train):,} points, more than {MOST_RBF_POINTS:,} under RBF"
+    elif train.X.size > MOST_CELLS:
+        reason = f"{train.X.size:,} values, more than {MOST_CELLS:,}"
+    else:
+        return ""
+    if curve:
+        raise ConfigurationError(
+            f"--plot shows gaps, and the optimum is not sought for {reason}", "Give --optimum to wait for it."
+        )
+    return f"skipped for {reason}; --optimum seeks it"
 
 
 def _portions(points: Points, what: str, step: Step) -> Iterator[Points]:
@@ -504,15 +512,20 @@ def _curve(plan: Plan, objective: Objective, best: Optimum, step: Step) -> Itera
         yield one.memory_points, best.gap(objective.value(ours)), best.gap(objective.value(sampled))
 
 
-def describe(report: Report) -> Table:
-    """Return the table."""
+def headline(report: Report) -> str:
+    """Return what was measured."""
     gamma = "" if report.gamma is None else f", gamma {report.gamma:.4g}"
-    table = Table(
-        title=f"{report.source}: one pass over {report.training_points:,} points, {report.test_points:,} set aside; "
-        f"d {report.dimension}, C {report.C:.4g}{gamma}",
-        title_style="bold",
+    return (
+        f"{report.source}: one pass over {report.training_points:,} points, {report.test_points:,} set aside; "
+        f"{report.dimension} features, C {report.C:.4g}{gamma}"
     )
-    for heading in ("", "gap", "accuracy", "balanced", "AUC", "points/s", "held"):
+
+
+def describe(report: Report) -> Table:
+    """Return the table; without an optimum it has objectives in the place of gaps."""
+    table = Table()
+    measure = "objective" if report.uncertainty is None else "gap"
+    for heading in ("", measure, "accuracy", "balanced", "AUC", "points/s", "held"):
         table.add_column(heading, justify="left" if not heading else "right", no_wrap=bool(heading), overflow="fold")
     for row in report.rows:
         found = row.scores
@@ -538,7 +551,9 @@ def _share(value: float | None) -> str:
 
 
 def _gap(row: Row, uncertainty: float | None) -> str:
-    if row.gap is None or uncertainty is None:
+    if uncertainty is None:
+        return "-" if row.objective is None else f"{row.objective:.6g}"
+    if row.gap is None:
         return "-"
     if row.name == "optimum":
         return "0"
@@ -586,7 +601,7 @@ def plot(report: Report, path: Path) -> None:
 
     if not report.curve:
         raise ConfigurationError(
-            "--plot has nothing to show: no memory to try is below the number of points, or there is no optimum",
+            "--plot has nothing to show: no memory to try is below the number of training points",
             "Lower --memory-points.",
         )
     memory, ours, theirs = zip(*report.curve, strict=True)

@@ -178,7 +178,7 @@ class Reservoir:
 
     def __init__(self, size: int, seed: int) -> None:
         self._size = size
-        self._random = np.random.Generator(np.random.PCG64(seed))
+        self._random = np.random.Generator(np.random.PCG64((seed, 1)))  # not the numbers that `split` draws
         self._held: Points | None = None
         self._seen = 0
         self._weight = 0.0

@@ -20,7 +20,7 @@ from sklearn.svm import SVC
 from sklearn.tree import DecisionTreeClassifier
 
 from consumers import evaluate as command
-from consumers.evaluate import Plan, Report, Row, check_plot, describe, evaluate, notes, plot, resolve
+from consumers.evaluate import Plan, Report, Row, check_plot, describe, evaluate, headline, notes, plot, resolve
 from streamsvm import CoresetSVC
 from streamsvm.datasets import load_htru2
 from streamsvm.errors import ConfigurationError
@@ -150,10 +150,16 @@ def test_without_an_optimum_there_are_no_gaps(source: Source, monkeypatch: pytes
     unwanted = evaluate(source, replace(PLAN, find_optimum=False))
     monkeypatch.setattr(command, "MOST_CELLS", 10_000)
     too_large = evaluate(source, PLAN)
-    for found, note in ((unwanted, "not sought"), (too_large, "skipped: 19,200 values, more than 10,000")):
+    for found, note in (
+        (unwanted, "not sought"),
+        (too_large, "skipped for 19,200 values, more than 10,000; --optimum seeks it"),
+    ):
         assert named(found, "optimum") == Row("optimum", note=note)
         assert all(row.gap is None for row in found.rows)
         assert named(found, "streamsvm").objective is not None
+    assert named(evaluate(source, replace(PLAN, find_optimum=True)), "optimum").gap == 0.0
+    with pytest.raises(ConfigurationError, match="--plot shows gaps"):
+        evaluate(source, PLAN, curve=True)
 
 
 def test_the_seed_decides_everything(source: Source) -> None:
@@ -251,12 +257,14 @@ def test_the_table_shows_every_row(report: Report, capsys: pytest.CaptureFixture
     """Figures or dashes; gaps that the optimum is too uncertain for are shown as bounds."""
     Console(width=100, no_color=True).print(describe(report))
     text = capsys.readouterr().out
-    assert "2,400 points, 600 set aside" in text
+    assert headline(report) == "pulsars: one pass over 2,400 points, 600 set aside; 8 features, C 1"
     for row in report.rows:
         assert row.name.rpartition(".")[2] in text
     uncertain = replace(report, uncertainty=0.5)
     Console(width=100, no_color=True).print(describe(uncertain))
     assert "< 5.0e-01" in capsys.readouterr().out
+    Console(width=100, no_color=True).print(describe(replace(report, uncertainty=None)))
+    assert f"{report.rows[0].objective:.6g}" in capsys.readouterr().out
     assert any(line.startswith("optimum: STDASVC on all training points, certified to") for line in notes(report))
 
 

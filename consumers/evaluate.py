@@ -22,7 +22,7 @@ import numpy as np
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 from rich.table import Table
-from sklearn.base import is_classifier
+from sklearn.base import BaseEstimator, is_classifier
 from sklearn.linear_model import SGDClassifier
 
 from streamsvm.config import Label
@@ -437,17 +437,18 @@ def resolve(name: str) -> Any:
     if not (module and all(part.isidentifier() for part in name.split("."))):
         raise ConfigurationError(f"--against {name!r} is no dotted name", remedy)
     try:
-        found = getattr(importlib.import_module(module), attribute)
-    except ImportError as error:
-        raise ConfigurationError(f"--against {name}: {error}", remedy) from None
-    except AttributeError:
-        raise ConfigurationError(f"--against {name}: {module} has no {attribute}", remedy) from None
-    if not (inspect.isclass(found) and hasattr(found, "fit") and hasattr(found, "predict")):
-        raise ConfigurationError(f"--against {name} is no classifier", remedy)
+        found = getattr(importlib.import_module(module), attribute, None)
+    except Exception as error:  # noqa: BLE001 - foreign code: what its import raises is not ours to know
+        raise ConfigurationError(f"--against {name} cannot be imported: {_one_line(error)}", remedy) from None
+    if found is None:
+        raise ConfigurationError(f"--against {name}: {module} has no {attribute}", remedy)
+    if not (inspect.isclass(found) and issubclass(found, BaseEstimator) and hasattr(found, "fit")):
+        raise ConfigurationError(f"--against {name} is no classifier of scikit-learn's kind", remedy)
     try:
         made = found()
-    except TypeError as error:
-        raise ConfigurationError(f"--against {name} cannot be made without parameters: {error}", remedy) from None
+    except Exception as error:  # noqa: BLE001 - the same
+        what = f"--against {name} cannot be made without parameters: {_one_line(error)}"
+        raise ConfigurationError(what, remedy) from None
     if not is_classifier(made):
         raise ConfigurationError(f"--against {name} is no classifier", remedy)
     return made

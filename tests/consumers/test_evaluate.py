@@ -248,6 +248,25 @@ def test_what_is_no_classifier_is_refused(name: str, said: str) -> None:
     assert name in str(raised.value)
 
 
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("raise RuntimeError('out of\\norder')", "cannot be imported: out of order"),
+        ("class Peer:\n    def fit(self, X, y): ...\n    def predict(self, X): ...\n", "scikit-learn's kind"),
+    ],
+)
+def test_foreign_modules_are_refused_in_one_line(
+    content: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One whose import fails, and a class that only looks like a classifier."""
+    (tmp_path / "foreign_peer.py").write_text(content)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "foreign_peer", raising=False)
+    with pytest.raises(ConfigurationError, match=said) as raised:
+        resolve("foreign_peer.Peer")
+    assert "\n" not in str(raised.value)
+
+
 def test_a_classifier_is_found_by_its_name() -> None:
     """As a new instance with its own defaults."""
     assert isinstance(resolve("sklearn.tree.DecisionTreeClassifier"), DecisionTreeClassifier)

@@ -1,7 +1,8 @@
 """What a `CoresetSVC` learned as plain values: bytes, numbers and arrays, for skops, copies and processes.
 
-Invariant: an estimator that was restored learns and predicts on to the last bit; reading runs no code of the file's
-choice, skops lets none in. The learner's state is a checkpoint, in the format of `streamsvm.codec.checkpoint`, checksum included.
+Invariant: an estimator that was restored learns and predicts on to the last bit; nothing here is code, so that skops
+can read it under trust in the estimator alone. The learner's state is a checkpoint, as `streamsvm.codec.checkpoint`
+writes it, checksum included.
 """
 
 from __future__ import annotations

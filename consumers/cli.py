@@ -39,7 +39,7 @@ topics_app = typer.Typer(no_args_is_help=True, help="Prepare the topics.")
 app.add_typer(model_app, name="model")
 app.add_typer(topics_app, name="topics")
 
-Format = Literal["csv", "svm", "jsonl", "parquet"]
+Format = Literal["csv", "svm", "jsonl", "parquet", "npz"]
 TRAINER_SECTIONS = ("input", "points", "coreset", "svm", "training", "checkpoint")
 
 
@@ -114,7 +114,7 @@ def score(settings: Settings) -> None:
 def replay_command(
     settings: Settings,
     topic: Annotated[str, typer.Option(help="Topic to write to.")],
-    file: Annotated[Path | None, typer.Argument(help="CSV, LIBSVM, JSON lines or Parquet file.")] = None,
+    file: Annotated[Path | None, typer.Argument(help="CSV, LIBSVM, JSON lines, Parquet or npz file.")] = None,
     dataset: Annotated[str | None, typer.Option(help="A bundled data set instead of a file: htru2.")] = None,
     format_: Annotated[
         Format | None, typer.Option("--format", help="Format of the file; by its ending if left out.")
@@ -195,6 +195,119 @@ def replay_command(
                 return
     finally:
         outbox.close()
+
+
+@app.command(name="evaluate")
+def evaluate_command(
+    file: Annotated[Path | None, typer.Argument(help="CSV, LIBSVM, JSON lines, Parquet or npz (X, y) file.")] = None,
+    dataset: Annotated[str | None, typer.Option(help="A bundled data set instead of a file: htru2.")] = None,
+    format_: Annotated[
+        Format | None, typer.Option("--format", help="Format of the file; by its ending if left out.")
+    ] = None,
+    label: Annotated[str | None, typer.Option(help="Name or index of the label column.")] = None,
+    weight: Annotated[str | None, typer.Option(help="Name or index of the weight column.")] = None,
+    id_: Annotated[str | None, typer.Option("--id", help="Name or index of a column to leave out.")] = None,
+    columns: Annotated[str | None, typer.Option(help="Feature columns in their order, separated by commas.")] = None,
+    dimension: Annotated[int | None, typer.Option(help="Number of features of a LIBSVM file.")] = None,
+    header: Annotated[
+        bool | None, typer.Option("--header/--no-header", help="Whether a CSV's first line names its columns.")
+    ] = None,
+    delimiter: Annotated[str | None, typer.Option(help="Between the cells of a CSV.")] = None,
+    memory_points: Annotated[int, typer.Option(help="Most points held at once.")] = 10_000,
+    alpha: Annotated[
+        float | None, typer.Option(help="Trade-off of margin against average loss, C = 1 / (alpha n); default 1e-4.")
+    ] = None,
+    penalty: Annotated[float | None, typer.Option("--C", help="SVC's penalty instead of alpha.")] = None,
+    kernel: Annotated[Literal["linear", "rbf"], typer.Option(help="Kernel of the machine.")] = "linear",
+    gamma: Annotated[str, typer.Option(help="RBF width: scale, auto or a number.")] = "scale",
+    structure: Annotated[Literal["chain", "tree"], typer.Option(help="How buckets merge: coreset.structure.")] = (
+        "chain"
+    ),
+    reducer: Annotated[ReducerName, typer.Option(help="How many points become few: coreset.reducer.")] = "calibrated",
+    seed: Annotated[int, typer.Option(help="Of the split, the order and every method.")] = 0,
+    test_share: Annotated[float, typer.Option(help="Share of the points that is set aside.")] = 0.2,
+    optimum: Annotated[
+        bool | None,
+        typer.Option(
+            "--optimum/--no-optimum",
+            help="Train on all points, too, without which there are no gaps; if neither is said, unless they are many.",
+        ),
+    ] = None,
+    against: Annotated[
+        list[str] | None,
+        typer.Option(help="Dotted name of a classifier, such as sklearn.svm.SVC; may be repeated."),
+    ] = None,
+    plot_file: Annotated[
+        Path | None, typer.Option("--plot", metavar="FILE.png", help="Draw the gap against a few memories.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the figures as JSON.")] = False,
+) -> None:
+    """Learn a file's points in one shuffled pass with a chosen memory, and compare; needs no broker.
+
+    Beside it: a uniform sample of the same size (reservoir), SGD in one pass, and the optimum on all training points.
+    Peers of --against are fitted on all training points, scaled; those with a parameter C get the same C and kernel.
+    A gap is (F - F*) / F*, F the SVM's objective on the training part.
+    """
+    from rich.console import Console
+
+    from consumers.evaluate import Plan, check_plot, describe, evaluate, headline, notes, plot, progress_bar
+    from streamsvm.datasets import dataset_source
+    from streamsvm.sources import open_source
+
+    if (file is None) == (dataset is None):
+        raise ConfigurationError(
+            "evaluate needs either a file or --dataset", "For example: streamsvm evaluate --dataset htru2"
+        )
+    if plot_file is not None:
+        check_plot(plot_file)
+    plan = Plan(
+        memory_points=memory_points,
+        alpha=alpha,
+        C=penalty,
+        kernel=kernel,
+        gamma=_gamma(gamma),
+        structure=structure,
+        reducer=reducer,
+        seed=seed,
+        test_share=test_share,
+        find_optimum=optimum,
+        against=tuple(against or ()),
+    )
+    source = (
+        dataset_source(dataset or "")
+        if file is None
+        else open_source(
+            file,
+            format=format_,
+            label_column=label,
+            weight_column=weight,
+            id_column=id_,
+            columns=None if columns is None else [column.strip() for column in columns.split(",")],
+            header=header,
+            delimiter=delimiter,
+            dimension=dimension,
+        )
+    )
+    with progress_bar() as step:
+        report = evaluate(source, plan, curve=plot_file is not None, step=step)
+    if plot_file is not None:
+        plot(report, plot_file)
+    if as_json:
+        typer.echo(json.dumps(report.plain(), indent=2))
+        return
+    typer.echo(headline(report))
+    Console().print(describe(report))
+    for line in notes(report):
+        typer.echo(line)
+
+
+def _gamma(text: str) -> Literal["scale", "auto"] | float:
+    if text in ("scale", "auto"):
+        return text  # type: ignore[return-value]
+    try:
+        return float(text)
+    except ValueError:
+        raise ConfigurationError(f"--gamma is {text!r}", "Give scale, auto or a number.") from None
 
 
 def log_start(settings: Settings, url: str) -> None:

@@ -1,7 +1,7 @@
-"""Points from files, batch by batch: CSV, LIBSVM/svmlight, JSON lines and Parquet; no Kafka.
+"""Points from files, batch by batch: CSV, LIBSVM/svmlight, JSON lines, Parquet and npz; no Kafka.
 
 A `Source` is opened once, which reads its schema, and read as often as wanted. Reading takes memory for one batch,
-never for the file; `shuffled` is the exception, and says so.
+never for the file; `shuffled` and files of arrays (npz) are the exceptions, and say so.
 
 Invariants: every batch holds finite float64 features of one dimension, labels that are whole numbers, text or booleans,
 and weights that a record may carry. A file that breaks this raises one error, which names the file, the row and the
@@ -23,6 +23,8 @@ import csv
 import gzip
 import io
 import re
+import tokenize
+import zipfile
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -45,7 +47,7 @@ from streamsvm.codec.points import LARGEST_WEIGHT, SMALLEST_WEIGHT
 from streamsvm.config import Label
 from streamsvm.errors import ConfigurationError
 
-Format = Literal["csv", "jsonl", "parquet", "svm"]
+Format = Literal["csv", "jsonl", "npz", "parquet", "svm"]
 Column = str | int
 """A column's name, or its index from 0; a negative index counts from the last."""
 Id = str | int
@@ -55,13 +57,14 @@ FORMATS: Final[Mapping[str, Format]] = {
     ".tsv": "csv",
     ".jsonl": "jsonl",
     ".ndjson": "jsonl",
+    ".npz": "npz",
     ".parquet": "parquet",
     ".pq": "parquet",
     ".svm": "svm",
     ".svmlight": "svm",
     ".libsvm": "svm",
 }
-"""The format that a file's ending stands for; all but Parquet may be followed by .gz or .bz2."""
+"""The format that a file's ending stands for; all but Parquet and npz may be followed by .gz or .bz2."""
 
 LABEL_NAMES: Final = frozenset({"y", "label", "class", "target"})
 """Names, in lower case, that a column of labels is known by."""
@@ -83,6 +86,7 @@ LARGEST_DIMENSION: Final = 100_000
 _FOREIGN: Final[Mapping[Format, tuple[str, ...]]] = {
     "csv": ("dimension",),
     "jsonl": ("header", "delimiter", "dimension"),
+    "npz": ("label_column", "weight_column", "id_column", "columns", "header", "delimiter", "dimension"),
     "parquet": ("header", "delimiter", "dimension"),
     "svm": ("label_column", "weight_column", "id_column", "columns", "header", "delimiter"),
 }
@@ -195,9 +199,10 @@ def open_source(
     ----------
     path : str or Path
         The file; CSV, JSON lines and svm files may be compressed (.gz, .bz2).
-    format : {"csv", "jsonl", "parquet", "svm"}, optional
-        Default: by the file's ending (`FORMATS`). JSON lines are points (``{"x": [...], "y": 1}``) if the first one has
-        a list `x`, else objects with a field for each column.
+    format : {"csv", "jsonl", "npz", "parquet", "svm"}, optional
+        Default: by the file's ending (`FORMATS`). npz holds arrays X and, for labels, y; they stay in memory. JSON
+        lines are points (``{"x": [...], "y": 1}``) if the first one has a list `x`, else objects with a field for each
+        column.
     labeled : bool
         Whether the file has labels. False: every column is a feature; the label of an svm file is passed over.
     label_column : str or int, optional
@@ -232,7 +237,13 @@ def open_source(
     features = None if columns is None else tuple(columns)
     options = _Options(labeled, label_column, weight_column, id_column, features, header, delimiter, dimension)
     _refuse_foreign(path, known, options)
-    opener = {"csv": _open_csv, "jsonl": _open_jsonl, "parquet": _open_parquet, "svm": _open_svm}[known]
+    opener = {
+        "csv": _open_csv,
+        "jsonl": _open_jsonl,
+        "npz": _open_npz,
+        "parquet": _open_parquet,
+        "svm": _open_svm,
+    }[known]
     with _reading(path):
         return opener(path, options)
 
@@ -320,7 +331,7 @@ def _format_of(path: Path) -> Format:
     if known is None:
         raise ConfigurationError(
             f"the ending of {path} tells no format",
-            f"Say format csv, jsonl, parquet or svm, or use one of the endings {', '.join(FORMATS)}.",
+            f"Say format csv, jsonl, npz, parquet or svm, or use one of the endings {', '.join(FORMATS)}.",
         )
     return known
 
@@ -791,6 +802,30 @@ def _plain_numbers(path: Path, column: str, values: Sequence[Any], first_row: in
             f"{path}: column {column}, rows {first_row + 1} to {first_row + len(values)}: an integer is beyond float64",
             _CORRECT,
         ) from None
+
+
+def _open_npz(path: Path, options: _Options) -> Source:
+    """Load the arrays; nothing in them is unpickled."""
+    wanted = ("X", "y") if options.labeled else ("X",)
+    try:
+        with zipfile.ZipFile(path) as file:  # what numpy alone would take for a pickle is refused here
+            names = [name.removesuffix(".npy") for name in file.namelist()]
+        missing = [name for name in wanted if name not in names]
+        if missing:
+            raise ConfigurationError(
+                f"{path} holds no array {' and no array '.join(missing)}", f"Its arrays are {_listed(names)}."
+            )
+        with np.load(path, allow_pickle=False) as arrays:
+            X, y = arrays["X"], arrays["y"] if options.labeled else None
+    except (zipfile.BadZipFile, ValueError, SyntaxError, tokenize.TokenError) as error:  # a header is parsed as Python
+        reason = " ".join(str(error).split())
+        raise ConfigurationError(
+            f"{path} cannot be read: {reason}", "Write X of numbers and y with numpy.savez, no objects."
+        ) from error
+    if X.dtype.kind not in "fiub" or (y is not None and y.ndim != 1):
+        shapes = f"X is {X.dtype} of shape {X.shape}" + ("" if y is None else f", y of shape {y.shape}")
+        raise ConfigurationError(f"{path}: {shapes}", "Give X of numbers, one row a point, and y, one label a point.")
+    return from_arrays(str(path), X, y)
 
 
 def _open_svm(path: Path, options: _Options) -> Source:

@@ -27,6 +27,7 @@ LAYERS: list[set[str]] = [
     {"streamsvm.learner"},
     {"streamsvm.codec"},
     {"streamsvm.estimators"},
+    {"streamsvm.evaluation"},
     {"streamsvm.delivery", "streamsvm.verification", "streamsvm.checkpoint", "streamsvm.sources"},
     {"streamsvm.datasets"},
     {"streamsvm.kafka"},
@@ -53,6 +54,7 @@ PURE = {
     "delivery",
     "verification",
     "estimators",
+    "evaluation",
 }
 
 

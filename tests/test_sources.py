@@ -289,6 +289,62 @@ def test_an_unnamed_column_is_no_feature_by_accident(tmp_path: Path) -> None:
 # Endings, compression, bounded memory
 
 
+@ROUND_TRIP
+@given(data=st.data(), X=matrices())
+def test_arrays_of_npz_give_back_values_and_labels(folder: Path, data: st.DataObject, X: list[list[float]]) -> None:
+    """To the last bit; without labels y may be missing."""
+    y = data.draw(labels_for(len(X), st.integers(-(2**62), 2**62)) | labels_for(len(X), WORDS))
+    path = folder / "points.npz"
+    np.savez(path, X=np.array(X), y=np.array(y))
+    found, labels, weight, ids = read(open_source(path))
+    np.testing.assert_array_equal(found, np.array(X))
+    assert (labels, weight, ids) == (np.array(y).tolist(), None, None)
+    np.savez(path, X=np.array(X))
+    assert read(open_source(path, labeled=False))[1] is None
+
+
+@pytest.mark.parametrize(
+    ("arrays", "said"),
+    [
+        ({"X": np.ones((2, 2))}, "holds no array y"),
+        ({"features": np.ones((2, 2)), "y": [0, 1]}, "holds no array X"),
+        ({"X": np.array([[{}]]), "y": [0]}, "Object arrays cannot be loaded"),
+        ({"X": np.array([["a"]]), "y": [0]}, "X is <U1"),
+        ({"X": np.ones((2, 2)), "y": [[0], [1]]}, "y of shape \\(2, 1\\)"),
+        ({"X": np.ones((2, 2)), "y": [0, 1, 1]}, "2 rows and 3 labels"),
+        ({"X": np.ones(2), "y": [0, 1]}, "its shape is \\(2,\\)"),
+        ({"X": np.array([[1.0], [np.nan]]), "y": [0, 1]}, "row 2"),
+        ({"X": np.ones((2, 2)), "y": [0.5, 1.0]}, "neither a whole number nor text"),
+    ],
+)
+def test_bad_arrays_are_refused(tmp_path: Path, arrays: dict[str, Any], said: str) -> None:
+    """In one line that names the file; nothing is unpickled."""
+    path = tmp_path / "bad.npz"
+    np.savez(path, **arrays)
+    with pytest.raises(ConfigurationError, match=said) as raised:
+        read(open_source(path))
+    assert str(path) in str(raised.value)
+    assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize("content", [b"", b"no zip", b"PK\x03\x04 broken", b"\x80\x04."])
+def test_what_is_no_npz_is_refused(tmp_path: Path, content: bytes) -> None:
+    """Whatever its bytes are."""
+    with pytest.raises(ConfigurationError, match="cannot be read"):
+        open_source(put(tmp_path / "bad.npz", content))
+
+
+def test_a_damaged_npz_is_refused(tmp_path: Path) -> None:
+    """An array cut short under an intact directory."""
+    path = tmp_path / "bad.npz"
+    np.savez_compressed(path, X=np.arange(2_000.0).reshape(-1, 2), y=np.arange(1_000) % 2)
+    content = bytearray(path.read_bytes())
+    content[200:300] = bytes(100)
+    path.write_bytes(content)
+    with pytest.raises(ConfigurationError, match="cannot be read"):
+        open_source(path)
+
+
 @pytest.mark.parametrize(("ending", "compress"), [(".gz", gzip.compress), (".bz2", bz2.compress)])
 @pytest.mark.parametrize("kind", [".csv", ".jsonl", ".svm"])
 def test_compressed_text_is_read_like_plain_text(tmp_path: Path, kind: str, ending: str, compress: Any) -> None:

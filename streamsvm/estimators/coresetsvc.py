@@ -22,7 +22,7 @@ from streamsvm.estimators.persistence import Made, Plain, from_plain, to_plain
 from streamsvm.learner import Learner
 from streamsvm.points import Points, Position, Rows
 from streamsvm.svm.kernels import Float
-from streamsvm.svm.model import LinearMachine
+from streamsvm.svm.model import LinearMachine, Model
 from streamsvm.training import Fit, train
 
 NO_CUT = 1 << 30
@@ -118,6 +118,8 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         Of the points that the model is trained on.
     fit_ : Fit
         Objectives, KKT gap, penalty and size of the training.
+    model_ : Model
+        Scaler and machine, as a trainer would publish them.
     coef_ : ndarray of shape (1, n_features)
         Over raw features, with the linear kernel only.
     intercept_ : ndarray of shape (1,)
@@ -250,6 +252,12 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """See the class."""
         check_is_fitted(self)
         return self._stream.made().trained.fit
+
+    @property
+    def model_(self) -> Model:
+        """See the class."""
+        check_is_fitted(self)
+        return self._stream.made().trained.model
 
     @property
     def coef_(self) -> Float:

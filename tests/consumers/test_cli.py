@@ -50,7 +50,8 @@ def test_help_explains_every_option_of_a_trainer() -> None:
 
 
 @pytest.mark.parametrize(
-    "command", [["score"], ["replay"], ["model", "show"], ["topics", "create"], ["demo"], ["config"], ["verify"]]
+    "command",
+    [["score"], ["replay"], ["model", "show"], ["topics", "create"], ["demo"], ["config"], ["verify"], ["evaluate"]],
 )
 def test_every_command_has_help(command: list[str]) -> None:
     """And it exits with 0."""
@@ -108,6 +109,8 @@ def test_effective_configuration_masks_secrets() -> None:
         (["replay", "--topic", "t"], 78, "either a file or --dataset"),
         (["replay", "absent.csv", "--topic", "t"], 78, "absent.csv"),
         (["replay", "--dataset", "nothing", "--topic", "t"], 78, "htru2"),
+        (["evaluate"], 78, "either a file or --dataset"),
+        (["evaluate", "absent.npz"], 78, "absent.npz does not exist"),
     ],
 )
 def test_configuration_errors(arguments: list[str], status: int, named: str, tmp_path: Path) -> None:

@@ -1,0 +1,312 @@
+"""`streamsvm evaluate`: every format, the figures against ones computed here, peers, refusals, plot and JSON."""
+
+from __future__ import annotations
+
+import csv
+import json
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+from rich.console import Console
+from sklearn.datasets import dump_svmlight_file
+from sklearn.metrics import balanced_accuracy_score, roc_auc_score
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVC
+from sklearn.tree import DecisionTreeClassifier
+
+from consumers import evaluate as command
+from consumers.evaluate import Plan, Report, Row, check_plot, describe, evaluate, headline, notes, plot, resolve
+from streamsvm import CoresetSVC
+from streamsvm.datasets import load_htru2
+from streamsvm.errors import ConfigurationError
+from streamsvm.sources import Source, from_arrays, open_source
+from tests.consumers.test_cli import error_of, run
+
+Arrays = tuple[np.ndarray, np.ndarray]
+PLAN = Plan(memory_points=200, C=1.0)
+
+
+@pytest.fixture(scope="module")
+def arrays() -> Arrays:
+    X, y, _ = load_htru2()
+    rows = np.random.default_rng(1).permutation(len(y))[:3_000]
+    return np.round(X[rows].astype(np.float64), 4), y[rows].astype(int)
+
+
+@pytest.fixture(scope="module")
+def source(arrays: Arrays) -> Source:
+    return from_arrays("pulsars", *arrays)
+
+
+@pytest.fixture(scope="module")
+def report(source: Source) -> Report:
+    return evaluate(source, replace(PLAN, against=("sklearn.svm.SVC", "sklearn.naive_bayes.MultinomialNB")), curve=True)
+
+
+def named(report: Report, name: str) -> Row:
+    (row,) = (row for row in report.rows if row.name == name)
+    return row
+
+
+def write(path: Path, X: np.ndarray, y: np.ndarray) -> Path:
+    names = [f"f{index}" for index in range(X.shape[1])]
+    if path.suffix == ".npz":
+        np.savez(path, X=X, y=y)
+    elif path.suffix == ".csv":
+        with path.open("w", newline="") as file:
+            csv.writer(file).writerows(
+                [[*names, "label"], *([*map(float, x), int(t)] for x, t in zip(X, y, strict=True))]
+            )
+    elif path.suffix == ".svm":
+        dump_svmlight_file(X, y, str(path), zero_based=False)
+    else:
+        table = {name: X[:, index] for index, name in enumerate(names)} | {"label": y}
+        pa.parquet.write_table(pa.table(table), path)
+    return path
+
+
+@pytest.mark.parametrize("ending", ["npz", "csv", "svm", "parquet"])
+def test_every_format_gives_the_same_figures(arrays: Arrays, report: Report, ending: str, tmp_path: Path) -> None:
+    """The same points out of any file: the same gaps and scores as from memory."""
+    found = evaluate(open_source(write(tmp_path / f"part.{ending}", *arrays)), PLAN)
+    assert [row.name for row in found.rows] == ["streamsvm", "reservoir", "SGD", "optimum"]
+    for row in found.rows:
+        assert replace(row, points_per_s=None) == replace(named(report, row.name), points_per_s=None)
+
+
+def test_the_figures_are_those_computed_by_hand(arrays: Arrays, report: Report) -> None:
+    """The gap by SVC's own optimum, and the scores, from a CoresetSVC that is fitted here on the same rows."""
+    X, y = arrays
+    order = np.random.Generator(np.random.PCG64(PLAN.seed)).permutation(len(y))
+    train, test = order[600:], order[:600]
+    scaler = StandardScaler().fit(X[train])
+    Z = scaler.transform(X[train])
+
+    def objective(w: np.ndarray, b: float) -> float:
+        return 0.5 * float(w @ w) + float(np.maximum(0.0, 1.0 - y[train] * (Z @ w + b)).sum())
+
+    ours = CoresetSVC(memory_points=200, C=1.0).fit(X[train], y[train])
+    w = ours.coef_[0] * scaler.scale_
+    reached = objective(w, float(ours.intercept_[0] + ours.coef_[0] @ scaler.mean_))
+    exact = SVC(kernel="linear", C=1.0, tol=1e-6).fit(Z, y[train])
+    least = objective(exact.coef_[0], float(exact.intercept_[0]))
+    row = named(report, "streamsvm")
+    assert row.objective == pytest.approx(reached, rel=1e-9)
+    assert row.gap == pytest.approx(reached / least - 1.0, abs=1e-6)
+    assert row.gap > 1e-5
+    assert row.scores is not None
+    assert row.scores.accuracy == ours.score(X[test], y[test])
+    assert row.scores.balanced_accuracy == balanced_accuracy_score(y[test], ours.predict(X[test]))
+    assert row.scores.auc == roc_auc_score(y[test], ours.decision_function(X[test]))
+
+
+def test_rows_keep_to_their_memory(report: Report) -> None:
+    """Ours and the reservoir hold what was chosen, SGD nothing, the optimum everything; ours is nearer."""
+    held = {row.name: row.points_held for row in report.rows[:4]}
+    assert held == {"streamsvm": 200, "reservoir": 200, "SGD": 0, "optimum": 2_400}
+    gaps = {row.name: row.gap for row in report.rows}
+    assert 0.0 == gaps["optimum"] < gaps["streamsvm"] < gaps["reservoir"]
+    assert report.uncertainty is not None
+    assert report.uncertainty < 1e-6
+
+
+def test_peers_get_the_same_problem_and_fail_alone(report: Report) -> None:
+    """SVC is given C and the kernel and reaches the optimum; what a peer raises is a note of its row."""
+    row = named(report, "sklearn.svm.SVC")
+    assert row.gap is not None
+    assert row.gap < 1e-4
+    assert "C=1, kernel=linear" in row.note
+    failed = named(report, "sklearn.naive_bayes.MultinomialNB")
+    assert (failed.gap, failed.scores) == (None, None)
+    assert failed.note.startswith("failed: Negative values")
+
+
+def test_the_curve_names_both_gaps(report: Report) -> None:
+    """A few memories about the chosen one, the chosen one's figures among them."""
+    assert [memory for memory, _, _ in report.curve] == [50, 100, 200, 400, 800]
+    assert report.curve[2][1:] == (named(report, "streamsvm").gap, named(report, "reservoir").gap)
+    assert report.curve[4][1] < report.curve[0][1]
+
+
+def test_rbf_has_gaps_where_they_have_a_meaning(source: Source) -> None:
+    """Ours, the reservoir's and SVC's of the same width; a tree's and SGD's machines live elsewhere."""
+    plan = replace(PLAN, kernel="rbf", against=("sklearn.svm.SVC", "sklearn.tree.DecisionTreeClassifier"))
+    found = evaluate(source, plan)
+    assert found.gamma is not None
+    gaps = {row.name: row.gap for row in found.rows}
+    assert 0.0 == gaps["optimum"] < gaps["streamsvm"] < gaps["reservoir"]
+    assert gaps["sklearn.svm.SVC"] < 1e-4
+    assert gaps["SGD"] is gaps["sklearn.tree.DecisionTreeClassifier"] is None
+    assert all(row.scores is not None for row in found.rows)
+
+
+def test_without_an_optimum_there_are_no_gaps(source: Source, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not asked for, or too large to be had: the row says so, the objectives stay."""
+    unwanted = evaluate(source, replace(PLAN, find_optimum=False))
+    monkeypatch.setattr(command, "MOST_CELLS", 10_000)
+    too_large = evaluate(source, PLAN)
+    for found, note in (
+        (unwanted, "not sought"),
+        (too_large, "skipped for 19,200 values, more than 10,000; --optimum seeks it"),
+    ):
+        assert named(found, "optimum") == Row("optimum", note=note)
+        assert all(row.gap is None for row in found.rows)
+        assert named(found, "streamsvm").objective is not None
+    assert named(evaluate(source, replace(PLAN, find_optimum=True)), "optimum").gap == 0.0
+    with pytest.raises(ConfigurationError, match="--plot shows gaps"):
+        evaluate(source, PLAN, curve=True)
+
+
+def test_the_seed_decides_everything(source: Source) -> None:
+    """The same seed gives the same figures, but for the times; another seed gives others."""
+
+    def figures(seed: int) -> list[Row]:
+        return [replace(row, points_per_s=None) for row in evaluate(source, replace(PLAN, seed=seed)).rows]
+
+    assert figures(3) == figures(3) != figures(4)
+
+
+def test_labels_may_be_text(arrays: Arrays) -> None:
+    """The higher one is positive."""
+    X, y = arrays
+    text = from_arrays("named", X[:500], np.where(y[:500] > 0, "pulsar", "noise"))
+    points, labels = command.load(text)
+    assert labels == ("noise", "pulsar")
+    np.testing.assert_array_equal(points.y, y[:500])
+
+
+def test_progress_counts_the_points_of_the_pass(source: Source) -> None:
+    """Steps of the pass rise to the number of training points."""
+    seen: list[tuple[str, int, int | None]] = []
+    evaluate(source, PLAN, step=lambda *step: seen.append(step))
+    assert [step[1:] for step in seen if step[0] == "streamsvm, 200 points"] == [
+        (1_000, 2_400),
+        (2_000, 2_400),
+        (2_400, 2_400),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("plan", "named"),
+    [
+        (Plan(C=1.0, alpha=0.1), "--alpha and --C are both given"),
+        (Plan(C=-1.0), "--C is -1.0"),
+        (Plan(kernel="rbf", gamma=0.0), "--gamma is 0.0"),
+        (Plan(memory_points=3), "--memory-points is 3"),
+        (Plan(memory_points=16, structure="tree"), "too few for a tree"),
+        (Plan(alpha=2.0), "alpha: Input should be less than or equal to 1"),
+        (Plan(test_share=1.0), "--test-share is 1.0"),
+        (Plan(test_share=1e-9), "sets none aside"),
+        (Plan(seed=-1), "--seed is -1"),
+    ],
+)
+def test_options_without_a_meaning_are_refused(source: Source, plan: Plan, named: str) -> None:
+    """By name, in one line."""
+    with pytest.raises(ConfigurationError, match=named) as raised:
+        evaluate(source, plan)
+    assert "\n" not in str(raised.value)
+
+
+def test_a_plot_needs_the_optimum(source: Source) -> None:
+    """A plot of gaps without gaps is refused before the pass."""
+    with pytest.raises(ConfigurationError, match="--no-optimum"):
+        evaluate(source, replace(PLAN, find_optimum=False), curve=True)
+
+
+@pytest.mark.parametrize(
+    ("y", "said"),
+    [([0, 1, 2, 1], "has 3 labels \\(0, 1, 2\\)"), ([7, 7, 7, 7], "has 1 labels"), ([1, 2, 2, 2], "not of both")],
+)
+def test_other_than_two_labels_are_refused(y: list[int], said: str) -> None:
+    """Three, one, or two of which the training part has one."""
+    with pytest.raises(ConfigurationError, match=said):
+        evaluate(from_arrays("four", np.arange(8.0).reshape(4, 2), y), Plan(test_share=0.5, seed=0))
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("nosuch.Thing", "No module named 'nosuch'"),
+        ("sklearn.svm.Nope", "sklearn.svm has no Nope"),
+        ("sklearn.svm", "is no classifier"),
+        ("sklearn.linear_model.LinearRegression", "is no classifier"),
+        ("sklearn.ensemble.VotingClassifier", "cannot be made without parameters"),
+        ("SVC", "is no dotted name"),
+        ("os.system('x').y", "is no dotted name"),
+    ],
+)
+def test_what_is_no_classifier_is_refused(name: str, said: str) -> None:
+    """With the name and what is wrong with it."""
+    with pytest.raises(ConfigurationError) as raised:
+        resolve(name)
+    assert said in str(raised.value)
+    assert name in str(raised.value)
+
+
+def test_a_classifier_is_found_by_its_name() -> None:
+    """As a new instance with its own defaults."""
+    assert isinstance(resolve("sklearn.tree.DecisionTreeClassifier"), DecisionTreeClassifier)
+
+
+def test_the_table_shows_every_row(report: Report, capsys: pytest.CaptureFixture[str]) -> None:
+    """Figures or dashes; gaps that the optimum is too uncertain for are shown as bounds."""
+    Console(width=100, no_color=True).print(describe(report))
+    text = capsys.readouterr().out
+    assert headline(report) == "pulsars: one pass over 2,400 points, 600 set aside; 8 features, C 1"
+    for row in report.rows:
+        assert row.name.rpartition(".")[2] in text
+    uncertain = replace(report, uncertainty=0.5)
+    Console(width=100, no_color=True).print(describe(uncertain))
+    assert "< 5.0e-01" in capsys.readouterr().out
+    Console(width=100, no_color=True).print(describe(replace(report, uncertainty=None)))
+    assert f"{report.rows[0].objective:.6g}" in capsys.readouterr().out
+    assert any(line.startswith("optimum: STDASVC on all training points, certified to") for line in notes(report))
+
+
+def test_a_plot_is_a_png(report: Report, tmp_path: Path) -> None:
+    """And a directory that cannot hold it is an error with a remedy."""
+    pytest.importorskip("matplotlib")
+    check_plot(tmp_path / "gap.png")
+    plot(report, tmp_path / "gap.png")
+    assert (tmp_path / "gap.png").read_bytes().startswith(b"\x89PNG")
+    with pytest.raises(ConfigurationError, match="nothing to show"):
+        plot(replace(report, curve=()), tmp_path / "gap.png")
+    (tmp_path / "taken.png").mkdir()
+    with pytest.raises(ConfigurationError, match="cannot be written"):
+        plot(report, tmp_path / "taken.png")
+    for path, said in ((tmp_path / "gap.pdf", "does not end in .png"), (tmp_path / "a" / "b.png", "no such directory")):
+        with pytest.raises(ConfigurationError, match=said):
+            check_plot(path)
+
+
+def test_without_matplotlib_it_says_how_to_get_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before anything is read."""
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(ConfigurationError, match="pip install matplotlib"):
+        check_plot(tmp_path / "gap.png")
+
+
+def test_the_command_prints_json(arrays: Arrays, tmp_path: Path) -> None:
+    """The whole command, from a CSV with named columns to figures that a program reads, plot included."""
+    file = write(tmp_path / "part.csv", arrays[0][:800], arrays[1][:800])
+    options = ["--label", "label", "--columns", "f0,f2,f3", "--memory-points", "100", "--plot", str(tmp_path / "g.png")]
+    finished = run("evaluate", str(file), *options, "--json")
+    assert finished.returncode == 0, finished.stderr
+    shown = json.loads(finished.stdout)
+    assert (shown["training_points"], shown["test_points"], shown["dimension"]) == (640, 160, 3)
+    assert shown["labels"] == [-1, 1]
+    assert [row["name"] for row in shown["rows"]] == ["streamsvm", "reservoir", "SGD", "optimum"]
+    assert shown["rows"][0]["scores"]["accuracy"] > 0.9
+    assert (tmp_path / "g.png").exists()
+
+
+def test_the_command_refuses_in_one_line() -> None:
+    """With the exit status of a configuration error."""
+    finished = run("evaluate", "--dataset", "htru2", "--against", "os.path")
+    assert finished.returncode == 78
+    assert "os.path is no classifier" in error_of(finished)

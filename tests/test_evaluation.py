@@ -1,0 +1,208 @@
+"""The measure that evaluations go by: against scikit-learn's own machines, and by hand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.linear_model import RidgeClassifier
+from sklearn.metrics.pairwise import rbf_kernel
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVC, LinearSVC
+
+from streamsvm.config import SvmConfig
+from streamsvm.datasets import load_htru2
+from streamsvm.evaluation import (
+    Objective,
+    Reservoir,
+    decisions_of,
+    machine_of,
+    optimum,
+    scores,
+    split,
+)
+from streamsvm.points import Points
+from streamsvm.svm.kernels import LinearKernel, RbfKernel
+from streamsvm.svm.model import LinearMachine, Model, Scaler
+
+
+@pytest.fixture(scope="module")
+def part() -> Points:
+    X, y, _ = load_htru2()
+    rows = np.random.default_rng(3).permutation(len(y))[:1_500]
+    return Points(X[rows].astype(np.float64), np.where(y[rows] > 0, 1, -1).astype(np.int8), np.ones(len(rows)))
+
+
+def hinge(y: np.ndarray, decision: np.ndarray, C: Any) -> float:
+    return float(np.sum(C * np.maximum(0.0, 1.0 - y * decision)))
+
+
+@pytest.mark.parametrize("C", [0.01, 1.0, 100.0])
+def test_the_linear_optimum_is_scikit_learns(part: Points, C: float) -> None:
+    """F* is SVC's own objective, computed here from its coefficients over StandardScaler's features, or better."""
+    Z = StandardScaler().fit_transform(part.X)
+    machine = SVC(kernel="linear", C=C, tol=1e-5).fit(Z, part.y)
+    theirs = 0.5 * float(machine.coef_[0] @ machine.coef_[0]) + hinge(part.y, machine.decision_function(Z), C)
+    objective = Objective.over(part, SvmConfig(C=C))
+    best = optimum(objective)
+    assert best.objective == pytest.approx(theirs, rel=1e-4)
+    assert best.lower_bound <= best.objective <= theirs * (1.0 + 1e-6)
+    assert best.uncertainty < 1e-5
+    measured = objective.value(Model(objective.scaler, machine_of(machine, LinearKernel())))
+    assert measured == pytest.approx(theirs, rel=1e-12)
+
+
+def test_the_rbf_optimum_is_scikit_learns(part: Points) -> None:
+    """F* with the norm in the kernel's space, computed here from SVC's dual variables and its full kernel matrix."""
+    Z = StandardScaler().fit_transform(part.X)
+    objective = Objective.over(part, SvmConfig(C=1.0, kernel="rbf"))
+    assert objective.kernel == RbfKernel(pytest.approx(1.0 / 8.0))
+    machine = SVC(C=1.0, gamma=objective.kernel.gamma, tol=1e-5).fit(Z, part.y)
+    support, dual = machine.support_vectors_, machine.dual_coef_[0]
+    norm = float(dual @ rbf_kernel(support, support, gamma=machine.gamma) @ dual)
+    theirs = 0.5 * norm + hinge(part.y, machine.decision_function(Z), 1.0)
+    best = optimum(objective)
+    assert best.objective == pytest.approx(theirs, rel=1e-5)
+    assert best.uncertainty < 1e-5
+    measured = objective.value(Model(objective.scaler, machine_of(machine, objective.kernel)))
+    assert measured == pytest.approx(theirs, rel=1e-9)
+
+
+def test_a_machine_that_is_not_the_best_has_its_gap(part: Points) -> None:
+    """LinearSVC, whose bias is regularised: its gap is that of the objective computed here."""
+    Z = StandardScaler().fit_transform(part.X)
+    machine = LinearSVC(loss="hinge", C=1.0, random_state=0, max_iter=100_000).fit(Z, part.y)
+    w, b = machine.coef_[0], machine.intercept_[0]
+    theirs = 0.5 * float(w @ w) + hinge(part.y, Z @ w + b, 1.0)
+    exact = SVC(kernel="linear", C=1.0, tol=1e-6).fit(Z, part.y)
+    least = 0.5 * float(exact.coef_[0] @ exact.coef_[0]) + hinge(part.y, exact.decision_function(Z), 1.0)
+    objective = Objective.over(part, SvmConfig(C=1.0))
+    model = Model(objective.scaler, machine_of(machine, objective.kernel))
+    assert optimum(objective).gap(objective.value(model)) == pytest.approx(theirs / least - 1.0, abs=1e-6)
+    assert theirs / least - 1.0 > 1e-4
+
+
+def test_weights_and_class_weights_count(part: Points) -> None:
+    """A point of weight 3 counts three times, by class_weight, too; SVC is given the same."""
+    weight = np.random.default_rng(0).integers(1, 4, len(part)).astype(np.float64)
+    weighted = part.reweighted(weight)
+    objective = Objective.over(weighted, SvmConfig(C=0.1, class_weight=(1.0, 5.0)))
+    Z = StandardScaler().fit(part.X, sample_weight=weight).transform(part.X)
+    machine = SVC(kernel="linear", C=0.1, class_weight={1: 5.0}, tol=1e-5).fit(Z, part.y, sample_weight=weight)
+    boxes = 0.1 * weight * np.where(part.y > 0, 5.0, 1.0)
+    theirs = 0.5 * float(machine.coef_[0] @ machine.coef_[0]) + hinge(part.y, machine.decision_function(Z), boxes)
+    assert optimum(objective).objective == pytest.approx(theirs, rel=1e-5)
+
+
+def test_units_do_not_matter(part: Points) -> None:
+    """A linear rule has one F, whatever the scaler it is written under."""
+    objective = Objective.over(part, SvmConfig(C=1.0))
+    best = optimum(objective)
+    machine = best.model.machine
+    w = machine.coefficients / objective.scaler.scale
+    raw = Model(Scaler.identity(8), LinearMachine(w, machine.intercept - float(w @ objective.scaler.mean)))
+    assert objective.value(raw) == pytest.approx(best.objective, rel=1e-9)
+
+
+def test_alpha_follows_the_points(part: Points) -> None:
+    """C = 1 / (alpha n), and few points that stand for all are solved under that C, not their own."""
+    objective = Objective.over(part, SvmConfig(alpha=1e-3))
+    assert objective.penalty == pytest.approx(1.0 / (1e-3 * len(part)))
+    best = optimum(objective)
+    assert best.gap(objective.value(objective.of_few(part))) < 1e-3
+    half = part.take(slice(None, None, 2))
+    gap = best.gap(objective.value(objective.of_few(half.reweighted(2.0 * half.weight))))
+    assert 0.0 < gap < 0.5
+
+
+@pytest.mark.parametrize(
+    ("classifier", "kernel"),
+    [
+        (RandomForestClassifier(5), LinearKernel()),
+        (SVC(kernel="rbf", gamma=0.2), LinearKernel()),
+        (SVC(kernel="rbf", gamma=0.2), RbfKernel(0.1)),
+        (SVC(kernel="poly", gamma=0.1), RbfKernel(0.1)),
+        (LinearSVC(), RbfKernel(0.1)),
+    ],
+)
+def test_what_is_no_machine_of_the_kernel_has_no_objective(part: Points, classifier: Any, kernel: Any) -> None:
+    """Forests, other kernels and other widths are told apart, not measured wrongly."""
+    few = part.take(slice(300))
+    assert machine_of(classifier.fit(few.X, few.y), kernel) is None
+
+
+def test_a_reservoir_is_uniform() -> None:
+    """Every row of the stream, the first and the last alike, is held as often as its share says."""
+    stream, trials = rows(40), 3_000
+    counts = np.zeros(40)
+    for seed in range(trials):
+        reservoir = Reservoir(8, seed)
+        for start in range(0, 40, 6):
+            reservoir.learn(stream.take(slice(start, start + 6)))
+        held = reservoir.points.X[:, 0].astype(int)
+        assert len(set(held)) == 8
+        counts[held] += 1
+    expected = trials * 8 / 40
+    assert np.abs(counts - expected).max() < 5.0 * np.sqrt(expected * 0.8)
+
+
+def test_a_reservoir_stands_for_the_whole_stream() -> None:
+    """It has the stream's weight, no more rows than its size, and each row's own label; its input is left alone."""
+    stream = rows(1_000)
+    before = stream.sha256()
+    reservoir = Reservoir(50, 1)
+    for start in range(0, 1_000, 130):
+        reservoir.learn(stream.take(slice(start, start + 130)))
+    held = reservoir.points
+    assert len(held) == 50
+    assert held.weight.sum() == pytest.approx(stream.weight.sum())
+    np.testing.assert_array_equal(held.y, stream.y[held.X[:, 0].astype(int)])
+    assert stream.sha256() == before
+
+
+def test_a_short_stream_is_held_whole() -> None:
+    """As it came, weights included."""
+    stream = rows(30)
+    reservoir = Reservoir(50, 1)
+    reservoir.learn(stream.take(slice(20)))
+    reservoir.learn(stream.take(slice(20, 30)))
+    np.testing.assert_array_equal(reservoir.points.X, stream.X)
+    np.testing.assert_allclose(reservoir.points.weight, stream.weight)
+
+
+def test_scores_count_weights() -> None:
+    """A point of weight 3 is three points; the area under the curve needs both labels."""
+    test = Points(np.zeros((3, 1)), np.array([-1, 1, 1], np.int8), np.array([1.0, 3.0, 1.0]))
+    found = scores(test, np.array([-1.0, 2.0, -2.0]))
+    assert found.accuracy == pytest.approx(4 / 5)
+    assert found.balanced_accuracy == pytest.approx((1.0 + 3 / 4) / 2)
+    assert found.auc == pytest.approx(3 / 4)
+    assert scores(test.take(slice(1, 3)), np.array([1.0, 1.0])).auc is None
+
+
+def test_decisions_have_the_sign_of_the_prediction(part: Points) -> None:
+    """Of decision functions, of probabilities and of bare predictions."""
+    few = part.take(slice(400))
+    for classifier in (RidgeClassifier(), RandomForestClassifier(25, random_state=0), KNeighborsClassifier(3)):
+        classifier.fit(few.X, few.y)
+        predicted = np.where(decisions_of(classifier, part.X) > 0, 1, -1)
+        np.testing.assert_array_equal(predicted, classifier.predict(part.X))
+
+
+def test_a_split_loses_no_point() -> None:
+    """Every row is in one part, in an order that the seed alone decides."""
+    stream = rows(100)
+    train, test = split(stream, 0.2, 4)
+    assert (len(train), len(test)) == (80, 20)
+    assert sorted([*train.X[:, 0], *test.X[:, 0]]) == list(range(100))
+    assert split(stream, 0.2, 4)[0].sha256() == train.sha256() != split(stream, 0.2, 5)[0].sha256()
+
+
+def rows(n: int) -> Points:
+    """Return n points, each the number of its row; labels and weights follow it."""
+    number = np.arange(n)
+    y = np.where(number % 3 == 0, 1, -1).astype(np.int8)
+    return Points(number[:, None].astype(np.float64), y, 1.0 + number % 2)

@@ -134,10 +134,11 @@ class CoresetConfig(Section):
         description="Clusters a label within which `sensitivity` measures distances: a number, `log` = ln n, or chosen "
         "among 1 to 2 ln n by `elbow` or `silhouette`; more of them take more time.",
     )
-    structure: Literal["tree", "chain"] = Field(
-        default="tree",
+    structure: Literal["tree", "chain"] | None = Field(
+        default=None,
         description="How buckets merge: `tree` carries like a counter of base `fan_in`; `chain` has one bucket, which "
-        "is reduced anew with every leaf: it makes the most of little memory.",
+        "is reduced anew with every leaf: it makes the most of little memory. Not given, it is `tree` for a linear "
+        "kernel and `chain` for `rbf`, whose pilot is misled by the small buckets of a tree.",
     )
     memory_points: Annotated[int, Field(ge=16, le=1 << 30)] | None = Field(
         default=None,
@@ -221,9 +222,15 @@ class CoresetConfig(Section):
         return self
 
     @model_validator(mode="after")
+    def _settled_by_the_memory(self) -> Self:
+        return self._sizes_of_the_memory()
+
     def _sizes_of_the_memory(self) -> Self:
-        """Settle `leaf_rows`, `bucket_points` and `audit_points`, where one is not given, by `memory_points`."""
-        if self.memory_points is None:
+        """Settle `leaf_rows`, `bucket_points` and `audit_points`, where one is not given, by `memory_points`.
+
+        They wait for a `structure` that is not given: see `settled`.
+        """
+        if self.memory_points is None or self.structure is None:
             return self
         own = self.memory_points // self.max_partitions
         if "audit_points" not in self.model_fields_set:
@@ -306,14 +313,22 @@ class CoresetConfig(Section):
         cut = (self.coreset_points + min(self.coreset_points, self.train_points) + audited) * points.point_bytes
         return held + working + cut
 
-    def settled(self, points: PointsConfig) -> CoresetConfig:
-        """Return this section with the sizes that follow from `memory_bytes`; itself if that is not given.
+    def settled(self, points: PointsConfig, kernel: str) -> CoresetConfig:
+        """Return this section with the structure that suits a kernel, and the sizes that follow from a budget.
+
+        What is given stays as it is.
 
         Raises
         ------
         ValueError
-            If the budget is too small, with the least that is enough.
+            If the budget is too small; of `memory_bytes`, with the least that is enough.
         """
+        if self.structure is None:
+            chosen = self.model_copy(update={"structure": "tree" if kernel == "linear" else "chain"})
+            return chosen._sizes_of_the_memory()._sizes_of_the_bytes(points)
+        return self._sizes_of_the_bytes(points)
+
+    def _sizes_of_the_bytes(self, points: PointsConfig) -> CoresetConfig:
         if self.memory_bytes is None:
             return self
         given = self.model_dump(include=self.model_fields_set - {"memory_bytes"})
@@ -338,7 +353,8 @@ class CoresetConfig(Section):
                 f"{_least_bytes(of, points)}. Raise it, or lower max_partitions, leaf_rows, bucket_points or "
                 "audit_points"
             )
-        return made.model_copy(update={"memory_points": made.max_partitions * made.partition_points})
+        sizes = {name: getattr(made, name) for name in ("leaf_rows", "bucket_points", "audit_points")}
+        return made.model_copy(update={"memory_points": made.max_partitions * made.partition_points, **sizes})
 
 
 def _least_bytes(of: Callable[[int], CoresetConfig | None], points: PointsConfig) -> int:
@@ -359,8 +375,8 @@ class SvmConfig(Section):
     )
     kernel: Literal["linear", "rbf"] = Field(
         default="linear",
-        description="Kernel of the machine. With `rbf` take coreset.structure = chain: small buckets of a tree mislead "
-        "the pilot, and its model can be worse than that of a plain sample.",
+        description="Kernel of the machine. It decides what coreset.structure is where that is not given; the model of "
+        "an `rbf` machine in a `tree` can be worse than that of a plain sample.",
     )
     gamma: Literal["scale", "auto"] | Annotated[float, Field(gt=0)] = Field(
         default="scale",
@@ -444,28 +460,14 @@ class ModelConfig(Section):
     svm: SvmConfig = SvmConfig()
     seed: Annotated[int, Field(ge=0, lt=1 << 64)] = 0
 
-    CAME_LATER: ClassVar[tuple[tuple[str, str, object], ...]] = (
-        ("coreset", "clip_sd", None),
-        ("svm", "class_weight", "none"),
-    )
-    """Section, option, and the value that means what it was before there was this option."""
-
     @model_validator(mode="after")
-    def _sizes_of_the_bytes(self) -> Self:
-        object.__setattr__(self, "coreset", self.coreset.settled(self.points))
+    def _settled(self) -> Self:
+        object.__setattr__(self, "coreset", self.coreset.settled(self.points, self.svm.kernel))
         return self
 
     def canonical(self) -> dict[str, Any]:
-        """Return the plain JSON value that is hashed: sizes, not the budget that they came from.
-
-        Options that came later are left out while they change nothing, so that older checkpoints and versions stay
-        those of the same configuration.
-        """
-        plain = self.model_dump(mode="json", exclude={"coreset": {"memory_points", "memory_bytes"}})
-        for section, option, neutral in self.CAME_LATER:
-            if plain[section][option] == neutral:
-                del plain[section][option]
-        return plain
+        """Return the plain JSON value that is hashed: sizes, not the budget that they came from."""
+        return self.model_dump(mode="json", exclude={"coreset": {"memory_points", "memory_bytes"}})
 
     def sha256(self) -> str:
         """Hash the canonical value (keys sorted, no spaces; lower-case hexadecimal)."""
@@ -713,10 +715,10 @@ class Settings(BaseSettings):
         return DEFAULT_KAFKA | dotted
 
     @model_validator(mode="after")
-    def _sizes_of_the_bytes(self) -> Self:
-        """Let the effective configuration, as it is logged, show the sizes."""
+    def _settled(self) -> Self:
+        """Let the effective configuration, as it is logged, show the structure and the sizes."""
         if self.points is not None:
-            object.__setattr__(self, "coreset", self.coreset.settled(self.points))
+            object.__setattr__(self, "coreset", self.coreset.settled(self.points, self.svm.kernel))
         return self
 
     def models(self) -> ModelConfig:

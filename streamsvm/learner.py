@@ -22,7 +22,7 @@ from streamsvm.coreset.calibrated import CalibratedReducer, Observed
 from streamsvm.coreset.clipping import Bounds, freed_of_outliers
 from streamsvm.coreset.moments import Moments, merge_all
 from streamsvm.coreset.reduce import Pilot, Purpose, Reducer, SensitivityReducer, UniformReducer, generator, reduce_for
-from streamsvm.coreset.screening import LEAST_CAPACITY, Screen, Screened, Screener, make_screen
+from streamsvm.coreset.screening import LEAST_CAPACITY, Screen, Screened, Screener, make_screen, turned
 from streamsvm.coreset.sensitivity import dual_bound, mean_bound
 from streamsvm.coreset.shift import ShiftWatch
 from streamsvm.coreset.structure import Bucket, Chain, Extent, Leaf, Structure, Tree, joined, time_range
@@ -271,9 +271,12 @@ class _Partition:
     def _look_for_shift(self) -> None:
         """Note a leaf that is unlike all sealed ones; it changes nothing."""
         if isinstance(self.structure.reducer, CalibratedReducer):
-            leaf = self.leaf.extent.moments
-            sealed = merge_all([bucket.extent.moments for bucket in self.structure.buckets], len(leaf.mean))
-            self.structure.reducer.observed.shifted += self._shift.shifted(sealed, leaf, self.leaf.points)
+            leaf, buckets = self.leaf.extent.moments, self.structure.buckets
+            sealed = merge_all([bucket.extent.moments for bucket in buckets], len(leaf.mean))
+            shifted = self._shift.shifted(sealed, leaf, self.leaf.points)
+            if self.leaf.screened is not None:
+                shifted |= turned(self.leaf.screened, Points.union([bucket.points for bucket in buckets]))
+            self.structure.reducer.observed.shifted += shifted
 
 
 class Learner:

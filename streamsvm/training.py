@@ -182,7 +182,15 @@ def limited(config: SvmConfig) -> AbstractContextManager[object]:
     life: a pilot of many features is solved with linear algebra too, and its bits would depend on whether a training
     happens to run at that moment. Blocks of the same number may overlap, those of different numbers must not.
     """
-    return _controller().limit(limits=config.threads)  # type: ignore[no-any-return]
+    return limited_to(config.threads)
+
+
+def limited_to(threads: int) -> AbstractContextManager[object]:
+    """Give linear algebra so many threads, as `limited`.
+
+    The libraries are looked for once a process: that takes 2 ms, as long as a training on some hundred points.
+    """
+    return _controller().limit(limits=threads)  # type: ignore[no-any-return]
 
 
 def warm_up(config: SvmConfig, say: Callable[[str], None] = lambda _: None) -> None:

@@ -127,7 +127,7 @@ def test_the_hash_does_not_drift() -> None:
     assert ModelConfig(points=PointsConfig(dimension=2)).sha256().startswith(GOLDEN)
 
 
-GOLDEN = "60a5164e287cda79"
+GOLDEN = "cbc1ef3b6e31a771"
 
 
 @pytest.mark.parametrize(
@@ -245,6 +245,33 @@ def test_the_sizes_are_hashed_not_the_budget() -> None:
     other = CoresetConfig(structure="chain", max_partitions=1, **sizes)
     hashes = {ModelConfig(points=PointsConfig(dimension=2), coreset=coreset).sha256() for coreset in (said, other)}
     assert len(hashes) == 1
+
+
+@pytest.mark.parametrize("budget", [{}, {"memory_points": 40_000}, {"memory_bytes": 20_000_000}])
+@pytest.mark.parametrize(("kernel", "structure"), [("linear", "tree"), ("rbf", "chain")])
+@pytest.mark.parametrize("given", [None, "tree", "chain"])
+def test_the_kernel_decides_the_structure_unless_it_is_given(
+    budget: dict[str, int], kernel: str, structure: str, given: str | None
+) -> None:
+    """Sizes and hash are those of the same structure said in so many words; a round trip changes nothing."""
+    coreset = {"max_partitions": 4, **budget}
+    asked = {"points": {"dimension": 3}, "svm": {"kernel": kernel}}
+    settings = load({**asked, "coreset": coreset if given is None else {**coreset, "structure": given}})
+    said = load({**asked, "coreset": {**coreset, "structure": given or structure}})
+    seen = settings.coreset.model_dump()
+    assert seen == settings.models().coreset.model_dump() == said.coreset.model_dump()
+    assert settings.coreset.structure == settings.models().canonical()["coreset"]["structure"] == (given or structure)
+    assert settings.models().sha256() == said.models().sha256()
+    assert ModelConfig.model_validate(settings.models().model_dump()) == settings.models()
+
+
+def test_a_budget_waits_for_the_structure() -> None:
+    """One that no tree fits into is no error where the kernel takes a chain."""
+    coreset = CoresetConfig(memory_points=4_096, max_partitions=64)
+    points = PointsConfig(dimension=2)
+    assert ModelConfig(points=points, coreset=coreset, svm=SvmConfig(kernel="rbf")).coreset.partition_points == 64
+    with pytest.raises(ValueError, match=r"memory_points = 1024 .* too few for a tree"):
+        ModelConfig(points=points, coreset=CoresetConfig(memory_points=1_024, max_partitions=64))
 
 
 @pytest.mark.parametrize(

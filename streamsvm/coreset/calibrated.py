@@ -18,7 +18,7 @@ With a pilot (w~, b~) of the node's own problem, penalty lambda, margins z_i = y
 
 A kernel machine's pilot brings decision values at the node's points and no coefficients. Then z_i = y_i f(x_i), f the
 rough kernel machine, and the influence is a_i = u_i sqrt(clip((1 + delta - z_i) / (2 delta), 0, 1)): the norms in the
-feature space are all 1, and leverage there was not worth its time. A quarter of the importance goes by weight, the
+feature space are all 1. A quarter of the importance goes by weight, the
 rest by influence; g is a bound for the linear problem and takes no part. The hinge gradient has as many entries as the
 feature space has dimensions: calibration keeps the weight of each label and of its active points.
 

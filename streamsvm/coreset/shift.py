@@ -5,7 +5,8 @@ since. A bucket keeps what mattered to its own part of the stream, which need no
 tree over such a stream can be worse than a plain sample, and says so by this.
 
 Compared are the exact moments of all features and the share of labels, and the moments of each label alone, which move
-where the rule behind the labels does while the features stay as they were.
+where the rule behind the labels does while the features stay as they were. What a screened leaf keeps is too little for
+the last; there the rule is compared by exact gradients (`streamsvm.coreset.screening.turned`).
 """
 
 from __future__ import annotations

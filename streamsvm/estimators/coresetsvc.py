@@ -18,11 +18,12 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, column_or_1d, validate_data
 
 from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig
-from streamsvm.learner import Cut, Learner
+from streamsvm.estimators.persistence import Made, Plain, from_plain, to_plain
+from streamsvm.learner import Learner
 from streamsvm.points import Points, Position, Rows
 from streamsvm.svm.kernels import Float
 from streamsvm.svm.model import LinearMachine, Model
-from streamsvm.training import Fit, Trained, train
+from streamsvm.training import Fit, train
 
 NO_CUT = 1 << 30
 """Leaves after which a cut falls due by itself: never, predictions ask for theirs."""
@@ -34,7 +35,7 @@ class _Stream:
     def __init__(self, config: ModelConfig) -> None:
         self.config = config
         self.learner = Learner(config, {0: Position(0, 0)}, NO_CUT)
-        self._trained: tuple[Cut, Trained] | None = None
+        self._made: Made | None = None
 
     @property
     def rows(self) -> int:
@@ -57,13 +58,24 @@ class _Stream:
             done += self.learner.learn(rows.slice(done, n))
             if self.learner.cut_due:
                 self.learner.decline_cut()
-        self._trained = None
+        self._made = None
 
-    def trained(self) -> tuple[Cut, Trained]:
-        if self._trained is None:
+    def made(self) -> Made:
+        if self._made is None:
             cut = self.learner.cut()
-            self._trained = cut, train(cut.points, cut.moments, self.config.svm)
-        return self._trained
+            self._made = Made(cut.points.sha256(), train(cut.points, cut.moments, self.config.svm))
+        return self._made
+
+    def state(self) -> Plain:
+        return to_plain(self.config, self.learner.state(), self._made)
+
+    @classmethod
+    def of(cls, state: Plain) -> Self:
+        config, learned, made = from_plain(state)
+        stream = cls(config)
+        stream.learner.restore(learned)
+        stream._made = made
+        return stream
 
 
 class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -189,7 +201,7 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """
         self.__dict__.pop("_stream", None)
         self._learn(X, y, None, sample_weight, first=True)
-        self._stream.trained()
+        self._stream.made()
         return self
 
     def partial_fit(
@@ -216,7 +228,7 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Return decision values, shape (n,); positive for `classes_[1]`."""
         check_is_fitted(self)
         features = validate_data(self, X, dtype=[np.float64, np.float32], order="C", reset=False)
-        return self._stream.trained()[1].model.decision_function(features)
+        return self._stream.made().trained.model.decision_function(features)
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """Return the class of each point, shape (n,)."""
@@ -233,19 +245,19 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def training_set_sha256_(self) -> str:
         """See the class."""
         check_is_fitted(self)
-        return self._stream.trained()[0].points.sha256()
+        return self._stream.made().training_set_sha256
 
     @property
     def fit_(self) -> Fit:
         """See the class."""
         check_is_fitted(self)
-        return self._stream.trained()[1].fit
+        return self._stream.made().trained.fit
 
     @property
     def model_(self) -> Model:
         """See the class."""
         check_is_fitted(self)
-        return self._stream.trained()[1].model
+        return self._stream.made().trained.model
 
     @property
     def coef_(self) -> Float:
@@ -260,6 +272,19 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def __sklearn_is_fitted__(self) -> bool:
         """Whether anything was learned."""
         return hasattr(self, "_stream")
+
+    def __getstate__(self) -> Plain:
+        """Return parameters and what was learned as plain values: skops asks for trust in this class only."""
+        state = dict(super().__getstate__())
+        if "_stream" in state:
+            state["_stream"] = self._stream.state()
+        return state
+
+    def __setstate__(self, state: Plain) -> None:
+        stream = state.get("_stream")
+        super().__setstate__({name: value for name, value in state.items() if name != "_stream"})
+        if stream is not None:
+            self._stream = _Stream.of(stream)
 
     def _learn(self, X: Any, y: Any, classes: Any, sample_weight: Any, *, first: bool) -> None:
         features, y = validate_data(self, X, y, dtype=[np.float64, np.float32], order="C", reset=first)
@@ -317,18 +342,19 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 seed=self.seed,
             )
         except ValidationError as error:
-            raise ValueError("; ".join(f"{_name(one)}: {one['msg']}" for one in error.errors())) from None
+            raise ValueError("; ".join(_said(one) for one in error.errors())) from None
 
     def _raw_plane(self) -> tuple[Float, float]:
         check_is_fitted(self)
-        model = self._stream.trained()[1].model
+        model = self._stream.made().trained.model
         if not isinstance(model.machine, LinearMachine):
             raise AttributeError("coef_ and intercept_ exist with the linear kernel only")
         w = model.machine.coefficients / model.scaler.scale
         return w, model.machine.intercept - float(w @ model.scaler.mean)
 
 
-def _name(error: Any) -> str:
-    """Return what the estimator calls an option that the configuration refused."""
+def _said(error: Any) -> str:
+    """Return what the configuration refused, under the name that the estimator has for it."""
     name = ".".join(str(part) for part in error["loc"])
-    return {"tolerance": "tol"}.get(name, name)
+    said = error["msg"].removeprefix("Value error, ")
+    return f"{'tol' if name == 'tolerance' else name}: {said}" if name else said

@@ -16,12 +16,12 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, column_or_1d, validate_data
-from threadpoolctl import threadpool_limits
 
 from streamsvm.svm.kernels import Float, Kernel, LinearKernel, RbfKernel
 from streamsvm.svm.model import KernelMachine
 from streamsvm.svm.problem import Problem, Solution
 from streamsvm.svm.solvers import StdaSolver
+from streamsvm.training import limited_to
 
 UNBOUNDED = 1 << 53
 """Iterations that stand for no bound."""
@@ -159,7 +159,7 @@ class STDASVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         penalty = self.C if self.alpha is None else 1.0 / (self.alpha * float(weight.sum()))
         upper = penalty * weight * self.class_weight_[label]
         kernel = self._resolved_kernel(features, weight)
-        with threadpool_limits(self.threads):
+        with limited_to(self.threads):
             machines = [self._solve(features, signs, upper, kernel) for signs in one_against_the_rest(label)]
         self._keep(features, label, machines)
         return self
@@ -178,7 +178,7 @@ class STDASVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """
         check_is_fitted(self)
         features = validate_data(self, X, dtype=np.float64, order="C", reset=False)
-        with threadpool_limits(self.threads):
+        with limited_to(self.threads):
             columns = [self._decide(features, machine) for machine in range(len(self.intercept_))]
         return columns[0] if len(columns) == 1 else np.column_stack(columns)
 

@@ -70,3 +70,18 @@ def test_sorted_streams_are_noticed_and_shuffled_ones_are_not(structure: str, or
     assert expected <= met
     assert order != "shuffled" or not met
     assert counts["calibrated"] > 0
+
+
+def turning(n: int, degrees: int) -> Points:
+    """Return normal features whose rule turns evenly over the stream, while they and the share of labels stay."""
+    random = np.random.default_rng(5)
+    X, angle = random.normal(size=(n, 8)).astype(np.float32), np.linspace(0.0, np.deg2rad(degrees), n)
+    rule = X[:, 0] * np.cos(angle) + X[:, 1] * np.sin(angle) + 0.3 * random.normal(size=n)
+    return Points(X, np.where(rule > 0.0, 1, -1).astype(np.int8), np.ones(n))
+
+
+@pytest.mark.parametrize("structure", ["tree", "chain"])
+@pytest.mark.parametrize(("degrees", "noticed"), [(0, False), (90, True), (180, True)])
+def test_a_rule_that_turns_slowly_is_noticed_in_screened_leaves(structure: str, degrees: int, noticed: bool) -> None:
+    """The rule alone: no feature, and no share of labels, says anything."""
+    assert bool(observed(turning(60_000, degrees), structure)["shifted"]) == noticed

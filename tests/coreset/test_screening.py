@@ -12,7 +12,7 @@ from streamsvm.config import SvmConfig
 from streamsvm.coreset.calibrated import Observed, importance
 from streamsvm.coreset.moments import Moments
 from streamsvm.coreset.reduce import Pilot, Purpose, generator
-from streamsvm.coreset.screening import Screen, Screener, calibrated, make_screen
+from streamsvm.coreset.screening import Screen, Screened, Screener, calibrated, make_screen, turned
 from streamsvm.coreset.screening_kernels import BINS
 from streamsvm.learner import Learner, make_pilot
 from streamsvm.points import Points, Position
@@ -139,6 +139,51 @@ def test_many_features_are_sketched() -> None:
     screener, kept = screened(screen, points.take(slice(1_000, 3_000)), capacity=900)
     assert screener.state.thinnings == 0
     assert kept.weight.sum() == pytest.approx(points.weight[1_000:].sum(), rel=0.1)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    n=st.integers(300, 3_000),
+    seed=st.integers(0, 2**32),
+    dimension=st.integers(1, 30),
+    weighted=st.booleans(),
+    classes=st.sampled_from(["none", "balanced"]),
+)
+def test_a_random_part_has_not_turned(n: int, seed: int, dimension: int, weighted: bool, classes: str) -> None:
+    """Nor with heavy tails, labels that no rule tells, weights over three orders, class weights, or one outlier."""
+    random = np.random.default_rng(seed)
+    X = np.exp(random.normal(size=(4 * n, dimension)) * np.linspace(0.3, 1.2, dimension)).astype(np.float32)
+    y = np.where(X[:, 0] + random.normal(size=4 * n) > 2.0, 1, -1).astype(np.int8)
+    points = Points(X, y, 10.0 ** random.uniform(0, 3, 4 * n) if weighted else np.ones(4 * n))
+    buckets, leaf = points.take(slice(0, n)), points.take(slice(n, None))
+    leaf.X[0] *= 1_000
+    assert not turned(leaf_state(buckets, leaf, SvmConfig(C=1.0, class_weight=classes)), buckets)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("weight", [(1.0, 1.0), (0.2, 30.0)])
+@pytest.mark.parametrize("degrees", [60, 120, 180])
+def test_a_rule_that_turned_is_noticed_whatever_was_kept(degrees: int, weight: tuple[float, float]) -> None:
+    """Features and the share of labels stay as they were, and what the leaf keeps is two rows in a hundred."""
+    random = np.random.default_rng(7)
+    X = random.normal(size=(8_000, 5)).astype(np.float32)
+    angle = np.deg2rad(degrees) * (np.arange(8_000) >= 2_000)
+    y = np.where(X[:, 0] * np.cos(angle) + X[:, 1] * np.sin(angle) > 0.0, 1, -1).astype(np.int8)
+    points = Points(X, y, np.ones(8_000))
+    buckets, leaf = points.take(slice(0, 2_000)), points.take(slice(2_000, None))
+    assert turned(leaf_state(buckets, leaf, SvmConfig(C=1.0, class_weight=weight)), buckets)
+
+
+def leaf_state(buckets: Points, leaf: Points, svm: SvmConfig) -> Screened:
+    """Return the state of a leaf that was screened by a model of the buckets."""
+    seen = Moments.zero(buckets.dimension).add(buckets)
+    pilot, random = make_pilot(buckets, seen.weight, seen, svm), generator(0, Purpose.SKETCH, (0, 0, 0))
+    return screened(make_screen(buckets, pilot, seen, len(leaf), len(leaf), CAPACITY, random), leaf)[0].state
+
+
+def test_rejected_rows_alone_have_not_turned() -> None:
+    """A screened leaf without a valid row says nothing."""
+    buckets = gaussian(500)
+    assert not turned(leaf_state(buckets, buckets.take(slice(0, 0)), SvmConfig(C=1.0)), buckets)
 
 
 def screening_learner(structure: str) -> Learner:

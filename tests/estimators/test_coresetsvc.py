@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import copy
 import doctest
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
+from sklearn import config_context
 from sklearn.base import clone
+from sklearn.datasets import make_blobs
+from sklearn.model_selection import GridSearchCV
 from sklearn.multiclass import OneVsRestClassifier
+from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
@@ -18,6 +24,7 @@ from streamsvm.config import CheckpointConfig, CoresetConfig, InputConfig, Outpu
 from streamsvm.datasets import load_htru2
 from streamsvm.estimators import coresetsvc
 from streamsvm.kafka import TopicSpec, create_topics
+from tests.benchmarks.estimator_checks import LEAST_CHAIN, LEAST_TREE, REASONS, failed_seeds
 from tests.brokers.fixtures import TestBroker
 from tests.consumers.trainers import produce, run_until, versions
 
@@ -39,6 +46,63 @@ def htru2() -> tuple[np.ndarray, np.ndarray]:
 def test_scikit_learns_checks(estimator: CoresetSVC, check: object) -> None:
     """scikit-learn's checks pass; their sets are smaller than the memory, so that nothing is reduced."""
     check(estimator)  # type: ignore[operator]
+
+
+@pytest.mark.parametrize(
+    "smallest",
+    [
+        {"memory_points": LEAST_CHAIN},
+        {"memory_points": LEAST_CHAIN, "kernel": "rbf"},
+        {"memory_points": LEAST_TREE, "structure": "tree"},
+        {"memory_points": 3 * LEAST_TREE, "structure": "tree"},
+    ],
+)
+def test_what_reduction_breaks_is_listed(smallest) -> None:
+    """With the least memory, where the checks' sets are reduced, only those fail that the list gives a reason for."""
+    assert failed_seeds(CoresetSVC(C=1.0, tol=1e-8, **smallest), range(2)).keys() <= REASONS.keys()
+
+
+def test_the_least_memory_is_the_least() -> None:
+    """A point less is refused, so that the list is of the smallest machines there are."""
+    X, y = [[0.0], [1.0]], [0, 1]
+    for options in ({"memory_points": LEAST_CHAIN}, {"memory_points": LEAST_TREE, "structure": "tree"}):
+        CoresetSVC(**options).fit(X, y)
+        with pytest.raises(ValueError, match="memory_points"):
+            CoresetSVC(**{**options, "memory_points": options["memory_points"] - 1}).fit(X, y)
+
+
+REDUCED = [
+    (200, {"memory_points": 48}),
+    (200, {"memory_points": 48, "kernel": "rbf"}),
+    (1_000, {"memory_points": 246, "structure": "tree"}),
+]
+"""Points, and a machine that holds fewer than a quarter of them."""
+
+
+@pytest.mark.parametrize(("points", "options"), REDUCED)
+def test_accuracy_holds_on_average(points, options) -> None:
+    """Where points are reduced (m < n / 4), the accuracy that scikit-learn's check asks of one fit holds on average
+    over seeds, and the average is near that of all the points."""
+    X, y = make_blobs(points, centers=2, random_state=0)
+    whole = CoresetSVC(C=1.0).fit(X, y).score(X, y)
+    mean = np.mean([CoresetSVC(C=1.0, seed=seed, **options).fit(X, y).score(X, y) for seed in range(10)])
+    assert mean > 0.83
+    assert mean > whole - 0.02
+
+
+@pytest.mark.parametrize(("points", "options"), REDUCED)
+def test_class_weights_hold_on_average(points, options) -> None:
+    """Where points are reduced, the share that goes to the heavy class, which the check asks of one fit, holds on
+    average over seeds; without weights the check's noise is told apart by half."""
+    X, y = make_blobs(2 * points, centers=2, random_state=0, cluster_std=20)
+    train, test = slice(None, points), slice(points, None)
+
+    def share(class_weight, seed) -> float:
+        machine = CoresetSVC(C=1.0, class_weight=class_weight, seed=seed, **options).fit(X[train], y[train])
+        return float((machine.predict(X[test]) == 0).mean())
+
+    assert np.mean([share({0: 1000, 1: 0.0001}, seed) for seed in range(10)]) > 0.87
+    assert np.mean([share(None, seed) for seed in range(10)]) < 0.7
 
 
 @pytest.mark.parametrize("kernel", ["linear", "rbf"])
@@ -133,11 +197,125 @@ def test_the_trainer_publishes_the_same_bits(broker: TestBroker, tmp_path: Path,
         covered = version.lineage.cut[0].offset
         ours = CoresetSVC(memory_points=600).fit(X[:covered], y[:covered])
         assert version.lineage.training_set_sha256 == ours.training_set_sha256_
-        made = ours._stream.trained()[1].model
+        made = ours._stream.made().trained.model
         assert version.model.machine.coefficients.tobytes() == made.machine.coefficients.tobytes()
         assert version.model.machine.intercept == made.machine.intercept
         assert version.model.scaler.mean.tobytes() == made.scaler.mean.tobytes()
         assert version.model.scaler.scale.tobytes() == made.scaler.scale.tobytes()
+
+
+PERSISTED = [
+    {"class_weight": {-1: 1.0, 1: 3.0}},
+    {"kernel": "rbf", "gamma": 0.3, "structure": "tree"},
+    {"reducer": "sensitivity", "class_weight": "balanced"},
+]
+
+
+@pytest.mark.parametrize("options", PERSISTED)
+@pytest.mark.parametrize("asked", [False, True])
+def test_a_copy_goes_on_to_the_last_bit(htru2, options, asked) -> None:
+    """A copy, made before or after the model was asked for, predicts and learns on as the original, and for itself."""
+    X, y = htru2[0][:6_000], htru2[1][:6_000]
+    machine = CoresetSVC(memory_points=600, **options).partial_fit(X[:4_123], y[:4_123])
+    if asked:
+        machine.predict(X[:3])
+    for copied in (copy.deepcopy(machine), copy.copy(machine)):
+        assert copied.model_config == machine.model_config
+        assert copied.fit_ == machine.fit_
+        assert copied.decision_function(X).tobytes() == machine.decision_function(X).tobytes()
+        copied.partial_fit(X[4_123:], y[4_123:])
+        assert machine._stream.rows == 4_123
+        whole = CoresetSVC(memory_points=600, **options).fit(X, y)
+        assert copied.training_set_sha256_ == whole.training_set_sha256_
+        assert copied.decision_function(X).tobytes() == whole.decision_function(X).tobytes()
+
+
+def classes_of(value: object) -> set[type]:
+    """Return the classes of all values inside dictionaries, tuples and lists."""
+    if isinstance(value, dict):
+        return {dict}.union(*(classes_of(one) for one in (*value.keys(), *value.values())))
+    if isinstance(value, (tuple, list)):
+        return {type(value)}.union(*(classes_of(one) for one in value))
+    return {type(value)}
+
+
+@pytest.mark.parametrize("options", PERSISTED)
+def test_what_is_kept_needs_no_trust(htru2, options) -> None:
+    """The state has numbers, bytes and arrays only, so that skops asks for trust in the estimator alone."""
+    machine = CoresetSVC(memory_points=600, **options).fit(htru2[0][:2_000], htru2[1][:2_000])
+    plain = {dict, tuple, str, bytes, int, float, bool, type(None), np.ndarray}
+    assert classes_of(machine.__getstate__()) <= plain
+
+
+@pytest.mark.parametrize("options", PERSISTED)
+def test_skops_brings_it_back(htru2, options) -> None:
+    """Through skops the estimator comes back to the last bit, learns on, and is the only type to trust."""
+    skops = pytest.importorskip("skops.io")
+    X, y = htru2[0][:3_000], htru2[1][:3_000]
+    machine = CoresetSVC(memory_points=600, **options).fit(X[:2_000], y[:2_000])
+    kept = skops.dumps(machine)
+    trusted = skops.get_untrusted_types(data=kept)
+    assert trusted == ["streamsvm.estimators.coresetsvc.CoresetSVC"]
+    loaded = skops.loads(kept, trusted=trusted)
+    for one in (machine, loaded):
+        one.partial_fit(X[2_000:], y[2_000:])
+    assert loaded.decision_function(X).tobytes() == machine.decision_function(X).tobytes()
+
+
+def test_damaged_state_is_refused(htru2) -> None:
+    """A byte that was lost or changed is noticed before anything is learned from it."""
+    state = CoresetSVC(memory_points=600).fit(htru2[0][:2_000], htru2[1][:2_000]).__getstate__()
+    learned = bytearray(state["_stream"]["learned"])
+    learned[len(learned) // 2] ^= 1
+    for damaged in (bytes(learned), b""):
+        state["_stream"]["learned"] = damaged
+        with pytest.raises(ValueError, match="cannot be read"):
+            CoresetSVC().__setstate__(state)
+
+
+def test_a_clone_has_learned_nothing(htru2) -> None:
+    """A clone has the parameters and neither points nor a model."""
+    machine = CoresetSVC(memory_points=600, kernel="rbf", seed=3).fit(htru2[0][:1_000], htru2[1][:1_000])
+    cloned = clone(machine)
+    assert cloned.get_params() == machine.get_params()
+    assert not hasattr(cloned, "_stream")
+    assert not hasattr(cloned, "classes_")
+
+
+def test_feature_names_are_kept_and_checked(htru2) -> None:
+    """Names of a table's columns are kept through the stream; columns in another order are refused."""
+    X, y = htru2[0][:1_000], htru2[1][:1_000]
+    names = [f"feature {column}" for column in range(X.shape[1])]
+    table = pa.table(dict(zip(names, X.T.astype(np.float64), strict=True)))
+    machine = CoresetSVC(memory_points=200).partial_fit(table.slice(0, 500), y[:500], classes=[-1, 1])
+    machine.partial_fit(table.slice(500), y[500:])
+    assert machine.feature_names_in_.tolist() == copy.deepcopy(machine).feature_names_in_.tolist() == names
+    with pytest.raises(ValueError, match="same order"):
+        machine.predict(table.select(names[::-1]))
+
+
+def test_weights_are_routed(htru2) -> None:
+    """Inside a search over a pipeline, weights that were asked for reach `fit` and `score`, and the search chooses."""
+    X, y = htru2[0][:2_000].astype(float), htru2[1][:2_000]
+    weight = np.where(y > 0, 5.0, 1.0)
+    with config_context(enable_metadata_routing=True):
+        machine = CoresetSVC(memory_points=300, standardize=False)
+        machine = machine.set_fit_request(sample_weight=True).set_score_request(sample_weight=True)
+        pipeline = make_pipeline(StandardScaler().set_fit_request(sample_weight=False), machine)
+        grid = {"coresetsvc__alpha": [1e-4, 1e-1], "coresetsvc__memory_points": [300, 600]}
+        search = GridSearchCV(pipeline, grid, cv=3).fit(X, y, sample_weight=weight)
+    assert search.best_params_["coresetsvc__alpha"] == 1e-4
+    assert search.best_score_ > 0.9
+    best = search.best_estimator_[-1]
+    assert best._stream.learner.cut().moments.weight == pytest.approx(weight.sum())
+
+
+def test_partial_fit_takes_routed_weights(htru2) -> None:
+    """`classes` and `sample_weight` of `partial_fit` can be asked for as scikit-learn's routing does."""
+    with config_context(enable_metadata_routing=True):
+        machine = CoresetSVC().set_partial_fit_request(classes=True, sample_weight=True)
+        requests = machine.get_metadata_routing().partial_fit.requests
+    assert requests == {"classes": True, "sample_weight": True}
 
 
 def test_more_classes_by_one_against_the_rest(htru2) -> None:
@@ -154,9 +332,10 @@ def test_what_makes_no_sense_is_named(htru2) -> None:
     X, y = htru2[0][:50], htru2[1][:50]
     for options, said in [
         ({"alpha": 1e-4, "C": 1.0}, "alpha and svm.C are both given"),
-        ({"tol": -1.0}, "tol"),
+        ({"tol": -1.0}, "^tol: "),
         ({"kernel": "poly"}, "kernel"),
-        ({"memory_points": 3}, "memory_points"),
+        ({"memory_points": 3}, "^memory_points: "),
+        ({"memory_points": 30, "structure": "tree"}, "^coreset.memory_points = 30"),
     ]:
         with pytest.raises(ValueError, match=said):
             CoresetSVC(**options).partial_fit(X, y, classes=[-1, 1])

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import doctest
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from sklearn import config_context
 from sklearn.base import clone
@@ -17,7 +19,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from streamsvm import STDASVC
+from streamsvm import STDASVC, CoresetSVC
 from streamsvm.estimators import stdasvc
 
 TIGHT = 1e-10
@@ -116,6 +118,52 @@ def test_works_inside_search_and_pipeline() -> None:
         make_pipeline(StandardScaler(), OneVsRestClassifier(SVC(C=search.best_params_["stdasvc__C"]))), X, y, cv=3
     )
     assert search.best_score_ == pytest.approx(expected.mean(), abs=0.01)
+
+
+def test_feature_names_are_kept_and_checked(cancer) -> None:
+    """Names of a table's columns are kept; columns in another order are refused."""
+    X, y = cancer
+    names = list(load_breast_cancer().feature_names)
+    table = pa.table(dict(zip(names, X.T, strict=True)))
+    machine = STDASVC().fit(table, y)
+    assert machine.feature_names_in_.tolist() == names
+    np.testing.assert_array_equal(machine.decision_function(table), STDASVC().fit(X, y).decision_function(X))
+    with pytest.raises(ValueError, match="same order"):
+        machine.predict(table.select(names[::-1]))
+
+
+@pytest.mark.parametrize("kind", [STDASVC, CoresetSVC])
+def test_frames_of_a_scaler_reach_the_machine(cancer, kind) -> None:
+    """In a pipeline whose steps pass data frames, the machine learns the columns' names."""
+    pytest.importorskip("pandas")
+    X, y = cancer
+    names = list(load_breast_cancer().feature_names)
+    table = pa.table(dict(zip(names, X.T, strict=True))).to_pandas()
+    pipeline = make_pipeline(StandardScaler(), kind()).set_output(transform="pandas").fit(table, y)
+    assert pipeline[-1].feature_names_in_.tolist() == names
+    assert pipeline.score(table, y) > 0.95
+
+
+@pytest.mark.parametrize("kernel", ["linear", "rbf"])
+def test_copies_decide_alike(cancer, kernel) -> None:
+    """A copy decides to the last bit as the original; a clone has learned nothing."""
+    machine = STDASVC(kernel=kernel, class_weight={0: 2.0}).fit(*cancer)
+    copied = copy.deepcopy(machine)
+    assert copied.decision_function(cancer[0]).tobytes() == machine.decision_function(cancer[0]).tobytes()
+    assert not hasattr(clone(machine), "classes_")
+    assert clone(machine).get_params() == machine.get_params()
+
+
+@pytest.mark.parametrize("kernel", ["linear", "rbf"])
+def test_skops_brings_it_back(cancer, kernel) -> None:
+    """Through skops the estimator comes back to the last bit, and is the only type to trust."""
+    skops = pytest.importorskip("skops.io")
+    machine = STDASVC(kernel=kernel).fit(*cancer)
+    kept = skops.dumps(machine)
+    trusted = skops.get_untrusted_types(data=kept)
+    assert trusted == ["streamsvm.estimators.stdasvc.STDASVC"]
+    loaded = skops.loads(kept, trusted=trusted)
+    assert loaded.decision_function(cancer[0]).tobytes() == machine.decision_function(cancer[0]).tobytes()
 
 
 @pytest.mark.parametrize(

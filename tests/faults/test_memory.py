@@ -17,6 +17,7 @@ SLOW = {
     "svm_kernel": "rbf",
     "svm_solver": "libsvm",
     "coreset_reducer": "uniform",
+    "coreset_structure": "tree",
     "coreset_leaf_rows": 1_000,
     "coreset_bucket_points": 1_000,
     "coreset_train_points": 4_000,

@@ -1,0 +1,107 @@
+"""What a `CoresetSVC` learned as plain values: bytes, numbers and arrays, for skops, copies and processes.
+
+Invariant: an estimator that was restored learns and predicts on to the last bit; nothing here is code, so that skops
+can read it under trust in the estimator alone. The learner's state is a checkpoint, as `streamsvm.codec.checkpoint`
+writes it, checksum included.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from streamsvm.codec import checkpoint
+from streamsvm.codec.checkpoint import Snapshot
+from streamsvm.config import ModelConfig
+from streamsvm.errors import CorruptCheckpoint
+from streamsvm.learner import LearnerState
+from streamsvm.points import Position
+from streamsvm.svm.kernels import RbfKernel
+from streamsvm.svm.model import KernelMachine, LinearMachine, Machine, Model, Scaler
+from streamsvm.training import Fit, Trained
+
+Plain = dict[str, Any]
+"""Names to bytes, numbers, arrays and such dictionaries."""
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A model of everything learned so far.
+
+    Attributes
+    ----------
+    training_set_sha256 : str
+    trained : Trained
+    """
+
+    training_set_sha256: str
+    trained: Trained
+
+
+def to_plain(config: ModelConfig, learned: LearnerState, made: Made | None) -> Plain:
+    """Return all that a stream is."""
+    snapshot = Snapshot(
+        name="CoresetSVC",
+        incarnation=1,
+        sequence=1,
+        topic="",
+        topic_id="",
+        base={partition: Position(0, 0) for partition in learned.partitions},
+        configuration=config.model_dump(mode="json"),
+        configuration_sha256=config.sha256(),
+        build={},
+        head=None,
+        learner=learned,
+        pending=None,
+    )
+    return {"learned": checkpoint.encode(snapshot), "made": None if made is None else _plain_made(made)}
+
+
+def from_plain(plain: Plain) -> tuple[ModelConfig, LearnerState, Made | None]:
+    """Return what `to_plain` was given.
+
+    Raises
+    ------
+    ValueError
+        If bytes were lost or changed, or another build wrote them in a format that this one does not read.
+    """
+    try:
+        snapshot = checkpoint.decode(plain["learned"])
+    except CorruptCheckpoint as error:
+        raise ValueError(f"what this CoresetSVC learned cannot be read: {error}") from None
+    config = ModelConfig.model_validate(snapshot.configuration)
+    return config, snapshot.learner, None if plain["made"] is None else _made(plain["made"])
+
+
+def _plain_made(made: Made) -> Plain:
+    model = made.trained.model
+    return {
+        "training_set_sha256": made.training_set_sha256,
+        "mean": model.scaler.mean,
+        "scale": model.scaler.scale,
+        "machine": _plain_machine(model.machine),
+        "fit": asdict(made.trained.fit),
+        "squared_norm": made.trained.squared_norm,
+    }
+
+
+def _plain_machine(machine: Machine) -> Plain:
+    if isinstance(machine, LinearMachine):
+        return {"coefficients": machine.coefficients, "intercept": machine.intercept}
+    return {
+        "gamma": machine.kernel.gamma,
+        "support": machine.support,
+        "dual": machine.dual,
+        "intercept": machine.intercept,
+    }
+
+
+def _made(plain: Plain) -> Made:
+    model = Model(Scaler(plain["mean"], plain["scale"]), _machine(plain["machine"]))
+    return Made(plain["training_set_sha256"], Trained(model, Fit(**plain["fit"]), plain["squared_norm"]))
+
+
+def _machine(plain: Plain) -> Machine:
+    if "coefficients" in plain:
+        return LinearMachine(plain["coefficients"], plain["intercept"])
+    return KernelMachine(RbfKernel(plain["gamma"]), plain["support"], plain["dual"], plain["intercept"])

@@ -1,0 +1,220 @@
+"""STDASVC in SVC's place: five programs of the kind that scikit-learn's documentation has, written once for both.
+
+    python -m tests.benchmarks.programs [--rounds 7] [--json]
+
+A program gets the class and says its scores; the class is the only difference. Data: scikit-learn's own small sets.
+Where a program has more than two classes it says one against the rest, because SVC by itself tells classes apart in
+pairs: `OneVsRestClassifier` around either, the same text. One thread, both contenders in turn, the first place
+alternating; times are medians of whole programs, data loading excluded, with least and greatest. `ratio` is ours over
+SVC's: below 1 is faster.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from functools import cache
+from typing import Any, Final
+
+import numpy as np
+import sklearn
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wine
+from sklearn.metrics import accuracy_score, balanced_accuracy_score, brier_score_loss, f1_score, log_loss, roc_auc_score
+from sklearn.model_selection import GridSearchCV, StratifiedKFold, cross_val_score, train_test_split
+from sklearn.multiclass import OneVsRestClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVC
+from threadpoolctl import threadpool_limits
+
+from streamsvm import STDASVC
+from streamsvm.datasets import load_htru2
+from tests.benchmarks.timing import ROUNDS_AT_LEAST, Interval
+
+Scores = dict[str, float]
+LEAST_ROUNDS: Final = ROUNDS_AT_LEAST
+PULSAR_ROWS: Final = 4_000
+
+
+@cache
+def pulsars() -> tuple[np.ndarray, np.ndarray]:
+    """Return rows of HTRU2, one pulsar in eleven, in an order drawn once."""
+    X, y, _ = load_htru2()
+    chosen = np.random.default_rng(0).permutation(len(y))[:PULSAR_ROWS]
+    return X[chosen].astype(np.float64), (y[chosen] > 0).astype(int)
+
+
+def pipeline(classifier: type) -> Scores:
+    """A scaler and a machine, cross-validated on two sets."""
+    scores = {}
+    for name, load in {"breast cancer": load_breast_cancer, "wine": load_wine}.items():
+        X, y = load(return_X_y=True)
+        y = (y == 1).astype(int)
+        machine = make_pipeline(StandardScaler(), classifier(C=1.0))
+        scores[f"{name}, accuracy"] = float(cross_val_score(machine, X, y, cv=5).mean())
+        scores[f"{name}, AUC"] = float(cross_val_score(machine, X, y, cv=5, scoring="roc_auc").mean())
+    return scores
+
+
+def grid_search(classifier: type) -> Scores:
+    """C, gamma and the kernel chosen by a grid; what was chosen is a score, too."""
+    X, y = load_breast_cancer(return_X_y=True)
+    train, test, y_train, y_test = train_test_split(X, y, test_size=0.4, random_state=0, stratify=y)
+    machine = make_pipeline(StandardScaler(), classifier())
+    name = machine.steps[-1][0]
+    grid = [
+        {f"{name}__kernel": ["rbf"], f"{name}__C": [0.1, 1.0, 10.0, 100.0], f"{name}__gamma": [1e-3, 1e-2, 1e-1]},
+        {f"{name}__kernel": ["linear"], f"{name}__C": [0.1, 1.0, 10.0]},
+    ]
+    search = GridSearchCV(machine, grid, cv=StratifiedKFold(5, shuffle=True, random_state=0)).fit(train, y_train)
+    return {
+        "best C": search.best_params_[f"{name}__C"],
+        "best gamma (0: linear)": search.best_params_.get(f"{name}__gamma", 0.0),
+        "accuracy in search": float(search.best_score_),
+        "test accuracy": accuracy_score(y_test, search.predict(test)),
+    }
+
+
+def one_versus_rest(classifier: type) -> Scores:
+    """Handwritten digits, one machine a digit; and iris."""
+    X, y = load_digits(return_X_y=True)
+    train, test, y_train, y_test = train_test_split(X / 16.0, y, test_size=0.5, shuffle=False)
+    machine = OneVsRestClassifier(classifier(gamma=0.26)).fit(train, y_train)
+    iris = OneVsRestClassifier(classifier(kernel="linear"))
+    return {
+        "digits, accuracy": accuracy_score(y_test, machine.predict(test)),
+        "digits, macro F1": f1_score(y_test, machine.predict(test), average="macro"),
+        "iris, accuracy": float(cross_val_score(iris, *load_iris(return_X_y=True), cv=5).mean()),
+    }
+
+
+def class_weights(classifier: type) -> Scores:
+    """Pulsars among eleven times as much noise: no weights, balanced ones, and ones of the writer's choice."""
+    X, y = pulsars()
+    train, test, y_train, y_test = train_test_split(X, y, test_size=0.5, random_state=0, stratify=y)
+    scaler = StandardScaler().fit(train)
+    scores = {}
+    weightings: dict[str, Any] = {"none": None, "balanced": "balanced", "1 : 10": {1: 10.0}}
+    for name, weights in weightings.items():
+        for kernel in ("linear", "rbf"):
+            machine = classifier(kernel=kernel, class_weight=weights).fit(scaler.transform(train), y_train)
+            predicted = machine.predict(scaler.transform(test))
+            scores[f"{name}, {kernel}, balanced accuracy"] = balanced_accuracy_score(y_test, predicted)
+    return scores
+
+
+def calibration(classifier: type) -> Scores:
+    """Probabilities by Platt's sigmoid and by isotonic regression over cross-validated decision values."""
+    X, y = pulsars()
+    train, test, y_train, y_test = train_test_split(X, y, test_size=0.5, random_state=0, stratify=y)
+    scores = {}
+    for method in ("sigmoid", "isotonic"):
+        machine = make_pipeline(StandardScaler(), classifier(gamma=0.1))
+        calibrated = CalibratedClassifierCV(machine, method=method, cv=5).fit(train, y_train)
+        probability = calibrated.predict_proba(test)[:, 1]
+        scores[f"{method}, Brier score"] = brier_score_loss(y_test, probability)
+        scores[f"{method}, AUC"] = roc_auc_score(y_test, probability)
+        scores[f"{method}, log loss"] = log_loss(y_test, np.clip(probability, 1e-6, 1 - 1e-6))
+    return scores
+
+
+PROGRAMS: Final[dict[str, Callable[[type], Scores]]] = {
+    "pipeline": pipeline,
+    "grid search": grid_search,
+    "one versus rest": one_versus_rest,
+    "class weights": class_weights,
+    "calibration": calibration,
+}
+CONTENDERS: Final[dict[str, type]] = {"STDASVC": STDASVC, "SVC": SVC}
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One program with both classes.
+
+    Attributes
+    ----------
+    program : str
+    ours, theirs : mapping of str to float
+        Scores.
+    difference : float
+        Greatest of a score, in its own unit.
+    time_s, peer_time_s : Interval
+    ratio : float
+        Of the medians, ours over SVC's.
+    """
+
+    program: str
+    ours: Scores
+    theirs: Scores
+    difference: float
+    time_s: Interval
+    peer_time_s: Interval
+    ratio: float
+
+
+def greatest_difference(ours: Scores, theirs: Scores) -> float:
+    """Return by how much the scores differ at most."""
+    assert ours.keys() == theirs.keys()
+    return max(abs(ours[name] - theirs[name]) for name in ours)
+
+
+def compared(name: str, rounds: int) -> Row:
+    """Run a program with both classes once unmeasured, then in turn."""
+    program = PROGRAMS[name]
+    scores = {contender: program(kind) for contender, kind in CONTENDERS.items()}
+    times: dict[str, list[float]] = {contender: [] for contender in CONTENDERS}
+    for turn in range(rounds):
+        for contender, kind in list(CONTENDERS.items())[:: 1 if turn % 2 else -1]:
+            start = time.perf_counter()
+            program(kind)
+            times[contender].append(time.perf_counter() - start)
+    return Row(
+        name,
+        scores["STDASVC"],
+        scores["SVC"],
+        greatest_difference(scores["STDASVC"], scores["SVC"]),
+        Interval.of(times["STDASVC"]),
+        Interval.of(times["SVC"]),
+        statistics.median(times["STDASVC"]) / statistics.median(times["SVC"]),
+    )
+
+
+def lines(row: Row) -> str:
+    """Return a row for people."""
+    head = (
+        f"{row.program}: {row.time_s.median:.2f} s ({row.time_s.least:.2f} to {row.time_s.greatest:.2f}) against "
+        f"{row.peer_time_s.median:.2f} s ({row.peer_time_s.least:.2f} to {row.peer_time_s.greatest:.2f}), ratio "
+        f"{row.ratio:.2f}; scores differ by {row.difference:.1g} at most"
+    )
+    return "\n".join([head, *(f"    {name:<36} {row.ours[name]:10.5f} {row.theirs[name]:10.5f}" for name in row.ours)])
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run and report."""
+    parser = argparse.ArgumentParser(description="Five programs with STDASVC in SVC's place.")
+    parser.add_argument("--rounds", type=int, default=7, help="measured rounds of each program")
+    parser.add_argument("--programs", nargs="+", choices=PROGRAMS, default=list(PROGRAMS), help="which")
+    parser.add_argument("--json", action="store_true", help="rows as JSON instead of text")
+    options = parser.parse_args(arguments)
+    if options.rounds < LEAST_ROUNDS:
+        parser.error(f"--rounds {options.rounds}: fewer than {LEAST_ROUNDS} give no median worth reporting")
+    with threadpool_limits(1):
+        rows = [compared(name, options.rounds) for name in options.programs]
+    if options.json:
+        print(json.dumps({"rounds": options.rounds, "rows": [asdict(row) for row in rows]}, indent=1))
+        return
+    print(f"scikit-learn {sklearn.__version__}, numpy {np.__version__}, {len(os.sched_getaffinity(0))} core")
+    print(f"STDASVC against SVC, default tolerance of both; medians of {options.rounds} rounds\n")
+    print("\n".join(lines(row) for row in rows))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

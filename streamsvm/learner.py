@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamsvm import kernel_pilot, training
-from streamsvm.config import CoresetConfig, ModelConfig, SvmConfig
+from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig
 from streamsvm.coreset import audit, screening
 from streamsvm.coreset.audit import Held, Reservoir, Sampled
 from streamsvm.coreset.calibrated import CalibratedReducer, Observed
@@ -43,6 +43,8 @@ REDUCERS: dict[str, Callable[[CoresetConfig], Reducer]] = {
 
 PILOT_TOLERANCE = 0.1
 """KKT gap at which a pilot by pairs is good enough: its dual objective is then within a few per cent of the optimum."""
+REHEARSED = 2_000
+"""Rows with which a learner is warmed up."""
 PILOT_ITERATIONS = 20_000
 """Bound on a pilot's iterations; a solver that meets it leaves a lower bound that is lower, and still certified."""
 
@@ -530,6 +532,40 @@ def warm_up(config: ModelConfig, say: Callable[[str], None] = lambda _: None) ->
     if config.svm.kernel != "linear" and config.coreset.reducer == "calibrated":
         kernel_pilot.warm_up(say)
     training.warm_up(config.svm, say)
+    _rehearse(config)
+
+
+def _rehearse(config: ModelConfig) -> None:
+    """Send a few rows through a small learner: the rest of what reductions, screens and cuts of its kind compile."""
+    own = config.coreset
+    coreset = CoresetConfig(
+        reducer=own.reducer,
+        clusters=own.clusters,
+        structure=own.structure,
+        screening=own.screening,
+        clip_sd=own.clip_sd,
+        audit_points=min(own.audit_points, 8),
+        leaf_rows=64,
+        bucket_points=32,
+        train_points=48,
+    )
+    points = PointsConfig(dimension=2, dtype=config.points.dtype)
+    n, random = REHEARSED, generator(0, Purpose.CUT, (0, 0, 0))
+    X = random.standard_normal((n, 2)).astype(points.numpy_dtype)
+    y = np.where(X[:, 0] + random.standard_normal(n) > 0, 1, -1).astype(np.int8)
+    rows = Rows(
+        partition=0,
+        offset=np.arange(n),
+        row=np.zeros(n, np.int64),
+        last=np.ones(n, np.bool_),
+        time_ms=np.full(n, -1, np.int64),
+        accepted=np.ones(n, np.bool_),
+        points=Points(X, y, np.ones(n)),
+        leader_epoch=np.full(n, -1, np.int64),
+    )
+    learner = Learner(ModelConfig(points=points, coreset=coreset, svm=config.svm), {0: Position(0)}, n)
+    learner.learn(rows)
+    learner.cut()
 
 
 def cut_counter(positions: Positions) -> tuple[int, int, int]:

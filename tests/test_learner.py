@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -358,3 +361,50 @@ def test_a_cut_can_be_called_for() -> None:
     assert held.cut_due
     held.cut()
     assert not held.cut_due
+
+
+COMPILED_LATER = """
+import importlib, pkgutil, sys
+import numpy as np
+from numba.core.dispatcher import Dispatcher
+import streamsvm
+from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig
+from streamsvm.learner import Learner, warm_up
+from streamsvm.points import Position
+from streamsvm.training import train
+from tests.streams import gaussian, rows_of
+
+reducer, structure, kernel = sys.argv[1:]
+points = gaussian(4_000)
+config = ModelConfig(
+    points=PointsConfig(dimension=points.dimension),
+    coreset=CoresetConfig(reducer=reducer, structure=structure, leaf_rows=300, bucket_points=150, train_points=200),
+    svm=SvmConfig(kernel=kernel),
+)
+warm_up(config)
+modules = [importlib.import_module(found.name) for found in pkgutil.walk_packages(streamsvm.__path__, "streamsvm.")]
+parts = {
+    f"{part.py_func.__module__}.{part.py_func.__name__}": part
+    for module in modules for part in vars(module).values() if isinstance(part, Dispatcher)
+}
+before = {name: len(part.signatures) for name, part in parts.items()}
+learner, rows = Learner(config, {0: Position(0)}, 1_000), rows_of(points)
+learner.learn(rows)
+cut = learner.cut()
+train(cut.points, cut.moments, config.svm)
+print(len(parts), [name for name, part in parts.items() if len(part.signatures) > before[name]])
+"""
+
+
+@pytest.mark.parametrize(
+    ("reducer", "structure", "kernel"),
+    [("calibrated", "tree", "linear"), ("calibrated", "chain", "rbf"), ("sensitivity", "tree", "linear")],
+)
+def test_warming_up_leaves_nothing_to_compile(reducer: str, structure: str, kernel: str) -> None:
+    """In a fresh process, learning, a cut and a training after `warm_up` compile nothing more."""
+    command = [sys.executable, "-c", COMPILED_LATER, reducer, structure, kernel]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    parts, compiled = done.stdout.split(maxsplit=1)
+    assert int(parts) > 20
+    assert compiled.strip() == "[]"

@@ -29,6 +29,7 @@ from streamsvm.config import Label
 from streamsvm.errors import ConfigurationError
 from streamsvm.estimators import CoresetSVC
 from streamsvm.evaluation import (
+    SGD_SETTINGS,
     Objective,
     Optimum,
     Reservoir,
@@ -52,14 +53,6 @@ MOST_CELLS: Final = 1 << 28
 """Points times features beyond which the linear optimum is not sought: minutes, and gigabytes."""
 MOST_RBF_POINTS: Final = 50_000
 """The same for RBF, whose time grows faster than the points."""
-SGD_SETTINGS: Final[tuple[dict[str, Any], ...]] = (
-    {"learning_rate": "optimal", "average": True},
-    {"learning_rate": "invscaling", "eta0": 0.1, "power_t": 0.25},
-    {"learning_rate": "invscaling", "eta0": 0.1, "power_t": 0.5},
-    {"learning_rate": "invscaling", "eta0": 1.0, "power_t": 0.5},
-    {"learning_rate": "constant", "eta0": 0.001},
-)
-"""Each takes its pass; the one of the lowest F on the training part is shown, which favours it."""
 LEAST_MEMORY: Final = 16
 WARM_UP_MEMORY: Final = 256
 WARM_UP_POINTS: Final = 2_000

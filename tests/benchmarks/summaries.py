@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 from sklearn.linear_model import SGDClassifier
@@ -21,6 +21,7 @@ from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig
 from streamsvm.coreset.calibrated import CalibratedReducer, Observed
 from streamsvm.coreset.moments import Moments
 from streamsvm.coreset.reduce import Purpose, UniformReducer, generator
+from streamsvm.evaluation import SGD_SETTINGS
 from streamsvm.learner import REDUCERS, Learner, make_pilot
 from streamsvm.linear import Float
 from streamsvm.points import Points, Position
@@ -28,15 +29,6 @@ from tests.streams import rows_of
 
 BATCH: Final = 1_000
 """Points that SGD takes at once."""
-SGD_SETTINGS: Final[tuple[dict[str, Any], ...]] = (
-    {"learning_rate": "optimal", "average": True},
-    {"learning_rate": "invscaling", "eta0": 0.1, "power_t": 0.25},
-    {"learning_rate": "invscaling", "eta0": 0.1, "power_t": 0.5},
-    {"learning_rate": "invscaling", "eta0": 1.0, "power_t": 0.5},
-    {"learning_rate": "constant", "eta0": 0.001},
-)
-"""Chosen from a grid of twenty as the best of at least one set at C = 1; then the best of these by its gap on all data
-is what counts in a row, which favours it twice."""
 RIVER_RATES: Final = (0.1, 0.01, 0.001)
 """Step sizes of river's plain SGD; 0.01 is its default."""
 VW_SETTINGS: Final = ("", "--sgd --decay_learning_rate 1 --power_t 0.5")

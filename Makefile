@@ -43,10 +43,10 @@ bench: env
 
 requirements: env
 	$(BIN)/python -m pip install --quiet uv
-	$(BIN)/uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
-		--no-annotate pyproject.toml -o requirements/runtime.txt
-	$(BIN)/uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
+	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
 		--no-annotate --extra dev pyproject.toml -o requirements/dev.txt
+	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
+		--no-annotate --constraint requirements/dev.txt pyproject.toml -o requirements/runtime.txt
 	{ head -n 1 requirements/build.txt; echo hatchling | $(BIN)/uv pip compile --universal --python-version 3.11 \
 		--generate-hashes --no-emit-index-url --no-header --no-annotate --constraint requirements/dev.txt -; } \
 		> $(VENV)/build.txt && mv $(VENV)/build.txt requirements/build.txt

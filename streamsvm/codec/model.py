@@ -6,7 +6,15 @@ travel in headers (CloudEvents, binary mode). JSON writes a float64 with as many
 float64 back.
 
 A format's fields are all there are: a reader refuses one more or less, so that no one serves what it does not
-understand. Format 2 is format 1 with `audit`, an object or null; 1 is still read.
+understand. All of them are still read; the newest is written.
+
+======  ===================================================================================================
+format  what it added
+======  ===================================================================================================
+1       (the first)
+2       `audit`, an object or null: what the model's objective over the whole stream is
+3       `training.duality_gap`; `probability`, null: reserved for how a decision value becomes a probability
+======  ===================================================================================================
 """
 
 from __future__ import annotations
@@ -15,7 +23,7 @@ import base64
 import hashlib
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import Any, Final, Literal, TypeVar
 
@@ -33,7 +41,7 @@ from streamsvm.svm.kernels import Float, RbfKernel
 from streamsvm.svm.model import KernelMachine, LinearMachine, Machine, Model, Scaler
 from streamsvm.training import Audit, Fit
 
-FORMAT: Final = "streamsvm.model/2"
+FORMAT: Final = "streamsvm.model/3"
 _ANY_FORMAT: Final = FORMAT.split("/")[0] + "/"
 CONTENT_TYPE: Final = "application/json"
 EVENT_TYPE: Final = "io.streamsvm.model.version"
@@ -274,7 +282,7 @@ class _Features(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     scale: list[float]
 
 
-class _Training(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class _Training1(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     solver: str
     C: float
     gamma: float | None
@@ -287,6 +295,11 @@ class _Training(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     iterations: int
     converged: bool
     class_weight: tuple[float, float] = (1.0, 1.0)
+
+
+class _Training(_Training1, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    class_weight: tuple[float, float]
+    duality_gap: float | None
 
 
 class _Audit(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -303,16 +316,25 @@ class _Message1(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     labels: tuple[bool | int | str, bool | int | str]
     features: _Features
     model: _Linear | _Rbf
-    training: _Training
+    training: _Training1
     stream: StreamSummary
     lineage: Lineage
 
 
-class _Message(_Message1, frozen=True, forbid_unknown_fields=True):
+class _Message2(_Message1, frozen=True, forbid_unknown_fields=True):
     audit: _Audit | None
 
 
-_MESSAGES: Final[dict[str, type[_Message1]]] = {"streamsvm.model/1": _Message1, FORMAT: _Message}
+class _Message(_Message2, frozen=True, forbid_unknown_fields=True):
+    training: _Training
+    probability: None
+
+
+_MESSAGES: Final[dict[str, type[_Message1]]] = {
+    "streamsvm.model/1": _Message1,
+    "streamsvm.model/2": _Message2,
+    FORMAT: _Message,
+}
 """One for each format that is still read; the newest is the one that is written."""
 
 
@@ -374,7 +396,7 @@ def summary(cut: Cut) -> StreamSummary:
 
 def encode(version: Version) -> bytes:
     """Encode a version's value: the same version gives the same bytes."""
-    fit, scaler, audit = version.fit, version.model.scaler, version.audit
+    scaler, audit = version.model.scaler, version.audit
     return msgspec.json.encode(
         _Message(
             FORMAT,
@@ -385,23 +407,11 @@ def encode(version: Version) -> bytes:
                 version.model.dimension, list(version.feature_names), scaler.mean.tolist(), scaler.scale.tolist()
             ),
             _encode_machine(version.model.machine),
-            _Training(
-                version.solver,
-                fit.C,
-                fit.gamma,
-                fit.points,
-                fit.weight,
-                fit.support_vectors,
-                fit.objective,
-                fit.dual_objective,
-                fit.kkt_gap,
-                fit.iterations,
-                fit.converged,
-                fit.class_weight,
-            ),
+            _encode_training(version.solver, version.fit),
             version.stream,
             version.lineage,
             None if audit is None else _Audit(audit.objective, audit.low, audit.high, audit.points),
+            None,
         ),
         order="deterministic",
     )
@@ -454,11 +464,31 @@ def _checked(message: _Message1) -> Version:
         message.labels,
         tuple(features.names),
         training.solver,
-        Fit(**{field: getattr(training, field) for field in training.__struct_fields__ if field != "solver"}),
+        _decode_fit(training),
         message.stream,
         message.lineage,
-        _decode_audit(message.audit) if isinstance(message, _Message) else None,
+        _decode_audit(message.audit) if isinstance(message, _Message2) else None,
     )
+
+
+_FIT: Final = tuple(field.name for field in fields(Fit))
+
+
+def _encode_training(solver: str, fit: Fit) -> _Training:
+    return _Training(solver=solver, duality_gap=_duality_gap(fit), **{field: getattr(fit, field) for field in _FIT})
+
+
+def _decode_fit(training: _Training1) -> Fit:
+    fit = Fit(**{field: getattr(training, field) for field in _FIT})
+    if isinstance(training, _Training) and training.duality_gap != _duality_gap(fit):
+        raise InvalidMessage(
+            f"training.duality_gap is {training.duality_gap}, the objectives are {_duality_gap(fit)} apart"
+        )
+    return fit
+
+
+def _duality_gap(fit: Fit) -> float | None:
+    return None if fit.dual_objective is None else fit.objective - fit.dual_objective
 
 
 def _decode_audit(audit: _Audit | None) -> Audit | None:

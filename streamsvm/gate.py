@@ -183,9 +183,7 @@ def audit_evidence(sample: Sequence[Sampled]) -> Evidence | None:
     return Evidence(points.take(slice(None, None, -(-len(points) // MOST_AUDITED))))
 
 
-def judge(
-    candidate: Model, present: Model, window: Evidence | None, audit: Evidence | None, margin: float
-) -> Verdict:
+def judge(candidate: Model, present: Model, window: Evidence | None, audit: Evidence | None, margin: float) -> Verdict:
     """Score both models on the same points, and refuse the candidate if it is worse by more than a margin.
 
     Parameters

@@ -1,7 +1,8 @@
 """From a finished training to a published version: assembled, hashed, and committed in one transaction.
 
 The transaction holds the version, the head record, the alias `current` unless the quality gate refuses it, and the
-audit entry: readers see all of them or none. The version's value holds nothing that a clock touches; times and the session travel in its headers.
+audit entry: readers see all of them or none. The version's value holds nothing that a clock touches; times and the
+session travel in its headers.
 """
 
 from __future__ import annotations

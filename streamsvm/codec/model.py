@@ -13,8 +13,12 @@ format  what it added
 ======  ===================================================================================================
 1       (the first)
 2       `audit`, an object or null: what the model's objective over the whole stream is
-3       `training.duality_gap`; `probability`, null: reserved for how a decision value becomes a probability
+3       `training.duality_gap`; `probes`: inputs with the decision values that a reader must get there (see
+        `streamsvm.codec.probes`); `probability`, null: reserved for how a decision value becomes one
 ======  ===================================================================================================
+
+`schemas/model-3.schema.json` beside this module says the same to other languages, as a JSON Schema; the header
+`ce_dataschema` names it.
 """
 
 from __future__ import annotations
@@ -33,6 +37,7 @@ from cloudevents.core.bindings.kafka import to_binary
 from cloudevents.core.formats.json import JSONFormat
 from cloudevents.core.v1.event import CloudEvent
 
+from streamsvm.codec.probes import Probes, check, count_of, probes_of
 from streamsvm.config import Label, ModelConfig
 from streamsvm.errors import InvalidMessage, UnknownFormat
 from streamsvm.learner import Cut
@@ -309,6 +314,12 @@ class _Audit(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     points: int
 
 
+class _Probes(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    x: list[list[float]]
+    decision: list[float]
+    tolerance: list[float]
+
+
 class _Message1(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     format: str
     name: str
@@ -328,6 +339,7 @@ class _Message2(_Message1, frozen=True, forbid_unknown_fields=True):
 class _Message(_Message2, frozen=True, forbid_unknown_fields=True):
     training: _Training
     probability: None
+    probes: _Probes
 
 
 _MESSAGES: Final[dict[str, type[_Message1]]] = {
@@ -412,6 +424,7 @@ def encode(version: Version) -> bytes:
             version.lineage,
             None if audit is None else _Audit(audit.objective, audit.low, audit.high, audit.points),
             None,
+            _encode_probes(probes_of(version.model)),
         ),
         order="deterministic",
     )
@@ -457,10 +470,13 @@ def _checked(message: _Message1) -> Version:
         raise InvalidMessage(f"features.names has {len(features.names)} names for {dimension} features")
     if not all(0.0 < weight < math.inf for weight in training.class_weight):
         raise InvalidMessage(f"training.class_weight is {training.class_weight}")
+    model = Model(scaler, _decode_machine(message.model, dimension))
+    if isinstance(message, _Message):
+        check(model, _decode_probes(message.probes, dimension))
     return Version(
         message.name,
         message.version,
-        Model(scaler, _decode_machine(message.model, dimension)),
+        model,
         message.labels,
         tuple(features.names),
         training.solver,
@@ -491,6 +507,21 @@ def _duality_gap(fit: Fit) -> float | None:
     return None if fit.dual_objective is None else fit.objective - fit.dual_objective
 
 
+def _encode_probes(probes: Probes) -> _Probes:
+    return _Probes(probes.X.tolist(), probes.decision.tolist(), probes.tolerance.tolist())
+
+
+def _decode_probes(probes: _Probes, dimension: int) -> Probes:
+    count = len(probes.x)
+    if not count:
+        raise InvalidMessage("there are no probes")
+    return Probes(
+        np.array([_vector(x, dimension, "a probe") for x in probes.x]),
+        _vector(probes.decision, count, "probes.decision", "probes"),
+        _vector(probes.tolerance, count, "probes.tolerance", "probes"),
+    )
+
+
 def _decode_audit(audit: _Audit | None) -> Audit | None:
     if audit is None:
         return None
@@ -505,7 +536,10 @@ def largest_bytes(config: ModelConfig) -> int:
     """Return a bound on the bytes of a version's value under a configuration."""
     points, partitions = config.points, config.coreset.max_partitions
     fixed = 8_192 + len(msgspec.json.encode(config.canonical())) + 2 * partitions * PARTITION_BYTES
-    described = points.dimension * 2 * NUMBER_BYTES + sum(len(name.encode()) * 2 + 3 for name in points.feature_names)
+    probes = count_of(points.dimension) * (points.dimension + 3) * NUMBER_BYTES
+    described = (
+        probes + points.dimension * 2 * NUMBER_BYTES + sum(len(name.encode()) * 2 + 3 for name in points.feature_names)
+    )
     if config.svm.kernel == "linear":
         return fixed + described + points.dimension * NUMBER_BYTES
     return fixed + described + config.coreset.train_points * _support_vector_bytes(points.dimension)
@@ -542,10 +576,10 @@ def _decode_machine(machine: _Linear | _Rbf, dimension: int) -> Machine:
     return KernelMachine(RbfKernel(machine.gamma), support.reshape(len(dual), dimension), dual, machine.intercept)
 
 
-def _vector(entries: list[float], length: int, name: str) -> Float:
+def _vector(entries: list[float], length: int, name: str, of: str = "features") -> Float:
     vector = np.array(entries, dtype=np.float64)
     if len(vector) != length:
-        raise InvalidMessage(f"{name} has {len(vector)} entries for {length} features")
+        raise InvalidMessage(f"{name} has {len(vector)} entries for {length} {of}")
     if not np.isfinite(vector).all():
         raise InvalidMessage(f"an entry of {name} is not finite")
     return vector

@@ -199,6 +199,7 @@ class VersionPublisher:
         alias = Alias(version.number, head.sha256, head.offset)
         audit: dict[str, object] = {
             "event": "gate_refused" if refused else "alias_moved",
+            "name": version.name,
             "alias": current,
             "to": version.number,
             "sha256": head.sha256,

@@ -23,6 +23,7 @@ from consumers.conditions import Conditions
 from consumers.deadletters import DeadLetters
 from consumers.gatekeeping import MakeGate, gate_of
 from consumers.gauges import Gauges
+from consumers.keeping import Keeper
 from consumers.limits import RejectionLimits
 from consumers.ports import Cluster, Stop
 from consumers.ports import Worker as AnyWorker
@@ -243,6 +244,7 @@ class Trainer:
             self._metrics,
             self._clock.now,
         )
+        self._keeper = Keeper(self._settings, self._cluster, self._metrics, self._clock.now)
         self._metrics.put("streamsvm_model_version", self._delivery.next_number - 1)
 
     def _warm_up(self) -> None:
@@ -431,6 +433,7 @@ class Trainer:
             self._versions.tell()
         if self._delivery.ready and self._unpublished is not None and self._versions.publish(self._unpublished):
             self._unpublished = None
+            self._keeper.published(self._delivery.next_number - 1)
         self._health.require("publish", self._session.trouble)
 
     def _training_s(self) -> float:

@@ -61,7 +61,7 @@ MEANINGS: Final[Mapping[Outcome, str]] = {
     Outcome.DIFFERS: "not what its lineage, its place or its own hash says it must be",
     Outcome.FOREIGN: "recomputed and different, but made by another build or for another CPU: no verdict",
     Outcome.UNAVAILABLE: "not recomputed: the log no longer holds what it was made from, or this build cannot do it",
-    Outcome.RETIRED: "retired by a tombstone, not recomputed",
+    Outcome.RETIRED: "retired, not recomputed",
     Outcome.PASSED: "not asked for: its place in the topic was checked, its content was not",
 }
 """Every outcome, for people."""
@@ -230,6 +230,11 @@ class Survey:
             return
         if said.event == "version_retired" and said.name == self.name:
             self.gone.update(said.versions)
+
+    @property
+    def has_gaps(self) -> bool:
+        """Whether a number below the newest has neither a record nor a tombstone."""
+        return len(self.found.keys() | self.retired.keys()) < self.newest
 
     def is_retired(self, number: int) -> bool:
         """Tell whether a number was retired, as its tombstone says, or the audit trail."""

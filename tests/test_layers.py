@@ -30,6 +30,7 @@ LAYERS: list[set[str]] = [
     {"streamsvm.estimators"},
     {"streamsvm.evaluation"},
     {"streamsvm.delivery", "streamsvm.verification", "streamsvm.checkpoint", "streamsvm.sources"},
+    {"streamsvm.comparison"},
     {"streamsvm.datasets"},
     {"streamsvm.kafka"},
     {"streamsvm.subscriber"},
@@ -56,6 +57,7 @@ PURE = {
     "gate",
     "delivery",
     "verification",
+    "comparison",
     "estimators",
     "evaluation",
 }

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Final
 
@@ -21,7 +21,7 @@ from consumers.topics import check_names, check_output, output_topics
 from streamsvm.checkpoint import CheckpointDirectory
 from streamsvm.codec import model as model_codec
 from streamsvm.codec.checkpoint import Snapshot
-from streamsvm.codec.model import Head
+from streamsvm.codec.model import Alias, Head
 from streamsvm.config import ModelConfig, Settings
 from streamsvm.crashpoints import crash_point
 from streamsvm.delivery import Begin, Candidate, Delivery, Present, Resume, decide, places, reads_on
@@ -52,6 +52,8 @@ class Started:
         Of the newest checkpoint file.
     read_to : dict of partition to int
         Where to read on past a position that the log no longer holds, and held nothing to learn.
+    current : Alias or None
+        The version that is current.
     """
 
     topic: TopicInfo
@@ -60,6 +62,7 @@ class Started:
     waiting: Cut | None
     sequence: int
     read_to: dict[int, int] = field(default_factory=dict)
+    current: Alias | None = None
 
     @property
     def topic_id(self) -> str:
@@ -121,7 +124,7 @@ class Startup:
         topic = self._input()
         begun = self._decide(topic, found.head)
         self._delivery.begins(found.owner, *_after(begun), found.head)
-        started = self._restored(begun, topic)
+        started = replace(self._restored(begun, topic), current=found.current)
         crash_point("start.decided")
         return started
 

@@ -1,8 +1,8 @@
 """From a finished training to a published version: assembled, hashed, and committed in one transaction.
 
-The transaction holds the version, the head record, the alias `current` unless the quality gate refuses it, and the
-audit entry: readers see all of them or none. The version's value holds nothing that a clock touches; times and the
-session travel in its headers.
+The transaction holds the version, its ONNX copy if one is asked for, the head record, the alias `current` unless the
+quality gate refuses it, and the audit entry: readers see all of them or none. The version's value holds nothing that a
+clock touches; times and the session travel in its headers.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from consumers.session import InDoubt, Session
 from consumers.worker import Result
 from streamsvm.build import build
 from streamsvm.codec import model as model_codec
+from streamsvm.codec import onnx as onnx_codec
 from streamsvm.codec.model import Alias, Gate, Head, Lineage, Version
 from streamsvm.config import Settings
 from streamsvm.delivery import Delivery
@@ -100,7 +101,7 @@ class VersionPublisher:
         try:
             model_codec.decode(value)  # a version that readers would refuse, such as one of NaN, never goes out
             self._writer.publish(
-                [self._message(version, value, digest, now, result.seconds, gate)],
+                [self._message(version, value, digest, now, result.seconds, gate), *self._copies(version, digest, now)],
                 lambda offsets: self._pointers(version, msgspec.structs.replace(head, offset=offsets[0]), now),
                 lambda offsets: msgspec.structs.replace(head, offset=offsets[0]),
             )
@@ -177,6 +178,14 @@ class VersionPublisher:
             unhashed[model_codec.GATE_HEADER] = gate.outcome
         headers = model_codec.headers(version, digest, now, unhashed)
         return replace(_to(self._settings.output.models_topic, version.key, value), headers=headers)
+
+    def _copies(self, version: Version, digest: str, now: datetime) -> list[Message]:
+        """Return what else holds the version: an ONNX model, if that is asked for."""
+        if self._settings.output.model_format != "onnx":
+            return []
+        value = onnx_codec.export(version, digest)
+        headers = onnx_codec.headers(version, value, digest, now)
+        return [replace(_to(self._settings.output.onnx_topic, version.key, value), headers=headers)]
 
     def _head(self, version: Version, digest: str, gate: Gate | None) -> Head:
         """Return the head record but for the offset, which only the broker knows."""

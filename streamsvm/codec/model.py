@@ -13,8 +13,13 @@ format  what it added
 ======  ===================================================================================================
 1       (the first)
 2       `audit`, an object or null: what the model's objective over the whole stream is
-3       `training.duality_gap`; `probability`, an object or null: how a decision value becomes a probability
+3       `training.duality_gap`; `probes`: inputs with the decision values that a reader must get there (see
+        `streamsvm.codec.probes`); `probability`, an object or null: how a decision value becomes one (see
+        `streamsvm.codec.probability`)
 ======  ===================================================================================================
+
+`schemas/model-3.schema.json` beside this module says the same to other languages, as a JSON Schema; the header
+`ce_dataschema` names it.
 """
 
 from __future__ import annotations
@@ -35,6 +40,7 @@ from cloudevents.core.v1.event import CloudEvent
 
 from streamsvm.codec import probability as probability_codec
 from streamsvm.codec.probability import NUMBER_BYTES, ProbabilityPart
+from streamsvm.codec.probes import Probes, check, count_of, probes_of
 from streamsvm.config import Label, ModelConfig
 from streamsvm.errors import InvalidMessage, UnknownFormat
 from streamsvm.learner import Cut
@@ -47,6 +53,8 @@ from streamsvm.training import Audit, Fit
 FORMAT: Final = "streamsvm.model/3"
 _ANY_FORMAT: Final = FORMAT.split("/")[0] + "/"
 CONTENT_TYPE: Final = "application/json"
+SCHEMA: Final = "urn:streamsvm:schema:model:3"
+"""`$id` of the JSON Schema of `FORMAT`."""
 EVENT_TYPE: Final = "io.streamsvm.model.version"
 SHA256_HEADER: Final = "streamsvm.sha256"
 
@@ -241,6 +249,12 @@ class _Audit(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     points: int
 
 
+class _Probes(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    x: list[list[float]]
+    decision: list[float]
+    tolerance: list[float]
+
+
 class _Message1(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     format: str
     name: str
@@ -260,6 +274,7 @@ class _Message2(_Message1, frozen=True, forbid_unknown_fields=True):
 class _Message(_Message2, frozen=True, forbid_unknown_fields=True):
     training: _Training
     probability: ProbabilityPart | None
+    probes: _Probes
 
 
 _MESSAGES: Final[dict[str, type[_Message1]]] = {
@@ -339,6 +354,7 @@ def encode(version: Version) -> bytes:
             version.lineage,
             None if audit is None else _Audit(audit.objective, audit.low, audit.high, audit.points),
             probability_codec.encode(version.model.probability),
+            _encode_probes(probes_of(version.model)),
         ),
         order="deterministic",
     )
@@ -384,10 +400,13 @@ def _checked(message: _Message1) -> Version:
         raise InvalidMessage(f"features.names has {len(features.names)} names for {dimension} features")
     if not all(0.0 < weight < math.inf for weight in training.class_weight):
         raise InvalidMessage(f"training.class_weight is {training.class_weight}")
+    model = Model(scaler, _decode_machine(message.model, dimension), _decode_probability(message))
+    if isinstance(message, _Message):
+        check(model, _decode_probes(message.probes, dimension))
     return Version(
         message.name,
         message.version,
-        Model(scaler, _decode_machine(message.model, dimension), _decode_probability(message)),
+        model,
         message.labels,
         tuple(features.names),
         training.solver,
@@ -422,6 +441,21 @@ def _decode_probability(message: _Message1) -> Probability | None:
     return probability_codec.decode(message.probability) if isinstance(message, _Message) else None
 
 
+def _encode_probes(probes: Probes) -> _Probes:
+    return _Probes(probes.X.tolist(), probes.decision.tolist(), probes.tolerance.tolist())
+
+
+def _decode_probes(probes: _Probes, dimension: int) -> Probes:
+    count = len(probes.x)
+    if not count:
+        raise InvalidMessage("there are no probes")
+    return Probes(
+        np.array([_vector(x, dimension, "a probe") for x in probes.x]),
+        _vector(probes.decision, count, "probes.decision", "probes"),
+        _vector(probes.tolerance, count, "probes.tolerance", "probes"),
+    )
+
+
 def _decode_audit(audit: _Audit | None) -> Audit | None:
     if audit is None:
         return None
@@ -437,7 +471,10 @@ def largest_bytes(config: ModelConfig) -> int:
     points, partitions = config.points, config.coreset.max_partitions
     fixed = 8_192 + len(msgspec.json.encode(config.canonical())) + 2 * partitions * PARTITION_BYTES
     fixed += probability_codec.largest_bytes(config.svm.probability)
-    described = points.dimension * 2 * NUMBER_BYTES + sum(len(name.encode()) * 2 + 3 for name in points.feature_names)
+    probes = count_of(points.dimension) * (points.dimension + 3) * NUMBER_BYTES
+    described = (
+        probes + points.dimension * 2 * NUMBER_BYTES + sum(len(name.encode()) * 2 + 3 for name in points.feature_names)
+    )
     if config.svm.kernel == "linear":
         return fixed + described + points.dimension * NUMBER_BYTES
     return fixed + described + config.coreset.train_points * _support_vector_bytes(points.dimension)
@@ -474,10 +511,10 @@ def _decode_machine(machine: _Linear | _Rbf, dimension: int) -> Machine:
     return KernelMachine(RbfKernel(machine.gamma), support.reshape(len(dual), dimension), dual, machine.intercept)
 
 
-def _vector(entries: list[float], length: int, name: str) -> Float:
+def _vector(entries: list[float], length: int, name: str, of: str = "features") -> Float:
     vector = np.array(entries, dtype=np.float64)
     if len(vector) != length:
-        raise InvalidMessage(f"{name} has {len(vector)} entries for {length} features")
+        raise InvalidMessage(f"{name} has {len(vector)} entries for {length} {of}")
     if not np.isfinite(vector).all():
         raise InvalidMessage(f"an entry of {name} is not finite")
     return vector
@@ -556,6 +593,7 @@ def headers(
             "subject": version.key,
             "time": time,
             "datacontenttype": CONTENT_TYPE,
+            "dataschema": SCHEMA,
         }
     )
     bound = to_binary(event, JSONFormat()).headers

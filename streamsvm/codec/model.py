@@ -14,7 +14,8 @@ format  what it added
 1       (the first)
 2       `audit`, an object or null: what the model's objective over the whole stream is
 3       `training.duality_gap`; `probes`: inputs with the decision values that a reader must get there (see
-        `streamsvm.codec.probes`); `probability`, null: reserved for how a decision value becomes one
+        `streamsvm.codec.probes`); `probability`, an object or null: how a decision value becomes one (see
+        `streamsvm.codec.probability`)
 ======  ===================================================================================================
 
 `schemas/model-3.schema.json` beside this module says the same to other languages, as a JSON Schema; the header
@@ -37,6 +38,8 @@ from cloudevents.core.bindings.kafka import to_binary
 from cloudevents.core.formats.json import JSONFormat
 from cloudevents.core.v1.event import CloudEvent
 
+from streamsvm.codec import probability as probability_codec
+from streamsvm.codec.probability import NUMBER_BYTES, ProbabilityPart
 from streamsvm.codec.probes import Probes, check, count_of, probes_of
 from streamsvm.config import Label, ModelConfig
 from streamsvm.errors import InvalidMessage, UnknownFormat
@@ -44,6 +47,7 @@ from streamsvm.learner import Cut
 from streamsvm.points import Position
 from streamsvm.svm.kernels import Float, RbfKernel
 from streamsvm.svm.model import KernelMachine, LinearMachine, Machine, Model, Scaler
+from streamsvm.svm.probability import Probability
 from streamsvm.training import Audit, Fit
 
 FORMAT: Final = "streamsvm.model/3"
@@ -55,8 +59,6 @@ EVENT_TYPE: Final = "io.streamsvm.model.version"
 SHA256_HEADER: Final = "streamsvm.sha256"
 GATE_HEADER: Final = "streamsvm.gate"
 
-NUMBER_BYTES: Final = 26
-"""Most characters of a float64 in JSON, with its comma."""
 PARTITION_BYTES: Final = 120
 """Most characters of one `PartitionCut` in JSON."""
 
@@ -340,7 +342,7 @@ class _Message2(_Message1, frozen=True, forbid_unknown_fields=True):
 
 class _Message(_Message2, frozen=True, forbid_unknown_fields=True):
     training: _Training
-    probability: None
+    probability: ProbabilityPart | None
     probes: _Probes
 
 
@@ -425,7 +427,7 @@ def encode(version: Version) -> bytes:
             version.stream,
             version.lineage,
             None if audit is None else _Audit(audit.objective, audit.low, audit.high, audit.points),
-            None,
+            probability_codec.encode(version.model.probability),
             _encode_probes(probes_of(version.model)),
         ),
         order="deterministic",
@@ -472,7 +474,7 @@ def _checked(message: _Message1) -> Version:
         raise InvalidMessage(f"features.names has {len(features.names)} names for {dimension} features")
     if not all(0.0 < weight < math.inf for weight in training.class_weight):
         raise InvalidMessage(f"training.class_weight is {training.class_weight}")
-    model = Model(scaler, _decode_machine(message.model, dimension))
+    model = Model(scaler, _decode_machine(message.model, dimension), _decode_probability(message))
     if isinstance(message, _Message):
         check(model, _decode_probes(message.probes, dimension))
     return Version(
@@ -509,6 +511,10 @@ def _duality_gap(fit: Fit) -> float | None:
     return None if fit.dual_objective is None else fit.objective - fit.dual_objective
 
 
+def _decode_probability(message: _Message1) -> Probability | None:
+    return probability_codec.decode(message.probability) if isinstance(message, _Message) else None
+
+
 def _encode_probes(probes: Probes) -> _Probes:
     return _Probes(probes.X.tolist(), probes.decision.tolist(), probes.tolerance.tolist())
 
@@ -538,6 +544,7 @@ def largest_bytes(config: ModelConfig) -> int:
     """Return a bound on the bytes of a version's value under a configuration."""
     points, partitions = config.points, config.coreset.max_partitions
     fixed = 8_192 + len(msgspec.json.encode(config.canonical())) + 2 * partitions * PARTITION_BYTES
+    fixed += probability_codec.largest_bytes(config.svm.probability)
     probes = count_of(points.dimension) * (points.dimension + 3) * NUMBER_BYTES
     described = (
         probes + points.dimension * 2 * NUMBER_BYTES + sum(len(name.encode()) * 2 + 3 for name in points.feature_names)

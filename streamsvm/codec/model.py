@@ -30,7 +30,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from datetime import datetime
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Literal, TypeVar
 
 import msgspec
 import numpy as np
@@ -57,6 +57,7 @@ SCHEMA: Final = "urn:streamsvm:schema:model:3"
 """`$id` of the JSON Schema of `FORMAT`."""
 EVENT_TYPE: Final = "io.streamsvm.model.version"
 SHA256_HEADER: Final = "streamsvm.sha256"
+GATE_HEADER: Final = "streamsvm.gate"
 
 PARTITION_BYTES: Final = 120
 """Most characters of one `PartitionCut` in JSON."""
@@ -158,6 +159,57 @@ class Version:
         return version_key(self.name, self.number)
 
 
+class GatePart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One partition's part of the points that the quality gate scored: those from `begin` to before `end`.
+
+    Attributes
+    ----------
+    partition : int
+    begin, end : tuple of (int, int)
+        Offset and row.
+    """
+
+    partition: int
+    begin: tuple[int, int]
+    end: tuple[int, int]
+
+
+class Gate(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What the quality gate said of a version; see `streamsvm.gate`.
+
+    It depends on how much had been read when the version was ready, so it is never part of what is hashed.
+
+    Attributes
+    ----------
+    outcome : "passed", "refused" or "unscored"
+        Only "refused" leaves the alias `current` where it is.
+    why : str
+        Of one that is unscored; else empty.
+    scored_on : "window", "audit" or ""
+        Points after the version's cut, or the audit sample.
+    points : int
+        How many.
+    candidate, present : float or None
+        Balanced accuracy of the version, and of the one that `current` names, on the same points.
+    against : int or None
+        Number of the latter.
+    margin : float
+        By how much the version may be worse.
+    window : tuple of GatePart
+        Where the points stand in the input; empty for the audit sample.
+    """
+
+    outcome: Literal["passed", "refused", "unscored"]
+    why: str
+    scored_on: Literal["window", "audit", ""]
+    points: int
+    candidate: float | None
+    present: float | None
+    against: int | None
+    margin: float
+    window: tuple[GatePart, ...]
+
+
 class Head(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Where the models topic stands: written by every transaction that publishes a version, read by a starting trainer.
 
@@ -173,8 +225,10 @@ class Head(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         Of its record in the models topic.
     training_set_sha256 : str
     build : mapping of str to str
-    tuning, gate : None
-        Reserved for the tuning in force and the window of the quality gate.
+    tuning : None
+        Reserved for the tuning in force.
+    gate : Gate or None
+        What the quality gate said of the newest version; None where there is no gate.
     """
 
     number: int
@@ -185,7 +239,7 @@ class Head(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     training_set_sha256: str
     build: dict[str, str]
     tuning: None = None
-    gate: None = None
+    gate: Gate | None = None
 
 
 class Alias(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -194,6 +248,21 @@ class Alias(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     number: int
     sha256: str
     offset: int
+
+
+class Retired(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """How far a trainer that keeps only the newest versions has retired the others.
+
+    Attributes
+    ----------
+    below : int
+        Every version of a lower number is retired,
+    kept : tuple of int
+        but for these, which an alias or a pin named.
+    """
+
+    below: int
+    kept: tuple[int, ...]
 
 
 class Owner(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -298,6 +367,11 @@ def head_key(name: str) -> str:
 def owner_key(name: str) -> str:
     """Return the key of a model's owner record."""
     return f"{name}@owner"
+
+
+def retired_key(name: str) -> str:
+    """Return the key of the record that says how far versions are retired."""
+    return f"{name}@retired"
 
 
 def current_key(name: str) -> str:
@@ -554,6 +628,16 @@ def decode_owner(value: bytes) -> Owner:
     return _decode_record(value, Owner)
 
 
+def encode_retired(retired: Retired) -> bytes:
+    """Encode the value of the record that says how far versions are retired."""
+    return msgspec.json.encode(retired)
+
+
+def decode_retired(value: bytes) -> Retired:
+    """Decode the value of that record; `InvalidMessage` if it is none."""
+    return _decode_record(value, Retired)
+
+
 def encode_alias(alias: Alias) -> bytes:
     """Encode an alias record's value."""
     return msgspec.json.encode(alias)
@@ -585,17 +669,14 @@ def headers(
     extra : mapping
         Timings, incarnation and the like.
     """
-    event = CloudEvent(
-        {
-            "id": version.key,
-            "source": f"streamsvm/{version.name}",
-            "type": EVENT_TYPE,
-            "subject": version.key,
-            "time": time,
-            "datacontenttype": CONTENT_TYPE,
-            "dataschema": SCHEMA,
-        }
-    )
-    bound = to_binary(event, JSONFormat()).headers
-    own = {SHA256_HEADER: value_sha256, **extra}
+    attributes = {"id": version.key, "type": EVENT_TYPE, "datacontenttype": CONTENT_TYPE, "dataschema": SCHEMA}
+    return cloudevent(version, time, attributes, {SHA256_HEADER: value_sha256, **extra})
+
+
+def cloudevent(
+    version: Version, time: datetime, attributes: Mapping[str, str], own: Mapping[str, str]
+) -> tuple[tuple[str, bytes], ...]:
+    """Return the headers of an event about a version, in binary mode, and after them `own` ones."""
+    about = {"source": f"streamsvm/{version.name}", "subject": version.key, "time": time}
+    bound = to_binary(CloudEvent({**attributes, **about}), JSONFormat()).headers
     return (*bound.items(), *((name, text.encode()) for name, text in own.items()))

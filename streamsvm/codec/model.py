@@ -49,6 +49,8 @@ from streamsvm.training import Audit, Fit
 FORMAT: Final = "streamsvm.model/3"
 _ANY_FORMAT: Final = FORMAT.split("/")[0] + "/"
 CONTENT_TYPE: Final = "application/json"
+SCHEMA: Final = "urn:streamsvm:schema:model:3"
+"""`$id` of the JSON Schema of `FORMAT`."""
 EVENT_TYPE: Final = "io.streamsvm.model.version"
 SHA256_HEADER: Final = "streamsvm.sha256"
 GATE_HEADER: Final = "streamsvm.gate"
@@ -660,16 +662,14 @@ def headers(
     extra : mapping
         Timings, incarnation and the like.
     """
-    event = CloudEvent(
-        {
-            "id": version.key,
-            "source": f"streamsvm/{version.name}",
-            "type": EVENT_TYPE,
-            "subject": version.key,
-            "time": time,
-            "datacontenttype": CONTENT_TYPE,
-        }
-    )
-    bound = to_binary(event, JSONFormat()).headers
-    own = {SHA256_HEADER: value_sha256, **extra}
+    attributes = {"id": version.key, "type": EVENT_TYPE, "datacontenttype": CONTENT_TYPE, "dataschema": SCHEMA}
+    return cloudevent(version, time, attributes, {SHA256_HEADER: value_sha256, **extra})
+
+
+def cloudevent(
+    version: Version, time: datetime, attributes: Mapping[str, str], own: Mapping[str, str]
+) -> tuple[tuple[str, bytes], ...]:
+    """Return the headers of an event about a version, in binary mode, and after them `own` ones."""
+    about = {"source": f"streamsvm/{version.name}", "subject": version.key, "time": time}
+    bound = to_binary(CloudEvent({**attributes, **about}), JSONFormat()).headers
     return (*bound.items(), *((name, text.encode()) for name, text in own.items()))

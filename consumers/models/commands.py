@@ -111,7 +111,7 @@ def export(
     if format_ == "onnx":
         from streamsvm.codec.onnx import export as export_onnx
 
-        value = export_onnx(loaded.version)
+        value = export_onnx(loaded.version, loaded.sha256)
     if out is None:
         typer.echo(value, nl=False)
         return

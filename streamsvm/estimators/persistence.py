@@ -90,7 +90,7 @@ def _plain_made(made: Made) -> Plain:
         "fit": asdict(made.trained.fit),
         "squared_norm": made.trained.squared_norm,
         "weight": made.weight,
-        "scores": [asdict(score) for score in made.scores],
+        "scores": {str(rank): asdict(score) for rank, score in enumerate(made.scores)},
     }
 
 
@@ -109,7 +109,7 @@ def _made(plain: Plain) -> Made:
     model = Model(Scaler(plain["mean"], plain["scale"]), _machine(plain["machine"]))
     trained = Trained(model, Fit(**plain["fit"]), plain["squared_norm"])
     return Made(
-        plain["training_set_sha256"], trained, plain["weight"], tuple(Score(**score) for score in plain["scores"])
+        plain["training_set_sha256"], trained, plain["weight"], tuple(Score(**score) for score in plain["scores"].values())
     )
 
 

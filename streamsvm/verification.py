@@ -311,16 +311,16 @@ class Chain:
         """Check that it was tuned where it had to be, else by the tuning of the versions before it."""
         tuned_at, own = link.lineage.tuned_at, link.lineage.cut
         before, self._tuned = self._tuned, link if tuned_at == own else self._tuned
-        if tuned_at is None or tuned_at == own:
+        if tuned_at is None:
             return []
-        if not tuned_before(link.lineage):
+        if tuned_at != own and not tuned_before(link.lineage):
             return ["it says that it was tuned at a cut that does not lie before its own"]
         if before is None or before.incarnation != link.incarnation or self._any_retired(before.number, link.number):
             return []
-        if tuned_at != before.lineage.cut:
-            return [f"the tuning in force was made at the cut of {self._key(before.number)}, it names another"]
-        due = is_due(link.rows, before.rows, configuration_of(link.lineage))
-        return ["it was to be tuned at its own cut, and was not"] if due else []
+        in_force = f"the tuning in force was made at the cut of {self._key(before.number)}"
+        if is_due(link.rows, before.rows, configuration_of(link.lineage)):
+            return [] if tuned_at == own else [f"{in_force}, it was to be tuned at its own, and was not"]
+        return [] if tuned_at == before.lineage.cut else [f"{in_force}, it names another"]
 
     def _any_retired(self, first: int, last: int) -> bool:
         return any(first < number < last for number in self._survey.retired)

@@ -104,7 +104,7 @@ def sealed(body: bytes) -> bytes:
         (0, r"format version is 0, which no build writes; this build reads 1, 2, 3, 4"),
         (
             5,
-            r"format version is 5, newer than this build reads 1, 2, 3, 4\. Use the build that wrote it, or a newer one\.",
+            r"is 5, newer than this build reads 1, 2, 3, 4\. Use the build that wrote it, or a newer one\.",
         ),
         (9, r"format version is 9, newer than this build reads 1, 2, 3, 4"),
     ],

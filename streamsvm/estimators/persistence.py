@@ -108,9 +108,8 @@ def _plain_machine(machine: Machine) -> Plain:
 def _made(plain: Plain) -> Made:
     model = Model(Scaler(plain["mean"], plain["scale"]), _machine(plain["machine"]))
     trained = Trained(model, Fit(**plain["fit"]), plain["squared_norm"])
-    return Made(
-        plain["training_set_sha256"], trained, plain["weight"], tuple(Score(**score) for score in plain["scores"].values())
-    )
+    scores = tuple(Score(**score) for score in plain["scores"].values())
+    return Made(plain["training_set_sha256"], trained, plain["weight"], scores)
 
 
 def _machine(plain: Plain) -> Machine:

@@ -14,8 +14,8 @@ format  what it added
 1       (the first)
 2       `audit`, an object or null: what the model's objective over the whole stream is
 3       `training.duality_gap`; `probes`: inputs with the decision values that a reader must get there (see
-        `streamsvm.codec.probes`); `probability`, an object or null: how a decision value becomes one (see
-        `streamsvm.codec.probability`)
+        `streamsvm.codec.probes`); `probability`, an object or null: how probable a decision value makes a
+        label (see `streamsvm.codec.probability`)
 ======  ===================================================================================================
 
 `schemas/model-3.schema.json` beside this module says the same to other languages, as a JSON Schema; the header

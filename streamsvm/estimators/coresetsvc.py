@@ -29,6 +29,8 @@ from streamsvm.svm.model import LinearMachine, Model
 from streamsvm.training import Fit, train, with_probability
 from streamsvm.tuning import Score, tune
 
+AUDIT_POINTS = 1_000
+"""Most points to fit probabilities to, as by the option's default."""
 NO_CUT = 1 << 30
 """Leaves after which a cut falls due by itself: never, predictions ask for theirs."""
 
@@ -112,9 +114,10 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     standardize : bool, default True
         Scale features to zero mean and unit variance of everything seen, weights counted.
     probability : "sigmoid", "isotonic" or None, default None
-        What `predict_proba` is fitted by. It takes a twentieth of the memory, at most 1,000 points, for an audit
-        sample; what is not longer than that sample is its own judge, and a machine that overfits it is then too sure of
-        itself: there `sklearn.calibration.CalibratedClassifierCV` around this classifier is better.
+        What `predict_proba` is fitted by. It takes a tenth of the memory, at most 1,000 points, for an audit sample;
+        ten of each class must be in it. Of a stream no longer than the memory the sample's points are trained on, too,
+        and a machine that overfits them is then too sure of itself: what fits into memory is better served by
+        `sklearn.calibration.CalibratedClassifierCV` around this classifier.
     structure : "tree" or "chain", default "chain"
         How buckets merge; see the option of that name.
     reducer : "calibrated", "sensitivity" or "uniform", default "calibrated"
@@ -403,7 +406,7 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                     memory_points=self.memory_points,
                     max_partitions=1,
                     train_points=self.train_points,
-                    **({"audit_points": 0} if self.probability is None else {}),
+                    audit_points=0 if self.probability is None else min(AUDIT_POINTS, self.memory_points // 10),
                 ),
                 svm=SvmConfig(
                     kernel=self.kernel,

@@ -17,10 +17,14 @@ from consumers.topics import output_topics
 from consumers.verify import verify
 from streamsvm.codec.model import Alias, Retired
 from streamsvm.config import Settings
-from streamsvm.kafka import Connection, TopicSpec, create_topics
+from streamsvm.errors import ConfigurationError
+from streamsvm.kafka import Cluster, Connection, Message, Outbox, Publisher, TopicSpec, create_topics
+from streamsvm.subscriber import load_version
 from streamsvm.verification import Aliases, Chain, Survey
 from tests.brokers.fixtures import TestBroker
+from tests.brokers.settings import COMPACT_AT_ONCE
 from tests.consumers.trainers import Running, produce, records, run_until, settings_for, topic
+from tests.test_subscriber import eventually
 
 KEPT = 3
 ROWS = 40
@@ -46,6 +50,10 @@ def retired(connection: Connection, settings: Settings) -> list[int]:
     return sorted(int(key.rsplit(b"@", 1)[1]) for key in keys)
 
 
+def people(connection: Connection, settings: Settings) -> Records:
+    return Records(connection, settings, "ann@desk", "", datetime(2026, 1, 1, tzinfo=UTC))
+
+
 def go_on(settings: Settings, connection: Connection, versions: int) -> None:
     produce(connection, settings.input.topic, records(versions * ROWS))
     run_until(settings, connection, versions * ROWS)
@@ -53,14 +61,14 @@ def go_on(settings: Settings, connection: Connection, versions: int) -> None:
 
 def test_unnamed_versions_beyond_the_newest_are_retired(settings: Settings, connection: Connection) -> None:
     """Those that an alias or a pin names stay until they are unnamed; restarts go on where the last life ended."""
-    people = Records(connection, settings, "ann@desk", "", datetime(2026, 1, 1, tzinfo=UTC))
+    ann = people(connection, settings)
     go_on(settings, connection, 3)
     assert retired(connection, settings) == []
-    perform(connection, settings, set_alias(people, "stable", 1))
-    perform(connection, settings, pin(people, 2))
+    perform(connection, settings, set_alias(ann, "stable", 1))
+    perform(connection, settings, pin(ann, 2))
     go_on(settings, connection, 4)
     assert retired(connection, settings) == [3, 4]
-    perform(connection, settings, unpin(people))
+    perform(connection, settings, unpin(ann))
     go_on(settings, connection, 2)
     assert retired(connection, settings) == [2, 3, 4, 5, 6]
     said = [json.loads(record.value or b"") for record in topic(connection, settings.output.audit_topic)]
@@ -77,9 +85,35 @@ def test_unnamed_versions_beyond_the_newest_are_retired(settings: Settings, conn
 
 
 @pytest.mark.real_broker
+def test_compaction_takes_retired_versions_and_nothing_else(settings: Settings, connection: Connection) -> None:
+    """Then their tombstones, too; verify still knows them as retired, and readers find all others where they were."""
+    models = settings.output.models_topic
+    create_topics(connection, [TopicSpec(models, 1, config=COMPACT_AT_ONCE)])
+    go_on(settings, connection, 6)
+    number = iter(range(1_000))
+
+    def swept() -> bool:
+        send(connection, models, b"other@%d" % next(number))  # only closed segments are compacted
+        return not any(r.key in (b"m@1", b"m@2", b"m@3") for r in topic(connection, models))
+
+    eventually(swept, "compaction takes them", 60.0)
+    report = verify(connection, settings)
+    assert report.clean, "\n".join(report.lines())
+    assert report.counts == {"identical": 3, "retired": 3}
+    assert load_version(connection, "m", models_topic=models).version.number == 6
+    with pytest.raises(ConfigurationError, match=r"m@2 is not in .*\. There are 4-6\."):
+        perform(connection, settings, pin(people(connection, settings), 2))
+
+
+def send(connection: Connection, name: str, key: bytes) -> None:
+    with closing(Outbox(connection)) as outbox:
+        outbox.send(Message(name, b"{}", key, partition=0))
+        outbox.flush(20.0)
+
+
+@pytest.mark.real_broker
 def test_a_move_at_the_same_time_only_puts_it_off(settings: Settings, connection: Connection) -> None:
     """A trainer whose retirement is fenced publishes on, and retires with a later version."""
-    from streamsvm.kafka import Cluster, Publisher
 
     class Outrun(Cluster):
         left = 2

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from consumers.models.catalogue import Catalogue, Entry, holds_newest, read_catalogue, read_names
+from consumers.models.catalogue import Catalogue, Entry, Figures, holds_newest, read_catalogue, read_names
 from consumers.models.moving import (
     Decide,
     Move,
@@ -275,21 +275,19 @@ def test_the_topic_is_read_from_its_end_as_far_as_needed(
     records: Records, trainer: Trainer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With tombstones behind what was found; and to its beginning where that is what it takes."""
-    monkeypatch.setattr("consumers.models.catalogue.FIRST_SPAN", 4)
     monkeypatch.setattr("consumers.models.catalogue.GROWTH", 2)
     for number in range(6, 31):
         trainer.publish(version_of(number))
     trainer.retire(f"{NAME}@29")
-    found = read_catalogue(records.connection, records.settings, holds_newest(3))
+    found = read_catalogue(records.connection, records.settings, holds_newest(3), span=4)
     assert found.standing[-3:] == [27, 28, 30]
     assert not found.complete
     assert 1 not in found.entries
-    whole = read_catalogue(records.connection, records.settings, holds_newest(1_000), decoded=True)
+    whole = read_catalogue(records.connection, records.settings, holds_newest(1_000), figures=True)
     assert (len(whole.entries), whole.complete) == (30, True)
     entry = whole.entries[7]
     assert entry.sha256 == model_codec.sha256(model_codec.encode(version_of(7)))
-    assert entry.version is not None
-    assert entry.version.key == f"{NAME}@7"
+    assert entry.figures == Figures(630, 1.5, pytest.approx(0.1 / 1.5))
 
 
 def test_a_subscriber_can_hold_a_version(connection: Connection, settings: Settings, trainer: Trainer) -> None:

@@ -6,7 +6,19 @@ travel in headers (CloudEvents, binary mode). JSON writes a float64 with as many
 float64 back.
 
 A format's fields are all there are: a reader refuses one more or less, so that no one serves what it does not
-understand. Format 2 is format 1 with `audit`, an object or null; 1 is still read.
+understand. All of them are still read; the newest is written.
+
+======  ===================================================================================================
+format  what it added
+======  ===================================================================================================
+1       (the first)
+2       `audit`, an object or null: what the model's objective over the whole stream is
+3       `training.duality_gap`; `probes`: inputs with the decision values that a reader must get there (see
+        `streamsvm.codec.probes`); `probability`, null: reserved for how a decision value becomes one
+======  ===================================================================================================
+
+`schemas/model-3.schema.json` beside this module says the same to other languages, as a JSON Schema; the header
+`ce_dataschema` names it.
 """
 
 from __future__ import annotations
@@ -15,7 +27,7 @@ import base64
 import hashlib
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import Any, Final, TypeVar
 
@@ -25,6 +37,7 @@ from cloudevents.core.bindings.kafka import to_binary
 from cloudevents.core.formats.json import JSONFormat
 from cloudevents.core.v1.event import CloudEvent
 
+from streamsvm.codec.probes import Probes, check, count_of, probes_of
 from streamsvm.config import Label, ModelConfig
 from streamsvm.errors import InvalidMessage, UnknownFormat
 from streamsvm.learner import Cut
@@ -33,7 +46,7 @@ from streamsvm.svm.kernels import Float, RbfKernel
 from streamsvm.svm.model import KernelMachine, LinearMachine, Machine, Model, Scaler
 from streamsvm.training import Audit, Fit
 
-FORMAT: Final = "streamsvm.model/2"
+FORMAT: Final = "streamsvm.model/3"
 _ANY_FORMAT: Final = FORMAT.split("/")[0] + "/"
 CONTENT_TYPE: Final = "application/json"
 EVENT_TYPE: Final = "io.streamsvm.model.version"
@@ -205,7 +218,7 @@ class _Features(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     scale: list[float]
 
 
-class _Training(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class _Training1(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     solver: str
     C: float
     gamma: float | None
@@ -220,11 +233,22 @@ class _Training(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     class_weight: tuple[float, float] = (1.0, 1.0)
 
 
+class _Training(_Training1, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    class_weight: tuple[float, float]
+    duality_gap: float | None
+
+
 class _Audit(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     objective: float
     low: float
     high: float
     points: int
+
+
+class _Probes(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    x: list[list[float]]
+    decision: list[float]
+    tolerance: list[float]
 
 
 class _Message1(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -234,16 +258,26 @@ class _Message1(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     labels: tuple[bool | int | str, bool | int | str]
     features: _Features
     model: _Linear | _Rbf
-    training: _Training
+    training: _Training1
     stream: StreamSummary
     lineage: Lineage
 
 
-class _Message(_Message1, frozen=True, forbid_unknown_fields=True):
+class _Message2(_Message1, frozen=True, forbid_unknown_fields=True):
     audit: _Audit | None
 
 
-_MESSAGES: Final[dict[str, type[_Message1]]] = {"streamsvm.model/1": _Message1, FORMAT: _Message}
+class _Message(_Message2, frozen=True, forbid_unknown_fields=True):
+    training: _Training
+    probability: None
+    probes: _Probes
+
+
+_MESSAGES: Final[dict[str, type[_Message1]]] = {
+    "streamsvm.model/1": _Message1,
+    "streamsvm.model/2": _Message2,
+    FORMAT: _Message,
+}
 """One for each format that is still read; the newest is the one that is written."""
 
 
@@ -300,7 +334,7 @@ def summary(cut: Cut) -> StreamSummary:
 
 def encode(version: Version) -> bytes:
     """Encode a version's value: the same version gives the same bytes."""
-    fit, scaler, audit = version.fit, version.model.scaler, version.audit
+    scaler, audit = version.model.scaler, version.audit
     return msgspec.json.encode(
         _Message(
             FORMAT,
@@ -311,23 +345,12 @@ def encode(version: Version) -> bytes:
                 version.model.dimension, list(version.feature_names), scaler.mean.tolist(), scaler.scale.tolist()
             ),
             _encode_machine(version.model.machine),
-            _Training(
-                version.solver,
-                fit.C,
-                fit.gamma,
-                fit.points,
-                fit.weight,
-                fit.support_vectors,
-                fit.objective,
-                fit.dual_objective,
-                fit.kkt_gap,
-                fit.iterations,
-                fit.converged,
-                fit.class_weight,
-            ),
+            _encode_training(version.solver, version.fit),
             version.stream,
             version.lineage,
             None if audit is None else _Audit(audit.objective, audit.low, audit.high, audit.points),
+            None,
+            _encode_probes(probes_of(version.model)),
         ),
         order="deterministic",
     )
@@ -373,17 +396,55 @@ def _checked(message: _Message1) -> Version:
         raise InvalidMessage(f"features.names has {len(features.names)} names for {dimension} features")
     if not all(0.0 < weight < math.inf for weight in training.class_weight):
         raise InvalidMessage(f"training.class_weight is {training.class_weight}")
+    model = Model(scaler, _decode_machine(message.model, dimension))
+    if isinstance(message, _Message):
+        check(model, _decode_probes(message.probes, dimension))
     return Version(
         message.name,
         message.version,
-        Model(scaler, _decode_machine(message.model, dimension)),
+        model,
         message.labels,
         tuple(features.names),
         training.solver,
-        Fit(**{field: getattr(training, field) for field in training.__struct_fields__ if field != "solver"}),
+        _decode_fit(training),
         message.stream,
         message.lineage,
-        _decode_audit(message.audit) if isinstance(message, _Message) else None,
+        _decode_audit(message.audit) if isinstance(message, _Message2) else None,
+    )
+
+
+_FIT: Final = tuple(field.name for field in fields(Fit))
+
+
+def _encode_training(solver: str, fit: Fit) -> _Training:
+    return _Training(solver=solver, duality_gap=_duality_gap(fit), **{field: getattr(fit, field) for field in _FIT})
+
+
+def _decode_fit(training: _Training1) -> Fit:
+    fit = Fit(**{field: getattr(training, field) for field in _FIT})
+    if isinstance(training, _Training) and training.duality_gap != _duality_gap(fit):
+        raise InvalidMessage(
+            f"training.duality_gap is {training.duality_gap}, the objectives are {_duality_gap(fit)} apart"
+        )
+    return fit
+
+
+def _duality_gap(fit: Fit) -> float | None:
+    return None if fit.dual_objective is None else fit.objective - fit.dual_objective
+
+
+def _encode_probes(probes: Probes) -> _Probes:
+    return _Probes(probes.X.tolist(), probes.decision.tolist(), probes.tolerance.tolist())
+
+
+def _decode_probes(probes: _Probes, dimension: int) -> Probes:
+    count = len(probes.x)
+    if not count:
+        raise InvalidMessage("there are no probes")
+    return Probes(
+        np.array([_vector(x, dimension, "a probe") for x in probes.x]),
+        _vector(probes.decision, count, "probes.decision", "probes"),
+        _vector(probes.tolerance, count, "probes.tolerance", "probes"),
     )
 
 
@@ -401,7 +462,10 @@ def largest_bytes(config: ModelConfig) -> int:
     """Return a bound on the bytes of a version's value under a configuration."""
     points, partitions = config.points, config.coreset.max_partitions
     fixed = 8_192 + len(msgspec.json.encode(config.canonical())) + 2 * partitions * PARTITION_BYTES
-    described = points.dimension * 2 * NUMBER_BYTES + sum(len(name.encode()) * 2 + 3 for name in points.feature_names)
+    probes = count_of(points.dimension) * (points.dimension + 3) * NUMBER_BYTES
+    described = (
+        probes + points.dimension * 2 * NUMBER_BYTES + sum(len(name.encode()) * 2 + 3 for name in points.feature_names)
+    )
     if config.svm.kernel == "linear":
         return fixed + described + points.dimension * NUMBER_BYTES
     return fixed + described + config.coreset.train_points * _support_vector_bytes(points.dimension)
@@ -438,10 +502,10 @@ def _decode_machine(machine: _Linear | _Rbf, dimension: int) -> Machine:
     return KernelMachine(RbfKernel(machine.gamma), support.reshape(len(dual), dimension), dual, machine.intercept)
 
 
-def _vector(entries: list[float], length: int, name: str) -> Float:
+def _vector(entries: list[float], length: int, name: str, of: str = "features") -> Float:
     vector = np.array(entries, dtype=np.float64)
     if len(vector) != length:
-        raise InvalidMessage(f"{name} has {len(vector)} entries for {length} features")
+        raise InvalidMessage(f"{name} has {len(vector)} entries for {length} {of}")
     if not np.isfinite(vector).all():
         raise InvalidMessage(f"an entry of {name} is not finite")
     return vector

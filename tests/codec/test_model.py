@@ -20,6 +20,8 @@ from streamsvm.errors import InvalidMessage
 from streamsvm.points import Points
 from streamsvm.svm.model import KernelMachine, LinearMachine
 from streamsvm.training import Audit, train
+from tests.golden import model as golden
+from tests.golden.checkpoint import as_json
 from tests.streams import gaussian
 
 
@@ -67,12 +69,26 @@ def test_a_version_may_have_no_audit() -> None:
     assert codec.encode(codec.decode(value)) == value
 
 
-def test_a_version_of_format_1_is_read() -> None:
-    """It had no audit; nothing else changed."""
-    plain = json.loads(codec.encode(version_of()))
-    del plain["audit"]
-    value = json.dumps({**plain, "format": "streamsvm.model/1"}).encode()
-    assert codec.encode(codec.decode(value)) == codec.encode(replace(version_of(), audit=None))
+@pytest.mark.parametrize("kernel", golden.KERNELS)
+@pytest.mark.parametrize("number", golden.FORMATS)
+def test_a_golden_message_is_read(number: int, kernel: str) -> None:
+    """Every format that was ever written decodes to what it meant then; what it did not have yet has its default."""
+    found = codec.decode(golden.path_of(number, kernel).read_bytes())
+    assert as_json(found) == as_json(golden.handmade(kernel, number))
+
+
+def test_the_present_format_is_the_golden_one() -> None:
+    """What is written today is, byte for byte, the golden message of the newest format."""
+    assert codec.encode(golden.handmade("linear")) == golden.path_of(golden.FORMATS[-1], "linear").read_bytes()
+
+
+def test_the_present_format_of_a_kernel_is_the_golden_one() -> None:
+    """But for the last bits of the probes, which are those of this processor's exponential function."""
+    newest = json.loads(golden.path_of(golden.FORMATS[-1], "rbf").read_bytes())
+    written = json.loads(codec.encode(golden.handmade("rbf")))
+    for part in ("decision", "tolerance"):
+        assert written["probes"].pop(part) == pytest.approx(newest["probes"].pop(part), rel=1e-14)
+    assert json.dumps(written) == json.dumps(newest)
 
 
 def test_the_value_is_json_that_people_can_read() -> None:
@@ -81,7 +97,7 @@ def test_the_value_is_json_that_people_can_read() -> None:
     plain = json.loads(codec.encode(version))
     assert isinstance(version.model.machine, LinearMachine)
     assert plain["model"]["coefficients"] == version.model.machine.coefficients.tolist()
-    assert plain["format"] == "streamsvm.model/2"
+    assert plain["format"] == codec.FORMAT
     assert plain["audit"] == {"objective": 2.5, "low": 1.0 / 3.0, "high": 1e10, "points": 7}
     assert (plain["name"], plain["version"]) == ("m", 3)
 
@@ -91,8 +107,10 @@ def mutated(field: str, value: object) -> bytes:
     *path, last = field.removeprefix("rbf:").split(".")
     target = plain
     for part in path:
-        target = target[part]
-    if value is ...:
+        target = target[int(part) if isinstance(target, list) else part]
+    if isinstance(target, list):
+        target[int(last)] = value
+    elif value is ...:
         del target[last]
     else:
         target[last] = value
@@ -104,7 +122,22 @@ def mutated(field: str, value: object) -> bytes:
     [
         ("format", "streamsvm.model/9", "streamsvm.model/9"),
         ("format", ..., "format"),
-        ("format", "streamsvm.model/1", "audit"),
+        ("format", "streamsvm.model/1", "unknown field"),
+        ("format", "streamsvm.model/2", "duality_gap"),
+        ("probability", ..., "probability"),
+        ("training.duality_gap", 1.0, "duality_gap is 1.0"),
+        ("training.duality_gap", ..., "duality_gap"),
+        ("probes", ..., "probes"),
+        ("probes.x", [], "no probes"),
+        ("probes.x.0", [1.0], "a probe has 1 entries for 3 features"),
+        ("probes.decision", [1.0], "probes.decision has 1 entries for 8 probes"),
+        ("probes.decision.5", 1e6, "probe 5: its decision value is"),
+        ("probes.tolerance.5", 1e9, "probe 5: its tolerance is 1000000000.0"),
+        ("probes.tolerance.5", 0.0, "probe 5: its tolerance is 0.0"),
+        ("model.intercept", 0.5, "probe 0"),
+        ("features.mean.1", 2.5, "probe 0"),
+        ("features.scale.2", 5.0, "probe 0"),
+        ("rbf:model.gamma", 2.5, "probe 0"),
         ("audit", ..., "audit"),
         ("audit.low", 3.0, "between 3.0 and"),
         ("audit.high", None, "high"),

@@ -252,6 +252,13 @@ class VersionPublisher:
                 labels=version.labels,
                 remedy="the model answers with that label always; see whether points.labels fits the records",
             )
+        if result.trained.no_probability:
+            log.warning(
+                "no_probability",
+                version=version.key,
+                reason=result.trained.no_probability,
+                remedy="readers get decision values only; wait for more points, or raise coreset.audit_points",
+            )
         if not fit.converged:
             log.warning(
                 "not_converged",

@@ -15,7 +15,7 @@ from streamsvm.config import SvmConfig
 from streamsvm.coreset.moments import Moments
 from streamsvm.learner import Cut
 from streamsvm.points import Points
-from streamsvm.training import Audit, Trained, audited
+from streamsvm.training import Audit, Trained, audited, with_probability
 
 TrainFunction = Callable[[Points, Moments, SvmConfig], Trained]
 
@@ -91,6 +91,7 @@ class Worker:
             begun = time.perf_counter()
             try:
                 trained = self._train(cut.points, cut.moments, self._config)
+                trained = with_probability(trained, cut.audit, self._config)
                 audit = audited(trained, cut.audit, self._config)
                 result = Result(cut, trained, audit, cut.points.sha256(), time.perf_counter() - begun)
             except BaseException as error:  # noqa: BLE001 - handed to the poll loop, which raises it

@@ -402,6 +402,12 @@ class SvmConfig(Section):
         default=True,
         description="Scale features to zero mean and unit variance of the whole stream up to the cut.",
     )
+    probability: Literal["sigmoid", "isotonic"] | None = Field(
+        default=None,
+        description="Give every version a function from decision values to probabilities, fitted to the audit sample: "
+        "`sigmoid` (Platt), two numbers; `isotonic` follows any shape and wants some thousand points of "
+        "coreset.audit_points. They are of the stream as it comes: class_weight does not enter. Default: none.",
+    )
     tolerance: Annotated[float, Field(gt=0, le=1)] = Field(
         default=1e-3, description="KKT gap at which the solver stops."
     )
@@ -452,6 +458,15 @@ class SvmConfig(Section):
         return half / negative, half / positive
 
 
+def _require_audit(svm: SvmConfig, coreset: CoresetConfig) -> None:
+    """Refuse probabilities without the points that they are fitted to."""
+    if svm.probability is not None and not coreset.audit_points:
+        raise ValueError(
+            f"svm.probability = {svm.probability} is fitted to the audit sample, but coreset.audit_points is 0: raise "
+            "it, or coreset.memory_points, of which it is a twentieth, or leave svm.probability out"
+        )
+
+
 class ModelConfig(Section):
     """All that decides what a model is, given the log and a cut; hashed into every lineage."""
 
@@ -463,6 +478,7 @@ class ModelConfig(Section):
     @model_validator(mode="after")
     def _settled(self) -> Self:
         object.__setattr__(self, "coreset", self.coreset.settled(self.points, self.svm.kernel))
+        _require_audit(self.svm, self.coreset)
         return self
 
     def canonical(self) -> dict[str, Any]:
@@ -719,6 +735,7 @@ class Settings(BaseSettings):
         """Let the effective configuration, as it is logged, show the structure and the sizes."""
         if self.points is not None:
             object.__setattr__(self, "coreset", self.coreset.settled(self.points, self.svm.kernel))
+            _require_audit(self.svm, self.coreset)
         return self
 
     def models(self) -> ModelConfig:

@@ -33,7 +33,7 @@ from streamsvm.config import ModelConfig
 from streamsvm.errors import InvalidMessage, StateError, UnknownFormat
 from streamsvm.learner import Cut, Learner
 from streamsvm.points import Position, Positions, Rows, precedes
-from streamsvm.training import audited, train
+from streamsvm.training import audited, train, with_probability
 
 INCARNATION_HEADER: Final = "streamsvm.incarnation"
 
@@ -418,7 +418,7 @@ class Recomputation:
                 f"{self.topic} holds {cut.rows:,} rows up to its cut, it was made from {version.stream.rows:,}: "
                 "records in between were removed, an input topic must not be compacted"
             )
-        trained = train(cut.points, cut.moments, self.config.svm)
+        trained = with_probability(train(cut.points, cut.moments, self.config.svm), cut.audit, self.config.svm)
         recomputed = replace(
             version,
             model=trained.model,

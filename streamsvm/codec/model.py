@@ -49,6 +49,8 @@ from streamsvm.training import Audit, Fit
 FORMAT: Final = "streamsvm.model/3"
 _ANY_FORMAT: Final = FORMAT.split("/")[0] + "/"
 CONTENT_TYPE: Final = "application/json"
+SCHEMA: Final = "urn:streamsvm:schema:model:3"
+"""`$id` of the JSON Schema of `FORMAT`."""
 EVENT_TYPE: Final = "io.streamsvm.model.version"
 SHA256_HEADER: Final = "streamsvm.sha256"
 
@@ -584,6 +586,7 @@ def headers(
             "subject": version.key,
             "time": time,
             "datacontenttype": CONTENT_TYPE,
+            "dataschema": SCHEMA,
         }
     )
     bound = to_binary(event, JSONFormat()).headers

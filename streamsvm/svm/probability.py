@@ -84,7 +84,7 @@ class Isotonic:
 Probability = Sigmoid | Isotonic
 
 
-class Unfounded(Exception):  # noqa: N818 - it says why, in words for the log
+class Unfounded(Exception):
     """The points are no ground for probabilities."""
 
 

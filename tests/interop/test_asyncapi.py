@@ -14,7 +14,8 @@ import yaml
 
 from streamsvm.codec import deadletter
 from streamsvm.codec import model as model_codec
-from streamsvm.codec.model import Alias, Head, Owner, PartitionCut
+from streamsvm.codec import onnx as onnx_codec
+from streamsvm.codec.model import Alias, Head, Owner, PartitionCut, Retired
 from streamsvm.codec.points import encode
 from streamsvm.codec.scores import BatchScorer
 from streamsvm.config import ScoringConfig, Settings
@@ -38,29 +39,34 @@ PLANTED = {
 }
 
 
-def parsed(file: Path, scratch: Path) -> dict[str, Any]:
-    """Return what the parser says of a document, or skip with the reason why it cannot be asked."""
+@pytest.fixture(scope="module")
+def parsed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
+    """What the parser says of the document, under no name, and of each one with a mistake; skips without a parser."""
+    scratch = tmp_path_factory.mktemp("asyncapi")
     try:
         command = node_program("asyncapi.mjs", scratch)
     except CannotRun as missing:
         pytest.skip(f"no parser of AsyncAPI: {missing}")
-    done = subprocess.run(
-        [*command, str(file)], capture_output=True, text=True, check=True, timeout=PARSER_TIMEOUT_S, cwd=scratch
-    )
-    said: dict[str, Any] = json.loads(done.stdout)
-    return said
+    text, files = DOCUMENT.read_text(), {"": DOCUMENT}
+    for number, (mistake, (right, wrong)) in enumerate(PLANTED.items()):
+        assert right in text, mistake
+        files[mistake] = scratch / f"{number}.yaml"
+        files[mistake].write_text(text.replace(right, wrong, 1).replace("./streamsvm", str(ROOT / "streamsvm")))
+    command += [str(file) for file in files.values()]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=PARSER_TIMEOUT_S, cwd=scratch)
+    return dict(zip(files, map(json.loads, done.stdout.splitlines()), strict=True))
 
 
-def test_its_parser_takes_it_and_the_channels_are_our_topics(tmp_path: Path) -> None:
+def test_its_parser_takes_it_and_the_channels_are_our_topics(parsed: dict[str, dict[str, Any]]) -> None:
     """No error and no warning; the addresses are the default names of the topics."""
-    said = parsed(DOCUMENT, tmp_path)
-    assert [one for one in said["complaints"] if one["severity"] in (ERROR, WARNING)] == []
+    assert [one for one in parsed[""]["complaints"] if one["severity"] in (ERROR, WARNING)] == []
     settings = Settings(kafka={"bootstrap.servers": "unused:1"}, scoring=ScoringConfig())
     output, scoring = settings.output, settings.scoring
-    assert set(said["channels"]) == {
+    assert set(parsed[""]["channels"]) == {
         settings.input.topic,
         settings.input.dead_letters,
         output.models_topic,
+        output.onnx_topic,
         output.aliases_topic,
         output.audit_topic,
         scoring.topic,
@@ -70,13 +76,9 @@ def test_its_parser_takes_it_and_the_channels_are_our_topics(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("mistake", PLANTED)
-def test_a_planted_mistake_is_found(tmp_path: Path, mistake: str) -> None:
+def test_a_planted_mistake_is_found(parsed: dict[str, dict[str, Any]], mistake: str) -> None:
     """One wrong word anywhere in the document, and the parser says so."""
-    text, (right, wrong) = DOCUMENT.read_text(), PLANTED[mistake]
-    assert right in text
-    spoiled = tmp_path / "asyncapi.yaml"
-    spoiled.write_text(text.replace(right, wrong, 1).replace("./streamsvm", str(ROOT / "streamsvm")))
-    assert any(one["severity"] == ERROR for one in parsed(spoiled, tmp_path)["complaints"])
+    assert any(one["severity"] == ERROR for one in parsed[mistake]["complaints"])
 
 
 # ---------------------------------------------------------------- the schemas against real messages
@@ -116,10 +118,12 @@ def real_messages() -> dict[str, list[Any]]:
         "unlabeledPoints": [json.loads(one), json.loads(many)],
         "alias": [json.loads(model_codec.encode_alias(Alias(2, digest, 3)))],
         "head": [json.loads(model_codec.encode_head(head))],
+        "retired": [json.loads(model_codec.encode_retired(Retired(5, (2,))))],
         "owner": [json.loads(model_codec.encode_owner(Owner("s", "2026-01-01T00:00:00+00:00")))],
         "scores": [json.loads(made.records[0].value) for made in (score, scores)],
         "scoreHeaders": [read(score.records[0].headers)],
         "modelHeaders": [read(headers)],
+        "onnxHeaders": [read(onnx_codec.headers(version, b"graph", digest, datetime(2026, 1, 1, tzinfo=UTC)))],
         "deadLetterHeaders": [read(letter.headers)],
     }
 

@@ -6,6 +6,7 @@
 // POINTS.json is an array of raw feature vectors; each line has the decision value of each, from the JSON and from ONNX.
 import { createHash, randomUUID } from "node:crypto";
 import { readFileSync } from "node:fs";
+import { setTimeout } from "node:timers/promises";
 import { decompress } from "fzstd";
 import kafkajs from "kafkajs";
 import * as ort from "onnxruntime-node";
@@ -15,6 +16,7 @@ const points = JSON.parse(readFileSync(pointsFile, "utf8"));
 kafkajs.CompressionCodecs[kafkajs.CompressionTypes.ZSTD] = () => ({ decompress: async (b) => Buffer.from(decompress(b)) });
 const kafka = new kafkajs.Kafka({ brokers: bootstrap.split(","), logLevel: kafkajs.logLevel.ERROR });
 
+const sha256 = (bytes) => createHash("sha256").update(bytes).digest("hex");
 const floats = (base64) => new Float64Array(new Uint8Array(Buffer.from(base64, "base64")).buffer);
 
 /** Return the decision function of a message: raw features in, a number out. */
@@ -35,7 +37,7 @@ function machine({ features: { mean, scale }, model }) {
 
 /** Return a message that is what the alias names and scores its own probes as it says, or throw. */
 function checked(record, alias) {
-  const found = createHash("sha256").update(record.value).digest("hex");
+  const found = sha256(record.value);
   if (found !== alias.sha256 || found !== record.headers["streamsvm.sha256"].toString())
     throw new Error(`the SHA-256 is ${found}, not ${alias.sha256}`);
   const message = JSON.parse(record.value);
@@ -64,7 +66,8 @@ async function serve(record) {
   const alias = wanted, { message, decide } = checked(record, alias);
   if (alias.sha256 === serving) return;
   serving = alias.sha256;
-  const onnx = graphs.has(serving) ? await byOnnx(graphs.get(serving)) : null;
+  while (!graphs.has(serving)) await setTimeout(20); // of the same transaction, on another topic
+  const onnx = await byOnnx(graphs.get(serving));
   console.log(JSON.stringify({ version: message.version, sha256: serving, decision: points.map(decide), onnx }));
 }
 
@@ -77,7 +80,9 @@ async function follow(topic, eachMessage) {
   return consumer;
 }
 
-await follow(`${models}.onnx`, async (record) => graphs.set(record.headers["streamsvm.sha256"].toString(), record.value));
+await follow(`${models}.onnx`, async ({ headers, value }) => {
+  if (sha256(value) === headers["streamsvm.sha256"].toString()) graphs.set(headers["streamsvm.model.sha256"].toString(), value);
+});
 models_ = await follow(models, async (record) => {
   if (wanted !== null && Number(record.offset) === wanted.offset)
     await serve(record).catch((error) => console.error(`refused ${name}@${wanted.number}: ${error.message}`));

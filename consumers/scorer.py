@@ -181,6 +181,7 @@ class Scorer:
         elif records:
             self._deliver(records, self._publisher)
         else:
+            self._trouble = ""  # what was put back may be another's by now, or was committed after all
             self._publisher.poll()
 
     def _newest(self) -> Loaded | None:
@@ -261,6 +262,8 @@ class Scorer:
                 log.info("publisher_renewed")
                 self._subscription.rewind()
         except (TransientError, Fenced) as error:
+            if error.what != self._trouble:
+                log.warning("publisher_waits", what=error.what, remedy=error.remedy)
             self._trouble = error.what
             self._stop.wait(RETRY_S)
 

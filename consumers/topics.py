@@ -16,8 +16,8 @@ from streamsvm.kafka import Record, TopicInfo, TopicSpec
 BOUNDED: Final = {"compression.type": "zstd"}
 """The broker stores zstd whatever a writer sent: the only codec of which the client bounds what comes out."""
 FOR_EVER: Final = {"retention.ms": "-1", "retention.bytes": "-1"}
-SOON: Final = {"segment.bytes": str(4 << 20), "segment.ms": "600000", "min.cleanable.dirty.ratio": "0.1"}
-"""Only whole segments are compacted: with these a reader finds some 8 MB at most, however many versions there were."""
+SOON: Final = {"segment.bytes": str(1 << 20), "segment.ms": "600000", "min.cleanable.dirty.ratio": "0.1"}
+"""Only whole segments are compacted: with these a reader finds some 2 MB, however many versions there were."""
 READ_TIMEOUT_S: Final = 30.0
 
 Decoded = TypeVar("Decoded", Head, Owner, Alias)

@@ -5,7 +5,7 @@ Two topics are read, both in partition 0, and no consumer group is joined. The a
 trainer last published. It gives the version's number, the offset of its record in the models topic, and the SHA-256 of
 the record's value; exactly that record is fetched.
 
-Or a version is held by its number: then the models topic is read once, to its end, and no alias moves it.
+Or a version is held by its number: then the models topic is read once, from there to its end, and no alias moves it.
 
 Invariants: what serves is one frozen reference, so nobody ever sees half of a new version. A record that is damaged,
 foreign or unfit never replaces a version that serves. Only the newest word of an alias counts: versions that were
@@ -15,6 +15,7 @@ superseded before they could be fetched are passed over.
 from __future__ import annotations
 
 import logging
+import math
 import random
 import re
 import threading
@@ -68,6 +69,9 @@ CLOSE_TIMEOUT_S: Final = 10.0
 FIRST_RETRY_S: Final = 0.1
 LONGEST_RETRY_S: Final = 5.0
 MOST_REMEMBERED: Final = 1_000
+FIRST_SPAN: Final = 512
+"""Offsets at the end of the models topic that are looked through first for a version of a given number."""
+GROWTH: Final = 8
 
 ALIAS: Final = re.compile(r"[A-Za-z][A-Za-z0-9._-]{0,99}")
 RESERVED_ALIASES: Final = frozenset({"head", "owner", "retired"})
@@ -625,7 +629,7 @@ def load_record(
 ) -> tuple[Loaded, bytes]:
     """Fetch and check one version, and return it with the bytes of its record.
 
-    Blocks: with a number the whole models topic is read, else the aliases topic and one record.
+    Blocks: with a number the models topic is read from there to its end, else the aliases topic and one record.
 
     Parameters
     ----------
@@ -682,12 +686,24 @@ def _load_numbered(
 
 
 def _record_of(connection: Connection, name: str, models_topic: str, number: int, timeout_s: float) -> Record:
-    """Read the models topic to its end, and return a version's record; `ConfigurationError` if it is not there."""
-    key, newest, found = model_codec.version_key(name, number).encode(), 0, None
-    for record in read_to_end(connection, models_topic, PARTITION, timeout_s=timeout_s):
-        newest = max(newest, _number_of(record.key, name))
-        if record.key == key:
-            found = record
+    """Return a version's record, having read from it to the end; `ConfigurationError` if it is not there.
+
+    The topic is read from its end backwards, in spans that grow: numbers rise with offsets, so that a recent version is
+    found soon.
+    """
+    low, high = log_range(connection, models_topic, PARTITION)
+    key, span = model_codec.version_key(name, number).encode(), FIRST_SPAN
+    while True:
+        start, oldest, newest, found = max(low, high - span), math.inf, 0, None
+        for record in read_to_end(connection, models_topic, PARTITION, start=start, timeout_s=timeout_s):
+            of = _number_of(record.key, name)
+            newest = max(newest, of)
+            oldest = min(oldest, of) if of and record.value is not None else oldest
+            if record.key == key:
+                found = record
+        if start == low or oldest <= number:
+            break
+        span *= GROWTH
     if found is None:
         there = f"the newest is {newest}" if newest else f"{models_topic} holds none"
         raise ConfigurationError(f"there is no version {number} of {name}; {there}")

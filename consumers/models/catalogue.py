@@ -12,15 +12,25 @@ from typing import Final
 
 from consumers.topics import READ_TIMEOUT_S
 from streamsvm.codec import model as model_codec
-from streamsvm.codec.model import Alias, Version
+from streamsvm.codec.model import Alias
+from streamsvm.comparison import relative_gap
 from streamsvm.config import Settings
 from streamsvm.errors import ConfigurationError, InvalidMessage
 from streamsvm.kafka import Connection, Record, log_range, read_to_end
 from streamsvm.verification import Aliases, aliases_in, number_in
 
-FIRST_SPAN: Final = 2_000
+FIRST_SPAN: Final = 512
 """Offsets that are read first; a version and its transaction's marker take two."""
 GROWTH: Final = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """What a list shows of a version's content."""
+
+    points: int
+    objective: float
+    duality_gap: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +47,8 @@ class Entry:
         When its record was written, milliseconds since the epoch; -1 if unknown.
     gate : str
         What the quality gate said; empty where there was none.
-    version : Version or None
-        If it was asked for and can be read.
+    figures : Figures or None
+        If they were asked for and can be read.
     """
 
     number: int
@@ -47,7 +57,7 @@ class Entry:
     value_bytes: int
     time_ms: int
     gate: str
-    version: Version | None = None
+    figures: Figures | None = None
 
     @property
     def alias(self) -> Alias:
@@ -138,7 +148,8 @@ def read_catalogue(
     settings: Settings,
     enough: Enough,
     *,
-    decoded: bool = False,
+    figures: bool = False,
+    span: int = FIRST_SPAN,
     timeout_s: float = READ_TIMEOUT_S,
 ) -> Catalogue:
     """Read the models topic from the end backwards until a question is answered, or to its beginning.
@@ -150,8 +161,10 @@ def read_catalogue(
         Only `name` and `output` are looked at.
     enough : callable
         Tells whether what was read answers the question.
-    decoded : bool
-        Whether to keep the versions themselves.
+    figures : bool
+        Whether to decode the versions and keep their figures.
+    span : int
+        Offsets at the end to read first.
     timeout_s : float
         Seconds to wait without progress.
 
@@ -162,19 +175,19 @@ def read_catalogue(
     TransientError
         If no broker answers, or a transaction stays open.
     """
-    topic, span = settings.output.models_topic, FIRST_SPAN
+    topic = settings.output.models_topic
     while True:
         low, high = log_range(connection, topic, 0)
         start = max(low, high - span)
         catalogue = Catalogue(settings.name, topic, complete=start == low)
         for record in read_to_end(connection, topic, 0, start=start, timeout_s=timeout_s):
-            _note(catalogue, record, decoded)
+            _note(catalogue, record, figures)
         if catalogue.complete or enough(catalogue):
             return catalogue
         span *= GROWTH
 
 
-def _note(catalogue: Catalogue, record: Record, decoded: bool) -> None:
+def _note(catalogue: Catalogue, record: Record, figures: bool) -> None:
     number = number_in(record.key, catalogue.name)
     if number is None:
         return
@@ -189,15 +202,16 @@ def _note(catalogue: Catalogue, record: Record, decoded: bool) -> None:
         len(record.value),
         -1 if record.timestamp_ms is None else record.timestamp_ms,
         (headers.get(model_codec.GATE_HEADER) or b"").decode(errors="replace"),
-        _decoded(record.value) if decoded else None,
+        _figures(record.value) if figures else None,
     )
 
 
-def _decoded(value: bytes) -> Version | None:
+def _figures(value: bytes) -> Figures | None:
     try:
-        return model_codec.decode(value)
+        version = model_codec.decode(value)
     except InvalidMessage:
         return None
+    return Figures(version.stream.points, version.fit.objective, relative_gap(version))
 
 
 def read_names(connection: Connection, settings: Settings, timeout_s: float = READ_TIMEOUT_S) -> Aliases:

@@ -6,7 +6,7 @@ import json
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 import typer
 
@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from streamsvm.subscriber import Loaded
 
 app = typer.Typer(no_args_is_help=True, help="Look at published models, and say which ones readers get.")
+
+OFFSETS_A_VERSION: Final = 3
+"""About; a version and its transaction's marker take two."""
 
 Number = Annotated[int, typer.Argument(min=1, help="Number of the version.")]
 Reason = Annotated[str, typer.Option(help="Why, for the audit trail.")]
@@ -62,7 +65,9 @@ def list_versions(
 
     connection = connect(settings, "cli")
     names = read_names(connection, settings)
-    catalogue = read_catalogue(connection, settings, holds_newest(sys.maxsize if all_ else last), decoded=True)
+    enough = holds_newest(sys.maxsize if all_ else last)
+    span = sys.maxsize if all_ else OFFSETS_A_VERSION * last
+    catalogue = read_catalogue(connection, settings, enough, figures=True, span=span)
     chosen = catalogue.standing if all_ else catalogue.standing[-last:]
     rows = listed([catalogue.entries[number] for number in chosen], names, settings.name)
     if as_json:

@@ -10,7 +10,7 @@ from rich.table import Table
 
 from consumers.models.catalogue import Entry
 from streamsvm.codec import model as model_codec
-from streamsvm.comparison import Change, Comparison, relative_gap
+from streamsvm.comparison import Change, Comparison
 from streamsvm.verification import Aliases
 
 
@@ -23,13 +23,13 @@ def listed(entries: Iterable[Entry], names: Aliases, name: str) -> list[dict[str
 
 
 def _plain(entry: Entry, aliases: list[str]) -> dict[str, Any]:
-    version = entry.version
+    figures = entry.figures
     return {
         "version": entry.number,
         "time": _time(entry.time_ms),
-        "points": version.stream.points if version else None,
-        "objective": version.fit.objective if version else None,
-        "duality_gap": relative_gap(version) if version else None,
+        "points": figures.points if figures else None,
+        "objective": figures.objective if figures else None,
+        "duality_gap": figures.duality_gap if figures else None,
         "aliases": aliases,
         "gate": entry.gate or None,
         "bytes": entry.value_bytes,

@@ -14,8 +14,8 @@ format  what it added
 1       (the first)
 2       `audit`, an object or null: what the model's objective over the whole stream is
 3       `training.duality_gap`; `probes`: inputs with the decision values that a reader must get there (see
-        `streamsvm.codec.probes`); `probability`, an object or null: how a decision value becomes one (see
-        `streamsvm.codec.probability`)
+        `streamsvm.codec.probes`); `probability`, an object or null: how probable a decision value makes a
+        label (see `streamsvm.codec.probability`)
 ======  ===================================================================================================
 
 `schemas/model-3.schema.json` beside this module says the same to other languages, as a JSON Schema; the header
@@ -49,6 +49,7 @@ from streamsvm.svm.kernels import Float, RbfKernel
 from streamsvm.svm.model import KernelMachine, LinearMachine, Machine, Model, Scaler
 from streamsvm.svm.probability import Probability
 from streamsvm.training import Audit, Fit
+from streamsvm.tuning import Tuning
 
 FORMAT: Final = "streamsvm.model/3"
 _ANY_FORMAT: Final = FORMAT.split("/")[0] + "/"
@@ -210,6 +211,24 @@ class Gate(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     window: tuple[GatePart, ...]
 
 
+class TuningInForce(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What was chosen in place of the configured C and gamma, and at which cut; null is what stays as configured.
+
+    Attributes
+    ----------
+    alpha, C, gamma : float or None
+    cut : tuple of PartitionCut
+    rows : int
+        Rows seen up to there.
+    """
+
+    alpha: float | None
+    C: float | None
+    gamma: float | None
+    cut: tuple[PartitionCut, ...]
+    rows: int
+
+
 class Head(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Where the models topic stands: written by every transaction that publishes a version, read by a starting trainer.
 
@@ -225,8 +244,8 @@ class Head(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         Of its record in the models topic.
     training_set_sha256 : str
     build : mapping of str to str
-    tuning : None
-        Reserved for the tuning in force.
+    tuning : TuningInForce or None
+        By which the newest version was trained; None where nothing is tuned.
     gate : Gate or None
         What the quality gate said of the newest version; None where there is no gate.
     """
@@ -238,7 +257,7 @@ class Head(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     offset: int
     training_set_sha256: str
     build: dict[str, str]
-    tuning: None = None
+    tuning: TuningInForce | None = None
     gate: Gate | None = None
 
 
@@ -400,6 +419,27 @@ def partition_cuts(positions: Mapping[int, Position], leader_epochs: Mapping[int
 def positions(cut: tuple[PartitionCut, ...]) -> dict[int, Position]:
     """Read positions back from a cut."""
     return {part.partition: Position(part.offset, part.row) for part in cut}
+
+
+def in_force(tuning: Tuning | None) -> TuningInForce | None:
+    """Write a tuning for the head record."""
+    if tuning is None:
+        return None
+    return TuningInForce(tuning.alpha, tuning.C, tuning.gamma, tuned_at(tuning) or (), tuning.rows)
+
+
+def tuned_at(tuning: Tuning | None) -> tuple[PartitionCut, ...] | None:
+    """Write where a tuning was made, for the lineage."""
+    return None if tuning is None else partition_cuts(tuning.positions, tuning.leader_epochs)
+
+
+def tuning_of(head: Head | None) -> Tuning | None:
+    """Read the tuning in force back from a head record."""
+    if head is None or head.tuning is None:
+        return None
+    found = head.tuning
+    epochs = {part.partition: part.leader_epoch for part in found.cut}
+    return Tuning(found.alpha, found.C, found.gamma, positions(found.cut), epochs, found.rows)
 
 
 def summary(cut: Cut) -> StreamSummary:

@@ -20,6 +20,7 @@ from streamsvm.svm.kernels import RbfKernel
 from streamsvm.svm.model import KernelMachine, LinearMachine, Machine, Model, Scaler
 from streamsvm.svm.probability import Isotonic, Probability, Sigmoid
 from streamsvm.training import Fit, Trained
+from streamsvm.tuning import Score
 
 Plain = dict[str, Any]
 """Names to bytes, numbers, arrays and such dictionaries."""
@@ -33,10 +34,16 @@ class Made:
     ----------
     training_set_sha256 : str
     trained : Trained
+    weight : float
+        Of all that was learned.
+    scores : tuple of Score
+        What C and gamma were chosen by; empty if they were not.
     """
 
     training_set_sha256: str
     trained: Trained
+    weight: float
+    scores: tuple[Score, ...] = ()
 
 
 def to_plain(config: ModelConfig, learned: LearnerState, made: Made | None) -> Plain:
@@ -85,6 +92,8 @@ def _plain_made(made: Made) -> Plain:
         "fit": asdict(made.trained.fit),
         "squared_norm": made.trained.squared_norm,
         "no_probability": made.trained.no_probability,
+        "weight": made.weight,
+        "scores": {str(rank): asdict(score) for rank, score in enumerate(made.scores)},
     }
 
 
@@ -111,7 +120,8 @@ def _made(plain: Plain) -> Made:
     scaler = Scaler(plain["mean"], plain["scale"])
     model = Model(scaler, _machine(plain["machine"]), _probability(plain["probability"]))
     trained = Trained(model, Fit(**plain["fit"]), plain["squared_norm"], plain["no_probability"])
-    return Made(plain["training_set_sha256"], trained)
+    scores = tuple(Score(**score) for score in plain["scores"].values())
+    return Made(plain["training_set_sha256"], trained, plain["weight"], scores)
 
 
 def _probability(plain: Plain | None) -> Probability | None:

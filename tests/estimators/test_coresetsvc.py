@@ -13,7 +13,7 @@ from sklearn import config_context
 from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.datasets import make_blobs
-from sklearn.metrics import brier_score_loss
+from sklearn.metrics import brier_score_loss, log_loss
 from sklearn.model_selection import GridSearchCV
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.pipeline import make_pipeline
@@ -176,8 +176,8 @@ def objective(Z, y, w, b, weight=1.0) -> float:
 def test_the_trainer_publishes_the_same_bits(broker: TestBroker, tmp_path: Path, htru2) -> None:
     """A trainer of the same configuration publishes the same training set, scaler, coefficients and probabilities to
     the last bit."""
-    X, y = htru2[0][:3_000], htru2[1][:3_000]
-    options = {"memory_points": 600, "probability": "isotonic"}
+    X, y = htru2[0][:4_000], htru2[1][:4_000]
+    options = {"memory_points": 2_000, "probability": "isotonic"}
     connection, config = broker.connection, CoresetSVC(**options).fit(X[:500], y[:500]).model_config
     sizes = config.coreset.model_dump(exclude={"memory_points", "memory_bytes", "max_partitions"})
     settings = Settings(
@@ -215,7 +215,7 @@ def test_the_trainer_publishes_the_same_bits(broker: TestBroker, tmp_path: Path,
 
 
 PERSISTED = [
-    {"class_weight": {-1: 1.0, 1: 3.0}, "probability": "sigmoid"},
+    {"class_weight": {-1: 1.0, 1: 3.0}, "memory_points": 2_000, "probability": "sigmoid"},
     {"kernel": "rbf", "gamma": 0.3, "structure": "tree"},
     {"memory_points": 4_000, "probability": "isotonic"},
     {"reducer": "sensitivity", "class_weight": "balanced"},
@@ -367,15 +367,17 @@ def test_what_makes_no_sense_is_named(htru2) -> None:
 @pytest.mark.parametrize("kernel", ["linear", "rbf"])
 @pytest.mark.parametrize("method", ["sigmoid", "isotonic"])
 def test_probabilities_come_near_those_of_all_the_data(htru2, method, kernel) -> None:
-    """From 3,000 points held, 150 of them the audit sample, the Brier score on fresh rows comes near that of
-    cross-validation over all of four times as many."""
+    """From 5,000 points held, 500 of them the audit sample, with 45 pulsars, Brier score and log loss on fresh rows
+    are those of cross-validation over all 12,000 but for the sample's noise."""
     X, y = htru2[0].astype(float), htru2[1]
-    ours = CoresetSVC(memory_points=3_000, kernel=kernel, probability=method).fit(X[:12_000], y[:12_000])
+    ours = CoresetSVC(memory_points=5_000, kernel=kernel, probability=method).fit(X[:12_000], y[:12_000])
     whole = make_pipeline(StandardScaler(), STDASVC(alpha=1e-4, kernel=kernel))
     theirs = CalibratedClassifierCV(whole, method=method).fit(X[:12_000], y[:12_000])
     fresh = slice(12_000, None)
-    brier = [brier_score_loss(y[fresh], one.predict_proba(X[fresh])[:, 1]) for one in (ours, theirs)]
-    assert brier[0] < 1.15 * brier[1]
+    said = [one.predict_proba(X[fresh])[:, 1] for one in (ours, theirs)]
+    for loss in (brier_score_loss, log_loss):
+        found, oracle = (loss(y[fresh], one) for one in said)
+        assert found < 1.4 * oracle
     assert list(ours.predict_proba(X[:3]).sum(axis=1)) == pytest.approx([1.0] * 3)
 
 
@@ -390,8 +392,6 @@ def test_probabilities_exist_only_where_they_were_asked_for(htru2) -> None:
     assert set(machine.predict(X)) <= {-1, 1}
     with pytest.raises(ValueError, match="there are no probabilities: the audit sample holds"):
         machine.predict_proba(X)
-    with pytest.raises(ValueError, match=r"svm\.probability = sigmoid"):
-        CoresetSVC(probability="sigmoid", memory_points=16).fit(X, y)
 
 
 def test_the_examples_of_the_docstring() -> None:

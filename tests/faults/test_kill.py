@@ -11,13 +11,14 @@ import random
 import signal
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from streamsvm.codec.checkpoint import decode
 from streamsvm.crashpoints import POINTS
-from tests.consumers.trainers import records
+from tests.consumers.trainers import records, versions
 from tests.faults.promise import check_counts, check_promise
 from tests.faults.stage import Stage
 
@@ -35,6 +36,9 @@ LATEST_KILL_S = 1.0
 SCREENED_ROWS = 10 * ROWS_A_VERSION
 """After so many rows every leaf is screened."""
 WITHIN_A_LEAF = ("input.learned:2", "publish.committed", "checkpoint.renamed:2")
+TUNED_LEAVES = 4
+ENOUGH_FOR_FOLDS = {"coreset_bucket_points": 60, "coreset_screening": 0}
+AROUND_A_TUNING = ("cut.emitted", "cut.trained", "publish.committed", "checkpoint.renamed:2", "cut.trained:2")
 AFTER_A_LOST_ANSWER = {"renew.begun", "renew.fenced"}
 
 
@@ -166,6 +170,15 @@ def open_leaf_is_screened(stage: Stage) -> bool:
     newest = max(stage.settings.checkpoint.directory.glob("*.ssvm"))
     (partition,) = decode(newest.read_bytes()).learner.partitions.values()
     return partition.screened is not None and partition.leaf_extent.rows > 0
+
+
+def test_kills_around_a_tuning_change_nothing(stage: Stage, tmp_path: Path, record_property: Note) -> None:
+    """Every second version chooses C anew: killed before, in and after one, what is in force is what it was."""
+    tuned = replace(stage, options={"svm_tune": "auto", "svm_tune_every_leaves": TUNED_LEAVES, **ENOUGH_FOR_FOLDS})
+    kill_everywhere(tuned, list(AROUND_A_TUNING), tmp_path)
+    found = versions(stage.connection, stage.settings)
+    assert {version.lineage.tuned_at == version.lineage.cut for version in found} == {True, False}
+    record_property("named_kills", len(AROUND_A_TUNING))
 
 
 @pytest.mark.faults_long

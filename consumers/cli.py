@@ -221,6 +221,10 @@ def evaluate_command(
         "chain"
     ),
     reducer: Annotated[ReducerName, typer.Option(help="How many points become few: coreset.reducer.")] = "calibrated",
+    probability: Annotated[
+        Literal["sigmoid", "isotonic"] | None,
+        typer.Option(help="Judge probabilities, too, by Brier score and log loss: svm.probability."),
+    ] = None,
     seed: Annotated[int, typer.Option(help="Of the split, the order and every method.")] = 0,
     test_share: Annotated[float, typer.Option(help="Share of the points that is set aside.")] = 0.2,
     optimum: Annotated[
@@ -265,6 +269,7 @@ def evaluate_command(
         gamma=_gamma(gamma),
         structure=structure,
         reducer=reducer,
+        probability=probability,
         seed=seed,
         test_share=test_share,
         find_optimum=optimum,

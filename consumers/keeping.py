@@ -100,7 +100,7 @@ class Keeper:
         }
         how_far = model_codec.encode_retired(retired), model_codec.retired_key(name).encode()
         return [
-            *(Message(output.models_topic, None, key, partition=0) for key in keys),
+            *(Message(topic, None, key, partition=0) for topic in output.version_topics for key in keys),
             Message(output.aliases_topic, *how_far, partition=0),
             Message(output.audit_topic, msgspec.json.encode(entry), keys[0], partition=0),
         ]

@@ -1,8 +1,8 @@
 """From a finished training to a published version: assembled, hashed, and committed in one transaction.
 
-The transaction holds the version, the head record, the alias `current` unless the quality gate refuses it, and the
-audit entry: readers see all of them or none. The version's value holds nothing that a clock touches; times and the
-session travel in its headers.
+The transaction holds the version, its ONNX copy if one is asked for, the head record, the alias `current` unless the
+quality gate refuses it, and the audit entry: readers see all of them or none. The version's value holds nothing that a
+clock touches; times and the session travel in its headers.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from consumers.session import InDoubt, Session
 from consumers.worker import Result
 from streamsvm.build import build
 from streamsvm.codec import model as model_codec
+from streamsvm.codec import onnx as onnx_codec
 from streamsvm.codec.model import Alias, Gate, Head, Lineage, Version
 from streamsvm.config import Settings
 from streamsvm.delivery import Delivery
@@ -26,6 +27,7 @@ from streamsvm.errors import InvalidMessage, StreamsvmError
 from streamsvm.kafka import Message, PublishRefused
 from streamsvm.metrics import Metrics
 from streamsvm.points import Positions
+from streamsvm.tuning import Tuning
 
 log = structlog.get_logger("streamsvm.trainer")
 
@@ -95,12 +97,12 @@ class VersionPublisher:
         value = model_codec.encode(version)
         digest = model_codec.sha256(value)
         gate = self._gate.judge(version, result.cut)
-        head = self._head(version, digest, gate)
+        head = self._head(version, digest, result.tuning, gate)
         self._in_doubt = version, len(value), gate
         try:
             model_codec.decode(value)  # a version that readers would refuse, such as one of NaN, never goes out
             self._writer.publish(
-                [self._message(version, value, digest, now, result.seconds, gate)],
+                [self._message(version, value, digest, now, result.seconds, gate), *self._copies(version, digest, now)],
                 lambda offsets: self._pointers(version, msgspec.structs.replace(head, offset=offsets[0]), now),
                 lambda offsets: msgspec.structs.replace(head, offset=offsets[0]),
             )
@@ -178,7 +180,15 @@ class VersionPublisher:
         headers = model_codec.headers(version, digest, now, unhashed)
         return replace(_to(self._settings.output.models_topic, version.key, value), headers=headers)
 
-    def _head(self, version: Version, digest: str, gate: Gate | None) -> Head:
+    def _copies(self, version: Version, digest: str, now: datetime) -> list[Message]:
+        """Return what else holds the version: an ONNX model, if that is asked for."""
+        if self._settings.output.model_format != "onnx":
+            return []
+        value = onnx_codec.export(version, digest)
+        headers = onnx_codec.headers(version, value, digest, now)
+        return [replace(_to(self._settings.output.onnx_topic, version.key, value), headers=headers)]
+
+    def _head(self, version: Version, digest: str, tuning: Tuning | None, gate: Gate | None) -> Head:
         """Return the head record but for the offset, which only the broker knows."""
         lineage = version.lineage
         return Head(
@@ -189,6 +199,7 @@ class VersionPublisher:
             -1,
             lineage.training_set_sha256,
             lineage.build,
+            tuning=model_codec.in_force(tuning),
             gate=gate,
         )
 
@@ -225,7 +236,7 @@ class VersionPublisher:
             config.sha256(),
             config.seed,
             result.training_set_sha256,
-            None,
+            model_codec.tuned_at(result.tuning),
             build(),
         )
         return Version(
@@ -249,6 +260,10 @@ class VersionPublisher:
         metrics.put("streamsvm_model_support_vectors", fit.support_vectors)
         if fit.kkt_gap is not None:
             metrics.put("streamsvm_model_kkt_gap", fit.kkt_gap)
+        metrics.put("streamsvm_model_penalty", fit.C)
+        metrics.put("streamsvm_model_alpha", 1.0 / (fit.C * version.stream.weight))
+        if fit.gamma is not None:
+            metrics.put("streamsvm_model_gamma", fit.gamma)
         metrics.put("streamsvm_model_objective", fit.objective)
         if fit.dual_objective is not None:
             metrics.put("streamsvm_model_dual_objective", fit.dual_objective)
@@ -258,6 +273,8 @@ class VersionPublisher:
             metrics.put("streamsvm_audit_objective_high", audit.high)
             metrics.put("streamsvm_audit_points", audit.points)
         metrics.observe("streamsvm_training_seconds", result.seconds)
+        if result.tuning_seconds is not None:
+            self._report_tuning(version, result, result.tuning_seconds)
         metrics.increase("streamsvm_trainings", outcome="converged" if fit.converged else "iteration_limit")
         metrics.increase("streamsvm_publishes", outcome="published")
         if 0.0 in version.stream.class_weight:
@@ -292,6 +309,28 @@ class VersionPublisher:
             objective=round(fit.objective, 6),
             seconds=round(result.seconds, 4),
             bytes=value_bytes,
+        )
+
+    def _report_tuning(self, version: Version, result: Result, seconds: float) -> None:
+        self._metrics.observe("streamsvm_tuning_seconds", seconds)
+        if not result.scores:
+            log.warning(
+                "not_tuned",
+                version=version.key,
+                why="a label has fewer points than there are folds",
+                remedy="the configured values stay until the next tuning",
+            )
+            return
+        best = max(result.scores, key=lambda score: score.mean)
+        log.info(
+            "tuned",
+            version=version.key,
+            alpha=best.alpha,
+            C=best.C,
+            gamma=best.gamma,
+            right=round(best.mean, 6),
+            least_right=round(min(score.mean for score in result.scores), 6),
+            seconds=round(seconds, 4),
         )
 
 

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 
 from rich.table import Table
 
+from streamsvm.codec.model import PartitionCut
 from streamsvm.subscriber import Loaded
 from streamsvm.svm.model import LinearMachine
 from streamsvm.svm.probability import Probability, Sigmoid
@@ -34,7 +35,8 @@ def describe(loaded: Loaded) -> Table:
         ("probability", _probability(version.model.probability)),
         ("converged", "yes" if fit.converged else f"no: stopped after {fit.iterations:,} iterations"),
         ("input", f"{lineage.topic}" + (f" (id {lineage.topic_id})" if lineage.topic_id else "")),
-        ("cut", ", ".join(f"[{part.partition}] {part.offset}+{part.row}" for part in lineage.cut)),
+        ("cut", _cut(lineage.cut)),
+        ("tuned at", "not tuned" if lineage.tuned_at is None else _cut(lineage.tuned_at)),
         ("parent", lineage.parent or "none: the first version"),
         ("sha256", loaded.sha256),
         ("configuration", lineage.configuration_sha256),
@@ -82,6 +84,10 @@ def _probability(probability: Probability | None) -> str:
         return f"sigmoid, 1 / (1 + exp({probability.a:.6g} f {probability.b:+.6g}))"
     x, y = probability.x, probability.y
     return f"isotonic, {len(x)} knots, {y[0]:.4g} at f = {x[0]:.4g} to {y[-1]:.4g} at f = {x[-1]:.4g}"
+
+
+def _cut(cut: tuple[PartitionCut, ...]) -> str:
+    return ", ".join(f"[{part.partition}] {part.offset}+{part.row}" for part in cut)
 
 
 def _time(milliseconds: int) -> str:

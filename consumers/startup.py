@@ -22,6 +22,7 @@ from streamsvm.checkpoint import CheckpointDirectory
 from streamsvm.codec import model as model_codec
 from streamsvm.codec.checkpoint import Snapshot
 from streamsvm.codec.model import Alias, Head
+from streamsvm.codec.onnx import require_onnx
 from streamsvm.config import ModelConfig, Settings
 from streamsvm.crashpoints import crash_point
 from streamsvm.delivery import Begin, Candidate, Delivery, Present, Resume, decide, places, reads_on
@@ -138,6 +139,8 @@ class Startup:
         """Check topics and sizes before anything is loaded, and create the output topics that are missing."""
         settings, cluster = self._settings, self._cluster
         check_names(settings)
+        if settings.output.model_format == "onnx":
+            require_onnx()
         self._input()
         specs = output_topics(settings)
         cluster.create(specs)
@@ -145,7 +148,8 @@ class Startup:
         if not cluster.embedded:
             for unwise in check_output(settings, described):
                 log.warning("output_topic", what=unwise, remedy="set it to -1, or versions and their trail are deleted")
-        check_message_size(self._config, described[settings.output.models_topic], cluster.max_message_bytes)
+        for name in settings.output.version_topics:
+            check_message_size(self._config, described[name], cluster.max_message_bytes)
         dead_letters.fit(described[settings.input.dead_letters], cluster.max_message_bytes)
 
     def _look(self) -> None:

@@ -33,7 +33,10 @@ def output_topics(settings: Settings) -> list[TopicSpec]:
     output = settings.output
     policy = "delete" if output.keep_versions is None else "compact"
     return [
-        TopicSpec(output.models_topic, 1, config={"cleanup.policy": policy, **FOR_EVER, **BOUNDED}),
+        *(
+            TopicSpec(topic, 1, config={"cleanup.policy": policy, **FOR_EVER, **BOUNDED})
+            for topic in output.version_topics
+        ),
         TopicSpec(output.aliases_topic, 1, config={"cleanup.policy": "compact", **SOON, **BOUNDED}),
         TopicSpec(output.audit_topic, 1, config={"cleanup.policy": "delete", **FOR_EVER}),
         TopicSpec(settings.input.dead_letters, 1, config={}),
@@ -52,6 +55,8 @@ def check_names(settings: Settings) -> None:
     uses = {"input.topic": settings.input.topic, "the dead letters": settings.input.dead_letters}
     uses |= {"output.models_topic": output.models_topic, "the aliases": output.aliases_topic}
     uses["the audit trail"] = output.audit_topic
+    if output.model_format == "onnx":
+        uses["the ONNX models"] = output.onnx_topic
     refuse_shared(uses)
 
 
@@ -130,7 +135,7 @@ def check_output(settings: Settings, described: Mapping[str, TopicInfo]) -> list
         If one has more than one partition, or is compacted and must not be, or is not and must be.
     """
     output, warnings = settings.output, []
-    for name in (output.models_topic, output.aliases_topic, output.audit_topic):
+    for name in (*output.version_topics, output.aliases_topic, output.audit_topic):
         topic, allowed = described[name], _policies(name, settings)
         if len(topic.partitions) != 1:
             raise ConfigurationError(
@@ -145,7 +150,7 @@ def check_output(settings: Settings, described: Mapping[str, TopicInfo]) -> list
                 f"Set it: kafka-configs --alter --entity-type topics --entity-name {name} "
                 f"--add-config cleanup.policy={wanted}",
             )
-        if name == output.models_topic and output.keep_versions is not None and policy == {"delete"}:
+        if name in output.version_topics and output.keep_versions is not None and policy == {"delete"}:
             warnings.append(f"cleanup.policy=delete of the topic {name} keeps the bytes of retired versions")
         if "delete" in policy:
             warnings += [
@@ -159,7 +164,9 @@ def check_output(settings: Settings, described: Mapping[str, TopicInfo]) -> list
 def _policies(name: str, settings: Settings) -> set[str]:
     """Return what the cleanup policy of an output topic may hold."""
     output = settings.output
-    return {output.aliases_topic: {"compact"}, output.models_topic: {"delete", "compact"}}.get(name, {"delete"})
+    if name in output.version_topics:
+        return {"delete", "compact"}
+    return {"compact"} if name == output.aliases_topic else {"delete"}
 
 
 def unfit(spec: TopicSpec, found: TopicInfo) -> list[str]:

@@ -118,6 +118,8 @@ class PointsConfig(Section):
 
 
 ClassWeight = Annotated[float, Field(ge=1e-12, le=1e12)]
+Alpha = Annotated[float, Field(ge=1e-30, le=1)]
+Gamma = Annotated[float, Field(gt=0)]
 ReducerName = Literal["uniform", "sensitivity", "calibrated"]
 
 
@@ -378,11 +380,11 @@ class SvmConfig(Section):
         description="Kernel of the machine. It decides what coreset.structure is where that is not given; the model of "
         "an `rbf` machine in a `tree` can be worse than that of a plain sample.",
     )
-    gamma: Literal["scale", "auto"] | Annotated[float, Field(gt=0)] = Field(
+    gamma: Literal["scale", "auto"] | Gamma = Field(
         default="scale",
         description="RBF width: a number, `scale` = 1 / (d variance of the scaled points), `auto` = 1 / d.",
     )
-    alpha: Annotated[float, Field(ge=1e-30, le=1)] | None = Field(
+    alpha: Alpha | None = Field(
         default=None,
         description="Trade-off of margin against average loss, C = 1 / (alpha U); right for a stream without end. "
         "Default 1e-4 unless C is given.",
@@ -417,6 +419,29 @@ class SvmConfig(Section):
     threads: Annotated[int, Field(ge=1, le=256)] = Field(
         default=1, description="Threads of linear algebra in training; part of the bits of a model."
     )
+    tune: Literal["auto"] | None = Field(
+        default=None,
+        description="`auto`: choose the trade-off, and gamma of `rbf`, by five-fold cross-validation on the training "
+        "set of a cut: among a hundredth, a tenth, 1, 10 and 100 times `alpha` (or `C`) and a sixteenth to 16 times "
+        "`gamma`, if no other values are given. The share of the weight that is classified right decides, under "
+        "class_weight. Pilots use the configured values. Default: what is configured.",
+    )
+    tune_every_leaves: Annotated[int, Field(ge=1)] = Field(
+        default=50,
+        description="With `tune`: the first model is tuned, then the first at or past each multiple of so many leaves "
+        "of `coreset.leaf_rows` rows, over all partitions; those between keep what was chosen.",
+    )
+    tune_points: Annotated[int, Field(ge=16, le=1 << 24)] = Field(
+        default=5_000,
+        description="Most points that tuning goes by; a larger training set is reduced to so many for it. Its time "
+        "grows faster than they.",
+    )
+    tune_alphas: Annotated[tuple[Alpha, ...], BeforeValidator(_split)] = Field(
+        default=(), description="Values of alpha to choose among instead; not with a fixed C. Empty: see `tune`."
+    )
+    tune_gammas: Annotated[tuple[Gamma, ...], BeforeValidator(_split)] = Field(
+        default=(), description="Values of gamma to choose among instead. Empty: see `tune`."
+    )
 
     DEFAULT_ALPHA: ClassVar[float] = 1e-4
 
@@ -433,6 +458,14 @@ class SvmConfig(Section):
                 f"svm.solver = {self.solver} knows the linear kernel only, svm.kernel is {self.kernel}; "
                 "take stda or libsvm for it"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _values_to_choose_among(self) -> Self:
+        if self.tune_alphas and self.C is not None:
+            raise ValueError("svm.tune_alphas are values of alpha, but svm.C is given; keep one")
+        if self.tune_gammas and self.kernel == "linear":
+            raise ValueError("svm.tune_gammas are given, but the linear kernel has no gamma; leave them out")
         return self
 
     def penalty(self, weight: float) -> float:
@@ -550,6 +583,12 @@ class OutputConfig(Section):
     models_topic: Annotated[str, Field(min_length=1, max_length=249)] = Field(
         default="models", description="Topic of model versions, one immutable record each, in partition 0."
     )
+    model_format: Literal["json", "onnx"] = Field(
+        default="json",
+        description="`onnx` adds a copy of every version as an ONNX model, in the same transaction and under the same "
+        "key, in a topic of the name of models_topic + `.onnx`; the versions themselves are JSON either way. It needs "
+        "the extra: pip install 'streamsvm[onnx]'.",
+    )
     gate_margin: Annotated[float, Field(ge=0, lt=1)] | None = Field(
         default=0.1,
         description="By how much balanced accuracy a new version may be worse than the current one, on the same points "
@@ -567,6 +606,16 @@ class OutputConfig(Section):
     @classmethod
     def _none_in_words(cls, margin: object) -> object:
         return None if margin == "none" else margin
+
+    @property
+    def onnx_topic(self) -> str:
+        """Topic of the versions' copies as ONNX models, if there are such."""
+        return f"{self.models_topic}.onnx"
+
+    @property
+    def version_topics(self) -> tuple[str, ...]:
+        """Every topic in which a version has a record, the models topic first."""
+        return (self.models_topic, self.onnx_topic) if self.model_format == "onnx" else (self.models_topic,)
 
     @property
     def aliases_topic(self) -> str:

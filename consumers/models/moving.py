@@ -323,9 +323,9 @@ def _refuse_named(records: Records, names: Aliases, wanted: Sequence[int]) -> No
 
 def tombstones(records: Records, numbers: Sequence[int]) -> list[Message]:
     """Return the records that retire versions, and the audit entry of it."""
-    topic = records.settings.output.models_topic
+    topics = records.settings.output.version_topics
     keys = [records.version_key(number) for number in numbers]
     return [
-        *(Message(topic, None, key.encode(), partition=0) for key in keys),
+        *(Message(topic, None, key.encode(), partition=0) for topic in topics for key in keys),
         records.audit("version_retired", keys[0], versions=list(numbers)),
     ]

@@ -14,7 +14,8 @@ format  what it added
 1       (the first)
 2       `audit`, an object or null: what the model's objective over the whole stream is
 3       `training.duality_gap`; `probes`: inputs with the decision values that a reader must get there (see
-        `streamsvm.codec.probes`); `probability`, null: reserved for how a decision value becomes one
+        `streamsvm.codec.probes`); `probability`, an object or null: how probable a decision value makes a
+        label (see `streamsvm.codec.probability`)
 ======  ===================================================================================================
 
 `schemas/model-3.schema.json` beside this module says the same to other languages, as a JSON Schema; the header
@@ -37,6 +38,8 @@ from cloudevents.core.bindings.kafka import to_binary
 from cloudevents.core.formats.json import JSONFormat
 from cloudevents.core.v1.event import CloudEvent
 
+from streamsvm.codec import probability as probability_codec
+from streamsvm.codec.probability import NUMBER_BYTES, ProbabilityPart
 from streamsvm.codec.probes import Probes, check, count_of, probes_of
 from streamsvm.config import Label, ModelConfig
 from streamsvm.errors import InvalidMessage, UnknownFormat
@@ -44,7 +47,9 @@ from streamsvm.learner import Cut
 from streamsvm.points import Position
 from streamsvm.svm.kernels import Float, RbfKernel
 from streamsvm.svm.model import KernelMachine, LinearMachine, Machine, Model, Scaler
+from streamsvm.svm.probability import Probability
 from streamsvm.training import Audit, Fit
+from streamsvm.tuning import Tuning
 
 FORMAT: Final = "streamsvm.model/3"
 _ANY_FORMAT: Final = FORMAT.split("/")[0] + "/"
@@ -55,8 +60,6 @@ EVENT_TYPE: Final = "io.streamsvm.model.version"
 SHA256_HEADER: Final = "streamsvm.sha256"
 GATE_HEADER: Final = "streamsvm.gate"
 
-NUMBER_BYTES: Final = 26
-"""Most characters of a float64 in JSON, with its comma."""
 PARTITION_BYTES: Final = 120
 """Most characters of one `PartitionCut` in JSON."""
 
@@ -208,6 +211,24 @@ class Gate(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     window: tuple[GatePart, ...]
 
 
+class TuningInForce(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What was chosen in place of the configured C and gamma, and at which cut; null is what stays as configured.
+
+    Attributes
+    ----------
+    alpha, C, gamma : float or None
+    cut : tuple of PartitionCut
+    rows : int
+        Rows seen up to there.
+    """
+
+    alpha: float | None
+    C: float | None
+    gamma: float | None
+    cut: tuple[PartitionCut, ...]
+    rows: int
+
+
 class Head(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Where the models topic stands: written by every transaction that publishes a version, read by a starting trainer.
 
@@ -223,8 +244,8 @@ class Head(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         Of its record in the models topic.
     training_set_sha256 : str
     build : mapping of str to str
-    tuning : None
-        Reserved for the tuning in force.
+    tuning : TuningInForce or None
+        By which the newest version was trained; None where nothing is tuned.
     gate : Gate or None
         What the quality gate said of the newest version; None where there is no gate.
     """
@@ -236,7 +257,7 @@ class Head(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     offset: int
     training_set_sha256: str
     build: dict[str, str]
-    tuning: None = None
+    tuning: TuningInForce | None = None
     gate: Gate | None = None
 
 
@@ -340,7 +361,7 @@ class _Message2(_Message1, frozen=True, forbid_unknown_fields=True):
 
 class _Message(_Message2, frozen=True, forbid_unknown_fields=True):
     training: _Training
-    probability: None
+    probability: ProbabilityPart | None
     probes: _Probes
 
 
@@ -400,6 +421,27 @@ def positions(cut: tuple[PartitionCut, ...]) -> dict[int, Position]:
     return {part.partition: Position(part.offset, part.row) for part in cut}
 
 
+def in_force(tuning: Tuning | None) -> TuningInForce | None:
+    """Write a tuning for the head record."""
+    if tuning is None:
+        return None
+    return TuningInForce(tuning.alpha, tuning.C, tuning.gamma, tuned_at(tuning) or (), tuning.rows)
+
+
+def tuned_at(tuning: Tuning | None) -> tuple[PartitionCut, ...] | None:
+    """Write where a tuning was made, for the lineage."""
+    return None if tuning is None else partition_cuts(tuning.positions, tuning.leader_epochs)
+
+
+def tuning_of(head: Head | None) -> Tuning | None:
+    """Read the tuning in force back from a head record."""
+    if head is None or head.tuning is None:
+        return None
+    found = head.tuning
+    epochs = {part.partition: part.leader_epoch for part in found.cut}
+    return Tuning(found.alpha, found.C, found.gamma, positions(found.cut), epochs, found.rows)
+
+
 def summary(cut: Cut) -> StreamSummary:
     """Summarise what a cut covers."""
     negative, positive = (float(weight) for weight in cut.moments.class_weight)
@@ -425,7 +467,7 @@ def encode(version: Version) -> bytes:
             version.stream,
             version.lineage,
             None if audit is None else _Audit(audit.objective, audit.low, audit.high, audit.points),
-            None,
+            probability_codec.encode(version.model.probability),
             _encode_probes(probes_of(version.model)),
         ),
         order="deterministic",
@@ -472,7 +514,7 @@ def _checked(message: _Message1) -> Version:
         raise InvalidMessage(f"features.names has {len(features.names)} names for {dimension} features")
     if not all(0.0 < weight < math.inf for weight in training.class_weight):
         raise InvalidMessage(f"training.class_weight is {training.class_weight}")
-    model = Model(scaler, _decode_machine(message.model, dimension))
+    model = Model(scaler, _decode_machine(message.model, dimension), _decode_probability(message))
     if isinstance(message, _Message):
         check(model, _decode_probes(message.probes, dimension))
     return Version(
@@ -509,6 +551,10 @@ def _duality_gap(fit: Fit) -> float | None:
     return None if fit.dual_objective is None else fit.objective - fit.dual_objective
 
 
+def _decode_probability(message: _Message1) -> Probability | None:
+    return probability_codec.decode(message.probability) if isinstance(message, _Message) else None
+
+
 def _encode_probes(probes: Probes) -> _Probes:
     return _Probes(probes.X.tolist(), probes.decision.tolist(), probes.tolerance.tolist())
 
@@ -538,6 +584,7 @@ def largest_bytes(config: ModelConfig) -> int:
     """Return a bound on the bytes of a version's value under a configuration."""
     points, partitions = config.points, config.coreset.max_partitions
     fixed = 8_192 + len(msgspec.json.encode(config.canonical())) + 2 * partitions * PARTITION_BYTES
+    fixed += probability_codec.largest_bytes(config.svm.probability)
     probes = count_of(points.dimension) * (points.dimension + 3) * NUMBER_BYTES
     described = (
         probes + points.dimension * 2 * NUMBER_BYTES + sum(len(name.encode()) * 2 + 3 for name in points.feature_names)

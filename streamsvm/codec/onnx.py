@@ -8,8 +8,8 @@ many columns as there are support vectors: score in batches.
 The JSON stays the record of truth: the graph's metadata name the version and the SHA-256 of its JSON value, whose
 lineage, hash and probes say whether to trust it. So with ``output.model_format = "onnx"`` the trainer goes on writing
 JSON to the models topic, which its own recovery, `verify` and every subscriber read, and adds an ONNX copy under the
-same key to a topic beside it, ``<models>.onnx``, in the same transaction: neither is there without the other, and who
-wants the one need not load the other.
+same key to a topic beside it, ``<models>.onnx``, in the same transaction: neither is there without the other. An alias
+gives the hash of the JSON only; who takes the copy checks it by scoring the probes of the JSON.
 
 Invariant: decision values are within the tolerance of `streamsvm.codec.probes` of those that JSON gives. The same
 version gives the same bytes with the same `onnx` library.

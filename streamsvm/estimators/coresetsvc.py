@@ -7,6 +7,8 @@ a cut there.
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Sequence
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -14,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from pydantic import ValidationError
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import Tags
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, column_or_1d, validate_data
 
@@ -23,8 +26,11 @@ from streamsvm.learner import Learner
 from streamsvm.points import Points, Position, Rows
 from streamsvm.svm.kernels import Float
 from streamsvm.svm.model import LinearMachine, Model
-from streamsvm.training import Fit, train
+from streamsvm.training import Fit, train, with_probability
+from streamsvm.tuning import Score, tune
 
+AUDIT_POINTS = 1_000
+"""Most points to fit probabilities to, as by the option's default."""
 NO_CUT = 1 << 30
 """Leaves after which a cut falls due by itself: never, predictions ask for theirs."""
 
@@ -62,8 +68,14 @@ class _Stream:
 
     def made(self) -> Made:
         if self._made is None:
-            cut = self.learner.cut()
-            self._made = Made(cut.points.sha256(), train(cut.points, cut.moments, self.config.svm))
+            cut, svm = self.learner.cut(), self.config.svm
+            tuned = None if svm.tune is None else tune(cut, self.config)
+            chosen = svm if tuned is None else tuned.tuning.applied(svm)
+            scores = () if tuned is None else tuned.scores
+            trained = with_probability(train(cut.points, cut.moments, chosen), cut.audit, chosen)
+            if trained.no_probability:
+                warnings.warn(f"no probabilities: {trained.no_probability}", UserWarning, stacklevel=4)
+            self._made = Made(cut.points.sha256(), trained, cut.moments.weight, scores)
         return self._made
 
     def state(self) -> Plain:
@@ -101,12 +113,23 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         Multiplies the weights of each class. Balanced: by the weights seen so far.
     standardize : bool, default True
         Scale features to zero mean and unit variance of everything seen, weights counted.
+    probability : "sigmoid", "isotonic" or None, default None
+        What `predict_proba` is fitted by. It takes a tenth of the memory, at most 1,000 points, for an audit sample;
+        ten of each class must be in it. Of a stream no longer than the memory the sample's points are trained on, too,
+        and a machine that overfits them is then too sure of itself: what fits into memory is better served by
+        `sklearn.calibration.CalibratedClassifierCV` around this classifier.
     structure : "tree" or "chain", default "chain"
         How buckets merge; see the option of that name.
     reducer : "calibrated", "sensitivity" or "uniform", default "calibrated"
         How many points become few; see the option of that name.
     train_points : int, default 20,000
         Most points a model is trained on.
+    tune : "auto" or None, default None
+        Choose `alpha` (or `C`), and `gamma`, by five-fold cross-validation on the points held, whenever a model is
+        made; see `streamsvm.tuning`.
+    alphas, gammas : sequence of float, optional
+        Values to choose among; by default multiples of the given ones, from a hundredth to 100 times `alpha` (or `C`)
+        and from a sixteenth to 16 times `gamma`.
     seed : int, default 0
 
     Attributes
@@ -118,6 +141,12 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         Of the points that the model is trained on.
     fit_ : Fit
         Objectives, KKT gap, penalty and size of the training.
+    C_, alpha_ : float
+        The penalty used, and 1 / (C U).
+    gamma_ : float or None
+        The width used; None with the linear kernel.
+    tuning_ : tuple of Score
+        What `tune` chose by; empty without it, and where a class has fewer points than there are folds.
     model_ : Model
         Scaler and machine, as a trainer would publish them.
     coef_ : ndarray of shape (1, n_features)
@@ -159,9 +188,13 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         tol: float = 1e-3,
         class_weight: dict[Any, float] | Literal["balanced"] | None = None,
         standardize: bool = True,
+        probability: Literal["sigmoid", "isotonic"] | None = None,
         structure: Literal["tree", "chain"] = "chain",
         reducer: Literal["calibrated", "sensitivity", "uniform"] = "calibrated",
         train_points: int = 20_000,
+        tune: Literal["auto"] | None = None,
+        alphas: Sequence[float] | None = None,
+        gammas: Sequence[float] | None = None,
         seed: int = 0,
     ) -> None:
         self.memory_points = memory_points
@@ -172,9 +205,13 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.tol = tol
         self.class_weight = class_weight
         self.standardize = standardize
+        self.probability = probability
         self.structure = structure
         self.reducer = reducer
         self.train_points = train_points
+        self.tune = tune
+        self.alphas = alphas
+        self.gammas = gammas
         self.seed = seed
 
     def __sklearn_tags__(self) -> Tags:
@@ -235,6 +272,25 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         positive = self.decision_function(X) > 0
         return np.asarray(self.classes_[positive.astype(np.intp)])
 
+    @available_if(lambda self: self.probability is not None)  # type: ignore[untyped-decorator]
+    def predict_proba(self, X: ArrayLike) -> Float:
+        """Return the probability of each class of `classes_`, shape (n, 2); only with `probability`.
+
+        Of points as they came, sample weights counted and class weights not. The more probable class is not always that
+        of `predict`, which goes by the sign of the decision value.
+
+        Raises
+        ------
+        ValueError
+            If too few points came to fit them to; training has warned of it.
+        """
+        check_is_fitted(self)
+        features = validate_data(self, X, dtype=[np.float64, np.float32], order="C", reset=False)
+        trained = self._stream.made().trained
+        if trained.no_probability:
+            raise ValueError(f"there are no probabilities: {trained.no_probability}")
+        return trained.model.predict_proba(features)
+
     @property
     def model_config(self) -> ModelConfig:
         """See the class."""
@@ -252,6 +308,28 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """See the class."""
         check_is_fitted(self)
         return self._stream.made().trained.fit
+
+    @property
+    def C_(self) -> float:  # noqa: N802 - the name that SVC's parameter has
+        """See the class."""
+        return self.fit_.C
+
+    @property
+    def alpha_(self) -> float:
+        """See the class."""
+        check_is_fitted(self)
+        return 1.0 / (self.fit_.C * self._stream.made().weight)
+
+    @property
+    def gamma_(self) -> float | None:
+        """See the class."""
+        return self.fit_.gamma
+
+    @property
+    def tuning_(self) -> tuple[Score, ...]:
+        """See the class."""
+        check_is_fitted(self)
+        return self._stream.made().scores
 
     @property
     def model_(self) -> Model:
@@ -327,8 +405,8 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                     structure=self.structure,
                     memory_points=self.memory_points,
                     max_partitions=1,
-                    audit_points=0,
                     train_points=self.train_points,
+                    audit_points=0 if self.probability is None else min(AUDIT_POINTS, self.memory_points // 10),
                 ),
                 svm=SvmConfig(
                     kernel=self.kernel,
@@ -337,7 +415,11 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                     C=self.C,
                     class_weight=weights,
                     standardize=self.standardize,
+                    probability=self.probability,
                     tolerance=self.tol,
+                    tune=self.tune,
+                    tune_alphas=() if self.alphas is None else tuple(float(alpha) for alpha in self.alphas),
+                    tune_gammas=() if self.gammas is None else tuple(float(gamma) for gamma in self.gammas),
                 ),
                 seed=self.seed,
             )

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streamsvm.codec import probes
+from streamsvm.codec.probability import NUMBER_BYTES
 from streamsvm.errors import InvalidMessage
 from streamsvm.svm.kernels import Float, RbfKernel
 from streamsvm.svm.model import KernelMachine, LinearMachine, Machine, Model, Scaler
@@ -113,6 +115,18 @@ def test_probes_are_few_and_read_well() -> None:
     for first, second in probes.probes_of(model).X:
         assert round(first, 1) == first
         assert round(second, 5) == second
+
+
+@settings(max_examples=100, deadline=None)
+@given(model=models())
+def test_probes_take_no_more_than_foreseen(model: Model) -> None:
+    """In JSON, their names and brackets included."""
+    found = probes.probes_of(model)
+    part = {
+        "probes": {"x": found.X.tolist(), "decision": found.decision.tolist(), "tolerance": found.tolerance.tolist()}
+    }
+    foreseen = probes.count_of(model.dimension) * (model.dimension + 3) * NUMBER_BYTES
+    assert len(msgspec.json.encode(part)) <= foreseen
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])

@@ -11,7 +11,7 @@ from typing import Any, Final
 import jsonschema
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from streamsvm.codec import model as codec
@@ -51,7 +51,7 @@ FIELDS: Final = [
     for kernel in golden.KERNELS
     for path, found in objects(golden_value(kernel))
     for name in found
-    if kernel == "linear" or path == "model"
+    if kernel == "linear" or path in ("model", "probability")
 ]
 
 
@@ -79,6 +79,8 @@ def test_golden_messages_are_valid(kernel: str) -> None:
 
 @settings(max_examples=100, deadline=None)
 @given(model=models(), number=st.integers(1, 2**53), parent=st.none() | st.just("ab" * 32), audited=st.booleans())
+@example(model=golden.handmade("rbf").model, number=1, parent=None, audited=True)
+@example(model=golden.handmade("linear").model, number=1, parent=None, audited=True)
 def test_whatever_is_written_is_valid(model: Model, number: int, parent: str | None, *, audited: bool) -> None:
     """Any model that the codec takes passes the schema."""
     version = golden.handmade("linear")
@@ -129,6 +131,7 @@ def test_a_field_more_is_refused_wherever_it_stands(kernel: str) -> None:
         ("training", "class_weight", [0.0, 1.0]),
         ("probes", "x", []),
         ("audit", "points", 0),
+        ("probability", "method", "beta"),
     ],
 )
 def test_a_value_that_cannot_be_is_refused(path: str, name: str, wrong: object) -> None:

@@ -22,7 +22,7 @@ from consumers.trainer import Trainer
 from streamsvm import checkpoint
 from streamsvm.codec import model as model_codec
 from streamsvm.codec.checkpoint import Snapshot
-from streamsvm.codec.model import Alias, Gate, Head, Owner, Version
+from streamsvm.codec.model import Alias, Gate, Head, Owner, Version, tuning_of
 from streamsvm.config import Settings
 from streamsvm.delivery import Delivery
 from streamsvm.kafka import Message, OutcomeUnknown, Record
@@ -326,6 +326,20 @@ def _published_whatever_it_said(self: MarginGate, version: Version, gate: Gate |
     _published(self, version, msgspec.structs.replace(gate, outcome="passed"))
 
 
+@contextmanager
+def _remembering() -> Iterator[None]:
+    """Keep the tuning in force in memory, not by the head."""
+    published, kept = Delivery.published, dict[int, Any]()
+
+    def noting(self: Delivery, head: Head) -> None:
+        published(self, head)
+        kept[id(self)] = self, tuning_of(head)
+
+    known = property(lambda self: kept.get(id(self), (self, None))[1])
+    with mock.patch.object(Delivery, "published", noting), mock.patch.object(Delivery, "tuning", known):
+        yield
+
+
 DOUBTS = {"unanswered": 2, "unsent": 1, "late": 2, "deliver": 2}
 
 DEFECTS: dict[str, Defect] = {
@@ -424,6 +438,9 @@ DEFECTS: dict[str, Defect] = {
         "compared .* with another",
         {"gate refuses": 2, "kill": 1},
         planted=_planted(MarginGate, "published", _published_whatever_it_said),
+    ),
+    "the tuning in force ends with the process": Defect(
+        "the head's word on it", "is not tuned at the cut", {"kill": 2}, planted=_remembering
     ),
     "a row is learned twice": Defect(
         "the position inside a record", "clean run|at rest no version", {"kill": 2}, planted=_learning_twice

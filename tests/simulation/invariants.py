@@ -16,11 +16,13 @@ from streamsvm.build import build
 from streamsvm.codec import model as model_codec
 from streamsvm.codec.checkpoint import Snapshot, decode
 from streamsvm.codec.model import Version
+from streamsvm.config import ModelConfig
 from streamsvm.coreset.moments import Moments
 from streamsvm.coreset.structure import Extent
 from streamsvm.errors import CorruptCheckpoint
 from streamsvm.partition import PartitionState
 from streamsvm.points import Points, Position, Positions, precedes
+from streamsvm.tuning import is_due
 from tests.simulation.broker import Entry
 from tests.simulation.people import BY_PEOPLE
 from tests.simulation.stream import (
@@ -76,6 +78,7 @@ class Judge:
         versions = published(world)
         numbers_rise_by_one(versions)
         cuts_advance(versions)
+        tuning_is_where_it_is_due(versions, self._reference.config)
         nobody_publishes_after_being_fenced(world)
         pointers_agree(world, versions)
         the_gate_is_obeyed(world)
@@ -252,6 +255,17 @@ def numbers_rise_by_one(versions: list[Published]) -> None:
         if found.version.lineage.parent != parent:
             raise Violation(f"{found.version.key} names another parent than the version before it")
         parent = model_codec.sha256(found.value)
+
+
+def tuning_is_where_it_is_due(versions: list[Published], config: ModelConfig) -> None:
+    """Each version is tuned at its own cut if that is due after the one in force, else by that of those before it."""
+    tuned: Published | None = None
+    for found in versions:
+        in_force = tuned if tuned is not None and tuned.incarnation == found.incarnation else None
+        due = is_due(found.version.stream.rows, in_force.version.stream.rows if in_force else None, config)
+        tuned = found if due or in_force is None else in_force
+        if found.version.lineage.tuned_at != tuned.version.lineage.cut:
+            raise Violation(f"{found.version.key} is not tuned at the cut of {tuned.version.key}")
 
 
 def cuts_advance(versions: list[Published]) -> None:

@@ -13,6 +13,7 @@ from consumers.worker import Result
 from streamsvm.config import Start
 from streamsvm.kafka import Message, Record, TopicInfo, TopicSpec
 from streamsvm.learner import Cut
+from streamsvm.tuning import Tuning
 
 
 class Publisher(Protocol):
@@ -127,8 +128,8 @@ class Worker(Protocol):
     def training(self) -> Cut | None:
         """The cut handed in whose result was not taken yet."""
 
-    def submit(self, cut: Cut) -> None:
-        """Hand in a cut; there must be none in training."""
+    def submit(self, cut: Cut, in_force: Tuning | None) -> None:
+        """Hand in a cut, with the tuning in force; there must be none in training."""
 
     def take(self, timeout_s: float = 0.0) -> Result | None:
         """Return a finished training, waiting at most so long; raises what ended it."""

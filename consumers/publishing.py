@@ -24,6 +24,7 @@ from streamsvm.errors import InvalidMessage, StreamsvmError
 from streamsvm.kafka import Message, PublishRefused
 from streamsvm.metrics import Metrics
 from streamsvm.points import Positions
+from streamsvm.tuning import Tuning
 
 log = structlog.get_logger("streamsvm.trainer")
 
@@ -88,7 +89,7 @@ class VersionPublisher:
         version, now = self._version(result), self._now()
         value = model_codec.encode(version)
         digest = model_codec.sha256(value)
-        head = self._head(version, digest)
+        head = self._head(version, digest, result.tuning)
         self._in_doubt = version, len(value)
         try:
             model_codec.decode(value)  # a version that readers would refuse, such as one of NaN, never goes out
@@ -165,7 +166,7 @@ class VersionPublisher:
         headers = model_codec.headers(version, digest, now, unhashed)
         return replace(_to(self._settings.output.models_topic, version.key, value), headers=headers)
 
-    def _head(self, version: Version, digest: str) -> Head:
+    def _head(self, version: Version, digest: str, tuning: Tuning | None) -> Head:
         """Return the head record but for the offset, which only the broker knows."""
         lineage = version.lineage
         return Head(
@@ -176,6 +177,7 @@ class VersionPublisher:
             -1,
             lineage.training_set_sha256,
             lineage.build,
+            model_codec.in_force(tuning),
         )
 
     def _pointers(self, version: Version, head: Head, now: datetime) -> list[Message]:
@@ -208,7 +210,7 @@ class VersionPublisher:
             config.sha256(),
             config.seed,
             result.training_set_sha256,
-            None,
+            model_codec.tuned_at(result.tuning),
             build(),
         )
         return Version(
@@ -232,6 +234,10 @@ class VersionPublisher:
         metrics.put("streamsvm_model_support_vectors", fit.support_vectors)
         if fit.kkt_gap is not None:
             metrics.put("streamsvm_model_kkt_gap", fit.kkt_gap)
+        metrics.put("streamsvm_model_penalty", fit.C)
+        metrics.put("streamsvm_model_alpha", 1.0 / (fit.C * version.stream.weight))
+        if fit.gamma is not None:
+            metrics.put("streamsvm_model_gamma", fit.gamma)
         metrics.put("streamsvm_model_objective", fit.objective)
         if fit.dual_objective is not None:
             metrics.put("streamsvm_model_dual_objective", fit.dual_objective)
@@ -241,6 +247,8 @@ class VersionPublisher:
             metrics.put("streamsvm_audit_objective_high", audit.high)
             metrics.put("streamsvm_audit_points", audit.points)
         metrics.observe("streamsvm_training_seconds", result.seconds)
+        if result.tuning_seconds is not None:
+            self._report_tuning(version, result, result.tuning_seconds)
         metrics.increase("streamsvm_trainings", outcome="converged" if fit.converged else "iteration_limit")
         metrics.increase("streamsvm_publishes", outcome="published")
         if 0.0 in version.stream.class_weight:
@@ -251,6 +259,13 @@ class VersionPublisher:
                 seen=seen,
                 labels=version.labels,
                 remedy="the model answers with that label always; see whether points.labels fits the records",
+            )
+        if result.trained.no_probability:
+            log.warning(
+                "no_probability",
+                version=version.key,
+                reason=result.trained.no_probability,
+                remedy="readers get decision values only; wait for more points, or raise coreset.audit_points",
             )
         if not fit.converged:
             log.warning(
@@ -268,6 +283,28 @@ class VersionPublisher:
             objective=round(fit.objective, 6),
             seconds=round(result.seconds, 4),
             bytes=value_bytes,
+        )
+
+    def _report_tuning(self, version: Version, result: Result, seconds: float) -> None:
+        self._metrics.observe("streamsvm_tuning_seconds", seconds)
+        if not result.scores:
+            log.warning(
+                "not_tuned",
+                version=version.key,
+                why="a label has fewer points than there are folds",
+                remedy="the configured values stay until the next tuning",
+            )
+            return
+        best = max(result.scores, key=lambda score: score.mean)
+        log.info(
+            "tuned",
+            version=version.key,
+            alpha=best.alpha,
+            C=best.C,
+            gamma=best.gamma,
+            right=round(best.mean, 6),
+            least_right=round(min(score.mean for score in result.scores), 6),
+            seconds=round(seconds, 4),
         )
 
 

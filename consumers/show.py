@@ -6,8 +6,10 @@ from datetime import UTC, datetime
 
 from rich.table import Table
 
+from streamsvm.codec.model import PartitionCut
 from streamsvm.subscriber import Loaded
 from streamsvm.svm.model import LinearMachine
+from streamsvm.svm.probability import Probability, Sigmoid
 from streamsvm.training import Audit, Fit
 
 FEATURES_SHOWN = 12
@@ -30,9 +32,11 @@ def describe(loaded: Loaded) -> Table:
         ("trained on", f"{fit.points:,} points, {fit.support_vectors:,} support vectors"),
         ("objective", _objective(fit)),
         ("audit", _audit(version.audit, fit)),
+        ("probability", _probability(version.model.probability)),
         ("converged", "yes" if fit.converged else f"no: stopped after {fit.iterations:,} iterations"),
         ("input", f"{lineage.topic}" + (f" (id {lineage.topic_id})" if lineage.topic_id else "")),
-        ("cut", ", ".join(f"[{part.partition}] {part.offset}+{part.row}" for part in lineage.cut)),
+        ("cut", _cut(lineage.cut)),
+        ("tuned at", "not tuned" if lineage.tuned_at is None else _cut(lineage.tuned_at)),
         ("parent", lineage.parent or "none: the first version"),
         ("sha256", loaded.sha256),
         ("configuration", lineage.configuration_sha256),
@@ -70,6 +74,20 @@ def _audit(audit: Audit | None, fit: Fit) -> str:
         f"{audit.objective:.6g} over the whole stream, in 95 of 100 cases {audit.low:.6g} to {audit.high:.6g}, "
         f"by {audit.points:,} points beside the coreset{verdict}"
     )
+
+
+def _probability(probability: Probability | None) -> str:
+    """Say how a decision value f becomes a probability of the positive label."""
+    if probability is None:
+        return "none"
+    if isinstance(probability, Sigmoid):
+        return f"sigmoid, 1 / (1 + exp({probability.a:.6g} f {probability.b:+.6g}))"
+    x, y = probability.x, probability.y
+    return f"isotonic, {len(x)} knots, {y[0]:.4g} at f = {x[0]:.4g} to {y[-1]:.4g} at f = {x[-1]:.4g}"
+
+
+def _cut(cut: tuple[PartitionCut, ...]) -> str:
+    return ", ".join(f"[{part.partition}] {part.offset}+{part.row}" for part in cut)
 
 
 def _time(milliseconds: int) -> str:

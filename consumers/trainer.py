@@ -33,11 +33,12 @@ from consumers.session import Session
 from consumers.startup import Started, Startup, check_partitions
 from consumers.watch import MakeWatch, Surveyor, ThreadedWatch
 from consumers.worker import Result, TrainFunction, Worker
+from streamsvm import tuning
 from streamsvm.build import build
 from streamsvm.checkpoint import CheckpointDirectory
 from streamsvm.codec.checkpoint import Snapshot
 from streamsvm.codec.points import PointDecoder, RejectedRecord
-from streamsvm.config import ModelConfig, Settings, SvmConfig
+from streamsvm.config import ModelConfig, Settings
 from streamsvm.crashpoints import crash_point
 from streamsvm.delivery import Delivery
 from streamsvm.disk import Disk, FileSystem
@@ -98,7 +99,7 @@ class Trainer:
         reset: str = "",
         clock: Clock | None = None,
         disk: Disk | None = None,
-        make_worker: Callable[[TrainFunction, SvmConfig], AnyWorker] = Worker,
+        make_worker: Callable[[TrainFunction, ModelConfig], AnyWorker] = Worker,
         make_watch: MakeWatch = ThreadedWatch,
         train_function: TrainFunction = train,
         session: str = "",
@@ -195,7 +196,7 @@ class Trainer:
         stack.callback(self._outbox.close)
         self._warm_up()
         self._decoder = PointDecoder(self._config.points)
-        self._worker = self._make_worker(self._train, self._config.svm)
+        self._worker = self._make_worker(self._train, self._config)
         stack.callback(self._worker.close)
         self._save()
         crash_point("start.saved")
@@ -240,6 +241,7 @@ class Trainer:
         begun = self._clock.monotonic()
         log.debug("compiling", solver=self._config.svm.solver, reducer=self._config.coreset.reducer)
         warm_up(self._config, self._compiling)
+        tuning.warm_up(self._config, self._compiling)
         seconds = self._clock.monotonic() - begun
         if seconds > 1.0:
             log.info("compiled", seconds=round(seconds, 1), remedy="a cold start; the next one loads it from the cache")
@@ -379,7 +381,7 @@ class Trainer:
             waiting, self._waiting = self._waiting, None
             self._trains_since = self._clock.monotonic()
             self._metrics.put("streamsvm_training_points", len(waiting.points))
-            self._worker.submit(waiting)
+            self._worker.submit(waiting, self._delivery.tuning)
 
     def _hold(self) -> None:
         """Wait for the worker without reading; after a while pause the input, so that its client stays served."""

@@ -211,6 +211,10 @@ class _Replayed:
         """
         recomputation, source = self._opened(version)
         try:
+            tuned_at = recomputation.tuning_cut(version)
+            if tuned_at is not None:
+                source.advance(recomputation, tuned_at)
+                recomputation.tune(version)
             source.advance(recomputation, recomputation.aim(version))
         except OffsetOutOfRange as error:
             self._drop()

@@ -11,11 +11,12 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from streamsvm.config import SvmConfig
+from streamsvm.config import ModelConfig, SvmConfig
 from streamsvm.coreset.moments import Moments
 from streamsvm.learner import Cut
 from streamsvm.points import Points
-from streamsvm.training import Audit, Trained, audited
+from streamsvm.training import Audit, Trained, audited, with_probability
+from streamsvm.tuning import Score, Tuning, is_due, tune
 
 TrainFunction = Callable[[Points, Moments, SvmConfig], Trained]
 
@@ -33,6 +34,12 @@ class Result:
     training_set_sha256 : str
     seconds : float
         Wall time of training; not part of any hash.
+    tuning : Tuning or None
+        By which it was trained; None where nothing is tuned.
+    scores : tuple of Score
+        What the tuning was chosen by; empty unless it was made at this cut.
+    tuning_seconds : float or None
+        Wall time of tuning, which `seconds` does not count; None unless it was made at this cut.
     """
 
     cut: Cut
@@ -40,6 +47,41 @@ class Result:
     audit: Audit | None
     training_set_sha256: str
     seconds: float
+    tuning: Tuning | None = None
+    scores: tuple[Score, ...] = ()
+    tuning_seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A cut to be trained on, and the tuning in force: that of the newest version before it."""
+
+    cut: Cut
+    in_force: Tuning | None
+
+
+def finished(task: Task, train: TrainFunction, config: ModelConfig, clock: Callable[[], float]) -> Result:
+    """Tune if that is due, train, and audit.
+
+    Parameters
+    ----------
+    task : Task
+    train : callable
+    config : ModelConfig
+    clock : callable
+        Returns seconds.
+    """
+    begun, cut, tuning = clock(), task.cut, task.in_force
+    scores: tuple[Score, ...] = ()
+    tuning_seconds = None
+    if is_due(cut.rows, tuning.rows if tuning else None, config):
+        tuned = tune(cut, config)
+        tuning, scores, tuning_seconds = tuned.tuning, tuned.scores, clock() - begun
+        begun += tuning_seconds
+    svm = config.svm if tuning is None else tuning.applied(config.svm)
+    trained = with_probability(train(cut.points, cut.moments, svm), cut.audit, svm)
+    audit, digest = audited(trained, cut.audit, svm), cut.points.sha256()
+    return Result(cut, trained, audit, digest, clock() - begun, tuning, scores, tuning_seconds)
 
 
 class Worker:
@@ -48,13 +90,13 @@ class Worker:
     Parameters
     ----------
     train : callable
-    config : SvmConfig
+    config : ModelConfig
     """
 
-    def __init__(self, train: TrainFunction, config: SvmConfig) -> None:
+    def __init__(self, train: TrainFunction, config: ModelConfig) -> None:
         self._train = train
         self._config = config
-        self._inbox: queue.SimpleQueue[Cut | None] = queue.SimpleQueue()
+        self._inbox: queue.SimpleQueue[Task | None] = queue.SimpleQueue()
         self._outbox: queue.SimpleQueue[Result | BaseException] = queue.SimpleQueue()
         self._training: Cut | None = None
         self._thread = threading.Thread(target=self._run, name="training", daemon=True)
@@ -65,11 +107,11 @@ class Worker:
         """The cut handed in whose result was not taken yet."""
         return self._training
 
-    def submit(self, cut: Cut) -> None:
-        """Hand in a cut; there must be none in training."""
+    def submit(self, cut: Cut, in_force: Tuning | None) -> None:
+        """Hand in a cut, with the tuning in force; there must be none in training."""
         assert self._training is None
         self._training = cut
-        self._inbox.put(cut)
+        self._inbox.put(Task(cut, in_force))
 
     def take(self, timeout_s: float = 0.0) -> Result | None:
         """Return a finished training, waiting at most `timeout_s`; an error in the thread is raised here."""
@@ -87,12 +129,9 @@ class Worker:
         self._inbox.put(None)
 
     def _run(self) -> None:
-        while (cut := self._inbox.get()) is not None:
-            begun = time.perf_counter()
+        while (task := self._inbox.get()) is not None:
             try:
-                trained = self._train(cut.points, cut.moments, self._config)
-                audit = audited(trained, cut.audit, self._config)
-                result = Result(cut, trained, audit, cut.points.sha256(), time.perf_counter() - begun)
+                result = finished(task, self._train, self._config, time.perf_counter)
             except BaseException as error:  # noqa: BLE001 - handed to the poll loop, which raises it
                 self._outbox.put(error)
             else:

@@ -118,6 +118,8 @@ class PointsConfig(Section):
 
 
 ClassWeight = Annotated[float, Field(ge=1e-12, le=1e12)]
+Alpha = Annotated[float, Field(ge=1e-30, le=1)]
+Gamma = Annotated[float, Field(gt=0)]
 ReducerName = Literal["uniform", "sensitivity", "calibrated"]
 
 
@@ -378,11 +380,11 @@ class SvmConfig(Section):
         description="Kernel of the machine. It decides what coreset.structure is where that is not given; the model of "
         "an `rbf` machine in a `tree` can be worse than that of a plain sample.",
     )
-    gamma: Literal["scale", "auto"] | Annotated[float, Field(gt=0)] = Field(
+    gamma: Literal["scale", "auto"] | Gamma = Field(
         default="scale",
         description="RBF width: a number, `scale` = 1 / (d variance of the scaled points), `auto` = 1 / d.",
     )
-    alpha: Annotated[float, Field(ge=1e-30, le=1)] | None = Field(
+    alpha: Alpha | None = Field(
         default=None,
         description="Trade-off of margin against average loss, C = 1 / (alpha U); right for a stream without end. "
         "Default 1e-4 unless C is given.",
@@ -402,6 +404,12 @@ class SvmConfig(Section):
         default=True,
         description="Scale features to zero mean and unit variance of the whole stream up to the cut.",
     )
+    probability: Literal["sigmoid", "isotonic"] | None = Field(
+        default=None,
+        description="Give every version a function from decision values to probabilities, fitted to the audit sample: "
+        "`sigmoid` (Platt), two numbers; `isotonic` follows any shape and wants some thousand points of "
+        "coreset.audit_points. They are of the stream as it comes: class_weight does not enter. Default: none.",
+    )
     tolerance: Annotated[float, Field(gt=0, le=1)] = Field(
         default=1e-3, description="KKT gap at which the solver stops."
     )
@@ -410,6 +418,29 @@ class SvmConfig(Section):
     )
     threads: Annotated[int, Field(ge=1, le=256)] = Field(
         default=1, description="Threads of linear algebra in training; part of the bits of a model."
+    )
+    tune: Literal["auto"] | None = Field(
+        default=None,
+        description="`auto`: choose the trade-off, and gamma of `rbf`, by five-fold cross-validation on the training "
+        "set of a cut: among a hundredth, a tenth, 1, 10 and 100 times `alpha` (or `C`) and a sixteenth to 16 times "
+        "`gamma`, if no other values are given. The share of the weight that is classified right decides, under "
+        "class_weight. Pilots use the configured values. Default: what is configured.",
+    )
+    tune_every_leaves: Annotated[int, Field(ge=1)] = Field(
+        default=50,
+        description="With `tune`: the first model is tuned, then the first at or past each multiple of so many leaves "
+        "of `coreset.leaf_rows` rows, over all partitions; those between keep what was chosen.",
+    )
+    tune_points: Annotated[int, Field(ge=16, le=1 << 24)] = Field(
+        default=5_000,
+        description="Most points that tuning goes by; a larger training set is reduced to so many for it. Its time "
+        "grows faster than they.",
+    )
+    tune_alphas: Annotated[tuple[Alpha, ...], BeforeValidator(_split)] = Field(
+        default=(), description="Values of alpha to choose among instead; not with a fixed C. Empty: see `tune`."
+    )
+    tune_gammas: Annotated[tuple[Gamma, ...], BeforeValidator(_split)] = Field(
+        default=(), description="Values of gamma to choose among instead. Empty: see `tune`."
     )
 
     DEFAULT_ALPHA: ClassVar[float] = 1e-4
@@ -427,6 +458,14 @@ class SvmConfig(Section):
                 f"svm.solver = {self.solver} knows the linear kernel only, svm.kernel is {self.kernel}; "
                 "take stda or libsvm for it"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _values_to_choose_among(self) -> Self:
+        if self.tune_alphas and self.C is not None:
+            raise ValueError("svm.tune_alphas are values of alpha, but svm.C is given; keep one")
+        if self.tune_gammas and self.kernel == "linear":
+            raise ValueError("svm.tune_gammas are given, but the linear kernel has no gamma; leave them out")
         return self
 
     def penalty(self, weight: float) -> float:
@@ -452,6 +491,15 @@ class SvmConfig(Section):
         return half / negative, half / positive
 
 
+def _require_audit(svm: SvmConfig, coreset: CoresetConfig) -> None:
+    """Refuse probabilities without the points that they are fitted to."""
+    if svm.probability is not None and not coreset.audit_points:
+        raise ValueError(
+            f"svm.probability = {svm.probability} is fitted to the audit sample, but coreset.audit_points is 0: raise "
+            "it, or coreset.memory_points, of which it is a twentieth, or leave svm.probability out"
+        )
+
+
 class ModelConfig(Section):
     """All that decides what a model is, given the log and a cut; hashed into every lineage."""
 
@@ -463,6 +511,7 @@ class ModelConfig(Section):
     @model_validator(mode="after")
     def _settled(self) -> Self:
         object.__setattr__(self, "coreset", self.coreset.settled(self.points, self.svm.kernel))
+        _require_audit(self.svm, self.coreset)
         return self
 
     def canonical(self) -> dict[str, Any]:
@@ -719,6 +768,7 @@ class Settings(BaseSettings):
         """Let the effective configuration, as it is logged, show the structure and the sizes."""
         if self.points is not None:
             object.__setattr__(self, "coreset", self.coreset.settled(self.points, self.svm.kernel))
+            _require_audit(self.svm, self.coreset)
         return self
 
     def models(self) -> ModelConfig:

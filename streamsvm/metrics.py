@@ -128,6 +128,14 @@ TRAINER: Final = (
         buckets=TRAINING_BUCKETS_S,
     ),
     Definition(
+        "streamsvm_tuning_seconds",
+        "histogram",
+        "Seconds of choosing C and gamma by cross-validation, one observation a tuning; training comes on top.",
+        "Above the time between two cuts: as streamsvm_training_seconds; lower svm.tune_points, or raise "
+        "svm.tune_every_leaves.",
+        buckets=TRAINING_BUCKETS_S,
+    ),
+    Definition(
         "streamsvm_trainings",
         "counter",
         "Trainings by outcome: converged, or iteration_limit.",
@@ -169,6 +177,25 @@ TRAINER: Final = (
         "gauge",
         "Violation of optimality of the newest version on its training set.",
         "Above svm.tolerance: the solver stopped early.",
+    ),
+    Definition(
+        "streamsvm_model_penalty",
+        "gauge",
+        "C of the newest version, whichever way it was set.",
+        "With svm.alpha it falls as the weight of the stream grows; for what svm.tune chose see streamsvm_model_alpha.",
+    ),
+    Definition(
+        "streamsvm_model_alpha",
+        "gauge",
+        "1 / (C U) of the newest version, U the weight of the stream up to its cut.",
+        "Moves with svm.tune only, or with a fixed svm.C. At the end of the values to choose among, tuning after "
+        "tuning: give svm.tune_alphas that go further.",
+    ),
+    Definition(
+        "streamsvm_model_gamma",
+        "gauge",
+        "Gamma of the newest version; only with the kernel rbf.",
+        "At the end of the values to choose among, tuning after tuning: give svm.tune_gammas that go further.",
     ),
     Definition(
         "streamsvm_model_objective",

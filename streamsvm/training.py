@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import NamedTuple
 
@@ -13,13 +13,14 @@ from threadpoolctl import ThreadpoolController
 
 from streamsvm.config import SvmConfig
 from streamsvm.coreset.audit import Sampled
-from streamsvm.coreset.estimate import estimate
+from streamsvm.coreset.estimate import estimate, represented
 from streamsvm.coreset.moments import Moments
 from streamsvm.points import Points
 from streamsvm.svm import fast
 from streamsvm.svm.kernels import Kernel, LinearKernel, RbfKernel
 from streamsvm.svm.model import KernelMachine, LinearMachine, Machine, Model, Scaler
 from streamsvm.svm.objective import optimality, primal_objective
+from streamsvm.svm.probability import Unfounded, fit_probability
 from streamsvm.svm.solvers import SOLVERS, Problem, Solution
 
 
@@ -99,11 +100,14 @@ class Trained:
     fit : Fit
     squared_norm : float
         |w|^2, in the space of the kernel.
+    no_probability : str
+        Why the model has no probabilities though they are configured; empty otherwise.
     """
 
     model: Model
     fit: Fit
     squared_norm: float
+    no_probability: str = ""
 
 
 def train(points: Points, moments: Moments, config: SvmConfig) -> Trained:
@@ -173,6 +177,39 @@ def audited(trained: Trained, sample: Sequence[Sampled], config: SvmConfig) -> A
     totals = estimate(sample, loss, boundary=max(negative, positive))
     objective, low, high = (0.5 * trained.squared_norm + trained.fit.C * total for total in totals)
     return Audit(objective, low, high, len(points))
+
+
+def with_probability(trained: Trained, sample: Sequence[Sampled], config: SvmConfig) -> Trained:
+    """Return the same with the configured probabilities in its model, or why it has none.
+
+    They are of the whole stream up to the cut: each point of the audit sample counts for what it stands for, so that
+    each label has its weight in the stream, without class weights.
+
+    Parameters
+    ----------
+    trained : Trained
+    sample : sequence of Sampled
+        Of the cut that the model was trained at, one a partition.
+    config : SvmConfig
+        That of the training.
+
+    Notes
+    -----
+    Points of the sample may be in the training set, too. In a stream much longer than the coreset few are; in a short
+    one all are, and probabilities of a machine that overfits are then too sure of themselves.
+    """
+    if config.probability is None:
+        return trained
+    if not any(len(part.points) for part in sample):
+        return replace(trained, no_probability="the audit sample is empty")
+    points, weight = Points.union([part.points for part in sample]), represented(sample)
+    try:
+        with limited(config):
+            decision = trained.model.decision_function(points.X)
+            probability = fit_probability(config.probability, decision, points.y, weight)
+    except Unfounded as reason:
+        return replace(trained, no_probability=str(reason))
+    return replace(trained, model=replace(trained.model, probability=probability))
 
 
 def limited(config: SvmConfig) -> AbstractContextManager[object]:

@@ -18,6 +18,7 @@ import json
 import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from itertools import groupby
@@ -28,12 +29,13 @@ from pydantic import ValidationError
 
 from streamsvm.build import build
 from streamsvm.codec import model as model_codec
-from streamsvm.codec.model import Alias, Head, Lineage, Version, partition_cuts, positions
+from streamsvm.codec.model import Alias, Head, Lineage, PartitionCut, Version, partition_cuts, positions
 from streamsvm.config import ModelConfig
 from streamsvm.errors import InvalidMessage, StateError, UnknownFormat
 from streamsvm.learner import Cut, Learner
 from streamsvm.points import Position, Positions, Rows, precedes
-from streamsvm.training import audited, train
+from streamsvm.training import audited, train, with_probability
+from streamsvm.tuning import Tuning, is_due, tune
 
 INCARNATION_HEADER: Final = "streamsvm.incarnation"
 
@@ -242,12 +244,15 @@ class Link:
     incarnation : int or None
         From its header; None if there is none that can be read.
     lineage : Lineage
+    rows : int
+        Rows of the input up to its cut.
     """
 
     number: int
     offset: int
     incarnation: int | None
     lineage: Lineage
+    rows: int
 
     @property
     def cut(self) -> dict[int, Position]:
@@ -272,6 +277,7 @@ class Chain:
         self._survey = survey
         self._newest = 0
         self._before: Link | None = None
+        self._tuned: Link | None = None
 
     def number_faults(self, number: int, offset: int) -> list[str]:
         """Check a record's number, which its key says even where its value is damaged."""
@@ -297,7 +303,27 @@ class Chain:
             faults.append(f"it has no header {INCARNATION_HEADER} that is a number")
         elif before is not None and before.incarnation is not None:
             faults += self._order_faults(before, link, link.incarnation, before.incarnation)
+        with suppress(NotRecomputable):  # a configuration that this build does not know is said when it is recomputed
+            faults += self._tuning_faults(link)
         return faults
+
+    def _tuning_faults(self, link: Link) -> list[str]:
+        """Check that it was tuned where it had to be, else by the tuning of the versions before it."""
+        tuned_at, own = link.lineage.tuned_at, link.lineage.cut
+        before, self._tuned = self._tuned, link if tuned_at == own else self._tuned
+        if tuned_at is None or tuned_at == own:
+            return []
+        if not tuned_before(link.lineage):
+            return ["it says that it was tuned at a cut that does not lie before its own"]
+        if before is None or before.incarnation != link.incarnation or self._any_retired(before.number, link.number):
+            return []
+        if tuned_at != before.lineage.cut:
+            return [f"the tuning in force was made at the cut of {self._key(before.number)}, it names another"]
+        due = is_due(link.rows, before.rows, configuration_of(link.lineage))
+        return ["it was to be tuned at its own cut, and was not"] if due else []
+
+    def _any_retired(self, first: int, last: int) -> bool:
+        return any(first < number < last for number in self._survey.retired)
 
     def _missing(self, number: int) -> str:
         absent = [one for one in range(self._newest + 1, number) if one not in self._survey.retired]
@@ -345,8 +371,20 @@ class Chain:
         return model_codec.version_key(self._survey.name, number)
 
 
+def tuned_before(lineage: Lineage) -> bool:
+    """Tell whether a version names a cut before its own, of partitions that it knows, as that of its tuning."""
+    if lineage.tuned_at is None or lineage.tuned_at == lineage.cut:
+        return False
+    tuned, base = positions(lineage.tuned_at), positions(lineage.base)
+    reaches = all(base.get(partition, at) <= at for partition, at in tuned.items())
+    return reaches and tuned.keys() <= base.keys() and precedes(tuned, positions(lineage.cut))
+
+
 class Recomputation:
     """One learner that goes through an incarnation's input once and stops at each version's cut.
+
+    A version that was tuned at an earlier cut needs what was chosen there: if that is not known, `tuning_cut` names the
+    cut, and `tune` is to be called there first.
 
     Parameters
     ----------
@@ -367,8 +405,11 @@ class Recomputation:
         self.topic = lineage.topic
         self._topic_id = topic_id
         self._of = (lineage.topic, lineage.topic_id, lineage.configuration_sha256)
-        self._base = positions(lineage.base)
+        base = positions(lineage.base)
+        first = positions(lineage.tuned_at or ()) if tuned_before(lineage) else base
+        self._base = {partition: at for partition, at in base.items() if partition in first}
         self._learner = _learner(self.config, self._base)
+        self._tunings: dict[tuple[PartitionCut, ...], Tuning] = {}
         self.input_rows = 0
 
     @property
@@ -385,7 +426,48 @@ class Recomputation:
             and base.keys() == cut.keys()
             and all(base.get(partition) == at for partition, at in self._base.items())
             and precedes(self.positions, cut)
+            and self._can_tune(lineage)
         )
+
+    def _can_tune(self, lineage: Lineage) -> bool:
+        """Tell whether its tuning is known, or its cut still to be reached, with the partitions of then."""
+        if not tuned_before(lineage) or lineage.tuned_at in self._tunings:
+            return True
+        tuned = positions(lineage.tuned_at or ())
+        return self._base.keys() == tuned.keys() and precedes(self.positions, tuned)
+
+    def tuning_cut(self, version: Version) -> dict[int, Position] | None:
+        """Return the earlier cut at which `tune` must be called; None if there is none, or it was called there."""
+        lineage = version.lineage
+        if self.config.svm.tune is None or not tuned_before(lineage) or lineage.tuned_at in self._tunings:
+            return None
+        return positions(lineage.tuned_at or ())
+
+    def tune(self, version: Version) -> None:
+        """Choose again what was chosen at the cut that a version names, once that is reached.
+
+        Raises
+        ------
+        NotRecomputable
+            If the log never stood there.
+        """
+        assert version.lineage.tuned_at is not None
+        self._require_standing(positions(version.lineage.tuned_at))
+        self._tuned(self._learner.cut())
+
+    def _tuned(self, cut: Cut) -> Tuning:
+        tuning = tune(cut, self.config).tuning
+        at = model_codec.tuned_at(tuning)
+        assert at is not None
+        self._tunings[at] = tuning
+        return tuning
+
+    def _tuning(self, version: Version, cut: Cut) -> Tuning | None:
+        """Return the tuning that a version of a cut must have."""
+        if self.config.svm.tune is None:
+            return None
+        known = self._tunings.get(version.lineage.tuned_at or ())
+        return known if known and tuned_before(version.lineage) else self._tuned(cut)
 
     def aim(self, version: Version) -> dict[int, Position]:
         """Take in partitions that were added since, and return where each must go."""
@@ -418,7 +500,9 @@ class Recomputation:
                 f"{self.topic} holds {cut.rows:,} rows up to its cut, it was made from {version.stream.rows:,}: "
                 "records in between were removed, an input topic must not be compacted"
             )
-        trained = train(cut.points, cut.moments, self.config.svm)
+        tuning = self._tuning(version, cut)
+        svm = tuning.applied(self.config.svm) if tuning else self.config.svm
+        trained = with_probability(train(cut.points, cut.moments, svm), cut.audit, svm)
         recomputed = replace(
             version,
             model=trained.model,
@@ -427,8 +511,8 @@ class Recomputation:
             solver=self.config.svm.solver,
             fit=trained.fit,
             stream=model_codec.summary(cut),
-            lineage=self._lineage(version, cut, parent),
-            audit=audited(trained, cut.audit, self.config.svm),
+            lineage=self._lineage(version, cut, parent, tuning),
+            audit=audited(trained, cut.audit, svm),
         )
         return model_codec.encode(recomputed)
 
@@ -441,7 +525,7 @@ class Recomputation:
                     "between were removed"
                 )
 
-    def _lineage(self, version: Version, cut: Cut, parent: str | None) -> Lineage:
+    def _lineage(self, version: Version, cut: Cut, parent: str | None, tuning: Tuning | None) -> Lineage:
         return Lineage(
             parent,
             self.topic,
@@ -452,7 +536,7 @@ class Recomputation:
             self.config.sha256(),
             self.config.seed,
             cut.points.sha256(),
-            None,
+            model_codec.tuned_at(tuning),
             version.lineage.build,
         )
 
@@ -637,7 +721,22 @@ def _head_faults(head: Head, newest_after: int, survey: Survey, version: Version
         said = (head.cut, head.training_set_sha256, head.build)
         if said != (lineage.cut, lineage.training_set_sha256, lineage.build):
             faults.append(f"{key} gives another cut, training set or build than {version.key} itself")
+        with suppress(NotRecomputable):
+            faults += _tuning_faults(key, head, version)
     return faults
+
+
+def _tuning_faults(key: str, head: Head, version: Version) -> list[str]:
+    """Check that what the next version would be trained by is what this one was."""
+    tuning = model_codec.tuning_of(head)
+    if model_codec.tuned_at(tuning) != version.lineage.tuned_at:
+        return [f"{key} names another cut of tuning than {version.key} itself"]
+    if tuning is None:
+        return []
+    penalty = tuning.applied(configuration_of(version.lineage).svm).penalty(version.stream.weight)
+    if penalty != version.fit.C or tuning.gamma not in (None, version.fit.gamma):
+        return [f"{key} gives another C or gamma in force than {version.key} itself was trained by"]
+    return []
 
 
 def _named_faults(key: str, number: int, sha256: str, offset: int, survey: Survey) -> list[str]:
@@ -705,7 +804,7 @@ class Auditor:
             return number, None, (*faults, str(error)), ""
         if version.key.encode() != key:
             faults.append(f"its value says that it is {version.key}")
-        faults += self._chain.faults(Link(number, offset, _incarnation(headers), version.lineage))
+        faults += self._chain.faults(Link(number, offset, _incarnation(headers), version.lineage, version.stream.rows))
         return number, version, tuple(faults), ""
 
     def wants(self, number: int) -> bool:

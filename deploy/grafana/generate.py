@@ -147,10 +147,11 @@ ROWS: Final[tuple[tuple[str, tuple[Panel, ...]], ...]] = (
             Panel(
                 "Training time",
                 "s",
-                ("streamsvm_training_seconds",),
+                ("streamsvm_training_seconds", "streamsvm_tuning_seconds"),
                 (
                     ("p50", _quantile(0.5, "streamsvm_training_seconds")),
                     ("p95", _quantile(0.95, "streamsvm_training_seconds")),
+                    ("tuning p95", _quantile(0.95, "streamsvm_tuning_seconds")),
                 ),
             ),
             Panel(
@@ -184,6 +185,17 @@ ROWS: Final[tuple[tuple[str, tuple[Panel, ...]], ...]] = (
                 "sci",
                 ("streamsvm_model_kkt_gap",),
                 (("gap", f"max(streamsvm_model_kkt_gap{ONE})"),),
+                steps=True,
+            ),
+            Panel(
+                "Trade-off and kernel width",
+                "short",
+                ("streamsvm_model_penalty", "streamsvm_model_alpha", "streamsvm_model_gamma"),
+                (
+                    ("C", f"max(streamsvm_model_penalty{ONE})"),
+                    ("alpha", f"max(streamsvm_model_alpha{ONE})"),
+                    ("gamma", f"max(streamsvm_model_gamma{ONE})"),
+                ),
                 steps=True,
             ),
             Panel(

@@ -6,7 +6,15 @@ travel in headers (CloudEvents, binary mode). JSON writes a float64 with as many
 float64 back.
 
 A format's fields are all there are: a reader refuses one more or less, so that no one serves what it does not
-understand. Format 2 is format 1 with `audit`, an object or null; 1 is still read.
+understand. All of them are still read; the newest is written.
+
+======  ===================================================================================================
+format  what it added
+======  ===================================================================================================
+1       (the first)
+2       `audit`, an object or null: what the model's objective over the whole stream is
+3       `training.duality_gap`; `probability`, null: reserved for how a decision value becomes a probability
+======  ===================================================================================================
 """
 
 from __future__ import annotations
@@ -15,7 +23,7 @@ import base64
 import hashlib
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import Any, Final, TypeVar
 
@@ -32,8 +40,9 @@ from streamsvm.points import Position
 from streamsvm.svm.kernels import Float, RbfKernel
 from streamsvm.svm.model import KernelMachine, LinearMachine, Machine, Model, Scaler
 from streamsvm.training import Audit, Fit
+from streamsvm.tuning import Tuning
 
-FORMAT: Final = "streamsvm.model/2"
+FORMAT: Final = "streamsvm.model/3"
 _ANY_FORMAT: Final = FORMAT.split("/")[0] + "/"
 CONTENT_TYPE: Final = "application/json"
 EVENT_TYPE: Final = "io.streamsvm.model.version"
@@ -141,6 +150,24 @@ class Version:
         return version_key(self.name, self.number)
 
 
+class TuningInForce(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What was chosen in place of the configured C and gamma, and at which cut; null is what stays as configured.
+
+    Attributes
+    ----------
+    alpha, C, gamma : float or None
+    cut : tuple of PartitionCut
+    rows : int
+        Rows seen up to there.
+    """
+
+    alpha: float | None
+    C: float | None
+    gamma: float | None
+    cut: tuple[PartitionCut, ...]
+    rows: int
+
+
 class Head(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Where the models topic stands: written by every transaction that publishes a version, read by a starting trainer.
 
@@ -156,8 +183,10 @@ class Head(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         Of its record in the models topic.
     training_set_sha256 : str
     build : mapping of str to str
-    tuning, gate : None
-        Reserved for the tuning in force and the window of the quality gate.
+    tuning : TuningInForce or None
+        By which the newest version was trained; None where nothing is tuned.
+    gate : None
+        Reserved for the window of the quality gate.
     """
 
     number: int
@@ -167,7 +196,7 @@ class Head(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     offset: int
     training_set_sha256: str
     build: dict[str, str]
-    tuning: None = None
+    tuning: TuningInForce | None = None
     gate: None = None
 
 
@@ -205,7 +234,7 @@ class _Features(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     scale: list[float]
 
 
-class _Training(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class _Training1(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     solver: str
     C: float
     gamma: float | None
@@ -218,6 +247,11 @@ class _Training(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     iterations: int
     converged: bool
     class_weight: tuple[float, float] = (1.0, 1.0)
+
+
+class _Training(_Training1, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    class_weight: tuple[float, float]
+    duality_gap: float | None
 
 
 class _Audit(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -234,16 +268,25 @@ class _Message1(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     labels: tuple[bool | int | str, bool | int | str]
     features: _Features
     model: _Linear | _Rbf
-    training: _Training
+    training: _Training1
     stream: StreamSummary
     lineage: Lineage
 
 
-class _Message(_Message1, frozen=True, forbid_unknown_fields=True):
+class _Message2(_Message1, frozen=True, forbid_unknown_fields=True):
     audit: _Audit | None
 
 
-_MESSAGES: Final[dict[str, type[_Message1]]] = {"streamsvm.model/1": _Message1, FORMAT: _Message}
+class _Message(_Message2, frozen=True, forbid_unknown_fields=True):
+    training: _Training
+    probability: None
+
+
+_MESSAGES: Final[dict[str, type[_Message1]]] = {
+    "streamsvm.model/1": _Message1,
+    "streamsvm.model/2": _Message2,
+    FORMAT: _Message,
+}
 """One for each format that is still read; the newest is the one that is written."""
 
 
@@ -290,6 +333,27 @@ def positions(cut: tuple[PartitionCut, ...]) -> dict[int, Position]:
     return {part.partition: Position(part.offset, part.row) for part in cut}
 
 
+def in_force(tuning: Tuning | None) -> TuningInForce | None:
+    """Write a tuning for the head record."""
+    if tuning is None:
+        return None
+    return TuningInForce(tuning.alpha, tuning.C, tuning.gamma, tuned_at(tuning) or (), tuning.rows)
+
+
+def tuned_at(tuning: Tuning | None) -> tuple[PartitionCut, ...] | None:
+    """Write where a tuning was made, for the lineage."""
+    return None if tuning is None else partition_cuts(tuning.positions, tuning.leader_epochs)
+
+
+def tuning_of(head: Head | None) -> Tuning | None:
+    """Read the tuning in force back from a head record."""
+    if head is None or head.tuning is None:
+        return None
+    found = head.tuning
+    epochs = {part.partition: part.leader_epoch for part in found.cut}
+    return Tuning(found.alpha, found.C, found.gamma, positions(found.cut), epochs, found.rows)
+
+
 def summary(cut: Cut) -> StreamSummary:
     """Summarise what a cut covers."""
     negative, positive = (float(weight) for weight in cut.moments.class_weight)
@@ -300,7 +364,7 @@ def summary(cut: Cut) -> StreamSummary:
 
 def encode(version: Version) -> bytes:
     """Encode a version's value: the same version gives the same bytes."""
-    fit, scaler, audit = version.fit, version.model.scaler, version.audit
+    scaler, audit = version.model.scaler, version.audit
     return msgspec.json.encode(
         _Message(
             FORMAT,
@@ -311,23 +375,11 @@ def encode(version: Version) -> bytes:
                 version.model.dimension, list(version.feature_names), scaler.mean.tolist(), scaler.scale.tolist()
             ),
             _encode_machine(version.model.machine),
-            _Training(
-                version.solver,
-                fit.C,
-                fit.gamma,
-                fit.points,
-                fit.weight,
-                fit.support_vectors,
-                fit.objective,
-                fit.dual_objective,
-                fit.kkt_gap,
-                fit.iterations,
-                fit.converged,
-                fit.class_weight,
-            ),
+            _encode_training(version.solver, version.fit),
             version.stream,
             version.lineage,
             None if audit is None else _Audit(audit.objective, audit.low, audit.high, audit.points),
+            None,
         ),
         order="deterministic",
     )
@@ -380,11 +432,31 @@ def _checked(message: _Message1) -> Version:
         message.labels,
         tuple(features.names),
         training.solver,
-        Fit(**{field: getattr(training, field) for field in training.__struct_fields__ if field != "solver"}),
+        _decode_fit(training),
         message.stream,
         message.lineage,
-        _decode_audit(message.audit) if isinstance(message, _Message) else None,
+        _decode_audit(message.audit) if isinstance(message, _Message2) else None,
     )
+
+
+_FIT: Final = tuple(field.name for field in fields(Fit))
+
+
+def _encode_training(solver: str, fit: Fit) -> _Training:
+    return _Training(solver=solver, duality_gap=_duality_gap(fit), **{field: getattr(fit, field) for field in _FIT})
+
+
+def _decode_fit(training: _Training1) -> Fit:
+    fit = Fit(**{field: getattr(training, field) for field in _FIT})
+    if isinstance(training, _Training) and training.duality_gap != _duality_gap(fit):
+        raise InvalidMessage(
+            f"training.duality_gap is {training.duality_gap}, the objectives are {_duality_gap(fit)} apart"
+        )
+    return fit
+
+
+def _duality_gap(fit: Fit) -> float | None:
+    return None if fit.dual_objective is None else fit.objective - fit.dual_objective
 
 
 def _decode_audit(audit: _Audit | None) -> Audit | None:

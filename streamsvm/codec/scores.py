@@ -2,7 +2,8 @@
 
 A score is ``{"id": ..., "score": 1.25, "label": 1, "model": "pulsar", "version": 7, "points": 120000}``: the point's
 own `id` (null if it has none), the decision value, the label it means, and the version that decided, with the number of
-valid points that it covers. An array of points gives an array of scores in the same order, each with its `row`, the
+valid points that it covers. Of a version with probabilities it has one more, ``"probability": 0.83``: that of the
+second of the version's labels, whichever label the score means. An array of points gives an array of scores in the same order, each with its `row`, the
 index of its point in the array, because rejected rows are left out (they go to the dead-letter topic).
 
 The record keeps its input's key. Headers: ``streamsvm.source`` (topic/partition/offset of the input, the same for every
@@ -55,7 +56,7 @@ class SourceRecord(RawRecord, Protocol):
 
 
 class Score(msgspec.Struct, frozen=True):
-    """One score; `row` only within an array."""
+    """One score; `probability` only of a version that has one, `row` only within an array."""
 
     id: str | int | None
     score: float
@@ -63,6 +64,7 @@ class Score(msgspec.Struct, frozen=True):
     model: str
     version: int
     points: int
+    probability: float | msgspec.UnsetType = msgspec.UNSET
     row: int | msgspec.UnsetType = msgspec.UNSET
 
 
@@ -181,7 +183,11 @@ class BatchScorer:
 
     def _encode(self, source: SourceRecord, rows: Sequence[tuple[int, str | int | None, float]]) -> ScoreRecord:
         many = _is_array(source.value)
-        found = [self._score(identity, score, row if many else None) for row, identity, score in rows]
+        probabilities = self._probabilities([score for _, _, score in rows])
+        found = [
+            self._score(identity, score, probability, row if many else None)
+            for (row, identity, score), probability in zip(rows, probabilities, strict=True)
+        ]
         headers = (
             (SOURCE_HEADER, f"{source.topic}/{source.partition}/{source.offset}".encode()),
             (MODEL_SHA256_HEADER, self._sha256),
@@ -189,7 +195,14 @@ class BatchScorer:
         )
         return ScoreRecord(source.key, msgspec.json.encode(found if many else found[0]), headers, len(found))
 
-    def _score(self, identity: str | int | None, score: float, row: int | None) -> Score:
+    def _probabilities(self, scores: Sequence[float]) -> Sequence[float | None]:
+        probability = self._version.model.probability
+        if probability is None:
+            return [None] * len(scores)
+        found: list[float] = probability.of(np.array(scores)).tolist()
+        return found
+
+    def _score(self, identity: str | int | None, score: float, probability: float | None, row: int | None) -> Score:
         version = self._version
         return Score(
             identity,
@@ -198,6 +211,7 @@ class BatchScorer:
             version.name,
             version.number,
             version.stream.points,
+            msgspec.UNSET if probability is None else probability,
             msgspec.UNSET if row is None else row,
         )
 

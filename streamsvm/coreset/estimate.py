@@ -113,19 +113,38 @@ def estimate(sample: Sequence[Sampled], loss: Float, boundary: float = 1.0) -> E
     certain, strata = 0.0, list[_Stratum]()
     for part, own in zip(sample, np.split(loss, borders), strict=True):
         certain += float((part.points.weight * own)[_certain(part)].sum())
-        strata += _strata(part, own)
+        strata += [_stratum(part, weight, sampled, own) for weight, sampled in _strata(part)]
     if not strata:
         return Estimate(certain, certain, certain)
     low, total, high = _interval(strata, boundary)
     return Estimate(certain + total, certain + low, certain + high)
 
 
+def represented(sample: Sequence[Sampled]) -> Float:
+    """Return how much of the whole stream's weight each sampled point stands for, shape (n,), partition by partition.
+
+    The total loss that `estimate` finds is the sum of these times the losses. Each label of a partition has its exact
+    weight, unless too few points of it were sampled.
+    """
+    return np.concatenate([_represented(part) for part in sample])
+
+
+def _represented(part: Sampled) -> Float:
+    weight = part.points.weight.astype(np.float64)
+    for stratum, sampled in _strata(part):
+        weight[sampled] = stratum / max(np.count_nonzero(sampled), 1)
+    return weight
+
+
 def _certain(part: Sampled) -> NDArray[np.bool_]:
     return part.points.weight >= part.threshold
 
 
-def _strata(part: Sampled, loss: Float) -> Iterator[_Stratum]:
-    """Yield the labels that are not wholly certain; as one, if one of them has too few points."""
+def _strata(part: Sampled) -> Iterator[tuple[float, NDArray[np.bool_]]]:
+    """Yield weight and sampled points of the labels that are not wholly certain.
+
+    As one, if one of them has too few points.
+    """
     if not part.threshold:
         return
     certain, labels = _certain(part), (part.points.y < 0, part.points.y > 0)
@@ -140,9 +159,12 @@ def _strata(part: Sampled, loss: Float) -> Iterator[_Stratum]:
     ]
     if any(np.count_nonzero(sampled) < 2 for _, sampled in present):
         present = [(sum(weight for weight, _ in present), ~certain)]
-    for weight, sampled in present:
-        unseen = 1.0 - part.points.weight[sampled] / part.threshold
-        yield _Stratum(weight, loss[sampled], float(unseen.mean()) if len(unseen) else 1.0)
+    yield from present
+
+
+def _stratum(part: Sampled, weight: float, sampled: NDArray[np.bool_], loss: Float) -> _Stratum:
+    unseen = 1.0 - part.points.weight[sampled] / part.threshold
+    return _Stratum(weight, loss[sampled], float(unseen.mean()) if len(unseen) else 1.0)
 
 
 def _interval(strata: Sequence[_Stratum], boundary: float) -> tuple[float, float, float]:

@@ -66,6 +66,7 @@ class Purpose(IntEnum):
     AUDIT = 3
     SCREEN = 4
     SKETCH = 5
+    TUNE = 6
 
 
 def generator(seed: int, purpose: Purpose, counter: tuple[int, int, int]) -> np.random.Generator:

@@ -16,9 +16,10 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Final
 
-from streamsvm.codec.model import Head, Owner, positions
+from streamsvm.codec.model import Head, Owner, positions, tuning_of
 from streamsvm.errors import Fenced, StateError
 from streamsvm.points import Position, Positions, precedes
+from streamsvm.tuning import Tuning
 
 
 class State(StrEnum):
@@ -128,6 +129,11 @@ class Delivery:
         if self._head is None or self._head.incarnation != self._incarnation:
             return {}
         return positions(self._head.cut)
+
+    @property
+    def tuning(self) -> Tuning | None:
+        """The tuning in force; None before this incarnation published, and where nothing is tuned."""
+        return tuning_of(self._head) if self.published_cut else None
 
     def admits(self, cut: Positions) -> bool:
         """Tell whether a cut may become a version: at or past the head's everywhere, and not the same."""

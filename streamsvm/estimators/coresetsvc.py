@@ -7,6 +7,7 @@ a cut there.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -24,6 +25,7 @@ from streamsvm.points import Points, Position, Rows
 from streamsvm.svm.kernels import Float
 from streamsvm.svm.model import LinearMachine, Model
 from streamsvm.training import Fit, train
+from streamsvm.tuning import Score, tune
 
 NO_CUT = 1 << 30
 """Leaves after which a cut falls due by itself: never, predictions ask for theirs."""
@@ -62,8 +64,12 @@ class _Stream:
 
     def made(self) -> Made:
         if self._made is None:
-            cut = self.learner.cut()
-            self._made = Made(cut.points.sha256(), train(cut.points, cut.moments, self.config.svm))
+            cut, svm = self.learner.cut(), self.config.svm
+            tuned = None if svm.tune is None else tune(cut, self.config)
+            chosen = svm if tuned is None else tuned.tuning.applied(svm)
+            scores = () if tuned is None else tuned.scores
+            trained = train(cut.points, cut.moments, chosen)
+            self._made = Made(cut.points.sha256(), trained, cut.moments.weight, scores)
         return self._made
 
     def state(self) -> Plain:
@@ -107,6 +113,12 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         How many points become few; see the option of that name.
     train_points : int, default 20,000
         Most points a model is trained on.
+    tune : "auto" or None, default None
+        Choose `alpha` (or `C`), and `gamma`, by five-fold cross-validation on the points held, whenever a model is
+        made; see `streamsvm.tuning`.
+    alphas, gammas : sequence of float, optional
+        Values to choose among; by default multiples of the given ones, from a hundredth to 100 times `alpha` (or `C`)
+        and from a sixteenth to 16 times `gamma`.
     seed : int, default 0
 
     Attributes
@@ -118,6 +130,12 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         Of the points that the model is trained on.
     fit_ : Fit
         Objectives, KKT gap, penalty and size of the training.
+    C_, alpha_ : float
+        The penalty used, and 1 / (C U).
+    gamma_ : float or None
+        The width used; None with the linear kernel.
+    tuning_ : tuple of Score
+        What `tune` chose by; empty without it, and where a class has fewer points than there are folds.
     model_ : Model
         Scaler and machine, as a trainer would publish them.
     coef_ : ndarray of shape (1, n_features)
@@ -162,6 +180,9 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         structure: Literal["tree", "chain"] = "chain",
         reducer: Literal["calibrated", "sensitivity", "uniform"] = "calibrated",
         train_points: int = 20_000,
+        tune: Literal["auto"] | None = None,
+        alphas: Sequence[float] | None = None,
+        gammas: Sequence[float] | None = None,
         seed: int = 0,
     ) -> None:
         self.memory_points = memory_points
@@ -175,6 +196,9 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.structure = structure
         self.reducer = reducer
         self.train_points = train_points
+        self.tune = tune
+        self.alphas = alphas
+        self.gammas = gammas
         self.seed = seed
 
     def __sklearn_tags__(self) -> Tags:
@@ -252,6 +276,28 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """See the class."""
         check_is_fitted(self)
         return self._stream.made().trained.fit
+
+    @property
+    def C_(self) -> float:  # noqa: N802 - the name that SVC's parameter has
+        """See the class."""
+        return self.fit_.C
+
+    @property
+    def alpha_(self) -> float:
+        """See the class."""
+        check_is_fitted(self)
+        return 1.0 / (self.fit_.C * self._stream.made().weight)
+
+    @property
+    def gamma_(self) -> float | None:
+        """See the class."""
+        return self.fit_.gamma
+
+    @property
+    def tuning_(self) -> tuple[Score, ...]:
+        """See the class."""
+        check_is_fitted(self)
+        return self._stream.made().scores
 
     @property
     def model_(self) -> Model:
@@ -338,6 +384,9 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                     class_weight=weights,
                     standardize=self.standardize,
                     tolerance=self.tol,
+                    tune=self.tune,
+                    tune_alphas=() if self.alphas is None else tuple(float(alpha) for alpha in self.alphas),
+                    tune_gammas=() if self.gammas is None else tuple(float(gamma) for gamma in self.gammas),
                 ),
                 seed=self.seed,
             )

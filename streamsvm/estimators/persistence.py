@@ -19,6 +19,7 @@ from streamsvm.points import Position
 from streamsvm.svm.kernels import RbfKernel
 from streamsvm.svm.model import KernelMachine, LinearMachine, Machine, Model, Scaler
 from streamsvm.training import Fit, Trained
+from streamsvm.tuning import Score
 
 Plain = dict[str, Any]
 """Names to bytes, numbers, arrays and such dictionaries."""
@@ -32,10 +33,16 @@ class Made:
     ----------
     training_set_sha256 : str
     trained : Trained
+    weight : float
+        Of all that was learned.
+    scores : tuple of Score
+        What C and gamma were chosen by; empty if they were not.
     """
 
     training_set_sha256: str
     trained: Trained
+    weight: float
+    scores: tuple[Score, ...] = ()
 
 
 def to_plain(config: ModelConfig, learned: LearnerState, made: Made | None) -> Plain:
@@ -82,6 +89,8 @@ def _plain_made(made: Made) -> Plain:
         "machine": _plain_machine(model.machine),
         "fit": asdict(made.trained.fit),
         "squared_norm": made.trained.squared_norm,
+        "weight": made.weight,
+        "scores": [asdict(score) for score in made.scores],
     }
 
 
@@ -98,7 +107,10 @@ def _plain_machine(machine: Machine) -> Plain:
 
 def _made(plain: Plain) -> Made:
     model = Model(Scaler(plain["mean"], plain["scale"]), _machine(plain["machine"]))
-    return Made(plain["training_set_sha256"], Trained(model, Fit(**plain["fit"]), plain["squared_norm"]))
+    trained = Trained(model, Fit(**plain["fit"]), plain["squared_norm"])
+    return Made(
+        plain["training_set_sha256"], trained, plain["weight"], tuple(Score(**score) for score in plain["scores"])
+    )
 
 
 def _machine(plain: Plain) -> Machine:

@@ -230,6 +230,23 @@ class BlockDescent:
         if not self.exact:
             self._confirm()
 
+    def scale_boxes(self, factor: float) -> None:
+        """Take boxes of `factor` times the size, and go on from variables so much larger: a path over C is followed.
+
+        Variables on a bound stay on it, the constraint stays met, and F follows without a kernel value.
+        """
+        self.b *= factor
+        self._low, self._high = factor * self._low, factor * self._high
+        self.b = np.clip(self.b, self._low, self._high)
+        self.F = factor * (self.F + self._y) - self._y
+        self._moved *= factor
+        self._last_true_gap = self._last_f = np.inf
+        self._next_look = self.blocks + LOOK
+        self.converged, self.exact = False, False
+        if isinstance(self._source, LinearBlocks):
+            self._spent_ns = 0.0
+            self._patience_ns = PATIENCE * interior.cost_ns(len(self.b), self._Z.shape[1], self._source.entries)
+
     def refresh(self) -> None:
         """Recompute F from scratch, in float64."""
         if not self.exact:

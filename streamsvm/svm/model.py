@@ -7,8 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from streamsvm.errors import ConfigurationError
 from streamsvm.points import Features
 from streamsvm.svm.kernels import Float, RbfKernel
+from streamsvm.svm.probability import Probability
 
 BLOCK_ROWS = 1024
 """Rows scored at a time by a kernel machine, which bounds the memory of its Gram block."""
@@ -101,10 +103,13 @@ class Model:
     ----------
     scaler : Scaler
     machine : LinearMachine or KernelMachine
+    probability : Sigmoid, Isotonic or None
+        What a decision value says about the label's probability; None where that was not asked for, or not to be had.
     """
 
     scaler: Scaler
     machine: Machine
+    probability: Probability | None = None
 
     @property
     def dimension(self) -> int:
@@ -128,3 +133,21 @@ class Model:
     def predict_sign(self, X: Features) -> NDArray[np.int8]:
         """Return +1 where the decision value is positive, else -1."""
         return np.where(self.decision_function(X) > 0, 1, -1).astype(np.int8)
+
+    def predict_proba(self, X: Features) -> Float:
+        """Return the probability of the first and of the second configured label, shape (n, 2).
+
+        Of points as the stream brings them, their weights counted: a class weight, by which the machine was trained,
+        does not change how often a label is. A probability of exactly 0.5 and a decision value of 0 are two borders.
+
+        Raises
+        ------
+        ConfigurationError
+            If the model has none.
+        """
+        if self.probability is None:
+            raise ConfigurationError(
+                "the model has no probabilities", "Train with svm.probability = sigmoid or isotonic."
+            )
+        positive = self.probability.of(self.decision_function(X))
+        return np.column_stack((1.0 - positive, positive))

@@ -85,9 +85,9 @@ def screened() -> Screened:
     return Screened(screen, 2, 9, sums, np.array([[1.5, 2.0], [0.0, 1e9]]), np.arange(6.0).reshape(3, 2))
 
 
-def as_json(snapshot: Snapshot) -> Any:
-    """Return a snapshot as plain JSON values; floats keep all their bits."""
-    return json.loads(json.dumps(_plain(snapshot)))
+def as_json(found: object) -> Any:
+    """Return a snapshot, or a model version, as plain JSON values; floats keep all their bits."""
+    return json.loads(json.dumps(_plain(found)))
 
 
 def _plain(found: Any) -> Any:

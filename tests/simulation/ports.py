@@ -16,13 +16,13 @@ import structlog
 from consumers.runtime import Health
 from consumers.trainer import Trainer
 from consumers.watch import Look, look
-from consumers.worker import Result, TrainFunction
+from consumers.worker import Result, Task, TrainFunction, finished
 from streamsvm import training
-from streamsvm.config import Settings, Start, SvmConfig
+from streamsvm.config import ModelConfig, Settings, Start
 from streamsvm.errors import BrokerUnavailable, Fenced, StateError, StreamsvmError, TopicMissing, TransientError
 from streamsvm.kafka import Message, OffsetOutOfRange, OutcomeUnknown, PublishRefused, Record, TopicInfo, TopicSpec
 from streamsvm.learner import Cut
-from streamsvm.training import audited
+from streamsvm.tuning import Tuning
 from tests.simulation.broker import FENCED, EndTxn, Entry, Refused
 from tests.simulation.stream import ALIASES, CHECKPOINT_INTERVAL_S, INPUT, MODELS, train
 from tests.simulation.world import COMMIT_FAULTS, Life, World, clock_of
@@ -385,14 +385,14 @@ class Input(_Port):
 class Worker:
     """See `consumers.ports.Worker`: trains when it is asked for the result, or takes its time."""
 
-    def __init__(self, world: World, life: Life, function: TrainFunction, config: SvmConfig) -> None:
+    def __init__(self, world: World, life: Life, function: TrainFunction, config: ModelConfig) -> None:
         self._world, self._life = world, life
         self._function, self._config = function, config
         self.training: Cut | None = None
 
-    def submit(self, cut: Cut) -> None:
+    def submit(self, cut: Cut, in_force: Tuning | None) -> None:
         assert self.training is None
-        self.training = cut
+        self.training, self._in_force = cut, in_force
 
     def take(self, timeout_s: float = 0.0) -> Result | None:
         self._world.time += timeout_s
@@ -400,8 +400,7 @@ class Worker:
         if cut is None or self._world.decide("training", "", ["slow training"]):
             return None
         self.training = None
-        trained = self._function(cut.points, cut.moments, self._config)
-        return Result(cut, trained, audited(trained, cut.audit, self._config), cut.points.sha256(), 0.0)
+        return finished(Task(cut, self._in_force), self._function, self._config, lambda: 0.0)
 
     def close(self) -> None: ...
 

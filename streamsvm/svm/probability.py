@@ -1,0 +1,140 @@
+r"""From a decision value to a probability of the positive label.
+
+*Sigmoid* (Platt): P(y = 1 | f) = 1 / (1 + exp(a f + b)), a and b by maximum likelihood, with Platt's targets in place
+of 0 and 1: (n+ + 1) / (n+ + 2) for a positive point and 1 / (n- + 2) for a negative one, so that both stay finite where
+the decision values separate the labels. Two numbers; right where the classes' decision values are about normal.
+
+*Isotonic*: the non-decreasing function nearest to the labels in weighted squares, linear between its knots and constant
+beyond them. It follows any shape, and overfits below some hundred points; it may say 0 or 1.
+
+Invariant: of the same decision values, labels and weights in the same order comes the same function, to the last bit;
+an isotonic function is never decreasing.
+
+What is fitted are points that stand for a stream, by weights of any scale: they are scaled to sum to the number of
+points, since that, and not the length of the stream, is how much is known. Platt's targets depend on it.
+
+Both are scikit-learn's: `IsotonicRegression`, and for Platt's fit, which has no public face of its own, the equivalent
+`LogisticRegression` without a penalty on each point twice, once a label, its weight divided by its target.
+`CalibratedClassifierCV(FrozenEstimator(...))` is the oracle of the tests.
+
+Sources: Platt 1999; Lin, Lin and Weng 2007 (that the likelihood is convex); Zadrozny and Elkan 2002 (isotonic).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.isotonic import IsotonicRegression
+from sklearn.linear_model import LogisticRegression
+
+from streamsvm.svm.kernels import Float
+
+Method = Literal["sigmoid", "isotonic"]
+
+LEAST_POINTS: Final = 10
+"""Points of each label without which nothing is fitted: fewer say nearly nothing about how often that label is."""
+MOST_KNOTS: Final = 256
+"""Of an isotonic function, so that a message stays small; by 1,000 points it has about 50."""
+TOLERANCE: Final = 1e-8
+"""Gradient of the mean likelihood at which Platt's fit ends; Newton's last step leaves far less."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sigmoid:
+    """P = 1 / (1 + exp(a f + b)).
+
+    Attributes
+    ----------
+    a : float
+        Negative where higher decision values mean more positive points.
+    b : float
+    """
+
+    a: float
+    b: float
+
+    def of(self, decision: Float) -> Float:
+        """Return the probability of the positive label at each decision value, shape (n,)."""
+        return np.asarray(np.exp(-np.logaddexp(0.0, self.a * decision + self.b)))
+
+
+@dataclass(frozen=True, slots=True)
+class Isotonic:
+    """Linear between knots, constant beyond the outer ones.
+
+    Attributes
+    ----------
+    x : ndarray of shape (k,), float64
+        Decision values of the knots, ascending; 1 to `MOST_KNOTS` of them.
+    y : ndarray of shape (k,), float64
+        Probabilities there, never descending, within 0 to 1.
+    """
+
+    x: Float
+    y: Float
+
+    def of(self, decision: Float) -> Float:
+        """Return the probability of the positive label at each decision value, shape (n,)."""
+        return np.asarray(np.interp(decision, self.x, self.y), dtype=np.float64)
+
+
+Probability = Sigmoid | Isotonic
+
+
+class Unfounded(Exception):  # noqa: N818 - it says why, in words for the log
+    """The points are no ground for probabilities."""
+
+
+def fit_probability(method: Method, decision: Float, y: NDArray[np.int8], weight: Float) -> Probability:
+    """Fit probabilities to decision values of points that the machine need not know.
+
+    Parameters
+    ----------
+    method : "sigmoid" or "isotonic"
+    decision : ndarray of shape (n,)
+    y : ndarray of shape (n,)
+        Labels, -1 or +1.
+    weight : ndarray of shape (n,), positive
+        How much each point stands for, in any unit.
+
+    Raises
+    ------
+    Unfounded
+        If there are less than `LEAST_POINTS` of a label, or a decision value is not finite.
+    """
+    for label, which in ((-1, "negative"), (1, "positive")):
+        if (count := int(np.count_nonzero(y == label))) < LEAST_POINTS:
+            raise Unfounded(f"the audit sample holds {count} points of the {which} label, {LEAST_POINTS} are needed")
+    if not np.isfinite(decision).all():
+        raise Unfounded("a point of the audit sample has a decision value that is not finite")
+    share = weight / weight.mean()
+    return _sigmoid(decision, y, share) if method == "sigmoid" else _isotonic(decision, y, share)
+
+
+def _sigmoid(decision: Float, y: NDArray[np.int8], weight: Float) -> Sigmoid:
+    positive, negative = float(weight[y > 0].sum()), float(weight[y < 0].sum())
+    target = np.where(y > 0, (positive + 1.0) / (positive + 2.0), 1.0 / (negative + 2.0))
+    mean, spread = float(decision.mean()), float(decision.std())
+    if not spread > np.finfo(np.float64).eps * abs(mean):
+        share = float(weight @ target) / float(weight.sum())
+        return Sigmoid(0.0, float(np.log1p(-share) - np.log(share)))
+    z = ((decision - mean) / spread)[:, None]
+    found: Any = LogisticRegression(C=np.inf, solver="newton-cholesky", tol=TOLERANCE).fit(
+        np.concatenate((z, z)),
+        np.repeat([1, 0], len(z)),
+        sample_weight=np.concatenate((weight * target, weight * (1.0 - target))),
+    )
+    slope, intercept = float(found.coef_[0, 0]) / spread, float(found.intercept_[0])
+    return Sigmoid(-slope, slope * mean - intercept)
+
+
+def _isotonic(decision: Float, y: NDArray[np.int8], weight: Float) -> Isotonic:
+    found = IsotonicRegression(y_min=0.0, y_max=1.0, out_of_bounds="clip").fit(decision, y > 0, sample_weight=weight)
+    x, probability = (np.asarray(knots, dtype=np.float64) for knots in (found.X_thresholds_, found.y_thresholds_))
+    if len(x) > MOST_KNOTS:
+        kept = np.linspace(0, len(x) - 1, MOST_KNOTS).round().astype(np.intp)
+        x, probability = x[kept], probability[kept]
+    return Isotonic(x, np.maximum.accumulate(np.clip(probability, 0.0, 1.0)))

@@ -1,0 +1,74 @@
+"""The golden model messages: versions made by hand that have every field filled, one a kernel, and their bytes.
+
+``python -m tests.golden.model`` writes the files of the present format where there are none. It never changes one: what
+was once released stays as it is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from streamsvm.codec.model import FORMAT, Lineage, PartitionCut, StreamSummary, Version, encode
+from streamsvm.svm.kernels import RbfKernel
+from streamsvm.svm.model import KernelMachine, LinearMachine, Machine, Model, Scaler
+from streamsvm.training import Audit, Fit
+
+HERE: Final = Path(__file__).parent
+KERNELS: Final = ("linear", "rbf")
+FORMATS: Final = tuple(range(1, int(FORMAT.split("/")[1]) + 1))
+
+
+def path_of(number: int, kernel: str) -> Path:
+    """Return where the bytes of a format are kept."""
+    return HERE / f"model-{number}-{kernel}.json"
+
+
+def handmade(kernel: str, number: int = FORMATS[-1]) -> Version:
+    """Return a version of three features that learned two partitions, with no more than what format `number` had."""
+    scaler = Scaler(np.array([0.1, -2.5, 1e6]), np.array([1.0, 0.03125, 3.4e38]))
+    gamma = 0.25 if kernel == "rbf" else None
+    lineage = Lineage(
+        "ab" * 32,
+        "points",
+        "AAAAAAAAAAAAAAAAAAAAAQ",
+        (PartitionCut(0, 1_200, 3, 7), PartitionCut(3, 50, 0, -1)),
+        (PartitionCut(0, 2, 0, -1), PartitionCut(3, 5, 0, -1)),
+        {"seed": 11, "points": {"dimension": 3, "labels": ["no", "yes"]}, "svm": {"kernel": kernel, "alpha": 1e-4}},
+        "ef" * 32,
+        11,
+        "cd" * 32,
+        (PartitionCut(0, 600, 0, 7),),
+        {"cpu": "x86_64", "numpy": "2.0", "python": "3.11"},
+    )
+    newest = Version(
+        "pulsar",
+        42,
+        Model(scaler, _machine(gamma)),
+        ("no", "yes"),
+        ("mean", "kurtosis µ", "dm"),
+        "stda",
+        Fit(0.5, gamma, 500, 1_200.25, 2, 3.75, 3.5, 1e-4, 17, True, (1.0, 9.5)),
+        StreamSummary(1_300, 1_243, 1_243.5, (1_000.25, 243.25), 1_700_000_000_000, 1_700_000_000_400),
+        lineage,
+        Audit(3.625, 1.0 / 3.0, 1e10, 7),
+    )
+    if number > 1:
+        return newest
+    return replace(newest, fit=replace(newest.fit, class_weight=(1.0, 1.0)), audit=None)
+
+
+def _machine(gamma: float | None) -> Machine:
+    if gamma is None:
+        return LinearMachine(np.array([0.1, -1.0 / 3.0, 1e-300]), -0.75)
+    support = np.array([[0.5, -1.0, 0.0], [-0.0, 2.0 / 3.0, 1e-9]])
+    return KernelMachine(RbfKernel(gamma), support, np.array([0.5, -4.75]), 0.125)
+
+
+if __name__ == "__main__":
+    for kernel in KERNELS:
+        if not (path := path_of(FORMATS[-1], kernel)).exists():
+            path.write_bytes(encode(handmade(kernel)))

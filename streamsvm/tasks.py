@@ -6,7 +6,7 @@ The daemon's task is `TwoClasses`, which its configuration describes as a whole.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final, Literal, Protocol
 
@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamsvm.config import CoresetConfig, ModelConfig
+from streamsvm.coreset.audit import Sampled
 from streamsvm.coreset.calibrated import CalibratedReducer
 from streamsvm.coreset.moments import Moments
 from streamsvm.coreset.reduce import Pilot, Reducer, SensitivityReducer, UniformReducer
@@ -59,6 +60,14 @@ class Task(Protocol):
         """Solve the pilot that the reducer can use; parameters are those of `streamsvm.pilots.pilot_for`."""
         ...
 
+    def problems(self, points: Points, seen: Moments) -> tuple[tuple[Points, Moments], ...]:
+        """Return the problems of signs that these are, one a machine."""
+        ...
+
+    def samples(self, audit: Sequence[Sampled]) -> tuple[Sequence[Sampled], ...]:
+        """Return the audit sample of each problem."""
+        ...
+
 
 class TwoClasses:
     """Tell +1 from -1."""
@@ -72,6 +81,14 @@ class TwoClasses:
     def pilot(self, points: Points, weight: float, seen: Moments, config: ModelConfig) -> Pilot:
         """Solve the node's own problem roughly."""
         return pilot_for(points, weight, seen, config)
+
+    def problems(self, points: Points, seen: Moments) -> tuple[tuple[Points, Moments], ...]:
+        """Return the one problem that these are."""
+        return ((points, seen),)
+
+    def samples(self, audit: Sequence[Sampled]) -> tuple[Sequence[Sampled], ...]:
+        """Return the one audit sample."""
+        return (audit,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,13 +114,17 @@ class OneVsRest:
 
     def pilot(self, points: Points, weight: float, seen: Moments, config: ModelConfig) -> SharedPilot:
         """Solve each class's problem roughly."""
-        class_weight = self.class_weights(seen.class_weight)
-        weighed = points.class_weighted(class_weight)
-        pilots = (
-            pilot_for(weighed.against_the_rest(label), weight, seen.against_the_rest(label), config)
-            for label in range(self.classes)
-        )
-        return SharedPilot(tuple(pilots), class_weight)
+        pilots = (pilot_for(own, weight, moments, config) for own, moments in self.problems(points, seen))
+        return SharedPilot(tuple(pilots), self.class_weights(seen.class_weight))
+
+    def problems(self, points: Points, seen: Moments) -> tuple[tuple[Points, Moments], ...]:
+        """Return each class's problem, in the order of the classes, points weighed as the classes are."""
+        weighed = points.class_weighted(self.class_weights(seen.class_weight))
+        return tuple((weighed.against_the_rest(label), seen.against_the_rest(label)) for label in range(self.classes))
+
+    def samples(self, audit: Sequence[Sampled]) -> tuple[Sequence[Sampled], ...]:
+        """Return each class's view of the audit sample, points as they came."""
+        return tuple([part.against_the_rest(label) for part in audit] for label in range(self.classes))
 
     def class_weights(self, seen: NDArray[np.float64]) -> tuple[float, ...]:
         """Return by what the weights of each class are multiplied.

@@ -239,7 +239,7 @@ class _Problems:
 
         def affordable(vectors: int) -> bool:
             constraints = cells + vectors * dimension
-            return constraints <= min(m // POINTS_A_CONSTRAINT, MOST_CONSTRAINTS)
+            return bool(constraints <= min(m // POINTS_A_CONSTRAINT, MOST_CONSTRAINTS))
 
         if dimension and affordable(len(self.signs)):
             return [np.where(self.margins[label] < 1.0, signs, 0.0) for label, signs in self.signs.items()]

@@ -13,7 +13,7 @@ format  what it added
 ======  ===================================================================================================
 1       (the first)
 2       `audit`, an object or null: what the model's objective over the whole stream is
-3       `training.duality_gap`; `probability`, null: reserved for how a decision value becomes a probability
+3       `training.duality_gap`; `probability`, an object or null: how a decision value becomes a probability
 ======  ===================================================================================================
 """
 
@@ -33,12 +33,15 @@ from cloudevents.core.bindings.kafka import to_binary
 from cloudevents.core.formats.json import JSONFormat
 from cloudevents.core.v1.event import CloudEvent
 
+from streamsvm.codec import probability as probability_codec
+from streamsvm.codec.probability import NUMBER_BYTES, ProbabilityPart
 from streamsvm.config import Label, ModelConfig
 from streamsvm.errors import InvalidMessage, UnknownFormat
 from streamsvm.learner import Cut
 from streamsvm.points import Position
 from streamsvm.svm.kernels import Float, RbfKernel
 from streamsvm.svm.model import KernelMachine, LinearMachine, Machine, Model, Scaler
+from streamsvm.svm.probability import Probability
 from streamsvm.training import Audit, Fit
 from streamsvm.tuning import Tuning
 
@@ -48,8 +51,6 @@ CONTENT_TYPE: Final = "application/json"
 EVENT_TYPE: Final = "io.streamsvm.model.version"
 SHA256_HEADER: Final = "streamsvm.sha256"
 
-NUMBER_BYTES: Final = 26
-"""Most characters of a float64 in JSON, with its comma."""
 PARTITION_BYTES: Final = 120
 """Most characters of one `PartitionCut` in JSON."""
 
@@ -279,7 +280,7 @@ class _Message2(_Message1, frozen=True, forbid_unknown_fields=True):
 
 class _Message(_Message2, frozen=True, forbid_unknown_fields=True):
     training: _Training
-    probability: None
+    probability: ProbabilityPart | None
 
 
 _MESSAGES: Final[dict[str, type[_Message1]]] = {
@@ -379,7 +380,7 @@ def encode(version: Version) -> bytes:
             version.stream,
             version.lineage,
             None if audit is None else _Audit(audit.objective, audit.low, audit.high, audit.points),
-            None,
+            probability_codec.encode(version.model.probability),
         ),
         order="deterministic",
     )
@@ -428,7 +429,7 @@ def _checked(message: _Message1) -> Version:
     return Version(
         message.name,
         message.version,
-        Model(scaler, _decode_machine(message.model, dimension)),
+        Model(scaler, _decode_machine(message.model, dimension), _decode_probability(message)),
         message.labels,
         tuple(features.names),
         training.solver,
@@ -459,6 +460,10 @@ def _duality_gap(fit: Fit) -> float | None:
     return None if fit.dual_objective is None else fit.objective - fit.dual_objective
 
 
+def _decode_probability(message: _Message1) -> Probability | None:
+    return probability_codec.decode(message.probability) if isinstance(message, _Message) else None
+
+
 def _decode_audit(audit: _Audit | None) -> Audit | None:
     if audit is None:
         return None
@@ -473,6 +478,7 @@ def largest_bytes(config: ModelConfig) -> int:
     """Return a bound on the bytes of a version's value under a configuration."""
     points, partitions = config.points, config.coreset.max_partitions
     fixed = 8_192 + len(msgspec.json.encode(config.canonical())) + 2 * partitions * PARTITION_BYTES
+    fixed += probability_codec.largest_bytes(config.svm.probability)
     described = points.dimension * 2 * NUMBER_BYTES + sum(len(name.encode()) * 2 + 3 for name in points.feature_names)
     if config.svm.kernel == "linear":
         return fixed + described + points.dimension * NUMBER_BYTES

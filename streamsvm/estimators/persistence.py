@@ -18,6 +18,8 @@ from streamsvm.learner import LearnerState
 from streamsvm.points import Position
 from streamsvm.svm.kernels import RbfKernel
 from streamsvm.svm.model import KernelMachine, LinearMachine, Machine, Model, Scaler
+from streamsvm.svm.probability import Isotonic, Probability, Sigmoid
+from streamsvm.tasks import OneVsRest
 from streamsvm.training import Fit, Trained
 from streamsvm.tuning import Score
 
@@ -27,12 +29,13 @@ Plain = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """A model of everything learned so far.
+    """The machines of everything learned so far.
 
     Attributes
     ----------
     training_set_sha256 : str
-    trained : Trained
+    machines : tuple of Trained
+        The one that tells two classes apart; of more classes, one each against the rest.
     weight : float
         Of all that was learned.
     scores : tuple of Score
@@ -40,13 +43,13 @@ class Made:
     """
 
     training_set_sha256: str
-    trained: Trained
+    machines: tuple[Trained, ...]
     weight: float
     scores: tuple[Score, ...] = ()
 
 
-def to_plain(config: ModelConfig, learned: LearnerState, made: Made | None) -> Plain:
-    """Return all that a stream is."""
+def to_plain(config: ModelConfig, shared: OneVsRest | None, learned: LearnerState, made: Made | None) -> Plain:
+    """Return all that a stream is; `shared` is its task where it has more than two classes."""
     snapshot = Snapshot(
         name="CoresetSVC",
         incarnation=1,
@@ -61,10 +64,14 @@ def to_plain(config: ModelConfig, learned: LearnerState, made: Made | None) -> P
         learner=learned,
         pending=None,
     )
-    return {"learned": checkpoint.encode(snapshot), "made": None if made is None else _plain_made(made)}
+    return {
+        "learned": checkpoint.encode(snapshot),
+        "shared": None if shared is None else asdict(shared),
+        "made": None if made is None else _plain_made(made),
+    }
 
 
-def from_plain(plain: Plain) -> tuple[ModelConfig, LearnerState, Made | None]:
+def from_plain(plain: Plain) -> tuple[ModelConfig, OneVsRest | None, LearnerState, Made | None]:
     """Return what `to_plain` was given.
 
     Raises
@@ -77,21 +84,38 @@ def from_plain(plain: Plain) -> tuple[ModelConfig, LearnerState, Made | None]:
     except CorruptCheckpoint as error:
         raise ValueError(f"what this CoresetSVC learned cannot be read: {error}") from None
     config = ModelConfig.model_validate(snapshot.configuration)
-    return config, snapshot.learner, None if plain["made"] is None else _made(plain["made"])
+    shared = None if plain["shared"] is None else OneVsRest(**plain["shared"])
+    return config, shared, snapshot.learner, None if plain["made"] is None else _made(plain["made"])
 
 
 def _plain_made(made: Made) -> Plain:
-    model = made.trained.model
     return {
         "training_set_sha256": made.training_set_sha256,
-        "mean": model.scaler.mean,
-        "scale": model.scaler.scale,
-        "machine": _plain_machine(model.machine),
-        "fit": asdict(made.trained.fit),
-        "squared_norm": made.trained.squared_norm,
+        "machines": [_plain_trained(trained) for trained in made.machines],
         "weight": made.weight,
         "scores": [asdict(score) for score in made.scores],
     }
+
+
+def _plain_trained(trained: Trained) -> Plain:
+    model = trained.model
+    return {
+        "mean": model.scaler.mean,
+        "scale": model.scaler.scale,
+        "machine": _plain_machine(model.machine),
+        "probability": _plain_probability(model.probability),
+        "fit": asdict(trained.fit),
+        "squared_norm": trained.squared_norm,
+        "no_probability": trained.no_probability,
+    }
+
+
+def _plain_probability(probability: Probability | None) -> Plain | None:
+    if probability is None:
+        return None
+    if isinstance(probability, Sigmoid):
+        return {"a": probability.a, "b": probability.b}
+    return {"x": probability.x, "y": probability.y}
 
 
 def _plain_machine(machine: Machine) -> Plain:
@@ -106,11 +130,21 @@ def _plain_machine(machine: Machine) -> Plain:
 
 
 def _made(plain: Plain) -> Made:
-    model = Model(Scaler(plain["mean"], plain["scale"]), _machine(plain["machine"]))
-    trained = Trained(model, Fit(**plain["fit"]), plain["squared_norm"])
-    return Made(
-        plain["training_set_sha256"], trained, plain["weight"], tuple(Score(**score) for score in plain["scores"])
-    )
+    machines = tuple(_trained(trained) for trained in plain["machines"])
+    scores = tuple(Score(**score) for score in plain["scores"])
+    return Made(plain["training_set_sha256"], machines, plain["weight"], scores)
+
+
+def _trained(plain: Plain) -> Trained:
+    scaler = Scaler(plain["mean"], plain["scale"])
+    model = Model(scaler, _machine(plain["machine"]), _probability(plain["probability"]))
+    return Trained(model, Fit(**plain["fit"]), plain["squared_norm"], plain["no_probability"])
+
+
+def _probability(plain: Plain | None) -> Probability | None:
+    if plain is None:
+        return None
+    return Sigmoid(**plain) if "a" in plain else Isotonic(**plain)
 
 
 def _machine(plain: Plain) -> Machine:

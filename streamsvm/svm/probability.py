@@ -35,7 +35,7 @@ from streamsvm.svm.kernels import Float
 Method = Literal["sigmoid", "isotonic"]
 
 LEAST_POINTS: Final = 10
-"""Points of each label without which nothing is fitted: fewer say nearly nothing about how often that label is."""
+"""Points of each label without which nothing is to be fitted: fewer say little about how often it is."""
 MOST_KNOTS: Final = 256
 """Of an isotonic function, so that a message stays small; by 1,000 points it has about 50."""
 TOLERANCE: Final = 1e-8
@@ -58,7 +58,8 @@ class Sigmoid:
 
     def of(self, decision: Float) -> Float:
         """Return the probability of the positive label at each decision value, shape (n,)."""
-        return np.asarray(np.exp(-np.logaddexp(0.0, self.a * decision + self.b)))
+        with np.errstate(over="ignore"):  # beyond float64 it is 0 or 1
+            return np.asarray(np.exp(-np.logaddexp(0.0, self.a * decision + self.b)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,12 +85,16 @@ class Isotonic:
 Probability = Sigmoid | Isotonic
 
 
-class Unfounded(Exception):  # noqa: N818 - it says why, in words for the log
-    """The points are no ground for probabilities."""
+def objection(decision: Float, y: NDArray[np.int8]) -> str:
+    """Say why points are no ground for probabilities; empty if they are."""
+    for label, which in ((-1, "negative"), (1, "positive")):
+        if (count := int(np.count_nonzero(y == label))) < LEAST_POINTS:
+            return f"the audit sample holds {count} points of the {which} label, {LEAST_POINTS} are needed"
+    return "" if np.isfinite(decision).all() else "a point of the audit sample has a decision value that is not finite"
 
 
 def fit_probability(method: Method, decision: Float, y: NDArray[np.int8], weight: Float) -> Probability:
-    """Fit probabilities to decision values of points that the machine need not know.
+    """Fit probabilities to decision values of points that the machine need not know, and that have no `objection`.
 
     Parameters
     ----------
@@ -99,17 +104,7 @@ def fit_probability(method: Method, decision: Float, y: NDArray[np.int8], weight
         Labels, -1 or +1.
     weight : ndarray of shape (n,), positive
         How much each point stands for, in any unit.
-
-    Raises
-    ------
-    Unfounded
-        If there are less than `LEAST_POINTS` of a label, or a decision value is not finite.
     """
-    for label, which in ((-1, "negative"), (1, "positive")):
-        if (count := int(np.count_nonzero(y == label))) < LEAST_POINTS:
-            raise Unfounded(f"the audit sample holds {count} points of the {which} label, {LEAST_POINTS} are needed")
-    if not np.isfinite(decision).all():
-        raise Unfounded("a point of the audit sample has a decision value that is not finite")
     share = weight / weight.mean()
     return _sigmoid(decision, y, share) if method == "sigmoid" else _isotonic(decision, y, share)
 

@@ -101,7 +101,8 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     Notes
     -----
     Source: Tukan, Baykal, Feldman and Rus 2020 (merge and reduce); `streamsvm.coreset.calibrated` says what is kept.
-    Points of weight 0 are passed over. float32 input is stored as it is, all other as float64.
+    Of more than two classes, one of which nothing came yet has the decision value -1 everywhere. Points of weight 0 are
+    passed over. float32 input is stored as it is, all other as float64.
 
     Examples
     --------
@@ -327,10 +328,12 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if first:
             self._begin(features, labels, classes)
         elif classes is not None and list(np.unique(classes)) != list(self.classes_):
-            raise ValueError(f"classes = {list(classes)} is not the same as on the first call, {list(self.classes_)}")
+            given = np.asarray(classes).tolist()
+            raise ValueError(f"classes = {given} is not the same as on the first call, {self.classes_.tolist()}")
         unknown = ~np.isin(labels, self.classes_)
         if unknown.any():
-            raise ValueError(f"y holds {labels[unknown][0]!r}, which is none of the classes {list(self.classes_)}")
+            first_of_them = labels[unknown].tolist()[0]
+            raise ValueError(f"y holds {first_of_them!r}, which is none of the classes {self.classes_.tolist()}")
         y = np.searchsorted(self.classes_, labels).astype(np.int8)
         if len(self.classes_) == 2:
             y = 2 * y - 1

@@ -77,7 +77,8 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     ----------
     classes_ : ndarray of shape (n_classes,)
     model_config : ModelConfig
-        The configuration under which a trainer learns the same from the same rows, if they are of two classes.
+        The configuration under which a trainer learns the same from the same rows, if they are of two classes:
+        `model_config.toml()` is its file. Labels that are neither text, whole numbers nor truth values are -1 and 1 to a trainer.
     training_set_sha256_ : str
         Of the points that the model is trained on.
     fit_ : Fit, or tuple of n_classes
@@ -369,7 +370,7 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         dtype: Literal["float32", "float64"] = "float32" if features.dtype == np.float32 else "float64"
         try:
             return ModelConfig(
-                points=PointsConfig(dimension=features.shape[1], dtype=dtype),
+                points=PointsConfig(dimension=features.shape[1], dtype=dtype, **self._labels()),
                 coreset=CoresetConfig(
                     reducer=self.reducer,
                     structure=self.structure,
@@ -395,6 +396,12 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             )
         except ValidationError as error:
             raise ValueError("; ".join(_said(one) for one in error.errors())) from None
+
+    def _labels(self) -> dict[str, Any]:
+        """Return the two labels, if messages can have them; else -1 and 1 stand for them."""
+        labels = tuple(self.classes_.tolist())
+        told = len(labels) == 2 and all(isinstance(label, bool | int | str) for label in labels)
+        return {"labels": labels} if told else {}
 
     def _features(self, X: ArrayLike) -> NDArray[Any]:
         check_is_fitted(self)

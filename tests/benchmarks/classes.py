@@ -3,8 +3,8 @@
     python -m tests.benchmarks.classes [--seeds 3]
 
 *shared* is `CoresetSVC` itself: one structure whose points all machines share. *divided* are K binary `CoresetSVC` of
-m / K points each, *reservoir* is a uniform sample of m points for all machines. The gap is (F - F*) / F* on the training
-part, F and F* summed over the K problems of one class against the rest; alpha is 1e-4. Times contain training.
+m / K points each, *reservoir* is a uniform sample of m points for all machines. The gap is (F - F*) / F* on the
+training part, F and F* summed over the K problems of one class against the rest; alpha is 1e-4. Times contain training.
 """
 
 from __future__ import annotations

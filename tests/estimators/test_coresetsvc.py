@@ -19,7 +19,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from streamsvm import STDASVC, CoresetSVC
 from streamsvm.codec.points import encode
-from streamsvm.config import CheckpointConfig, CoresetConfig, InputConfig, OutputConfig, Settings, TrainingConfig
+from streamsvm.config import load
 from streamsvm.datasets import load_htru2
 from streamsvm.estimators import coresetsvc
 from streamsvm.kafka import TopicSpec, create_topics
@@ -190,22 +190,21 @@ def objective(Z, y, w, b, weight=1.0) -> float:
 
 
 def test_the_trainer_publishes_the_same_bits(broker: TestBroker, tmp_path: Path, htru2) -> None:
-    """A trainer of the same configuration publishes the same training set, scaler and coefficients to the last bit."""
+    """A trainer under a file of the estimator's configuration publishes the same training set, scaler and coefficients
+    to the last bit."""
     X, y = htru2[0][:3_000], htru2[1][:3_000]
     connection, config = broker.connection, CoresetSVC(memory_points=600).fit(X[:500], y[:500]).model_config
-    sizes = config.coreset.model_dump(exclude={"memory_points", "memory_bytes", "max_partitions"})
-    settings = Settings(
-        name="m",
-        kafka={"bootstrap.servers": "unused:1"},
-        points=config.points,
-        coreset=CoresetConfig(**sizes, max_partitions=4),  # as many as the embedded broker gives a topic
-        svm=config.svm,
-        seed=config.seed,
-        input=InputConfig(topic=broker.name("in")),
-        output=OutputConfig(models_topic=broker.name("models")),
-        training=TrainingConfig(policy="every"),
-        checkpoint=CheckpointConfig(directory=tmp_path),
-    )
+    file = tmp_path / "streamsvm.toml"  # with as many partitions as the embedded broker gives a topic
+    file.write_text(config.toml().replace("max_partitions = 1", "max_partitions = 4"))
+    options = {
+        "name": "m",
+        "kafka": {"bootstrap.servers": "unused:1"},
+        "input": {"topic": broker.name("in")},
+        "output": {"models_topic": broker.name("models")},
+        "training": {"policy": "every"},
+        "checkpoint": {"directory": tmp_path},
+    }
+    settings = load(options, file=file)
     create_topics(connection, [TopicSpec(settings.input.topic, 4)])
     produce(connection, settings.input.topic, [encode(x, int(sign), 1.0) for x, sign in zip(X, y, strict=True)])
     run_until(settings, connection, len(y))
@@ -215,7 +214,7 @@ def test_the_trainer_publishes_the_same_bits(broker: TestBroker, tmp_path: Path,
         covered = version.lineage.cut[0].offset
         ours = CoresetSVC(memory_points=600).fit(X[:covered], y[:covered])
         assert version.lineage.training_set_sha256 == ours.training_set_sha256_
-        made = ours._stream.made().trained.model
+        made = ours.model_
         assert version.model.machine.coefficients.tobytes() == made.machine.coefficients.tobytes()
         assert version.model.machine.intercept == made.machine.intercept
         assert version.model.scaler.mean.tobytes() == made.scaler.mean.tobytes()

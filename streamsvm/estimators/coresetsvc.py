@@ -78,7 +78,8 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     classes_ : ndarray of shape (n_classes,)
     model_config : ModelConfig
         The configuration under which a trainer learns the same from the same rows, if they are of two classes:
-        `model_config.toml()` is its file. Labels that are neither text, whole numbers nor truth values are -1 and 1 to a trainer.
+        `model_config.toml()` is its file. Labels that are neither text, whole numbers nor truth values are -1 and 1 to
+        a trainer.
     training_set_sha256_ : str
         Of the points that the model is trained on.
     fit_ : Fit, or tuple of n_classes

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig
+from streamsvm.coreset.audit import Sampled
 from streamsvm.coreset.moments import Moments
 from streamsvm.coreset.reduce import Purpose, generator, reduce_for
 from streamsvm.coreset.shared import SharedPilot, every_class
@@ -126,6 +127,19 @@ def test_balanced_weights_keep_the_total() -> None:
     weights = OneVsRest(4, "balanced").class_weights(np.array([1.0, 3.0, 0.0, 8.0]))
     np.testing.assert_allclose(np.array(weights) * [1.0, 3.0, 0.0, 8.0], [4.0, 4.0, 0.0, 4.0])
     assert weights[2] == 1.0
+
+
+def test_an_audit_sample_is_one_of_every_problem() -> None:
+    """Each problem sees the same points under its own signs, and the exact weight of its class and of the others."""
+    points = clouds(50)
+    sample = Sampled(points, 1.5, of_classes(points))
+    views = OneVsRest(len(SHARES)).samples([sample])
+    assert len(views) == len(SHARES)
+    for label, (view,) in enumerate(views):
+        assert view.threshold == 1.5
+        np.testing.assert_array_equal(view.points.y == 1, points.y == label)
+        own = float(points.weight[points.y == label].sum())
+        np.testing.assert_allclose(view.class_weight, [points.weight.sum() - own, own])
 
 
 def test_moments_count_every_class() -> None:

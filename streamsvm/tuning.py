@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 from streamsvm import training
 from streamsvm.config import ModelConfig, SvmConfig
 from streamsvm.coreset.reduce import Purpose, generator, reduce_for
-from streamsvm.learner import Cut, cut_counter
+from streamsvm.learner import Cut
 from streamsvm.pilots import pilot_for
 from streamsvm.points import Points, Position
 from streamsvm.svm import fast
@@ -147,7 +147,7 @@ def tune(cut: Cut, config: ModelConfig) -> Tuned:
     config : ModelConfig
         Whether `svm.tune` is set does not matter.
     """
-    random = generator(config.seed, Purpose.TUNE, cut_counter(cut.positions))
+    random = generator(config.seed, Purpose.TUNE, _counter(cut.points))
     with training.limited(config.svm):
         folds = _Folds.of(_summary(cut, config, random), cut, config.svm, random)
         scores = tuple(folds.scores()) if folds.possible else ()
@@ -168,6 +168,12 @@ def warm_up(config: ModelConfig, say: Callable[[str], None] = lambda _: None) ->
     """Compile, or load from numba's file cache, what `tune` runs under a configuration."""
     if config.svm.tune is not None:
         fast.warm_up(LinearKernel() if config.svm.kernel == "linear" else RbfKernel(1.0), say)
+
+
+def _counter(points: Points) -> tuple[int, int, int]:
+    """Return 192 bits that name a training set, wherever it came from: an estimator's, or that of a cut."""
+    words = np.frombuffer(bytes.fromhex(points.sha256()), dtype="<u8")
+    return int(words[0]), int(words[1]), int(words[2])
 
 
 def _summary(cut: Cut, config: ModelConfig, random: np.random.Generator) -> Points:

@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 from streamsvm.checkpoint import CheckpointDirectory
 from streamsvm.codec import checkpoint as codec
 from streamsvm.codec.checkpoint import Snapshot
-from streamsvm.codec.model import Head, PartitionCut
+from streamsvm.codec.model import Head, PartitionCut, TuningInForce
 from streamsvm.crashpoints import POINTS
 from streamsvm.disk import FileSystem
 from streamsvm.errors import ConfigurationError, CorruptCheckpoint, StateError, TransientError
@@ -101,12 +101,12 @@ def sealed(body: bytes) -> bytes:
 @pytest.mark.parametrize(
     ("version", "told"),
     [
-        (0, r"format version is 0, which no build writes; this build reads 1, 2, 3"),
+        (0, r"format version is 0, which no build writes; this build reads 1, 2, 3, 4"),
         (
-            4,
-            r"format version is 4, newer than this build reads 1, 2, 3\. Use the build that wrote it, or a newer one\.",
+            5,
+            r"is 5, newer than this build reads 1, 2, 3, 4\. Use the build that wrote it, or a newer one\.",
         ),
-        (9, r"format version is 9, newer than this build reads 1, 2, 3"),
+        (9, r"format version is 9, newer than this build reads 1, 2, 3, 4"),
     ],
 )
 def test_another_format_version_is_named(version: int, told: str) -> None:
@@ -464,6 +464,7 @@ def test_the_document_has_every_field() -> None:
     objects: dict[str, type[msgspec.Struct]] = {
         "header": codec._Header,
         "head": Head,
+        "tuning": TuningInForce,
         "part of a cut": PartitionCut,
         "partition": codec._Partition,
         "screened": codec._Screened,

@@ -33,7 +33,7 @@ def resolve(name: str) -> Any:
     try:
         found = getattr(importlib.import_module(module), attribute, None)
     except Exception as error:  # noqa: BLE001 - foreign code: what its import raises is not ours to know
-        raise ConfigurationError(f"--against {name} cannot be imported: {_one_line(error)}", remedy) from None
+        raise ConfigurationError(f"--against {name} cannot be imported: {one_line(error)}", remedy) from None
     if found is None:
         raise ConfigurationError(f"--against {name}: {module} has no {attribute}", remedy)
     if not (inspect.isclass(found) and issubclass(found, BaseEstimator) and hasattr(found, "fit")):
@@ -41,7 +41,7 @@ def resolve(name: str) -> Any:
     try:
         made = found()
     except Exception as error:  # noqa: BLE001 - the same
-        what = f"--against {name} cannot be made without parameters: {_one_line(error)}"
+        what = f"--against {name} cannot be made without parameters: {one_line(error)}"
         raise ConfigurationError(what, remedy) from None
     if not is_classifier(made):
         raise ConfigurationError(f"--against {name} is no classifier", remedy)
@@ -67,8 +67,8 @@ def peer(name: str, classifier: Any, plan: Plan, objective: Objectives, test: Po
             seconds = time.perf_counter() - begun
             scored = scores(test, decisions_of(classifier, objective.scaler.transform(test.X)))
         except Exception as error:  # noqa: BLE001 - foreign code: what it raises is not ours to know
-            return Row(name, note=f"failed: {_one_line(error)}")
-    note += "".join(f"; {_one_line(text)}" for text in dict.fromkeys(str(warning.message) for warning in caught))
+            return Row(name, note=f"failed: {one_line(error)}")
+    note += "".join(f"; {one_line(text)}" for text in dict.fromkeys(str(warning.message) for warning in caught))
     machines = objective.machines_of(classifier)
     models = None if machines is None else [Model(objective.scaler, machine) for machine in machines]
     reached = None if models is None else objective.value(models)
@@ -89,6 +89,7 @@ def _given(classifier: Any, plan: Plan, objective: Objectives) -> dict[str, Any]
     return given
 
 
-def _one_line(what: object) -> str:
+def one_line(what: object) -> str:
+    """Return a message of foreign code on one line of bounded length."""
     text = " ".join(str(what).split()) or type(what).__name__
     return text if len(text) <= 160 else f"{text[:157]}..."

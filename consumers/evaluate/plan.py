@@ -11,7 +11,8 @@ import numpy as np
 from streamsvm.config import Label
 from streamsvm.errors import ConfigurationError
 from streamsvm.estimators import CoresetSVC
-from streamsvm.evaluation import Scores
+from streamsvm.evaluation import ProbabilityScores, Scores
+from streamsvm.svm.probability import Method
 
 DEFAULT_TRAIN_POINTS: Final = 20_000
 LEAST_MEMORY: Final = 16
@@ -34,7 +35,7 @@ class Plan:
         Of the coreset, and of the reservoir.
     alpha, C : float, optional
         At most one of them; alpha = 1e-4 without.
-    kernel, gamma, structure, reducer
+    kernel, gamma, structure, reducer, probability
         As `CoresetSVC`'s.
     seed : int
         Of the split, the order, the coreset, the reservoir and SGD.
@@ -53,6 +54,7 @@ class Plan:
     gamma: Literal["scale", "auto"] | float = "scale"
     structure: Literal["tree", "chain"] = "chain"
     reducer: Literal["calibrated", "sensitivity", "uniform"] = "calibrated"
+    probability: Method | None = None
     seed: int = 0
     test_share: float = 0.2
     find_optimum: bool | None = None
@@ -68,6 +70,7 @@ class Plan:
             gamma=self.gamma,
             structure=self.structure,
             reducer=self.reducer,
+            probability=self.probability,
             train_points=max(DEFAULT_TRAIN_POINTS, self.memory_points),
             seed=self.seed,
         )
@@ -113,6 +116,8 @@ class Row:
     points_held : int or None
         At most.
     note : str
+    probabilities : ProbabilityScores or None
+        On what was set aside; of streamsvm and the optimum, if they were asked for.
     """
 
     name: str
@@ -122,6 +127,7 @@ class Row:
     points_per_s: float | None = None
     points_held: int | None = None
     note: str = ""
+    probabilities: ProbabilityScores | None = None
 
 
 @dataclass(frozen=True, slots=True)

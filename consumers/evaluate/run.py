@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, TypeVar
@@ -10,7 +11,7 @@ from typing import Any, Final, TypeVar
 import numpy as np
 from sklearn.linear_model import SGDClassifier
 
-from consumers.evaluate.peers import peer, resolve
+from consumers.evaluate.peers import one_line, peer, resolve
 from consumers.evaluate.plan import Plan, Report, Row, Step, silent
 from consumers.evaluate.reading import check_parts, load
 from streamsvm.errors import ConfigurationError
@@ -20,8 +21,10 @@ from streamsvm.evaluation import (
     Objectives,
     Optima,
     Reservoir,
+    cross_validated_probabilities,
     decisions,
     optimum,
+    probability_scores,
     scores,
     split,
 )
@@ -71,6 +74,10 @@ def evaluate(source: Source, plan: Plan, *, curve: bool = False, step: Step | No
     points, labels = load(source, step)
     train, test = split(points, plan.test_share, plan.seed)
     check_parts(source, train, test, len(labels))
+    if plan.probability is not None and len(labels) > 2:
+        raise ConfigurationError(
+            f"--probability is judged for two labels, {source.name} has {len(labels)}", "Leave it out."
+        )
     task: Task = TwoClasses() if len(labels) == 2 else OneVsRest(len(labels))
     without = _without_optimum(plan, train, curve=curve)
     objective = _prepared(plan, train, task, step)
@@ -79,7 +86,7 @@ def evaluate(source: Source, plan: Plan, *, curve: bool = False, step: Step | No
     if without:
         rows.append(Row("optimum", note=without))
     else:
-        best, row = _optimum(objective, test, step)
+        best, row = _optimum(plan, objective, test, step)
         rows.append(row)
     rows += [peer(name, made, plan, objective, test, step) for name, made in zip(plan.against, peers, strict=True)]
     return Report(
@@ -101,12 +108,12 @@ def _prepared(plan: Plan, train: Points, task: Task, step: Step) -> Objectives:
     step("warming up", 0, None)
     _, first = np.unique(train.y, return_index=True)
     try:
-        config = plan.machine().fit(train.X[first], train.y[first]).model_config
+        config = replace(plan, probability=None).machine().fit(train.X[first], train.y[first]).model_config
     except ValueError as error:
         reason = str(error).removeprefix(": Value error, ")
         raise ConfigurationError(reason, "See streamsvm evaluate --help.") from None
     warm_up(config)
-    few = replace(plan, memory_points=min(plan.memory_points, WARM_UP_MEMORY))
+    few = replace(plan, memory_points=min(plan.memory_points, WARM_UP_MEMORY), probability=None)
     assert _learned(few, train.take(slice(WARM_UP_POINTS)), task, silent).model_  # what reducers compile is not in it
     return Objectives.over(train, config.svm, task)
 
@@ -166,14 +173,22 @@ def _each(found: T | tuple[T, ...]) -> tuple[T, ...]:
 def _streamsvm(plan: Plan, objective: Objectives, test: Points, step: Step) -> Row:
     begun = time.perf_counter()
     machine = _learned(plan, objective.points, objective.task, step)
-    models, fits = _each(machine.model_), _each(machine.fit_)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="no probabilities")  # the row's note says so
+        models, fits = _each(machine.model_), _each(machine.fit_)
     seconds = time.perf_counter() - begun
     held = machine.model_config.coreset.partition_points
     row = _measured("streamsvm", models, objective, test, seconds, held)
     note = f"{plan.reducer} {plan.structure}, trained on {fits[0].points:,} points" + (
         "" if all(fit.converged for fit in fits) else "; the solver did not converge"
     )
-    return replace(row, note=note)
+    if plan.probability is None:
+        return replace(row, note=note)
+    if models[0].probability is None:
+        return replace(row, note=f"{note}; no probabilities: too few points of a label in the audit sample")
+    said = probability_scores(test, models[0].predict_proba(test.X)[:, 1])
+    audited = machine.model_config.coreset.audit_points
+    return replace(row, note=f"{note}; {plan.probability} by an audit sample of {audited:,}", probabilities=said)
 
 
 def _sampled(plan: Plan, objective: Objectives, step: Step) -> Points:
@@ -233,13 +248,22 @@ def _sgd_pass(settings: dict[str, Any], plan: Plan, objective: Objectives, step:
     return _SgdPass(settings, models, seconds)
 
 
-def _optimum(objective: Objectives, test: Points, step: Step) -> tuple[Optima, Row]:
+def _optimum(plan: Plan, objective: Objectives, test: Points, step: Step) -> tuple[Optima, Row]:
     step("the optimum on all training points", 0, None)
     begun = time.perf_counter()
     best = Optima(tuple(optimum(own) for own in objective.each))
     seconds = time.perf_counter() - begun
     row = _measured("optimum", best.models, objective, test, seconds, len(objective.points))
-    return best, replace(row, note=f"STDASVC on all training points, certified to {best.uncertainty:.1e}")
+    note = f"STDASVC on all training points, certified to {best.uncertainty:.1e}"
+    if plan.probability is None:
+        return best, replace(row, note=note)
+    step(f"{plan.probability} probabilities by cross-validation", 0, None)
+    try:
+        said = cross_validated_probabilities(objective.each[0], plan.probability, test.X)
+    except ValueError as error:
+        return best, replace(row, note=f"{note}; no probabilities: {one_line(error)}")
+    note = f"{note}; {plan.probability} by CalibratedClassifierCV of five folds, whose time is not counted"
+    return best, replace(row, note=note, probabilities=probability_scores(test, said))
 
 
 def _with_gap(row: Row, best: Optima | None) -> Row:

@@ -26,14 +26,17 @@ def describe(report: Report) -> Table:
     """Return the table; without an optimum it has objectives in the place of gaps."""
     table = Table()
     measure = "objective" if report.uncertainty is None else "gap"
-    for heading in ("", measure, "accuracy", "balanced", "AUC", "points/s", "held"):
+    judged = any(row.probabilities is not None for row in report.rows)
+    headings = ("", measure, "accuracy", "balanced", "AUC", *(("Brier", "log loss") if judged else ()))
+    for heading in (*headings, "points/s", "held"):
         table.add_column(heading, justify="left" if not heading else "right", no_wrap=bool(heading), overflow="fold")
     for row in report.rows:
-        found = row.scores
+        found, said = row.scores, row.probabilities
         table.add_row(
             row.name.rpartition(".")[2],
             _gap(row, report.uncertainty),
             *(("-",) * 3 if found is None else map(_share, (found.accuracy, found.balanced_accuracy, found.auc))),
+            *(map(_share, (None, None) if said is None else (said.brier, said.log_loss)) if judged else ()),
             "-" if row.points_per_s is None else f"{row.points_per_s:,.0f}",
             "-" if row.points_held is None else f"{row.points_held:,}",
         )

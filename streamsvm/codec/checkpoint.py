@@ -1,4 +1,4 @@
-"""Checkpoints as bytes: format 3.
+"""Checkpoints as bytes: format 4.
 
 ======  ====  =========================================================================
 offset  size  content
@@ -43,7 +43,7 @@ from streamsvm.partition import PartitionState
 from streamsvm.points import Points, Position
 
 MAGIC: Final = b"SSVMCKPT"
-FORMAT: Final = 3
+FORMAT: Final = 4
 _PREFIX: Final = struct.Struct("<8sIQ")
 _CHECKSUM_BYTES: Final = 32
 LARGEST_LENGTH: Final = 1 << 40
@@ -283,7 +283,12 @@ def _decode_2(content: memoryview, header_bytes: int) -> Snapshot:
 
 
 def _decode_3(content: memoryview, header_bytes: int) -> Snapshot:
-    """Decode what stands between the prefix and the checksum of format 3."""
+    """Decode what stands between the prefix and the checksum of format 3, whose head had a tuning of null only."""
+    return _decoded(content, header_bytes, _Header)
+
+
+def _decode_4(content: memoryview, header_bytes: int) -> Snapshot:
+    """Decode what stands between the prefix and the checksum of format 4."""
     return _decoded(content, header_bytes, _Header)
 
 
@@ -300,7 +305,12 @@ def _decoded(content: memoryview, header_bytes: int, kind: type[_Header1]) -> Sn
     return snapshot
 
 
-_DECODERS: Final[dict[int, Callable[[memoryview, int], Snapshot]]] = {1: _decode_1, 2: _decode_2, 3: _decode_3}
+_DECODERS: Final[dict[int, Callable[[memoryview, int], Snapshot]]] = {
+    1: _decode_1,
+    2: _decode_2,
+    3: _decode_3,
+    4: _decode_4,
+}
 """One for each format that is still read; the newest is the one that is written."""
 
 

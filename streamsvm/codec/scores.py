@@ -7,8 +7,9 @@ second of the version's labels, whichever label the score means. An array of poi
 order, each with its `row`, the index of its point in the array, because rejected rows are left out (they go to the
 dead-letter topic).
 
-The record keeps its input's key. Headers: ``streamsvm.source`` (topic/partition/offset of the input, the same for every
-copy of one score: delivery is at least once), ``streamsvm.model.sha256`` and ``content-type``.
+The record keeps its input's key. Headers: ``streamsvm.source`` (topic/partition/offset of the input: unique to a reader
+of committed records, and the same for every copy where the broker has no transactions), ``streamsvm.model.sha256`` and
+``content-type``.
 
 Invariant: every score of a batch belongs wholly to one version. Features are read as float64, whatever the version was
 trained in, so that scoring loses no precision.

@@ -30,6 +30,9 @@ from streamsvm.tasks import MOST_CLASSES, OneVsRest, Task, TwoClasses
 from streamsvm.training import Fit
 from streamsvm.tuning import Score
 
+AUDIT_POINTS = 1_000
+"""Most points to fit probabilities to, as by the option's default."""
+
 
 class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Support vector classifier over a weighted coreset of everything that it was shown.
@@ -56,9 +59,10 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     standardize : bool, default True
         Scale features to zero mean and unit variance of everything seen, weights counted.
     probability : "sigmoid", "isotonic" or None, default None
-        What `predict_proba` is fitted by. It takes a twentieth of the memory, at most 1,000 points, for an audit
-        sample; what is not longer than that sample is its own judge, and a machine that overfits it is then too sure of
-        itself: there `sklearn.calibration.CalibratedClassifierCV` around this classifier is better.
+        What `predict_proba` is fitted by. It takes a tenth of the memory, at most 1,000 points, for an audit sample;
+        ten of each class must be in it. Of a stream no longer than the memory the sample's points are trained on, too,
+        and a machine that overfits them is then too sure of itself: what fits into memory is better served by
+        `sklearn.calibration.CalibratedClassifierCV` around this classifier.
     structure : "tree" or "chain", default "chain"
         How buckets merge; see the option of that name.
     reducer : "calibrated", "sensitivity" or "uniform", default "calibrated"
@@ -378,7 +382,7 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                     memory_points=self.memory_points,
                     max_partitions=1,
                     train_points=self.train_points,
-                    **({"audit_points": 0} if self.probability is None else {}),
+                    audit_points=0 if self.probability is None else min(AUDIT_POINTS, self.memory_points // 10),
                 ),
                 svm=SvmConfig(
                     kernel=self.kernel,

@@ -91,9 +91,9 @@ def from_plain(plain: Plain) -> tuple[ModelConfig, OneVsRest | None, LearnerStat
 def _plain_made(made: Made) -> Plain:
     return {
         "training_set_sha256": made.training_set_sha256,
-        "machines": [_plain_trained(trained) for trained in made.machines],
+        "machines": {str(rank): _plain_trained(trained) for rank, trained in enumerate(made.machines)},
         "weight": made.weight,
-        "scores": [asdict(score) for score in made.scores],
+        "scores": {str(rank): asdict(score) for rank, score in enumerate(made.scores)},
     }
 
 
@@ -130,8 +130,8 @@ def _plain_machine(machine: Machine) -> Plain:
 
 
 def _made(plain: Plain) -> Made:
-    machines = tuple(_trained(trained) for trained in plain["machines"])
-    scores = tuple(Score(**score) for score in plain["scores"])
+    machines = tuple(_trained(trained) for trained in plain["machines"].values())
+    scores = tuple(Score(**score) for score in plain["scores"].values())
     return Made(plain["training_set_sha256"], machines, plain["weight"], scores)
 
 

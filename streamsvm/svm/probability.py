@@ -1,11 +1,15 @@
 r"""From a decision value to a probability of the positive label.
 
-*Sigmoid* (Platt): P(y = 1 | f) = 1 / (1 + exp(a f + b)), a and b by maximum likelihood, with Platt's targets in place
-of 0 and 1: (n+ + 1) / (n+ + 2) for a positive point and 1 / (n- + 2) for a negative one, so that both stay finite where
-the decision values separate the labels. Two numbers; right where the classes' decision values are about normal.
+*Sigmoid* (Platt): P(y = 1 | f) = 1 / (1 + exp(a f + b)), a and b by maximum likelihood. Two numbers; right where the
+classes' decision values are about normal.
 
-*Isotonic*: the non-decreasing function nearest to the labels in weighted squares, linear between its knots and constant
-beyond them. It follows any shape, and overfits below some hundred points; it may say 0 or 1.
+*Isotonic*: the non-decreasing function nearest to the targets in weighted squares, linear between its knots and
+constant beyond them. It follows any shape, and overfits below some hundred points of the rarer label.
+
+Both have Platt's targets in place of 1 and 0: (n+ + 1) / (n+ + 2) for a positive point and 1 / (n- + 2) for a negative
+one. So a sigmoid stays finite where decision values separate the labels, and an isotonic function never says 0 or 1, as
+scikit-learn's does: some hundred points are no ground to call anything impossible, and one such error costs an infinite
+log loss.
 
 Invariant: of the same decision values, labels and weights in the same order comes the same function, to the last bit;
 an isotonic function is never decreasing.
@@ -71,7 +75,7 @@ class Isotonic:
     x : ndarray of shape (k,), float64
         Decision values of the knots, ascending; 1 to `MOST_KNOTS` of them.
     y : ndarray of shape (k,), float64
-        Probabilities there, never descending, within 0 to 1.
+        Probabilities there, never descending; above 0 and below 1 where they were fitted here.
     """
 
     x: Float
@@ -106,12 +110,12 @@ def fit_probability(method: Method, decision: Float, y: NDArray[np.int8], weight
         How much each point stands for, in any unit.
     """
     share = weight / weight.mean()
-    return _sigmoid(decision, y, share) if method == "sigmoid" else _isotonic(decision, y, share)
-
-
-def _sigmoid(decision: Float, y: NDArray[np.int8], weight: Float) -> Sigmoid:
-    positive, negative = float(weight[y > 0].sum()), float(weight[y < 0].sum())
+    positive, negative = float(share[y > 0].sum()), float(share[y < 0].sum())
     target = np.where(y > 0, (positive + 1.0) / (positive + 2.0), 1.0 / (negative + 2.0))
+    return (_sigmoid if method == "sigmoid" else _isotonic)(decision, target, share)
+
+
+def _sigmoid(decision: Float, target: Float, weight: Float) -> Sigmoid:
     mean, spread = float(decision.mean()), float(decision.std())
     if not spread > np.finfo(np.float64).eps * abs(mean):
         share = float(weight @ target) / float(weight.sum())
@@ -126,10 +130,11 @@ def _sigmoid(decision: Float, y: NDArray[np.int8], weight: Float) -> Sigmoid:
     return Sigmoid(-slope, slope * mean - intercept)
 
 
-def _isotonic(decision: Float, y: NDArray[np.int8], weight: Float) -> Isotonic:
-    found = IsotonicRegression(y_min=0.0, y_max=1.0, out_of_bounds="clip").fit(decision, y > 0, sample_weight=weight)
+def _isotonic(decision: Float, target: Float, weight: Float) -> Isotonic:
+    bounds = {"y_min": float(target.min()), "y_max": float(target.max())}
+    found = IsotonicRegression(**bounds, out_of_bounds="clip").fit(decision, target, sample_weight=weight)
     x, probability = (np.asarray(knots, dtype=np.float64) for knots in (found.X_thresholds_, found.y_thresholds_))
     if len(x) > MOST_KNOTS:
         kept = np.linspace(0, len(x) - 1, MOST_KNOTS).round().astype(np.intp)
         x, probability = x[kept], probability[kept]
-    return Isotonic(x, np.maximum.accumulate(np.clip(probability, 0.0, 1.0)))
+    return Isotonic(x, np.maximum.accumulate(probability))

@@ -125,5 +125,5 @@ def nudged(version: Version) -> Version:
     if isinstance(found, Sigmoid):
         changed = replace(found, b=float(np.nextafter(found.b, np.inf)))
     else:
-        changed = Isotonic(found.x, np.concatenate((found.y[:-1], np.nextafter(found.y[-1:], 0.0))))
+        changed = Isotonic(np.concatenate((np.nextafter(found.x[:1], -np.inf), found.x[1:])), found.y)
     return replace(version, model=replace(version.model, probability=changed))

@@ -24,8 +24,10 @@ import numpy as np
 import consumers.publishing
 import consumers.trainer
 from consumers.deadletters import DeadLetters
+from consumers.scorer import Scorer
 from streamsvm.codec.model import pin_key
 from streamsvm.codec.points import Decoded, PointDecoder
+from streamsvm.crashpoints import crash_point
 from streamsvm.errors import BrokerUnavailable
 from streamsvm.kafka import Cluster, Input, Message, Outbox, OutcomeUnknown, Publisher, PublishRefused, TopicInfo
 from streamsvm.kafka.failures import Fault
@@ -205,6 +207,17 @@ def keeps_what_it_read() -> None:
     wrap(Input, "poll", poll)
 
 
+def commits_beside_its_scores() -> None:
+    """A scorer commits a batch's positions after the transaction of its scores, not in it."""
+
+    def hand_over(_: Any, scorer: Scorer, publisher: Publisher, messages: Any, progress: Any, positions: Any) -> None:
+        publisher.publish(messages)
+        crash_point("scores.placed")
+        scorer._subscription.commit(positions)
+
+    wrap(Scorer, "_hand_over", hand_over)
+
+
 def loses_an_answer() -> None:
     """A disturbance: the second commit is made, and its answer is lost."""
     commits = [0]
@@ -249,6 +262,7 @@ DEFECTS = {
         sees_no_new_partition,
         takes_pins_back,
         keeps_what_it_read,
+        commits_beside_its_scores,
         loses_an_answer,
         follows_another_clock,
     )

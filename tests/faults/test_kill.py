@@ -11,13 +11,14 @@ import random
 import signal
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from streamsvm.codec.checkpoint import decode
 from streamsvm.crashpoints import POINTS
-from tests.consumers.trainers import records
+from tests.consumers.trainers import records, versions
 from tests.faults.promise import check_counts, check_promise
 from tests.faults.stage import Stage
 
@@ -26,6 +27,7 @@ ROWS_A_VERSION = 40
 ROWS_A_LIFE = 2 * ROWS_A_VERSION
 KILLS = int(os.environ.get("STREAMSVM_TEST_KILLS", "200"))
 """Random kills of the long form."""
+TRAINERS = [point for point in POINTS if not point.startswith("scores.")]
 PARTS = 4
 """Streams over which the named points are spread."""
 KILLED_AFTER = ("configuration", "started", "started")
@@ -34,6 +36,9 @@ LATEST_KILL_S = 1.0
 SCREENED_ROWS = 10 * ROWS_A_VERSION
 """After so many rows every leaf is screened."""
 WITHIN_A_LEAF = ("input.learned:2", "publish.committed", "checkpoint.renamed:2")
+TUNED_LEAVES = 4
+ENOUGH_FOR_FOLDS = {"coreset_bucket_points": 60, "coreset_screening": 0}
+AROUND_A_TUNING = ("cut.emitted", "cut.trained", "publish.committed", "checkpoint.renamed:2", "cut.trained:2")
 AFTER_A_LOST_ANSWER = {"renew.begun", "renew.fenced"}
 
 
@@ -79,7 +84,7 @@ def test_a_kill_at_any_named_point_changes_nothing(
     stage: Stage, tmp_path: Path, part: int, record_property: Note
 ) -> None:
     """Every durable step, before and after: each named point is reached, and none leaves a trace."""
-    points = list(POINTS)[part::PARTS]
+    points = TRAINERS[part::PARTS]
     kill_everywhere(stage, points, tmp_path)
     record_property("named_kills", len(points))
 
@@ -90,7 +95,7 @@ def test_a_kill_at_later_passages_of_a_point_changes_nothing(
 ) -> None:
     """Not the first passage of a point only: the second and third one of those that a life passes often."""
     often = ("input.learned", "cut.", "publish.", "checkpoint.")
-    points = [f"{point}:{times}" for times in (2, 3) for point in POINTS if point.startswith(often)]
+    points = [f"{point}:{times}" for times in (2, 3) for point in TRAINERS if point.startswith(often)]
     points = [point for point in points if not point.startswith(("cut.", "publish.")) or point.endswith(":2")]
     kill_everywhere(stage, points, tmp_path)
     record_property("named_kills", len(points))
@@ -165,6 +170,15 @@ def open_leaf_is_screened(stage: Stage) -> bool:
     newest = max(stage.settings.checkpoint.directory.glob("*.ssvm"))
     (partition,) = decode(newest.read_bytes()).learner.partitions.values()
     return partition.screened is not None and partition.leaf_extent.rows > 0
+
+
+def test_kills_around_a_tuning_change_nothing(stage: Stage, tmp_path: Path, record_property: Note) -> None:
+    """Every second version chooses C anew: killed before, in and after one, what is in force is what it was."""
+    tuned = replace(stage, options={"svm_tune": "auto", "svm_tune_every_leaves": TUNED_LEAVES, **ENOUGH_FOR_FOLDS})
+    kill_everywhere(tuned, list(AROUND_A_TUNING), tmp_path)
+    found = versions(stage.connection, stage.settings)
+    assert {version.lineage.tuned_at == version.lineage.cut for version in found} == {True, False}
+    record_property("named_kills", len(AROUND_A_TUNING))
 
 
 @pytest.mark.faults_long

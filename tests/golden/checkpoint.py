@@ -15,7 +15,7 @@ import msgspec
 import numpy as np
 
 from streamsvm.codec.checkpoint import FORMAT, Snapshot, encode
-from streamsvm.codec.model import Head, PartitionCut
+from streamsvm.codec.model import Head, PartitionCut, TuningInForce
 from streamsvm.coreset.audit import Held, Sampled
 from streamsvm.coreset.moments import Moments
 from streamsvm.coreset.screening import BINS, Screen, Screened
@@ -51,7 +51,8 @@ def handmade() -> Snapshot:
         1_700_000_000_400,
         (Sampled(points, 1.25, np.array([3.5, 1e9])),),
     )
-    head = Head(41, 2, (PartitionCut(0, 8, 0, 7),), "ab" * 32, 57, "cd" * 32, {"numpy": "2.0"})
+    tuning = TuningInForce(1e-5, None, 0.125, (PartitionCut(0, 4, 0, 7),), 6)
+    head = Head(41, 2, (PartitionCut(0, 8, 0, 7),), "ab" * 32, 57, "cd" * 32, {"numpy": "2.0"}, tuning)
     return Snapshot(
         "model",
         2,

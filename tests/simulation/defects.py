@@ -12,13 +12,17 @@ from dataclasses import dataclass, replace
 from typing import Any
 from unittest import mock
 
+import msgspec
+
+from consumers.gatekeeping import MarginGate
+from consumers.publishing import VersionPublisher
 from consumers.runtime import Health
 from consumers.startup import Startup
 from consumers.trainer import Trainer
 from streamsvm import checkpoint
 from streamsvm.codec import model as model_codec
 from streamsvm.codec.checkpoint import Snapshot
-from streamsvm.codec.model import Owner
+from streamsvm.codec.model import Alias, Gate, Head, Owner, Version, tuning_of
 from streamsvm.config import Settings
 from streamsvm.delivery import Delivery
 from streamsvm.kafka import Message, OutcomeUnknown, Record
@@ -303,6 +307,39 @@ def _learning_twice() -> Iterator[None]:
         yield
 
 
+_pointers = VersionPublisher._pointers
+
+
+def _pointers_with_current(self: VersionPublisher, version: Version, head: Head, now: Any) -> list[Message]:
+    messages, key = _pointers(self, version, head, now), model_codec.current_key(NAME).encode()
+    if not any(message.key == key for message in messages):
+        alias = model_codec.encode_alias(Alias(head.number, head.sha256, head.offset))
+        messages.append(Message(ALIASES, alias, key, partition=0))
+    return messages
+
+
+_published = MarginGate.published
+
+
+def _published_whatever_it_said(self: MarginGate, version: Version, gate: Gate | None) -> None:
+    assert gate is not None
+    _published(self, version, msgspec.structs.replace(gate, outcome="passed"))
+
+
+@contextmanager
+def _remembering() -> Iterator[None]:
+    """Keep the tuning in force in memory, not by the head."""
+    published, kept = Delivery.published, dict[int, Any]()
+
+    def noting(self: Delivery, head: Head) -> None:
+        published(self, head)
+        kept[id(self)] = self, tuning_of(head)
+
+    known = property(lambda self: kept.get(id(self), (self, None))[1])
+    with mock.patch.object(Delivery, "published", noting), mock.patch.object(Delivery, "tuning", known):
+        yield
+
+
 DOUBTS = {"unanswered": 2, "unsent": 1, "late": 2, "deliver": 2}
 
 DEFECTS: dict[str, Defect] = {
@@ -389,6 +426,21 @@ DEFECTS: dict[str, Defect] = {
     ),
     "dead letters are not flushed before a checkpoint": Defect(
         "the flush", "no dead letter", {"kill": 3}, _with_cluster(_LossyCluster)
+    ),
+    "a version becomes current whatever the gate says": Defect(
+        "the gate's word in the transaction",
+        "current does not follow",
+        {"gate refuses": 2, "kill": 1},
+        planted=_planted(VersionPublisher, "_pointers", _pointers_with_current),
+    ),
+    "the gate compares with what it refused": Defect(
+        "the difference between the newest version and the current one",
+        "compared .* with another",
+        {"gate refuses": 2, "kill": 1},
+        planted=_planted(MarginGate, "published", _published_whatever_it_said),
+    ),
+    "the tuning in force ends with the process": Defect(
+        "the head's word on it", "is not tuned at the cut", {"kill": 2}, planted=_remembering
     ),
     "a row is learned twice": Defect(
         "the position inside a record", "clean run|at rest no version", {"kill": 2}, planted=_learning_twice

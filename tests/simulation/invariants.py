@@ -16,11 +16,13 @@ from streamsvm.build import build
 from streamsvm.codec import model as model_codec
 from streamsvm.codec.checkpoint import Snapshot, decode
 from streamsvm.codec.model import Version
+from streamsvm.config import ModelConfig
 from streamsvm.coreset.moments import Moments
 from streamsvm.coreset.structure import Extent
 from streamsvm.errors import CorruptCheckpoint
 from streamsvm.partition import PartitionState
 from streamsvm.points import Points, Position, Positions, precedes
+from streamsvm.tuning import is_due
 from tests.simulation.broker import Entry
 from tests.simulation.people import BY_PEOPLE
 from tests.simulation.stream import (
@@ -76,8 +78,10 @@ class Judge:
         versions = published(world)
         numbers_rise_by_one(versions)
         cuts_advance(versions)
+        tuning_is_where_it_is_due(versions, self._reference.config)
         nobody_publishes_after_being_fenced(world)
         pointers_agree(world, versions)
+        the_gate_is_obeyed(world)
         pins_hold(world)
         self._values_are_pure(world, versions)
         self._checkpoints_are_pure(world)
@@ -253,6 +257,17 @@ def numbers_rise_by_one(versions: list[Published]) -> None:
         parent = model_codec.sha256(found.value)
 
 
+def tuning_is_where_it_is_due(versions: list[Published], config: ModelConfig) -> None:
+    """Each version is tuned at its own cut if that is due after the one in force, else by that of those before it."""
+    tuned: Published | None = None
+    for found in versions:
+        in_force = tuned if tuned is not None and tuned.incarnation == found.incarnation else None
+        due = is_due(found.version.stream.rows, in_force.version.stream.rows if in_force else None, config)
+        tuned = found if due or in_force is None else in_force
+        if found.version.lineage.tuned_at != tuned.version.lineage.cut:
+            raise Violation(f"{found.version.key} is not tuned at the cut of {tuned.version.key}")
+
+
 def cuts_advance(versions: list[Published]) -> None:
     """Within an incarnation each cut is past the one before it; incarnations do not come back."""
     for earlier, later in pairwise(versions):
@@ -315,6 +330,26 @@ def pointers_agree(world: World, versions: list[Published]) -> None:
             alias = model_codec.decode_alias(keys[current_key].value or b"")
             if (alias.number, alias.sha256, alias.offset) != told[:3]:
                 raise Violation(f"current beside {found.version.key} says {alias}")
+
+
+def the_gate_is_obeyed(world: World) -> None:
+    """Exactly what the gate refuses does not become current; it compares with what is, and every refusal is audited."""
+    head_key, current_key = model_codec.head_key(NAME).encode(), model_codec.current_key(NAME).encode()
+    current = None
+    for transaction in world.broker.commits:
+        keys = {entry.key: entry for topic, _, entry in transaction if topic == ALIASES}
+        if head_key not in keys:
+            continue
+        head = model_codec.decode_head(keys[head_key].value or b"")
+        if head.gate is None or head.gate.against != current:
+            raise Violation(f"the gate compared {NAME}@{head.number} with another version than {current}: {head.gate}")
+        refused = head.gate.outcome == "refused"
+        if refused == (current_key in keys):
+            raise Violation(f"the gate says {head.gate.outcome} of {NAME}@{head.number}, and current does not follow")
+        told = [msgspec.json.decode(entry.value)["event"] for topic, _, entry in transaction if topic == AUDIT]
+        if told != ["gate_refused" if refused else "alias_moved"]:
+            raise Violation(f"the audit trail says {told} of {NAME}@{head.number}, the gate {head.gate.outcome}")
+        current = current if refused else head.number
 
 
 def pins_hold(world: World) -> None:

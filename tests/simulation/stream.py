@@ -90,7 +90,7 @@ def settings_for(policy: str, every_leaves: int = 1, on_gap: str = "fail") -> Se
             "coreset": CoresetConfig(
                 reducer="uniform", leaf_rows=2, bucket_points=2, audit_points=2, train_points=3, max_partitions=4
             ),
-            "svm": SvmConfig(C=1.0),
+            "svm": SvmConfig(C=1.0, tune="auto", tune_every_leaves=2),
             "output": OutputConfig(models_topic=MODELS),
             "training": TrainingConfig(policy=policy, every_leaves=every_leaves),
             "checkpoint": CheckpointConfig(directory=Path("simulated"), interval_s=CHECKPOINT_INTERVAL_S),
@@ -147,7 +147,7 @@ class Reference:
     """
 
     def __init__(self, config: ModelConfig) -> None:
-        self._config = config
+        self.config = self._config = config
         self._decoder = PointDecoder(config.points)
         self._known: dict[object, object] = {}
 

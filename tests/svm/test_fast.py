@@ -293,3 +293,28 @@ def test_float32_hands_over_to_float64() -> None:
     measured = optimality(problem.Z, problem.y, problem.upper, found.alpha, found.intercept, problem.kernel)  # type: ignore[arg-type]
     assert found.converged
     assert measured.kkt_gap <= 2e-5
+
+
+@pytest.mark.parametrize("case", LARGER[:4], ids=str)
+def test_a_path_over_c_ends_where_cold_starts_do(case: Case) -> None:
+    """Boxes that grow tenfold, the run going on each time: the same objectives as from nothing."""
+    problem, _ = case.make(tolerance=1e-4)
+    run = BlockDescent(problem.Z, problem.y, problem.upper / 100.0, problem.kernel, problem.tolerance)
+    run.advance(problem.max_iterations)
+    for step in (10.0, 10.0):
+        run.scale_boxes(step)
+        run.advance(problem.max_iterations)
+    run.refresh()
+    upper = run._high - run._low
+    warm = optimality(problem.Z, problem.y, upper, run.alpha, _intercept(run), problem.kernel)
+    cold = StdaSolver().solve(problem)
+    assert run.converged
+    assert upper == pytest.approx(problem.upper, rel=1e-12)
+    assert ((run.alpha >= 0) & (run.alpha <= upper)).all()
+    assert warm.kkt_gap <= problem.tolerance
+    assert warm.dual == pytest.approx(certified(problem, cold)[1], rel=1e-6)
+
+
+def _intercept(run: BlockDescent) -> float:
+    w = run.coefficients
+    return run.centred_intercept - (0.0 if w is None else float(w @ run.centre))

@@ -53,7 +53,12 @@ def oracle(method: Method, decision: Float, y: NDArray[np.int8], weight: Float, 
         warnings.filterwarnings("ignore", message="Since FrozenEstimator")
         fitted = CalibratedClassifierCV(FrozenEstimator(Decided()), method=method)
         fitted.fit(decision[:, None], y, sample_weight=weight)
-    return np.asarray(fitted.predict_proba(at[:, None])[:, 1])
+    found = np.asarray(fitted.predict_proba(at[:, None])[:, 1])
+    if method == "sigmoid":
+        return found
+    positive, negative = weight[y > 0].sum(), weight[y < 0].sum()  # Platt's targets instead of 0 and 1
+    low, high = 1.0 / (negative + 2.0), (positive + 1.0) / (positive + 2.0)
+    return low + (high - low) * found
 
 
 def overlapping(n: int, sharpness: float = 1.5, seed: int = 0) -> tuple[Float, NDArray[np.int8]]:
@@ -73,7 +78,8 @@ def knots(probability: Probability) -> tuple[bytes, ...]:
 @pytest.mark.parametrize("sharpness", [0.0, 1.5, 100.0])
 @pytest.mark.parametrize("method", METHODS)
 def test_probabilities_are_scikit_learns(method: Method, sharpness: float, weighted: bool) -> None:
-    """Those of CalibratedClassifierCV around a frozen machine, whether the values say nothing, much or everything."""
+    """Those of CalibratedClassifierCV around a frozen machine, whether the values say nothing, much or everything;
+    isotonic ones with Platt's targets."""
     decision, y = overlapping(1_000, sharpness)
     weight = np.random.default_rng(1).uniform(0.2, 3.0, 1_000) if weighted else np.ones(1_000)
     weight /= weight.mean()
@@ -177,5 +183,6 @@ def test_every_fit_is_monotone_within_bounds_and_repeatable(
     at = np.sort(np.concatenate((np.linspace(-1e3, 1e3, 500) * scale, decision, [-1e300, 1e300])))
     values = found.of(at)
     assert ((values >= 0.0) & (values <= 1.0)).all()
+    assert isinstance(found, Sigmoid) or (values.min() > 0.0 and values.max() < 1.0)
     steps = np.diff(values)
     assert (steps >= 0.0).all() or (isinstance(found, Sigmoid) and found.a > 0.0 and (steps <= 0.0).all())

@@ -1,0 +1,174 @@
+"""Tuning on a cut: against scikit-learn on the same folds, and what it does and does not depend on."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from pydantic import ValidationError
+from sklearn.metrics import accuracy_score
+from sklearn.svm import SVC
+
+from streamsvm import tuning
+from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig
+from streamsvm.coreset.moments import Moments
+from streamsvm.coreset.reduce import Purpose, generator
+from streamsvm.learner import Cut
+from streamsvm.points import Points, Position
+from streamsvm.training import scaler_of
+from streamsvm.tuning import FOLDS, STEPS, WIDTHS, is_due, tune
+from tests.streams import gaussian
+
+
+def ring(n: int, seed: int = 0) -> Points:
+    """Return two classes, a disc and the ring around it, that overlap; weights from 0.5 to 2."""
+    random = np.random.default_rng(seed)
+    X = random.normal(size=(n, 2)).astype(np.float32)
+    y = np.where((X**2).sum(axis=1) + random.normal(scale=0.4, size=n) > 1.5, 1, -1).astype(np.int8)
+    return Points(X, y, random.uniform(0.5, 2.0, n))
+
+
+def cut_of(points: Points, rows: int | None = None) -> Cut:
+    moments = Moments.zero(points.dimension).add(points)
+    return Cut({0: Position(len(points))}, {0: 3}, points, moments, rows or len(points), -1, -1)
+
+
+def config_of(points: Points, coreset: CoresetConfig | None = None, **svm: object) -> ModelConfig:
+    return ModelConfig(
+        points=PointsConfig(dimension=points.dimension),
+        coreset=coreset or CoresetConfig(leaf_rows=100, bucket_points=50),
+        svm=SvmConfig(**{"tune": "auto", "alpha": 1e-3, **svm}),
+        seed=5,
+    )
+
+
+@pytest.mark.parametrize("class_weight", ["none", "balanced"])
+@pytest.mark.parametrize("kernel", ["linear", "rbf"])
+def test_scores_are_those_of_scikit_learn_on_the_same_folds(kernel: str, class_weight: str) -> None:
+    """Each share is what SVC's machines classify right of what was left out of them, in class-weighted weight."""
+    points = ring(400) if kernel == "rbf" else gaussian(400)
+    config = config_of(points, kernel=kernel, class_weight=class_weight, tolerance=1e-6)
+    cut = cut_of(points)
+    found = tune(cut, config).scores
+    weighted = points.class_weighted(config.svm.class_weights(cut.moments.class_weight))
+    fold = tuning._dealt(weighted, generator(config.seed, Purpose.TUNE, tuning._counter(points)))
+    Z = scaler_of(cut.moments, config.svm).transform(points.X)
+    assert len(found) == len(STEPS) * (len(WIDTHS) if kernel == "rbf" else 1)
+    for score in found:
+        decided = np.empty(len(points))
+        for left_out in range(FOLDS):
+            kept = fold != left_out
+            machine = SVC(C=score.C, kernel=kernel, gamma=score.gamma or "auto", tol=1e-6)
+            machine.fit(Z[kept], points.y[kept], sample_weight=weighted.weight[kept])
+            decided[~kept] = machine.predict(Z[~kept])
+        right = accuracy_score(points.y, decided, sample_weight=weighted.weight)
+        assert score.mean == pytest.approx(right, abs=2e-3), score  # a point at the boundary may fall either way
+
+
+def test_the_best_share_is_chosen() -> None:
+    """What is chosen has the greatest share of all, and a better machine than the configured values give."""
+    points = ring(600)
+    found = tune(cut_of(points), config_of(points, kernel="rbf", gamma=100.0))
+    best = max(found.scores, key=lambda score: score.mean)
+    assert (found.tuning.alpha, found.tuning.C, found.tuning.gamma) == (best.alpha, None, best.gamma)
+    configured = next(score for score in found.scores if (score.alpha, score.gamma) == (1e-3, 100.0))
+    assert best.mean > configured.mean + 0.05
+
+
+def test_a_fixed_c_stays_a_c() -> None:
+    """Where C is configured C is chosen, among its multiples, and the boxes go on growing with the stream."""
+    points = gaussian(300)
+    tuned = tune(cut_of(points), config_of(points, alpha=None, C=2.0))
+    assert {score.C for score in tuned.scores} == {step * 2.0 for step in STEPS}
+    assert tuned.tuning.alpha is None
+    assert tuned.tuning.C in {step * 2.0 for step in STEPS}
+    assert tuned.tuning.applied(SvmConfig(C=2.0)).penalty(1e9) == tuned.tuning.C
+
+
+def test_values_to_choose_among_can_be_given() -> None:
+    """Alphas fall and gammas rise in the table, each once, whatever order they were given in."""
+    points = ring(200)
+    config = config_of(points, kernel="rbf", tune_alphas=(1e-4, 1e-2, 1e-4), tune_gammas=(1.0, 0.1))
+    scores = tune(cut_of(points), config).scores
+    assert [(score.alpha, score.gamma) for score in scores] == [(1e-2, 0.1), (1e-2, 1.0), (1e-4, 0.1), (1e-4, 1.0)]
+
+
+def test_the_same_cut_gives_the_same_bits() -> None:
+    """Neither the solver, nor how many partitions are empty, nor a run before it changes a score."""
+    points = ring(300)
+    cut, config = cut_of(points), config_of(points, kernel="rbf")
+    first = tune(cut, config)
+    tune(cut_of(ring(200, seed=9)), config)
+    assert tune(cut, config) == first
+    assert tune(cut, config_of(points, kernel="rbf", solver="libsvm")) == first
+    other = replace(cut, positions={0: Position(7), 1: Position(0)})
+    assert tune(other, config).scores == first.scores
+
+
+def test_a_large_training_set_is_reduced_first() -> None:
+    """Only `tune_points` points are dealt, with the weight of all of them, and the choice is about as good."""
+    points = ring(2_000)
+    coreset = CoresetConfig(leaf_rows=2_000, bucket_points=1_000, train_points=2_000)
+    whole = tune(cut_of(points), config_of(points, coreset, kernel="rbf"))
+    config = config_of(points, coreset, kernel="rbf", tune_points=300)
+    summary = tuning._summary(cut_of(points), config, np.random.default_rng(0))
+    assert len(summary) <= 300
+    assert summary.weight.sum() == pytest.approx(points.weight.sum(), rel=1e-6)
+    part = tune(cut_of(points), config)
+    by_value = {(score.alpha, score.gamma): score.mean for score in whole.scores}
+    assert by_value[part.tuning.alpha, part.tuning.gamma] > max(by_value.values()) - 0.03
+
+
+def test_each_fold_gets_its_part_of_each_label_and_of_the_heavy_points() -> None:
+    """Counts differ by one at most; of the five heaviest points of a label each fold has one."""
+    points = gaussian(503)
+    heavy = replace(points, weight=np.where(np.arange(503) < 20, 1e3, 1.0) * points.weight)
+    fold = tuning._dealt(heavy, np.random.default_rng(0))
+    for sign in (-1, 1):
+        own = np.flatnonzero(heavy.y == sign)
+        counts = np.bincount(fold[own], minlength=FOLDS)
+        assert counts.max() - counts.min() <= 1
+        heaviest = own[np.argsort(-heavy.weight[own])][:FOLDS]
+        assert sorted(fold[heaviest]) == list(range(FOLDS))
+
+
+def test_with_too_few_points_of_a_label_the_configured_values_stay() -> None:
+    """Four points of a label cannot be in five folds: there is no score, and what is in force changes nothing."""
+    points = gaussian(100)
+    few = points.take(np.concatenate([np.flatnonzero(points.y < 0), np.flatnonzero(points.y > 0)[: FOLDS - 1]]))
+    config = config_of(few, kernel="rbf")
+    tuned = tune(cut_of(few), config)
+    assert tuned.scores == ()
+    assert tuned.tuning.applied(config.svm) == config.svm
+
+
+@pytest.mark.parametrize(
+    ("rows", "tuned_rows", "due"),
+    [
+        (100, None, True),
+        (299, 100, False),
+        (300, 299, True),
+        (350, 100, True),
+        (599, 300, False),
+        (900, 350, True),
+    ],
+)
+def test_a_cut_is_tuned_at_or_past_each_multiple(rows: int, tuned_rows: int | None, due: bool) -> None:
+    """The first cut is; then the first at or past each multiple of so many leaves of rows."""
+    config = config_of(gaussian(10), CoresetConfig(leaf_rows=100, bucket_points=50), tune_every_leaves=3)
+    assert is_due(rows, tuned_rows, config) is due
+
+
+def test_nothing_is_due_where_nothing_is_tuned() -> None:
+    """Without the option no cut is tuned."""
+    assert not is_due(10_000, None, config_of(gaussian(10), tune=None))
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"C": 1.0, "tune_alphas": (1e-3,)}, {"tune_gammas": (0.1,)}, {"tune_alphas": (0.0,)}]
+)
+def test_values_without_a_meaning_are_refused(wrong: dict[str, object]) -> None:
+    """Alphas beside a fixed C, gammas of the linear kernel, and an alpha of 0."""
+    with pytest.raises(ValidationError):
+        SvmConfig(tune="auto", **wrong)

@@ -195,6 +195,19 @@ def takes_pins_back() -> None:
     wrap(Publisher, "publish", publish)
 
 
+def publishes_copies_apart() -> None:
+    """The ONNX copy of a version is committed before the version, in a transaction of its own."""
+
+    def publish(original: Any, publisher: Publisher, messages: Sequence[Message], last: Any = None) -> list[int]:
+        copies = [message for message in messages if message.topic.endswith(".onnx")]
+        if copies:
+            original(publisher, copies)
+        offsets: list[int] = original(publisher, [one for one in messages if one not in copies], last)
+        return offsets
+
+    wrap(Publisher, "publish", publish)
+
+
 def keeps_what_it_read() -> None:
     """Every record read leaves a kilobyte behind."""
     kept: list[bytearray] = []
@@ -261,6 +274,7 @@ DEFECTS = {
         jumps_over_removed_records,
         sees_no_new_partition,
         takes_pins_back,
+        publishes_copies_apart,
         keeps_what_it_read,
         commits_beside_its_scores,
         loses_an_answer,

@@ -247,7 +247,8 @@ def evaluate_command(
 
     Beside it: a uniform sample of the same size (reservoir), SGD in one pass, and the optimum on all training points.
     Peers of --against are fitted on all training points, scaled; those with a parameter C get the same C and kernel.
-    A gap is (F - F*) / F*, F the SVM's objective on the training part.
+    A gap is (F - F*) / F*, F the SVM's objective on the training part; of more than two labels, the sum over each
+    against the rest.
     """
     from rich.console import Console
 

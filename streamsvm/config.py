@@ -522,6 +522,23 @@ class ModelConfig(Section):
         """Hash the canonical value (keys sorted, no spaces; lower-case hexadecimal)."""
         return hashlib.sha256(json.dumps(self.canonical(), sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
+    def toml(self) -> str:
+        """Return it as the part of a configuration file under which a trainer makes the same models.
+
+        What is not in it, such as the topics, does not change a model of the same rows. Further top-level options go
+        before it, further tables after it.
+
+        Examples
+        --------
+        >>> ModelConfig(points=PointsConfig(dimension=8), seed=7).toml().splitlines()[:4]
+        ['seed = 7', '', '[points]', 'dimension = 8']
+        """
+        tables = self.model_dump(mode="json", exclude={"coreset": {"memory_points", "memory_bytes"}}, exclude_none=True)
+        lines = [f"seed = {tables.pop('seed')}"]
+        for table, options in tables.items():
+            lines += ["", f"[{table}]", *(f"{name} = {json.dumps(value)}" for name, value in options.items())]
+        return "\n".join(lines) + "\n"
+
 
 Start = Literal["earliest", "latest"] | datetime
 

@@ -17,10 +17,11 @@ from consumers.runtime import (
     configure_logging,
     connect,
     exit_code,
+    schemas_of,
     stop_on_signals,
 )
 from streamsvm import __version__
-from streamsvm.config import ReducerName, Settings
+from streamsvm.config import ReducerName, Settings, is_secret
 from streamsvm.crashpoints import arm
 from streamsvm.errors import ConfigurationError, StreamsvmError, TopicMissing
 
@@ -40,7 +41,8 @@ app.add_typer(model_app, name="model")
 app.add_typer(topics_app, name="topics")
 
 Format = Literal["csv", "svm", "jsonl", "parquet", "npz"]
-TRAINER_SECTIONS = ("input", "points", "coreset", "svm", "training", "checkpoint")
+RecordFormat = Literal["json", "json-array", "arrow", "avro"]
+TRAINER_SECTIONS = ("input", "points", "registry", "coreset", "svm", "training", "checkpoint")
 
 
 def main() -> None:
@@ -94,7 +96,7 @@ def train(
 
 
 @app.command()
-@with_settings("scoring")
+@with_settings("scoring", "registry")
 def score(settings: Settings) -> None:
     """Score a topic of unlabeled points with the current model, following every new version."""
     from consumers.scorer import Scorer
@@ -110,7 +112,7 @@ def score(settings: Settings) -> None:
 
 
 @app.command(name="replay")
-@with_settings()
+@with_settings("registry")
 def replay_command(
     settings: Settings,
     topic: Annotated[str, typer.Option(help="Topic to write to.")],
@@ -133,6 +135,9 @@ def replay_command(
     ] = False,
     unlabeled: Annotated[bool, typer.Option("--unlabeled", help="Leave the labels out of the records.")] = False,
     rate: Annotated[float | None, typer.Option(help="Points a second; as fast as possible if left out.")] = None,
+    record_format: Annotated[
+        RecordFormat, typer.Option(help="Format of the records; avro needs registry.url, and registers its schema.")
+    ] = "json",
     rows_per_record: Annotated[int, typer.Option(help="Points in one record; more than 1 writes arrays.")] = 1,
     limit: Annotated[int | None, typer.Option(help="Stop after so many points.")] = None,
     shuffle: Annotated[int | None, typer.Option(help="Shuffle in memory with this seed, for sorted files.")] = None,
@@ -170,6 +175,7 @@ def replay_command(
     labeled = source.labeled and not unlabeled
     connection, stop = connect(settings, "replay"), stop_on_signals()
     prepare_topic(connection, topic, create_partitions=create, partition=partition)
+    schemas = schemas_of(settings) if record_format == "avro" else None
     outbox = Outbox(connection)
     try:
         while True:
@@ -181,6 +187,8 @@ def replay_command(
                     rate_per_s=rate,
                     labeled=labeled,
                     partition=partition,
+                    format=record_format,
+                    register=None if schemas is None else schemas.register,
                     rows_per_record=rows_per_record,
                     limit=limit,
                     shuffle_seed=shuffle,
@@ -363,7 +371,8 @@ def config(
         for name, info in fields(section).items():
             typer.echo(f"{name} = {shown_default(info) or '-'}   ({shown_type(info)})")
             typer.echo(f"    {info.description}")
-            typer.echo(f"    {flag(section, name)}   {variable(section, name)}")
+            shown = "--secrets" if is_secret(name) else flag(section, name)
+            typer.echo(f"    {shown}   {variable(section, name)}")
 
 
 @model_app.command("show")
@@ -388,7 +397,7 @@ def model_show(
 
 
 @app.command(name="verify")
-@with_settings()
+@with_settings("registry")
 def verify_command(
     settings: Settings,
     version: Annotated[int | None, typer.Option(help="Recompute this version only.")] = None,

@@ -27,14 +27,16 @@ from consumers.ports import Cluster, Stop
 from consumers.ports import Worker as AnyWorker
 from consumers.publishing import VersionPublisher
 from consumers.rereading import compare_with_head, refuse_gap
-from consumers.runtime import Health
+from consumers.runtime import Health, schemas_of
 from consumers.saving import Saver
+from consumers.schemas import SchemaWait
 from consumers.session import Session
 from consumers.startup import Started, Startup, check_partitions
 from consumers.watch import MakeWatch, Surveyor, ThreadedWatch
 from consumers.worker import Result, TrainFunction, Worker
 from streamsvm.build import build
 from streamsvm.checkpoint import CheckpointDirectory
+from streamsvm.codec.avro import Schemas
 from streamsvm.codec.checkpoint import Snapshot
 from streamsvm.codec.points import PointDecoder, RejectedRecord
 from streamsvm.config import ModelConfig, Settings, SvmConfig
@@ -83,6 +85,8 @@ class Trainer:
     make_watch : callable
         Given cluster and topic, returns who looks at the input topic now and then.
     train_function : callable
+    schemas : Schemas, optional
+        Where Avro's schemas come from; the configured registry, if there is one, by default.
     session : str
         Names this process in what it publishes, with a number if it starts over; a random one by default.
     """
@@ -101,6 +105,7 @@ class Trainer:
         make_worker: Callable[[TrainFunction, SvmConfig], AnyWorker] = Worker,
         make_watch: MakeWatch = ThreadedWatch,
         train_function: TrainFunction = train,
+        schemas: Schemas | None = None,
         session: str = "",
     ) -> None:
         self._settings = settings
@@ -115,6 +120,7 @@ class Trainer:
         self._make_worker = make_worker
         self._make_watch = make_watch
         self._train = train_function
+        self._schemas = schemas
         self._name = session or uuid.uuid4().hex
         self._lives = 0
         self._gauges = Gauges(metrics)
@@ -164,6 +170,7 @@ class Trainer:
     def _forget(self) -> None:
         """Begin a life with nothing."""
         self._lives += 1
+        self._undecoded: list[Record] = []
         self._backlog: deque[Rows] = deque()
         self._fetched: dict[int, int] = {}
         self._waiting: Cut | None = None
@@ -194,7 +201,8 @@ class Trainer:
         self._outbox = self._cluster.outbox()
         stack.callback(self._outbox.close)
         self._warm_up()
-        self._decoder = PointDecoder(self._config.points)
+        self._decoder = PointDecoder(self._config.points, schemas=self._schemas or schemas_of(settings))
+        self._schema_wait = SchemaWait(self._metrics, self._health, clock.monotonic)
         self._worker = self._make_worker(self._train, self._config.svm)
         stack.callback(self._worker.close)
         self._save()
@@ -261,6 +269,7 @@ class Trainer:
             published = self._delivery.published_cut
             positions = {p: at for p, at in positions.items() if p in published and at < published[p]}
         self._release()
+        self._undecoded.clear()
         self._backlog.clear()
         self._fetched = {partition: self._read_to.get(partition, at.offset) for partition, at in positions.items()}
         self._input.assign(self._fetched)
@@ -274,7 +283,7 @@ class Trainer:
         self._collect(0.0)
         self._learn()
         self._feed_worker()
-        if self._backlog:
+        if self._backlog or self._undecoded:
             self._hold()
         else:
             self._release()
@@ -290,24 +299,39 @@ class Trainer:
             self._measure()
 
     def _read(self, most: int, timeout_s: float) -> None:
-        """Take records from the client into the backlog; bad rows go to the dead letters on the way."""
+        """Take records from the client, and decode them."""
         try:
             records = self._input.poll(most, timeout_s)
         except TopicMissing as missing:
             raise LogGap(missing.what, missing.remedy) from missing
         self._health.require("broker", "" if self._input.connected() else "no broker connection is up")
-        if not records:
+        self._undecoded += records
+        self._fetched |= {record.partition: record.offset + 1 for record in records}
+        for partition, count in Counter(record.partition for record in records).items():
+            self._metrics.increase("streamsvm_input_records", count, partition=str(partition))
+        self._decode()
+
+    def _decode(self) -> None:
+        """Turn what was read into the backlog; bad rows go to the dead letters on the way.
+
+        While a schema cannot be had nothing is decided: what was read waits, and so does what comes after it.
+        """
+        if not self._undecoded or not self._schema_wait.over:
             return
-        decoded = self._decoder.decode(records)
+        records = self._undecoded
+        try:
+            decoded = self._decoder.decode(records)
+        except TransientError as error:
+            self._schema_wait.failed(error)
+            return
+        self._schema_wait.end()
+        self._undecoded = []
         for letter in self._dead_letters.letters(records, decoded.rejected):
             self._outbox.send(letter)
         if decoded.rejected:
             crash_point("deadletters.sent")
         self._count_rejected(records, decoded.rejected)
         self._backlog.extend(decoded.rows)
-        self._fetched |= {record.partition: record.offset + 1 for record in records}
-        for partition, count in Counter(record.partition for record in records).items():
-            self._metrics.increase("streamsvm_input_records", count, partition=str(partition))
 
     def _count_rejected(self, records: list[Record], rejected: Sequence[RejectedRecord]) -> None:
         """Stop when this is plainly the wrong stream, all its letters delivered."""
@@ -343,7 +367,7 @@ class Trainer:
 
     def _refuse_missing_end(self) -> None:
         """Do not wait for the last records of the newest version's cut where the log ends without them."""
-        if not self._catching_up:
+        if not self._catching_up or self._undecoded:
             return
         for partition in self._fetched:
             end, cut = self._input.seen_end(partition), self._delivery.published_cut[partition]
@@ -382,7 +406,7 @@ class Trainer:
             self._worker.submit(waiting)
 
     def _hold(self) -> None:
-        """Wait for the worker without reading; after a while pause the input, so that its client stays served."""
+        """Wait, for the worker or for a schema, without reading; after a while pause the input, to serve its client."""
         now = self._clock.monotonic()
         if self._held_since is None:
             self._held_since = now
@@ -391,7 +415,10 @@ class Trainer:
         elif now - self._held_since > HOLD_BEFORE_PAUSE_S:
             self._input.pause()
             self._paused = True
+        self._decode()
         self._collect(POLL_S)
+        if self._undecoded and self._worker.training is None:
+            self._stop.wait(POLL_S)
 
     def _release(self) -> None:
         self._held_since = None

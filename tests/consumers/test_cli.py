@@ -45,7 +45,7 @@ def test_help_explains_every_option_of_a_trainer() -> None:
     text = run("train", "--help").stdout
     for section in ("", "input", "points", "coreset", "svm", "training", "checkpoint", "output", "http", "log"):
         for name in fields(section):
-            assert flag(section, name) in text
+            assert is_secret(name) or flag(section, name) in text
     assert "--bootstrap-servers" in text
 
 
@@ -65,7 +65,7 @@ def test_the_reference_lists_every_option_with_flag_and_variable() -> None:
     text = run("config").stdout
     for section in sections():
         for name, info in fields(section).items():
-            assert flag(section, name) in text
+            assert is_secret(name) or flag(section, name) in text
             assert variable(section, name) in text
             assert info.description
             assert info.description in text

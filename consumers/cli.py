@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -175,9 +176,8 @@ def replay_command(
     labeled = source.labeled and not unlabeled
     connection, stop = connect(settings, "replay"), stop_on_signals()
     prepare_topic(connection, topic, create_partitions=create, partition=partition)
-    schemas = schemas_of(settings) if record_format == "avro" else None
     outbox = Outbox(connection)
-    try:
+    with schemas_of(settings) as schemas, closing(outbox):
         while True:
             with progress_bar(expected_points(source, limit), topic) as progress:
                 sent = replay(
@@ -201,8 +201,6 @@ def replay_command(
             )
             if stop.is_set() or not repeat:
                 return
-    finally:
-        outbox.close()
 
 
 @app.command(name="evaluate")

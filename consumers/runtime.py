@@ -368,8 +368,9 @@ def connect(settings: Settings, role: str) -> Connection:
     return connection
 
 
-def schemas_of(settings: Settings) -> SchemaRegistry | None:
-    """Return the configured schema registry; None if there is none.
+@contextmanager
+def schemas_of(settings: Settings) -> Iterator[SchemaRegistry | None]:
+    """Hold the configured schema registry; None if there is none.
 
     Raises
     ------
@@ -377,9 +378,14 @@ def schemas_of(settings: Settings) -> SchemaRegistry | None:
         If the points are Avro and no registry is configured, or it cannot be used.
     """
     if settings.registry.url:
-        return SchemaRegistry(settings.registry)
+        registry = SchemaRegistry(settings.registry)
+        try:
+            yield registry
+        finally:
+            registry.close()
+        return
     if settings.points is not None and settings.points.format == "avro":
         raise ConfigurationError(
             "points.format is avro, and no schema registry is configured", "Give registry.url, its base address."
         )
-    return None
+    yield None

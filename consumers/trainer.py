@@ -201,7 +201,8 @@ class Trainer:
         self._outbox = self._cluster.outbox()
         stack.callback(self._outbox.close)
         self._warm_up()
-        self._decoder = PointDecoder(self._config.points, schemas=self._schemas or schemas_of(settings))
+        schemas = stack.enter_context(schemas_of(settings)) if self._schemas is None else self._schemas
+        self._decoder = PointDecoder(self._config.points, schemas=schemas)
         self._schema_wait = SchemaWait(self._metrics, self._health, clock.monotonic)
         self._worker = self._make_worker(self._train, self._config.svm)
         stack.callback(self._worker.close)

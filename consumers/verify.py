@@ -96,7 +96,7 @@ def verify(
     _require(survey, settings, number)
     auditor, at_head, input_rows, done = Auditor(survey, number), {}, 0, 0
     total = sum(map(len, survey.found.values()))
-    with _Replayed(connection, timeout_s, schemas_of(settings)) as replayed:
+    with schemas_of(settings) as schemas, _Replayed(connection, timeout_s, schemas) as replayed:
         for record in _versions(connection, settings, survey, timeout_s):
             version = _judge(record, auditor, replayed)
             if version is not None and before.head is not None and version.number == before.head.number:

@@ -98,6 +98,10 @@ class SchemaRegistry:
             raise self._failure(error, f"registering the schema of {subject}") from error
         return schema_id
 
+    def close(self) -> None:
+        """Let go of the connections."""
+        self._client.close()
+
     def _code_of(self, error: Exception) -> tuple[int, int]:
         if isinstance(error, self._library.SchemaRegistryError):
             return int(error.http_status_code), int(error.error_code or 0)

@@ -12,6 +12,7 @@ import pytest
 
 from consumers.options import fields, flag, sections, variable
 from streamsvm.checkpoint import CheckpointDirectory
+from streamsvm.config import is_secret
 from streamsvm.disk import FileSystem
 from tests.brokers.fixtures import TestBroker
 

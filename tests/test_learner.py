@@ -15,7 +15,9 @@ from streamsvm.codec import checkpoint as checkpoint_codec
 from streamsvm.codec.checkpoint import Snapshot
 from streamsvm.config import CoresetConfig, SvmConfig
 from streamsvm.coreset.moments import Moments
-from streamsvm.learner import REDUCERS, Cut, Learner, make_pilot
+from streamsvm.learner import Cut, Learner
+from streamsvm.partition import REDUCERS
+from streamsvm.pilots import linear_pilot
 from streamsvm.points import Points, Position, Rows
 from streamsvm.svm.kernels import LinearKernel
 from streamsvm.svm.objective import primal_objective
@@ -243,7 +245,7 @@ def test_a_pilot_bounds_the_optimum_of_its_own_node(svm: SvmConfig) -> None:
     stream = gaussian(900)
     node = stream.take(slice(300, 600))
     seen, own = moments_of(stream), moments_of(node)
-    pilot = make_pilot(node, own.weight, seen, svm)
+    pilot = linear_pilot(node, own.weight, seen, svm)
     assert pilot.penalty == pytest.approx(svm.penalty(seen.weight) * seen.weight / own.weight)
     Z, upper = pilot.transform(node.X), pilot.penalty * node.weight
     exact = LibsvmSolver().solve(Problem(Z, node.y, upper, LinearKernel(), 1e-6, 10_000_000))
@@ -260,7 +262,7 @@ def test_a_pilot_scales_features_as_the_trainer_does(standardize: bool) -> None:
     points = gaussian(100)
     svm = SvmConfig(standardize=standardize)
     scaler = train(points, moments_of(points), svm).model.scaler
-    pilot = make_pilot(points, 1.0, moments_of(points), svm)
+    pilot = linear_pilot(points, 1.0, moments_of(points), svm)
     np.testing.assert_array_equal(pilot.mean, scaler.mean)
     np.testing.assert_array_equal(pilot.scale, scaler.scale)
     np.testing.assert_array_equal(pilot.transform(points.X), scaler.transform(points.X))
@@ -271,14 +273,14 @@ def test_a_pilot_of_one_label_knows_no_bound_but_zero(n: int, sign: int) -> None
     """The constant of that label, and 0."""
     points = gaussian(n)
     alone = Points(points.X, np.full(n, sign, np.int8), points.weight)
-    pilot = make_pilot(alone, 1.0, moments_of(alone), SvmConfig())
+    pilot = linear_pilot(alone, 1.0, moments_of(alone), SvmConfig())
     assert (pilot.intercept, pilot.lower_bound, pilot.coefficients.any()) == (sign, 0.0, False)
 
 
 def test_a_solver_that_is_stopped_early_still_certifies() -> None:
     """Weights over twelve orders and an enormous C: bounded iterations, a positive finite bound."""
     points = gaussian(400).reweighted(10.0 ** np.random.default_rng(0).uniform(-6, 6, 400))
-    pilot = make_pilot(points, float(points.weight.sum()), moments_of(points), SvmConfig(C=1e3))
+    pilot = linear_pilot(points, float(points.weight.sum()), moments_of(points), SvmConfig(C=1e3))
     assert 0 < pilot.lower_bound < np.inf
     assert np.isfinite(pilot.coefficients).all()
 
@@ -320,7 +322,7 @@ def test_uniform_solves_no_pilot(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object) -> None:
         raise AssertionError("a pilot was solved")
 
-    monkeypatch.setattr("streamsvm.learner.make_pilot", fail)
+    monkeypatch.setattr("streamsvm.partition.linear_pilot", fail)
     feed(learner(every=2, reducer="uniform", train_points=9), rows_of(gaussian(100)), [])
 
 
@@ -346,7 +348,7 @@ def test_a_pilot_does_not_depend_on_the_threads_that_linear_algebra_has() -> Non
     found = []
     for threads in (1, 2):
         with threadpool_limits(threads), limited(config):
-            found.append(make_pilot(points, seen.weight, seen, config).lower_bound)
+            found.append(linear_pilot(points, seen.weight, seen, config).lower_bound)
     assert found[0] == found[1]
 
 

@@ -38,7 +38,8 @@ from streamsvm.coreset.moments import Moments
 from streamsvm.coreset.screening import Screen, Screened
 from streamsvm.coreset.structure import Bucket, Extent
 from streamsvm.errors import CorruptCheckpoint
-from streamsvm.learner import Cut, LearnerState, PartitionState
+from streamsvm.learner import Cut, LearnerState
+from streamsvm.partition import PartitionState
 from streamsvm.points import Points, Position
 
 MAGIC: Final = b"SSVMCKPT"

@@ -27,7 +27,8 @@ from streamsvm.codec.checkpoint import Snapshot, decode, encode
 from streamsvm.coreset.moments import Moments
 from streamsvm.coreset.structure import Bucket, Extent
 from streamsvm.disk import FileSystem
-from streamsvm.learner import LearnerState, PartitionState
+from streamsvm.learner import LearnerState
+from streamsvm.partition import PartitionState
 from streamsvm.points import Points, Position
 from tests.benchmarks.timing import ROUNDS_AT_LEAST, Stopwatch
 from tests.golden.checkpoint import handmade

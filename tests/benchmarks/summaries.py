@@ -22,8 +22,10 @@ from streamsvm.coreset.calibrated import CalibratedReducer, Observed
 from streamsvm.coreset.moments import Moments
 from streamsvm.coreset.reduce import Purpose, UniformReducer, generator
 from streamsvm.evaluation import SGD_SETTINGS
-from streamsvm.learner import REDUCERS, Learner, make_pilot
+from streamsvm.learner import Learner
 from streamsvm.linear import Float
+from streamsvm.partition import REDUCERS
+from streamsvm.pilots import linear_pilot
 from streamsvm.points import Points, Position
 from tests.streams import rows_of
 
@@ -80,7 +82,7 @@ def offline(reducer: str, m: int, svm: SvmConfig) -> Method:
         begun = time.thread_time()
         seen = Moments.zero(points.dimension).add(points)
         made = REDUCERS[reducer](CoresetConfig())
-        pilot = make_pilot(points, seen.weight, seen, svm) if made.needs_pilot else None
+        pilot = linear_pilot(points, seen.weight, seen, svm) if made.needs_pilot else None
         kept = made.reduce(points, m, generator(trial, Purpose.NODE, (0, 0, 0)), pilot)
         seconds = time.thread_time() - begun
         observed = made.observed if isinstance(made, CalibratedReducer) else Observed()

@@ -24,8 +24,8 @@ from streamsvm.coreset.reduce import (
 )
 from streamsvm.coreset.sensitivity import sensitivities
 from streamsvm.datasets import load_htru2
-from streamsvm.learner import pilot_for
 from streamsvm.linear import Float
+from streamsvm.pilots import pilot_for
 from streamsvm.points import Points
 from streamsvm.svm.interior import InteriorPointSolver
 from streamsvm.svm.kernels import LinearKernel

@@ -27,7 +27,7 @@ from streamsvm.coreset.reduce import (
 )
 from streamsvm.coreset.sampling import draws, occurrences
 from streamsvm.coreset.sensitivity import lemma_bound, mean_bound
-from streamsvm.learner import make_pilot
+from streamsvm.pilots import linear_pilot
 from streamsvm.points import Points
 from tests.streams import gaussian
 
@@ -189,7 +189,7 @@ def test_outliers_are_drawn_more_often() -> None:
     X = gaussian(1_000, seed=4).X.copy()
     X[17] += 100.0
     points = Points(X, gaussian(1_000, seed=4).y, np.ones(1_000))
-    pilot = make_pilot(points, 1_000.0, Moments.zero(3).add(points), SvmConfig())
+    pilot = linear_pilot(points, 1_000.0, Moments.zero(3).add(points), SvmConfig())
     times = dict.fromkeys(("uniform", "sensitivity"), 0)
     for name, seed in itertools.product(times, range(20)):
         reduced = REDUCERS[name].reduce(points, 100, generator(seed, Purpose.NODE, (0, 0, 0)), pilot)

@@ -14,7 +14,8 @@ from streamsvm.coreset.moments import Moments
 from streamsvm.coreset.reduce import Pilot, Purpose, generator
 from streamsvm.coreset.screening import Screen, Screened, Screener, calibrated, make_screen, turned
 from streamsvm.coreset.screening_kernels import BINS
-from streamsvm.learner import Learner, make_pilot
+from streamsvm.learner import Learner
+from streamsvm.pilots import linear_pilot
 from streamsvm.points import Points, Position
 from tests.streams import DIMENSION, gaussian, rows_of, small_config
 from tests.test_learner import feed, state_bytes
@@ -25,7 +26,7 @@ SPAN = 6_000
 
 def pilot_of(points: Points) -> tuple[Pilot, Moments]:
     seen = Moments.zero(points.dimension).add(points)
-    return make_pilot(points, seen.weight, seen, SvmConfig(C=1.0)), seen
+    return linear_pilot(points, seen.weight, seen, SvmConfig(C=1.0)), seen
 
 
 def screen_of(points: Points, rows: int = SPAN, capacity: int = CAPACITY) -> Screen:
@@ -176,7 +177,7 @@ def test_a_rule_that_turned_is_noticed_whatever_was_kept(degrees: int, weight: t
 def leaf_state(buckets: Points, leaf: Points, svm: SvmConfig) -> Screened:
     """Return the state of a leaf that was screened by a model of the buckets."""
     seen = Moments.zero(buckets.dimension).add(buckets)
-    pilot, random = make_pilot(buckets, seen.weight, seen, svm), generator(0, Purpose.SKETCH, (0, 0, 0))
+    pilot, random = linear_pilot(buckets, seen.weight, seen, svm), generator(0, Purpose.SKETCH, (0, 0, 0))
     return screened(make_screen(buckets, pilot, seen, len(leaf), len(leaf), CAPACITY, random), leaf)[0].state
 
 

@@ -20,7 +20,8 @@ from streamsvm.coreset.audit import Held, Sampled
 from streamsvm.coreset.moments import Moments
 from streamsvm.coreset.screening import BINS, Screen, Screened
 from streamsvm.coreset.structure import Bucket, Extent
-from streamsvm.learner import Cut, LearnerState, PartitionState
+from streamsvm.learner import Cut, LearnerState
+from streamsvm.partition import PartitionState
 from streamsvm.points import Points, Position
 
 HERE = Path(__file__).parent

@@ -19,7 +19,7 @@ from streamsvm.codec.model import Version
 from streamsvm.coreset.moments import Moments
 from streamsvm.coreset.structure import Extent
 from streamsvm.errors import CorruptCheckpoint
-from streamsvm.learner import PartitionState
+from streamsvm.partition import PartitionState
 from streamsvm.points import Points, Position, Positions, precedes
 from tests.simulation.broker import Entry
 from tests.simulation.people import BY_PEOPLE

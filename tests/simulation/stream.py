@@ -28,7 +28,8 @@ from streamsvm.config import (
 )
 from streamsvm.coreset.moments import Moments
 from streamsvm.kafka import Record
-from streamsvm.learner import Cut, Learner, PartitionState
+from streamsvm.learner import Cut, Learner
+from streamsvm.partition import PartitionState
 from streamsvm.points import Points, Position, Positions
 from streamsvm.svm.model import LinearMachine, Model, Scaler
 from streamsvm.training import Audit, Fit, Trained, audited

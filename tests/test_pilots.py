@@ -9,8 +9,8 @@ from sklearn.svm import SVC
 
 from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig
 from streamsvm.coreset.moments import Moments
-from streamsvm.kernel_pilot import make_kernel_pilot
 from streamsvm.learner import Learner
+from streamsvm.pilots import kernel_pilot
 from streamsvm.points import Points, Position
 from tests.streams import DIMENSION, gaussian, rows_of
 
@@ -28,7 +28,7 @@ def test_its_margins_are_those_of_the_machine_that_would_be_trained(
     points = gaussian(600)
     config = SvmConfig(C=0.5, kernel="rbf", gamma=gamma, class_weight=class_weight)
     seen = moments_of(points)
-    pilot = make_kernel_pilot(points, 0.5 * seen.weight, seen, config)
+    pilot = kernel_pilot(points, 0.5 * seen.weight, seen, config)
     Z = StandardScaler().fit_transform(points.X.astype(float), sample_weight=points.weight)
     oracle = SVC(
         C=1.0,
@@ -47,7 +47,7 @@ def test_its_bound_is_below_the_optimum_and_positive() -> None:
     """A dual objective certifies it."""
     points = gaussian(300)
     seen = moments_of(points)
-    rough = make_kernel_pilot(points, seen.weight, seen, SvmConfig(C=1.0, kernel="rbf"))
+    rough = kernel_pilot(points, seen.weight, seen, SvmConfig(C=1.0, kernel="rbf"))
     upper = points.weight.sum()  # w = 0 without any margin costs no more than this
     assert 0.0 < rough.lower_bound < upper
 
@@ -56,7 +56,7 @@ def test_one_label_is_told_by_a_bound_of_zero() -> None:
     """There is no margin then."""
     points = gaussian(30)
     alone = Points(points.X, np.ones(30, np.int8), points.weight)
-    pilot = make_kernel_pilot(alone, 1.0, moments_of(alone), SvmConfig(kernel="rbf"))
+    pilot = kernel_pilot(alone, 1.0, moments_of(alone), SvmConfig(kernel="rbf"))
     assert (pilot.lower_bound, pilot.intercept, pilot.decisions) == (0.0, 1.0, None)
 
 

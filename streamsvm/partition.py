@@ -1,0 +1,248 @@
+"""One partition of the input: its open leaf, its structure, its audit sample.
+
+Invariant: what a partition holds is a pure function of its log, the configuration and the seed; no other partition
+changes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streamsvm.config import CoresetConfig, ModelConfig
+from streamsvm.coreset.audit import Held, Reservoir, Sampled
+from streamsvm.coreset.calibrated import CalibratedReducer, Observed
+from streamsvm.coreset.clipping import Bounds, freed_of_outliers
+from streamsvm.coreset.moments import Moments, merge_all
+from streamsvm.coreset.reduce import Pilot, Purpose, Reducer, SensitivityReducer, UniformReducer, generator
+from streamsvm.coreset.screening import LEAST_CAPACITY, Screen, Screened, Screener, make_screen, turned
+from streamsvm.coreset.shift import ShiftWatch
+from streamsvm.coreset.structure import Bucket, Chain, Extent, Leaf, Structure, Tree, joined
+from streamsvm.pilots import linear_pilot, pilot_for
+from streamsvm.points import Points, Position, Rows
+
+REDUCERS: dict[str, Callable[[CoresetConfig], Reducer]] = {
+    "uniform": lambda config: UniformReducer(),  # noqa: ARG005
+    "sensitivity": lambda config: SensitivityReducer(config.clusters),
+    "calibrated": lambda config: CalibratedReducer(),  # noqa: ARG005
+}
+"""What makes every reducer, by the name it has in the configuration."""
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionState:
+    """All that a partition is, for a checkpoint: separable from every other partition.
+
+    Attributes
+    ----------
+    sealed : int
+        Leaves sealed.
+    leader_epoch : int
+    buckets : tuple of Bucket
+        The oldest first.
+    leaf_points : Points
+    leaf_extent : Extent
+        Its `end` is the partition's position.
+    screened : Screened or None
+        Of the open leaf, if it is screened.
+    audit : Held or None
+        The audit sample; None where none is kept.
+    """
+
+    sealed: int
+    leader_epoch: int
+    buckets: tuple[Bucket, ...]
+    leaf_points: Points
+    leaf_extent: Extent
+    screened: Screened | None = None
+    audit: Held | None = None
+
+    @property
+    def position(self) -> Position:
+        """The next row to learn."""
+        return self.leaf_extent.end
+
+
+class Partition:
+    """One partition's structure, open leaf and audit sample.
+
+    Parameters
+    ----------
+    partition : int
+    base : Position
+        Its first row.
+    config : ModelConfig
+    """
+
+    def __init__(self, partition: int, base: Position, config: ModelConfig) -> None:
+        coreset = config.coreset
+        self._partition, self._config = partition, config
+        self._bounds: Bounds | None = None
+        self.clipped = 0
+        self.leader_epoch = -1
+        self.leaf = Leaf(base, coreset.leaf_rows, config.points.dimension, config.points.numpy_dtype)
+        self.structure = make_structure(partition, config.seed, coreset)
+        self._shift = ShiftWatch(config.points.dimension)
+        self.audit = make_reservoir(partition, config)
+
+    @property
+    def position(self) -> Position:
+        """The next row to learn."""
+        return self.leaf.end
+
+    @property
+    def extent(self) -> Extent:
+        """Everything learned since the base."""
+        return joined([bucket.extent for bucket in self.structure.buckets] + [self.leaf.extent])
+
+    def add(self, rows: Rows) -> int:
+        """Add rows that fit into the leaf; tell how many leaves of `leaf_rows` rows that completed."""
+        leaf_rows = self._config.coreset.leaf_rows
+        before = self.leaf.rows
+        if self.audit is not None:
+            self.audit.add(rows)
+        self.leaf.add(self._clip(rows))
+        self.leader_epoch = int(rows.leader_epoch[-1])
+        completed = self.leaf.rows // leaf_rows - before // leaf_rows
+        if self.leaf.full:
+            self._seal()
+        return completed
+
+    def _seal(self) -> None:
+        self._look_for_shift()
+        points, extent = self._sealed_leaf()
+        sealed = [bucket.extent.moments for bucket in self.structure.buckets]
+        seen = merge_all([*sealed, extent.moments], points.dimension)
+        solved: dict[tuple[Position, Position], Pilot] = {}
+
+        def pilot_of(points: Points, extent: Extent) -> Pilot:
+            solved[extent.start, extent.end] = pilot_for(points, extent.moments.weight, seen, self._config)
+            return solved[extent.start, extent.end]
+
+        self.structure.insert(points, extent, pilot_of)
+        self.bound()
+        screen = self._next_screen(solved)
+        if screen is not None:
+            self.leaf.screen(Screener.begin(screen, *self._leaf_name))
+
+    @property
+    def observed(self) -> Observed:
+        """What calibrated reductions met; of other ones, nothing."""
+        reducer = self.structure.reducer
+        return reducer.observed if isinstance(reducer, CalibratedReducer) else Observed()
+
+    @property
+    def _leaf_name(self) -> tuple[int, int, int]:
+        return self._config.seed, self._partition, self.structure.sealed
+
+    def _next_screen(self, solved: Mapping[tuple[Position, Position], Pilot]) -> Screen | None:
+        """Make the next leaf's screen from the sealed buckets; None if it is to be short, or a label is missing.
+
+        `solved` has the pilots that were just solved, by what their points stood for: one of everything is not solved
+        anew.
+        """
+        coreset, buckets = self._config.coreset, self.structure.buckets
+        whole = joined([bucket.extent for bucket in buckets])
+        span = int(whole.rows * coreset.screening) // coreset.leaf_rows * coreset.leaf_rows
+        if not self._screens or span < 2 * coreset.leaf_rows or not whole.moments.class_weight.all():
+            return None
+        points, moments = Points.union([bucket.points for bucket in buckets]), whole.moments
+        pilot = solved.get((whole.start, whole.end))
+        if pilot is None:
+            pilot = linear_pilot(points, moments.weight, moments, self._config.svm)
+        if pilot.lower_bound <= 0.0:
+            return None
+        random = generator(self._config.seed, Purpose.SKETCH, (self._partition, self.structure.sealed, 0))
+        return make_screen(points, pilot, moments, span, span * moments.count / whole.rows, coreset.leaf_rows, random)
+
+    @property
+    def _screens(self) -> bool:
+        coreset = self._config.coreset
+        return coreset.screens and self._config.svm.kernel == "linear" and coreset.leaf_rows >= LEAST_CAPACITY
+
+    def state(self) -> PartitionState:
+        """Return everything a checkpoint needs; what the open leaf may still change is copied."""
+        screened = self.leaf.screened
+        return PartitionState(
+            self.structure.sealed,
+            self.leader_epoch,
+            self.structure.buckets,
+            _copy(self.leaf.points),
+            self.leaf.extent,
+            None if screened is None else screened.copy(),
+            None if self.audit is None else self.audit.state(),
+        )
+
+    def restore(self, saved: PartitionState) -> None:
+        """Put a checkpoint's state in place."""
+        self.leader_epoch = saved.leader_epoch
+        self.structure.restore(saved.sealed, saved.buckets)
+        screener = None if saved.screened is None else Screener(saved.screened.copy(), *self._leaf_name)
+        self.leaf.restore(saved.leaf_points, saved.leaf_extent, screener)
+        self.bound()
+        if self.audit is not None and saved.audit is not None:
+            self.audit.restore(saved.audit)
+
+    def _clip(self, rows: Rows) -> Rows:
+        if self._bounds is None:
+            return rows
+        points, clipped = self._bounds.clip(rows.points)
+        self.clipped += int(np.count_nonzero(clipped & rows.accepted))
+        return replace(rows, points=points)
+
+    def sampled(self, class_weight: NDArray[np.float64]) -> Sampled | None:
+        """Return the audit sample, clipped as the next row would be: a model is judged by what it was to learn."""
+        if self.audit is None:
+            return None
+        sampled = self.audit.sampled(class_weight)
+        return sampled if self._bounds is None else replace(sampled, points=self._bounds.clip(sampled.points)[0])
+
+    def bound(self) -> None:
+        """Set the bounds of clipping by what is sealed: a function of the buckets, so that no state holds it."""
+        clip_sd = self._config.coreset.clip_sd
+        if clip_sd is not None:
+            moments = merge_all(
+                [bucket.extent.moments for bucket in self.structure.buckets], self._config.points.dimension
+            )
+            self._bounds = Bounds.of(moments, clip_sd) if moments.count else None
+
+    def _sealed_leaf(self) -> tuple[Points, Extent]:
+        """Return the full leaf; one that nothing was sealed before is clipped by its own bounds."""
+        points, extent = self.leaf.seal(self.observed)
+        clip_sd = self._config.coreset.clip_sd
+        if clip_sd is None or self._bounds is not None:
+            return points, extent
+        points, clipped = freed_of_outliers(points, extent.moments, clip_sd)
+        self.clipped += int(np.count_nonzero(clipped))
+        return points, replace(extent, moments=Moments.zero(points.dimension).add(points))
+
+    def _look_for_shift(self) -> None:
+        """Note a leaf that is unlike all sealed ones; it changes nothing."""
+        if isinstance(self.structure.reducer, CalibratedReducer):
+            leaf, buckets = self.leaf.extent.moments, self.structure.buckets
+            sealed = merge_all([bucket.extent.moments for bucket in buckets], len(leaf.mean))
+            shifted = self._shift.shifted(sealed, leaf, self.leaf.points)
+            if self.leaf.screened is not None:
+                shifted |= turned(self.leaf.screened, Points.union([bucket.points for bucket in buckets]))
+            self.structure.reducer.observed.shifted += shifted
+
+
+def make_structure(partition: int, seed: int, config: CoresetConfig) -> Structure:
+    """Return the empty structure of a partition."""
+    reducer = REDUCERS[config.reducer](config)
+    if config.structure == "chain":
+        return Chain(partition, seed, config.bucket_points, reducer)
+    return Tree(partition, seed, config.fan_in, config.bucket_points, reducer)
+
+
+def make_reservoir(partition: int, config: ModelConfig) -> Reservoir | None:
+    """Return the empty audit sample of a partition; None where none is kept."""
+    capacity, points = config.coreset.audit_points, config.points
+    return Reservoir(capacity, partition, config.seed, points.dimension, points.numpy_dtype) if capacity else None
+
+
+def _copy(points: Points) -> Points:
+    return Points(points.X.copy(), points.y.copy(), points.weight.copy())

@@ -36,15 +36,16 @@ from consumers.watch import MakeWatch, Surveyor, ThreadedWatch
 from consumers.worker import Result, TrainFunction, Worker
 from streamsvm.build import build
 from streamsvm.checkpoint import CheckpointDirectory
+from streamsvm.codec import json_scan
 from streamsvm.codec.avro import Schemas
 from streamsvm.codec.checkpoint import Snapshot
-from streamsvm.codec.points import PointDecoder, RejectedRecord
+from streamsvm.codec.points import Decoded, PointDecoder, RejectedRecord
 from streamsvm.config import ModelConfig, Settings, SvmConfig
 from streamsvm.crashpoints import crash_point
 from streamsvm.delivery import Delivery
 from streamsvm.disk import Disk, FileSystem
 from streamsvm.errors import ConfigurationError, LogGap, TopicMissing, TransientError
-from streamsvm.kafka import OffsetOutOfRange, Record
+from streamsvm.kafka import Batch, OffsetOutOfRange, Record
 from streamsvm.learner import Cut, warm_up
 from streamsvm.metrics import Metrics
 from streamsvm.points import Position, Rows
@@ -170,7 +171,7 @@ class Trainer:
     def _forget(self) -> None:
         """Begin a life with nothing."""
         self._lives += 1
-        self._undecoded: list[Record] = []
+        self._undecoded: deque[Sequence[Record]] = deque()
         self._backlog: deque[Rows] = deque()
         self._fetched: dict[int, int] = {}
         self._waiting: Cut | None = None
@@ -249,6 +250,7 @@ class Trainer:
         begun = self._clock.monotonic()
         log.debug("compiling", solver=self._config.svm.solver, reducer=self._config.coreset.reducer)
         warm_up(self._config, self._compiling)
+        json_scan.warm_up()
         seconds = self._clock.monotonic() - begun
         if seconds > 1.0:
             log.info("compiled", seconds=round(seconds, 1), remedy="a cold start; the next one loads it from the cache")
@@ -306,27 +308,37 @@ class Trainer:
         except TopicMissing as missing:
             raise LogGap(missing.what, missing.remedy) from missing
         self._health.require("broker", "" if self._input.connected() else "no broker connection is up")
-        self._undecoded += records
-        self._fetched |= {record.partition: record.offset + 1 for record in records}
-        for partition, count in Counter(record.partition for record in records).items():
-            self._metrics.increase("streamsvm_input_records", count, partition=str(partition))
+        if records:
+            self._note(records)
+            self._undecoded.append(records)
         self._decode()
+
+    def _note(self, records: Sequence[Record]) -> None:
+        """Note what was read, decoded or not."""
+        if isinstance(records, Batch):
+            ends, counts = records.ends(), records.counts()
+        else:
+            ends = {record.partition: record.offset + 1 for record in records}
+            counts = Counter(record.partition for record in records)
+        self._fetched |= ends
+        for partition, count in counts.items():
+            self._metrics.increase("streamsvm_input_records", count, partition=str(partition))
 
     def _decode(self) -> None:
         """Turn what was read into the backlog; bad rows go to the dead letters on the way.
 
         While a schema cannot be had nothing is decided: what was read waits, and so does what comes after it.
         """
-        if not self._undecoded or not self._schema_wait.over:
-            return
-        records = self._undecoded
-        try:
-            decoded = self._decoder.decode(records)
-        except TransientError as error:
-            self._schema_wait.failed(error)
-            return
-        self._schema_wait.end()
-        self._undecoded = []
+        while self._undecoded and self._schema_wait.over:
+            try:
+                decoded = self._decoder.decode(self._undecoded[0])
+            except TransientError as error:
+                self._schema_wait.failed(error)
+                return
+            self._schema_wait.end()
+            self._take_in(self._undecoded.popleft(), decoded)
+
+    def _take_in(self, records: Sequence[Record], decoded: Decoded) -> None:
         for letter in self._dead_letters.letters(records, decoded.rejected):
             self._outbox.send(letter)
         if decoded.rejected:
@@ -334,7 +346,7 @@ class Trainer:
         self._count_rejected(records, decoded.rejected)
         self._backlog.extend(decoded.rows)
 
-    def _count_rejected(self, records: list[Record], rejected: Sequence[RejectedRecord]) -> None:
+    def _count_rejected(self, records: Sequence[Record], rejected: Sequence[RejectedRecord]) -> None:
         """Stop when this is plainly the wrong stream, all its letters delivered."""
         try:
             self._limits.count(records, rejected)

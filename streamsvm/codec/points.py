@@ -11,16 +11,16 @@ rejected row.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, overload, runtime_checkable
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from streamsvm.codec import arrow, json_rows
+from streamsvm.codec import arrow, json_rows, json_scan
 from streamsvm.codec.arrow import ArrowRows, Columns
 from streamsvm.codec.avro import AvroReader, Schemas
 from streamsvm.codec.json_rows import CONTENT_TYPE, DEEPEST_NESTING, encode, fast_one, nesting
@@ -120,6 +120,100 @@ class RawRecord(Protocol):
         ...
 
 
+@runtime_checkable
+class RecordBatch(Protocol):
+    """Records that can be had column by column, without an object for each.
+
+    Attributes
+    ----------
+    partitions, offsets, times_ms, leader_epochs : ndarray of shape (n,), int64
+        -1 where there is no time or epoch.
+    values : list of n bytes or None
+    plain : bool
+        Whether no record has headers.
+    """
+
+    partitions: NDArray[np.int64]
+    offsets: NDArray[np.int64]
+    times_ms: NDArray[np.int64]
+    leader_epochs: NDArray[np.int64]
+    values: list[bytes | None]
+    plain: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """Consecutive records of one partition, and their columns."""
+
+    records: Sequence[RawRecord]
+    values: list[bytes | None]
+    offset: NDArray[np.int64]
+    time_ms: NDArray[np.int64]
+    leader_epoch: NDArray[np.int64]
+    plain: bool
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    @staticmethod
+    def of(records: Sequence[RawRecord]) -> _Run:
+        places = [(r.offset, _or_unknown(r.timestamp_ms), _or_unknown(r.leader_epoch)) for r in records]
+        offset, time_ms, epoch = np.array(places, dtype=np.int64).T
+        plain = not any(record.headers for record in records)
+        return _Run(records, [record.value for record in records], offset, time_ms, epoch, plain)
+
+    def slice(self, start: int, stop: int) -> _Run:
+        if stop - start == len(self):
+            return self
+        part = slice(start, stop)
+        return _Run(
+            self.records[part],
+            self.values[part],
+            self.offset[part],
+            self.time_ms[part],
+            self.leader_epoch[part],
+            self.plain,
+        )
+
+
+def _by_partition(records: Sequence[RawRecord]) -> Iterator[tuple[int, _Run]]:
+    """Yield each partition, in ascending order, with its records."""
+    if not isinstance(records, RecordBatch):
+        by_partition: dict[int, list[RawRecord]] = {}
+        for record in records:
+            by_partition.setdefault(record.partition, []).append(record)
+        for partition in sorted(by_partition):
+            yield partition, _Run.of(by_partition[partition])
+        return
+    offset, time_ms, epoch = records.offsets, records.times_ms, records.leader_epochs
+    for partition in np.unique(records.partitions).tolist():
+        at = np.flatnonzero(records.partitions == partition)
+        if len(at) == len(records.values):
+            yield partition, _Run(records, records.values, offset, time_ms, epoch, records.plain)
+        else:
+            values = [records.values[index] for index in at.tolist()]
+            yield partition, _Run(_Some(records, at), values, offset[at], time_ms[at], epoch[at], records.plain)
+
+
+class _Some(Sequence[RawRecord]):
+    """Some records of a batch, each made when it is asked for."""
+
+    def __init__(self, records: Sequence[RawRecord], at: NDArray[np.intp]) -> None:
+        self._records, self._at = records, at
+
+    def __len__(self) -> int:
+        return len(self._at)
+
+    @overload
+    def __getitem__(self, index: int) -> RawRecord: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[RawRecord]: ...
+    def __getitem__(self, index: int | slice) -> RawRecord | Sequence[RawRecord]:
+        if isinstance(index, slice):
+            return _Some(self._records, self._at[index])
+        return self._records[int(self._at[index])]
+
+
 @dataclass(frozen=True, slots=True)
 class Rejection:
     """One rejected row: where it stood, why, and the particulars."""
@@ -198,18 +292,20 @@ class PointDecoder:
         ConfigurationError
             If the schema registry refuses us.
         """
-        by_partition: dict[int, list[RawRecord]] = {}
-        for record in records:
-            by_partition.setdefault(record.partition, []).append(record)
         decoded = Decoded([], [], [])
-        for partition in sorted(by_partition):
-            builder = _Builder(partition, self._config)
-            for format_, run in groupby(by_partition[partition], key=self._format_of):
-                self._decode_run(format_, list(run), builder)
+        for partition, run in _by_partition(records):
+            builder = _Builder(partition, self._config, keeps_ids=not self._labeled)
+            if run.plain and self._config.format in ("auto", "json"):
+                self._decode_run("json", run, builder)
+            else:
+                start = 0
+                for format_, same in groupby(run.records, key=self._format_of):
+                    stop = start + sum(1 for _ in same)
+                    self._decode_run(format_, run.slice(start, stop), builder)
+                    start = stop
             decoded.rows.append(builder.rows())
             decoded.rejected.extend(builder.rejected)
-            if not self._labeled:
-                decoded.ids.extend(builder.ids)
+            decoded.ids.extend(builder.ids if not self._labeled else ())
         return decoded
 
     def _format_of(self, record: RawRecord) -> str:
@@ -222,23 +318,62 @@ class PointDecoder:
                 return CONTENT_TYPES.get(media_type, "json" if media_type.endswith("+json") else "")
         return "json"
 
-    def _decode_run(self, format_: str, records: Sequence[RawRecord], builder: _Builder) -> None:
+    def _decode_run(self, format_: str, run: _Run, builder: _Builder) -> None:
         """Decode consecutive records of one format."""
-        if format_ == "json" and self._singles(records, builder):
+        if format_ == "json" and (self._scanned(run, builder) or self._singles(run, builder)):
             return
-        for record in records:
-            try:
-                self._decode_record(format_, record, builder)
-            except InvalidPoint as error:
-                self._row_by_row(record, [error], builder)
+        for index in range(len(run)):
+            self._one(format_, run, index, builder)
 
-    def _singles(self, records: Sequence[RawRecord], builder: _Builder) -> bool:
+    def _one(self, format_: str, run: _Run, index: int, builder: _Builder) -> None:
+        try:
+            self._decode_record(format_, run, index, builder)
+        except InvalidPoint as error:
+            self._row_by_row(run.records[index], [error], builder)
+
+    def _scanned(self, run: _Run, builder: _Builder) -> bool:
+        """Decode JSON records of one point each by the compiled parser; False, and nothing done, if it declines most.
+
+        It only saves time: a record that it declines, or that is no valid point, is decoded by itself, and what it
+        accepts comes out the same.
+        """
+        config = self._config
+        if not (self._labeled and self._numbers_for_labels):
+            return False
+        values = [value or b"" for value in run.values]
+        found = json_scan.scan(values, config.dimension, LARGEST_FEATURE[config.dtype])
+        X, weight, positive = found.X, found.weight, found.y == config.labels[1]
+        good = found.accepted & (positive | (found.y == config.labels[0]))
+        good &= (weight >= SMALLEST_WEIGHT) & (weight <= LARGEST_WEIGHT)
+        if max(map(len, values)) > config.max_record_bytes:
+            good &= np.array([len(value) <= config.max_record_bytes for value in values])
+        if 2 * np.count_nonzero(good) < len(run):
+            return False
+        signs = np.where(positive, np.int8(1), np.int8(-1))
+        start = 0
+        for bad in [*np.flatnonzero(~good).tolist(), len(run)]:
+            if start < bad:
+                points = Points(X[start:bad].astype(config.numpy_dtype), signs[start:bad], weight[start:bad])
+                builder.add(run.slice(start, bad), None, points, None)
+            if bad < len(run):
+                self._one("json", run, bad, builder)
+            start = bad + 1
+        return True
+
+    @property
+    def _numbers_for_labels(self) -> bool:
+        return all(
+            isinstance(label, int) and not isinstance(label, bool) and abs(label) < LARGEST_EXACT
+            for label in self._config.labels
+        )
+
+    def _singles(self, run: _Run, builder: _Builder) -> bool:
         """Decode JSON records of one point each in which all is well; False, and nothing done, if anything is not.
 
         It only saves time: whatever it declines is decoded row by row, and what it accepts comes out the same.
         """
         try:
-            values = [record.value for record in records]
+            values = run.values
             if max(map(len, values)) > self._config.max_record_bytes:  # type: ignore[arg-type]
                 return False
             if max(map(nesting, values)) > DEEPEST_NESTING:  # type: ignore[arg-type]
@@ -248,11 +383,11 @@ class PointDecoder:
             return False
         found = self._all_well(_columns_of(points))
         if found is not None:
-            builder.add(records, None, *found)
+            builder.add(run, None, *found)
         return found is not None
 
-    def _decode_record(self, format_: str, record: RawRecord, builder: _Builder) -> None:
-        config = self._config
+    def _decode_record(self, format_: str, run: _Run, index: int, builder: _Builder) -> None:
+        config, record = self._config, run.records[index]
         if not record.value:
             raise InvalidPoint("empty_record", "the record has no value")
         if len(record.value) > config.max_record_bytes:
@@ -280,7 +415,7 @@ class PointDecoder:
         if found is None:
             self._row_by_row(record, points(), builder)
         else:
-            builder.add([record], count, *found)
+            builder.add(run.slice(index, index + 1), count, *found)
 
     def _rows_of(self, format_: str, value: bytes) -> Sequence[Point | InvalidPoint]:
         if format_ == "json":
@@ -396,8 +531,8 @@ def _refuse_outsized(x: Sequence[float], largest: float) -> None:
 class _Builder:
     """Collects the rows of one partition: blocks in which all is well, and rows one by one between them."""
 
-    def __init__(self, partition: int, config: PointsConfig) -> None:
-        self._partition, self._config = partition, config
+    def __init__(self, partition: int, config: PointsConfig, *, keeps_ids: bool) -> None:
+        self._partition, self._config, self._keeps_ids = partition, config, keeps_ids
         self._blank = [0.0] * config.dimension
         self._blocks: list[Rows] = []
         self.ids: list[str | int | None] = []
@@ -411,22 +546,20 @@ class _Builder:
         self._accepted: list[bool] = []
         self._at: list[tuple[int, int, bool, int, int]] = []
 
-    def add(
-        self, records: Sequence[RawRecord], rows: int | None, points: Points, ids: list[str | int | None] | None
-    ) -> None:
+    def add(self, run: _Run, rows: int | None, points: Points, ids: list[str | int | None] | None) -> None:
         """Add one record of so many rows, or many of one row each (None)."""
         self._end_block()
         n, several = len(points), rows is not None
-        places = np.array(
-            [(r.offset, _or_unknown(r.timestamp_ms), _or_unknown(r.leader_epoch)) for r in records], dtype=np.int64
-        )
-        offset, time_ms, epoch = (np.repeat(place, n) if several else place for place in places.T)
+        offset, time_ms, epoch = run.offset, run.time_ms, run.leader_epoch
+        if several:
+            offset, time_ms, epoch = (np.full(n, place[0]) for place in (offset, time_ms, epoch))
         last = np.ones(n, dtype=np.bool_)
         last[: n - 1] = not several
         row = np.arange(n) if several else np.zeros(n, dtype=np.int64)
         accepted = np.ones(n, dtype=np.bool_)
         self._blocks.append(Rows(self._partition, offset, row, last, time_ms, accepted, points, epoch))
-        self.ids.extend([None] * n if ids is None else ids)
+        if self._keeps_ids:
+            self.ids.extend([None] * n if ids is None else ids)
 
     def accept(self, record: RawRecord, row: int, point: Point, sign: int) -> None:
         self._append(record, row, point.x, sign, point.w, accepted=True)

@@ -14,13 +14,14 @@ from streamsvm.kafka.failures import DamagedBatch, OffsetOutOfRange, OutcomeUnkn
 from streamsvm.kafka.log import log_range, start_positions
 from streamsvm.kafka.producing import Outbox, Publisher
 from streamsvm.kafka.reading import Reader, Tail, fetch_one, read_to_end
-from streamsvm.kafka.records import Message, Record
+from streamsvm.kafka.records import Batch, Message, Record
 from streamsvm.kafka.registry import RegistryUnavailable, SchemaRegistry
 from streamsvm.kafka.topics import TopicInfo, TopicSpec, create_topics, describe_topic
 
 __all__ = [
     "RESERVED",
     "Backoff",
+    "Batch",
     "Cluster",
     "Connection",
     "DamagedBatch",

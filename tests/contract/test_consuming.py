@@ -53,7 +53,7 @@ def test_reading_resumes_at_a_position(broker: TestBroker) -> None:
     with closing(Input(broker.connection, topic, group=None)) as reader:
         reader.assign({0: first[-1].offset + 1})
         rest = drain(reader, 10 - len(first))
-    assert values_of(first + rest) == numbers(10)
+    assert values_of([*first, *rest]) == numbers(10)
 
 
 def test_poll_returns_no_more_than_asked_and_nothing_at_the_end(broker: TestBroker) -> None:

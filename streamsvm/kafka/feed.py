@@ -116,7 +116,7 @@ class Feed:
             raise self._link.failure(error_of(error), f"read {self._topic}") from error
 
     def _records(self, consumed: list[Consumed]) -> Batch:
-        if all(error is None for error in map(_error, consumed)):
+        if not any(map(_error, consumed)):
             return Batch(consumed)
         records = []
         for message in consumed:

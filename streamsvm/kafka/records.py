@@ -88,11 +88,16 @@ class Batch(Sequence[Record]):
 
     @cached_property
     def partitions(self) -> NDArray[np.int64]:  # noqa: D102
-        return np.array(list(map(methodcaller("partition"), self._messages)), dtype=np.int64)
+        return _column(list(map(methodcaller("partition"), self._messages)))
 
     @cached_property
     def offsets(self) -> NDArray[np.int64]:  # noqa: D102
-        return np.array(list(map(methodcaller("offset"), self._messages)), dtype=np.int64)
+        messages = self._messages
+        if messages and self.partitions.min() == self.partitions.max():
+            first, last = messages[0].offset() or 0, messages[-1].offset() or 0
+            if last - first == len(messages) - 1:  # they only grow, so that nothing is left out between
+                return np.arange(first, last + 1, dtype=np.int64)
+        return np.array(list(map(methodcaller("offset"), messages)), dtype=np.int64)
 
     @cached_property
     def times_ms(self) -> NDArray[np.int64]:  # noqa: D102
@@ -101,8 +106,7 @@ class Batch(Sequence[Record]):
 
     @cached_property
     def leader_epochs(self) -> NDArray[np.int64]:  # noqa: D102
-        told = list(map(methodcaller("leader_epoch"), self._messages))
-        return np.array([-1 if epoch is None else epoch for epoch in told], dtype=np.int64)
+        return _column(list(map(methodcaller("leader_epoch"), self._messages)))
 
     @cached_property
     def plain(self) -> bool:  # noqa: D102
@@ -110,12 +114,23 @@ class Batch(Sequence[Record]):
 
     def ends(self) -> dict[int, int]:
         """Return the offset after the last record of each partition."""
+        if self._messages and self.partitions.min() == self.partitions.max():
+            return {int(self.partitions[0]): int(self.offsets[-1]) + 1}
         return dict(zip(self.partitions.tolist(), (self.offsets + 1).tolist(), strict=True))
 
     def counts(self) -> dict[int, int]:
         """Return how many records there are of each partition."""
+        if self._messages and self.partitions.min() == self.partitions.max():
+            return {int(self.partitions[0]): len(self)}
         partitions, counts = np.unique(self.partitions, return_counts=True)
         return dict(zip(partitions.tolist(), counts.tolist(), strict=True))
+
+
+def _column(told: list[int | None]) -> NDArray[np.int64]:
+    """Return numbers, most often all the same one, as an array; -1 for None."""
+    if told and told.count(told[0]) == len(told):
+        return np.full(len(told), -1 if told[0] is None else told[0], dtype=np.int64)
+    return np.array([-1 if number is None else number for number in told], dtype=np.int64)
 
 
 def record_of(message: Consumed) -> Record:

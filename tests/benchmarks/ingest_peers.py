@@ -1,4 +1,4 @@
-"""Other loops over a topic of single-point JSON records: `python ingest_peers.py SERVERS`, then lines on standard input.
+"""Other loops over a topic of single-point JSON records: `python ingest_peers.py SERVERS`, then lines on stdin.
 
 Needs none of this project, so that it runs in an environment of its own (confluent-kafka, orjson, scikit-learn; river
 and quixstreams where they are to be measured). A line is `CONTENDER TOPIC N DIMENSION`; the answer is one line of JSON.

@@ -137,7 +137,7 @@ def test_pausing_loses_nothing(broker: TestBroker) -> None:
     send_values(broker.connection, topic, numbers(50))
     with closing(Input(broker.connection, topic, group=None)) as reader:
         reader.assign({0: 0})
-        records = reader.poll(7, 10.0)
+        records = list(reader.poll(7, 10.0))
         reader.pause()
         assert reader.poll(7, 0.2) == []
         reader.resume()

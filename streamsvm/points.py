@@ -154,6 +154,20 @@ class Rows:
         offset, row = int(self.offset[index]), int(self.row[index])
         return Position(offset + 1, 0) if self.last[index] else Position(offset, row + 1)
 
+    @staticmethod
+    def union(parts: Sequence[Rows]) -> Rows:
+        """Concatenate rows of one partition that follow each other (`parts` must not be empty)."""
+        return Rows(
+            parts[0].partition,
+            np.concatenate([part.offset for part in parts]),
+            np.concatenate([part.row for part in parts]),
+            np.concatenate([part.last for part in parts]),
+            np.concatenate([part.time_ms for part in parts]),
+            np.concatenate([part.accepted for part in parts]),
+            Points.union([part.points for part in parts]),
+            np.concatenate([part.leader_epoch for part in parts]),
+        )
+
     def index_of(self, position: Position) -> int:
         """Return the index of the first row at or past `position` (n if all lie before it)."""
         first = int(np.searchsorted(self.offset, position.offset, side="left"))

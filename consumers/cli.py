@@ -20,6 +20,7 @@ from consumers.runtime import (
     connect,
     exit_code,
     schemas_of,
+    spare_the_collector,
     stop_on_signals,
 )
 from streamsvm import __version__
@@ -88,6 +89,7 @@ def train(
     connection = connect(settings, "trainer")
     metrics, health = Metrics(TRAINER), Health(settings.http.stuck_after_s)
     stop = stop_on_signals()
+    spare_the_collector()
     with HttpServer(settings.http, health, metrics.registry) as http, health.failing():
         log_start(settings, http.url)
         Trainer(settings, Cluster(connection), metrics, health, stop, reset=reset).run()
@@ -104,6 +106,7 @@ def score(settings: Settings) -> None:
     connection = connect(settings, "scorer")
     metrics, health = Metrics(SCORER), Health(settings.http.stuck_after_s)
     stop = stop_on_signals()
+    spare_the_collector()
     with HttpServer(settings.http, health, metrics.registry) as http, health.failing():
         log_start(settings, http.url)
         Scorer(settings, connection, metrics, health, stop).run()

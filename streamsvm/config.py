@@ -570,7 +570,8 @@ class InputConfig(Section):
         description="Consumer group whose offsets show progress to observers; empty: `streamsvm-` + the name.",
     )
     batch_records: Annotated[int, Field(ge=1, le=100_000)] = Field(
-        default=1_000, description="Most records taken from the client at once; does not affect the models."
+        default=4_000,
+        description="Most records taken from the client at once, fewer if they are large; does not affect the models.",
     )
     on_gap: Literal["fail", "reset"] = Field(
         default="fail",

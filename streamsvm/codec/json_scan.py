@@ -67,12 +67,15 @@ class Scanned:
     y, weight : ndarray of shape (n,), float64
     accepted : ndarray of shape (n,), bool
         False where the record is declined; its values are then meaningless.
+    size : ndarray of shape (n,), int64
+        Bytes of each record.
     """
 
     X: NDArray[np.float64]
     y: NDArray[np.float64]
     weight: NDArray[np.float64]
     accepted: NDArray[np.bool_]
+    size: NDArray[np.int64]
 
 
 def scan(values: Sequence[bytes], dimension: int, largest: float) -> Scanned:
@@ -86,11 +89,11 @@ def scan(values: Sequence[bytes], dimension: int, largest: float) -> Scanned:
         A record with a feature of greater magnitude is declined.
     """
     n = len(values)
-    ends = np.cumsum(np.fromiter(map(len, values), np.int64, n))
+    size = np.fromiter(map(len, values), np.int64, n)
     buffer = np.frombuffer(b"".join(values), np.uint8)
     X, others, accepted = np.empty((n, dimension)), np.empty((2, n)), np.empty(n, np.bool_)
-    _scan(buffer, ends, X, others, accepted, largest, _FIVES, _TENS)
-    return Scanned(X, others[0], others[1], accepted)
+    _scan(buffer, np.cumsum(size), X, others, accepted, largest, _FIVES, _TENS)
+    return Scanned(X, others[0], others[1], accepted, size)
 
 
 def warm_up() -> None:

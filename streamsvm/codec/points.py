@@ -340,13 +340,12 @@ class PointDecoder:
         config = self._config
         if not (self._labeled and self._numbers_for_labels):
             return False
-        values = [value or b"" for value in run.values]
-        found = json_scan.scan(values, config.dimension, LARGEST_FEATURE[config.dtype])
+        values = [value or b"" for value in run.values] if None in run.values else run.values
+        found = json_scan.scan(values, config.dimension, LARGEST_FEATURE[config.dtype])  # type: ignore[arg-type]
         X, weight, positive = found.X, found.weight, found.y == config.labels[1]
         good = found.accepted & (positive | (found.y == config.labels[0]))
         good &= (weight >= SMALLEST_WEIGHT) & (weight <= LARGEST_WEIGHT)
-        if max(map(len, values)) > config.max_record_bytes:
-            good &= np.array([len(value) <= config.max_record_bytes for value in values])
+        good &= found.size <= config.max_record_bytes
         if 2 * np.count_nonzero(good) < len(run):
             return False
         signs = np.where(positive, np.int8(1), np.int8(-1))

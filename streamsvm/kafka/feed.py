@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
-from operator import methodcaller
 
 from confluent_kafka import Consumer, KafkaError, KafkaException
 from confluent_kafka import Message as Consumed
@@ -32,8 +31,12 @@ from streamsvm.kafka.records import Batch
 
 logger = logging.getLogger("streamsvm.kafka")
 
+GATHERED_BYTES = 4 * 2**20
+"""About how much is gathered at most: records of many rows are large, and a number of them that suits small ones would
+take long to come, and much memory."""
 
-_error = methodcaller("error")
+EXPECTED_RECORD_BYTES = 1024
+"""How large a record is taken to be before the first came."""
 
 SHORTEST_WAIT_S = 0.001
 """The client counts whole milliseconds: a shorter wait would not wait at all, and turn this loop into a spin."""
@@ -76,6 +79,7 @@ class Feed:
         self._group = group
         self._on_unplaced = on_unplaced
         self._ending: StreamsvmError | None = None
+        self._record_bytes: float = EXPECTED_RECORD_BYTES
         self.ends: dict[int, int] = {}
 
     def take(self, max_records: int, timeout_s: float, *, gather: bool) -> Batch:
@@ -88,7 +92,8 @@ class Feed:
         timeout_s : float
             Seconds to wait for the first record; 0 takes what is there.
         gather : bool
-            Wait up to 0.1 s for the batch to fill (throughput), or return with the first (latency).
+            Wait up to 0.1 s for the batch to fill, or to hold about `GATHERED_BYTES`, judged by the batch before
+            (throughput); or return with the first (latency).
         """
         deadline = time.monotonic() + timeout_s
         while True:
@@ -107,7 +112,7 @@ class Feed:
     def _consume(self, max_records: int, wait_s: float, gather: bool) -> list[Consumed]:
         try:
             if gather:
-                return self._consumer.consume(max_records, wait_s)
+                return self._consumer.consume(self._worth_gathering(max_records), wait_s)
             first = self._consumer.consume(1, wait_s)
             if first and max_records > 1:
                 first += self._consumer.consume(max_records - 1, 0)
@@ -115,8 +120,13 @@ class Feed:
         except KafkaException as error:
             raise self._link.failure(error_of(error), f"read {self._topic}") from error
 
+    def _worth_gathering(self, max_records: int) -> int:
+        return min(max_records, 1 + int(GATHERED_BYTES / max(self._record_bytes, 1.0)))
+
     def _records(self, consumed: list[Consumed]) -> Batch:
-        if not any(map(_error, consumed)):
+        if not any(map(Consumed.error, consumed)):
+            if consumed:
+                self._record_bytes = sum(map(len, consumed)) / len(consumed)
             return Batch(consumed)
         records = []
         for message in consumed:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from operator import methodcaller
+from operator import itemgetter
 from typing import NamedTuple, overload
 
 import numpy as np
+from confluent_kafka import TIMESTAMP_NOT_AVAILABLE
 from confluent_kafka import Message as Consumed
 from numpy.typing import NDArray
 
@@ -46,7 +47,8 @@ class Record(NamedTuple):
 class Batch(Sequence[Record]):
     """Consumed records: column by column, or one by one, each made when it is asked for.
 
-    A record takes longer to make than its value takes to decode; who needs columns only asks for none.
+    A record takes longer to make than its value takes to decode; who needs columns only asks for none. A column is made
+    by mapping the class's method, which is called without being looked up for each message.
 
     Parameters
     ----------
@@ -84,11 +86,11 @@ class Batch(Sequence[Record]):
 
     @cached_property
     def values(self) -> list[bytes | None]:  # noqa: D102
-        return list(map(methodcaller("value"), self._messages))
+        return list(map(Consumed.value, self._messages))
 
     @cached_property
     def partitions(self) -> NDArray[np.int64]:  # noqa: D102
-        return _column(list(map(methodcaller("partition"), self._messages)))
+        return _column(list(map(Consumed.partition, self._messages)))
 
     @cached_property
     def offsets(self) -> NDArray[np.int64]:  # noqa: D102
@@ -97,20 +99,23 @@ class Batch(Sequence[Record]):
             first, last = messages[0].offset() or 0, messages[-1].offset() or 0
             if last - first == len(messages) - 1:  # they only grow, so that nothing is left out between
                 return np.arange(first, last + 1, dtype=np.int64)
-        return np.array(list(map(methodcaller("offset"), messages)), dtype=np.int64)
+        return np.array(list(map(Consumed.offset, messages)), dtype=np.int64)
 
     @cached_property
     def times_ms(self) -> NDArray[np.int64]:  # noqa: D102
-        told = list(map(methodcaller("timestamp"), self._messages))
-        return np.array([time_ms if kind else -1 for kind, time_ms in told], dtype=np.int64)
+        told = list(map(Consumed.timestamp, self._messages))
+        times_ms = np.fromiter(map(itemgetter(1), told), np.int64, len(told))
+        if TIMESTAMP_NOT_AVAILABLE in map(itemgetter(0), told):
+            times_ms[[kind == TIMESTAMP_NOT_AVAILABLE for kind, _ in told]] = -1
+        return times_ms
 
     @cached_property
     def leader_epochs(self) -> NDArray[np.int64]:  # noqa: D102
-        return _column(list(map(methodcaller("leader_epoch"), self._messages)))
+        return _column(list(map(Consumed.leader_epoch, self._messages)))
 
     @cached_property
     def plain(self) -> bool:  # noqa: D102
-        return not any(map(methodcaller("headers"), self._messages))
+        return not any(map(Consumed.headers, self._messages))
 
     def ends(self) -> dict[int, int]:
         """Return the offset after the last record of each partition."""

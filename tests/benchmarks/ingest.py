@@ -29,7 +29,7 @@ import numpy as np
 from confluent_kafka import Producer
 from threadpoolctl import threadpool_limits
 
-from consumers.runtime import configure_logging
+from consumers.runtime import configure_logging, spare_the_collector
 from consumers.trainer import Trainer
 from streamsvm.codec import arrow, avro
 from streamsvm.codec.points import PointDecoder, encode
@@ -150,6 +150,7 @@ def train(connection: Connection, format_: str, n: int, dimension: int, run: int
 def serve(servers: str) -> None:
     """Answer each line of `FORMAT N DIMENSION` with a run."""
     configure_logging(LogConfig(level="error"))
+    spare_the_collector()
     connection = Connection({"bootstrap.servers": servers})
     runs = itertools.count()
     with threadpool_limits(1):

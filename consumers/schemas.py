@@ -11,7 +11,7 @@ from streamsvm.errors import TransientError
 from streamsvm.kafka import Backoff
 from streamsvm.metrics import Metrics
 
-log = structlog.get_logger("streamsvm.trainer")
+log = structlog.get_logger("streamsvm.schemas")
 
 FIRST_WAIT_S = 0.5
 LONGEST_WAIT_S = 10.0

@@ -8,7 +8,7 @@ committing. The embedded broker has no transactions: there a batch's positions a
 least once, and copies of a score carry the same `streamsvm.source` header.
 
 Invariants: nothing is consumed before there is a version; each batch is scored by one version, taken once; a batch that
-was not committed is never passed over.
+was not committed is never passed over. While the schema registry does not answer, a batch that needs it is not decided.
 """
 
 from __future__ import annotations
@@ -23,8 +23,10 @@ from typing import Final
 import structlog
 
 from consumers.deadletters import DeadLetters
-from consumers.runtime import Health
+from consumers.runtime import Health, schemas_of
+from consumers.schemas import SchemaWait
 from consumers.topics import refuse_shared
+from streamsvm.codec.avro import Schemas
 from streamsvm.codec.scores import BatchScorer
 from streamsvm.config import Settings
 from streamsvm.crashpoints import crash_point
@@ -70,10 +72,18 @@ class Scorer:
     stop : threading.Event
         Set it to stop: the scorer finishes the batch at hand and returns. With no broker to finish it, it returns
         within seconds, and whoever comes next scores the batch, unless it was committed.
+    schemas : Schemas, optional
+        Where Avro's schemas come from; the configured registry, if there is one, by default.
     """
 
     def __init__(
-        self, settings: Settings, connection: Connection, metrics: Metrics, health: Health, stop: threading.Event
+        self,
+        settings: Settings,
+        connection: Connection,
+        metrics: Metrics,
+        health: Health,
+        stop: threading.Event,
+        schemas: Schemas | None = None,
     ) -> None:
         self._settings = settings
         self._connection = connection
@@ -81,6 +91,8 @@ class Scorer:
         self._dead_letters = DeadLetters(settings.scoring.topic, settings.scoring.dead_letters, metrics)
         self._health = health
         self._stop = stop
+        self._schemas = schemas
+        self._schema_wait = SchemaWait(metrics, health, time.monotonic)
         self._serving: Loaded | None = None
         self._refused = 0
         self._group = settings.scoring.group or f"{settings.name}-scorer"
@@ -114,6 +126,8 @@ class Scorer:
     def _start(self, stack: ExitStack) -> None:
         scoring = self._settings.scoring
         self._check_names()
+        if self._schemas is None:
+            self._schemas = stack.enter_context(schemas_of(self._settings))
         partitions = len(describe_topic(self._connection, scoring.topic).partitions)
         create_topics(
             self._connection, [TopicSpec(scoring.output_topic, partitions), TopicSpec(scoring.dead_letters, 1)]
@@ -172,6 +186,9 @@ class Scorer:
     def _turn(self) -> None:
         """Score at most one batch; blocks at most about `POLL_S` if there is none."""
         self._health.beat()
+        if not self._schema_wait.over:
+            self._stop.wait(POLL_S)
+            return
         records = self._subscription.poll(self._settings.scoring.batch_records, POLL_S)
         self._show_broker(self._subscription)
         loaded = self._newest()
@@ -202,6 +219,7 @@ class Scorer:
             max_record_bytes=scoring.max_record_bytes,
             max_rows_per_record=scoring.max_rows_per_record,
             max_message_bytes=self._max_message_bytes,
+            schemas=self._schemas,
         )
         self._serving = loaded
         self._health.require("model", "")
@@ -217,6 +235,17 @@ class Scorer:
         messages += self._dead_letters.letters(records, scored.rejected)
         return messages, sum(one.rows for one in scored.records)
 
+    def _score_when_known(self, records: Sequence[Record]) -> tuple[list[Message], int] | None:
+        """Score a batch; None, and it is read again, while a schema cannot be had."""
+        try:
+            scored = self._score(records)
+        except TransientError as error:
+            self._schema_wait.failed(error)
+            self._subscription.rewind()
+            return None
+        self._schema_wait.end()
+        return scored
+
     # ---------------------------------------------------------------- deliver
 
     def _deliver(self, records: Sequence[Record], publisher: Publisher) -> None:
@@ -224,7 +253,10 @@ class Scorer:
         positions = positions_after(records)
         try:
             progress = self._subscription.progress(positions)
-            messages, points = self._score(records)
+            scored = self._score_when_known(records)
+            if scored is None:
+                return
+            messages, points = scored
             if not self._answered(_Aside(lambda: self._hand_over(publisher, messages, progress, positions))):
                 return
         except (TransientError, Fenced) as error:

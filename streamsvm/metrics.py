@@ -344,6 +344,12 @@ SCORER: Final = (
         ("reason",),
     ),
     Definition(
+        "streamsvm_registry_waiting_seconds",
+        "gauge",
+        "Seconds for which the input has waited for the schema registry; 0 while it does not.",
+        "Above 0: the registry does not answer; nothing is lost or rejected, and reading goes on when it does.",
+    ),
+    Definition(
         "streamsvm_serving_version",
         "gauge",
         "Number of the version that scores now; 0 while there is none.",

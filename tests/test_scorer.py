@@ -18,6 +18,8 @@ import pytest
 import consumers.scorer as scorer_module
 from consumers.runtime import Health
 from consumers.scorer import Scorer
+from streamsvm.codec import arrow, avro
+from streamsvm.codec.avro import Schemas
 from streamsvm.codec.points import Rejection, encode
 from streamsvm.codec.scores import BatchScorer, label_of, points_config
 from streamsvm.config import Label, OutputConfig, ScoringConfig, Settings
@@ -29,6 +31,7 @@ from streamsvm.kafka import (
     OutcomeUnknown,
     Publisher,
     Record,
+    RegistryUnavailable,
     Subscription,
     TopicSpec,
     create_topics,
@@ -114,6 +117,51 @@ def test_an_array_of_one_stays_an_array() -> None:
     """The form of the output is the form of the input, not the number of rows."""
     (record,) = batch_scorer().score([record_of(b"[" + encode([1.0, 1.0]) + b"]")]).records
     assert [score["row"] for score in json.loads(record.value)] == [0]
+
+
+def in_format(value: bytes, content_type: str) -> Record:
+    return record_of(value)._replace(headers=(("content-type", content_type.encode()),))
+
+
+@pytest.mark.parametrize("n", [1, 3])
+def test_an_arrow_record_gives_an_array(n: int) -> None:
+    """Each row has its score, with its row and id, also where there is only one."""
+    value = arrow.encode(np.array([[1.0, 0.0], [2.0, 0.5], [-4.0, 1.0]])[:n], ids=["a", "b", "c"][:n])
+    (record,) = batch_scorer(1).score([in_format(value, arrow.CONTENT_TYPE)]).records
+    found = [(score["row"], score["id"], score["score"]) for score in json.loads(record.value)]
+    assert found == [(0, "a", 2.0), (1, "b", 3.5), (2, "c", -2.0)][:n]
+    assert record.rows == n
+
+
+class Shelf:
+    """Schemas of one point and of an array of points; away until it is told otherwise."""
+
+    def __init__(self, *, away: bool = False) -> None:
+        self.away, self.asked = away, 0
+
+    def schema(self, schema_id: int) -> str | None:
+        self.asked += 1
+        if self.away:
+            raise RegistryUnavailable("the registry is away", "Wait.")
+        return avro.schema_of(1, many=schema_id == 2) if schema_id in (1, 2) else None
+
+
+def in_avro(x: Sequence[float], schema_id: int) -> bytes:
+    point = {"x": list(x), "y": 1, "w": None, "id": None}
+    many = schema_id == 2
+    return avro.AvroWriter(avro.schema_of(1, many=many), schema_id).encode([point] if many else point)
+
+
+def test_avro_is_scored_as_its_schema_says() -> None:
+    """A record of one point gives one score, an array an array, an unknown schema a dead letter."""
+    records = [in_format(in_avro([1.0, 0.0], schema_id), avro.CONTENT_TYPE) for schema_id in (1, 2)]
+    unknown = b"\0\0\0\0\x09" + records[0].value[5:]  # type: ignore[index]
+    records = [record._replace(offset=index) for index, record in enumerate([*records, records[0]])]
+    records[2] = records[2]._replace(value=unknown)
+    scored = batch_scorer(1, schemas=Shelf()).score(records)
+    one, several = (json.loads(record.value) for record in scored.records)
+    assert (one["score"], several[0]["score"], several[0]["row"]) == (2.0, 2.0, 0)
+    assert [bad.rejections[0].reason for bad in scored.rejected] == ["unknown_schema"]
 
 
 def test_a_record_without_a_good_row_gives_no_score() -> None:
@@ -222,10 +270,10 @@ def test_zero_means_the_first_label() -> None:
 class Running:
     """A scorer in a thread; leaving stops it and raises what it raised."""
 
-    def __init__(self, settings: Settings, connection: Connection) -> None:
+    def __init__(self, settings: Settings, connection: Connection, schemas: Schemas | None = None) -> None:
         self.metrics, self.health, self._stop = Metrics(SCORER), Health(60.0), threading.Event()
         self.failure: BaseException | None = None
-        self._scorer = Scorer(settings, connection, self.metrics, self.health, self._stop)
+        self._scorer = Scorer(settings, connection, self.metrics, self.health, self._stop, schemas)
         self._thread = threading.Thread(target=self._run)
 
     def _run(self) -> None:
@@ -357,6 +405,30 @@ def test_points_in_scores_out(connection: Connection, settings: Settings, traine
     assert running.value("streamsvm_dead_letters_total", reason="wrong_dimension") == 2
     assert running.value("streamsvm_serving_version") == 2
     assert running.value("streamsvm_serving_loaded_timestamp_seconds") > 1.7e9
+
+
+def test_points_wait_while_the_schema_registry_is_away(
+    connection: Connection, settings: Settings, trainer: Trainer
+) -> None:
+    """Nothing is scored or rejected meanwhile, everyone can see why, and each point is scored once afterwards."""
+    trainer.publish(version_of(2))
+    shelf = Shelf(away=True)
+    kind = (("content-type", avro.CONTENT_TYPE.encode()),)
+    with closing(Outbox(connection)) as outbox:
+        for number in range(10):
+            outbox.send(Message(settings.scoring.topic, in_avro([number, 0.0], 1), None, kind, partition=number % 4))
+        outbox.flush(DEADLINE_S)
+    with Running(settings, connection, shelf) as running:
+        eventually(lambda: running.value("streamsvm_registry_waiting_seconds") > 0.6, "it says how long it waits")
+        eventually(lambda: shelf.asked > 1, "it asks again")
+        assert running.waiting_for() == {"registry": "the registry is away"}
+        assert running.value("streamsvm_scored_points_total") == 0
+        shelf.away = False
+        eventually(lambda: running.value("streamsvm_scored_points_total") == 10, "all points are scored")
+        assert running.value("streamsvm_registry_waiting_seconds") == 0
+        assert running.health.ready()[0], running.health.ready()
+    assert stored(connection, settings.scoring.dead_letters) == []
+    assert len(scores(connection, settings)) == 10
 
 
 def test_nothing_is_consumed_before_there_is_a_model(

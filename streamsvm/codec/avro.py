@@ -123,9 +123,7 @@ class AvroReader:
         TransientError
             If the registry cannot be asked now.
         """
-        if len(value) < FRAME.size or value[0] != 0:
-            raise InvalidPoint("malformed_avro", "the value does not begin with a zero byte and a schema's id")
-        schema = self._schema(FRAME.unpack_from(value)[1])
+        schema = self._schema_of(value)
         body = io.BytesIO(value)
         body.seek(FRAME.size)
         if schema.many:
@@ -139,6 +137,21 @@ class AvroReader:
         if body.tell() != len(value):
             raise InvalidPoint("malformed_avro", f"{len(value) - body.tell()} bytes follow the datum")
         return _points(datum if schema.many else [datum], schema.features)
+
+    def is_array(self, value: bytes) -> bool:
+        """Tell whether a value that could be told into rows is an array of them.
+
+        Raises
+        ------
+        TransientError
+            If the registry cannot be asked now.
+        """
+        return self._schema_of(value).many
+
+    def _schema_of(self, value: bytes) -> _Schema:
+        if len(value) < FRAME.size or value[0] != 0:
+            raise InvalidPoint("malformed_avro", "the value does not begin with a zero byte and a schema's id")
+        return self._schema(FRAME.unpack_from(value)[1])
 
     def _schema(self, schema_id: int) -> _Schema:
         found = self._known.get(schema_id)

@@ -308,6 +308,19 @@ class PointDecoder:
             decoded.ids.extend(builder.ids if not self._labeled else ())
         return decoded
 
+    def is_array(self, record: RawRecord) -> bool:
+        """Tell whether a record with a valid row is an array of rows, if only of one; every Arrow record is.
+
+        Raises
+        ------
+        TransientError
+            If that takes a schema which cannot be had now.
+        """
+        format_ = self._format_of(record)
+        if format_ == "avro":
+            return self._avro.is_array(record.value or b"")
+        return format_ == "arrow" or json_rows.is_array(record.value)
+
     def _format_of(self, record: RawRecord) -> str:
         """Return a record's format; empty if it says one that is not known."""
         if self._config.format != "auto":

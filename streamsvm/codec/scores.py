@@ -3,9 +3,9 @@
 A score is ``{"id": ..., "score": 1.25, "label": 1, "model": "pulsar", "version": 7, "points": 120000}``: the point's
 own `id` (null if it has none), the decision value, the label it means, and the version that decided, with the number of
 valid points that it covers. Of a version with probabilities it has one more, ``"probability": 0.83``: that of the
-second of the version's labels, whichever label the score means. An array of points gives an array of scores in the same
-order, each with its `row`, the index of its point in the array, because rejected rows are left out (they go to the
-dead-letter topic).
+second of the version's labels, whichever label the score means. An array of points (a JSON or Avro array, any Arrow
+record) gives an array of scores in the same order, each with its `row`, the index of its point in the array, because
+rejected rows are left out (they go to the dead-letter topic).
 
 The record keeps its input's key. Headers: ``streamsvm.source`` (topic/partition/offset of the input: unique to a reader
 of committed records, and the same for every copy where the broker has no transactions), ``streamsvm.model.sha256`` and
@@ -26,6 +26,7 @@ import msgspec
 import numpy as np
 from pydantic import ValidationError
 
+from streamsvm.codec.avro import Schemas
 from streamsvm.codec.model import Version
 from streamsvm.codec.points import PointDecoder, RawRecord, RejectedRecord, Rejection
 from streamsvm.config import Label, PointsConfig
@@ -93,7 +94,7 @@ class Scored:
 def points_config(
     version: Version, *, max_record_bytes: int | None = None, max_rows_per_record: int | None = None
 ) -> PointsConfig:
-    """Return what a valid unlabeled point is to a version: its dimension and labels, as float64.
+    """Return what a valid unlabeled point is to a version: its dimension, labels and features' names, as float64.
 
     Raises
     ------
@@ -102,7 +103,13 @@ def points_config(
     """
     given = {"max_record_bytes": max_record_bytes, "max_rows_per_record": max_rows_per_record}
     limits = {name: value for name, value in given.items() if value is not None}
-    described = {"dimension": version.model.dimension, "labels": version.labels, "dtype": "float64", **limits}
+    described = {
+        "dimension": version.model.dimension,
+        "labels": version.labels,
+        "feature_names": version.feature_names,
+        "dtype": "float64",
+        **limits,
+    }
     try:
         return PointsConfig.model_validate(described)
     except ValidationError as error:
@@ -123,6 +130,8 @@ class BatchScorer:
         Larger input records are rejected.
     max_message_bytes : int
         Largest output message, key and headers included; a record whose scores would take more is rejected.
+    schemas : Schemas, optional
+        Where Avro's schemas come from; without it every one is unknown.
 
     Raises
     ------
@@ -131,16 +140,31 @@ class BatchScorer:
     """
 
     def __init__(
-        self, version: Version, sha256: str, *, max_record_bytes: int, max_rows_per_record: int, max_message_bytes: int
+        self,
+        version: Version,
+        sha256: str,
+        *,
+        max_record_bytes: int,
+        max_rows_per_record: int,
+        max_message_bytes: int,
+        schemas: Schemas | None = None,
     ) -> None:
         self._version = version
         self._sha256 = sha256.encode()
         self._max_message_bytes = max_message_bytes
         config = points_config(version, max_record_bytes=max_record_bytes, max_rows_per_record=max_rows_per_record)
-        self._decoder = PointDecoder(config, labeled=False)
+        self._decoder = PointDecoder(config, labeled=False, schemas=schemas)
 
     def score(self, records: Sequence[SourceRecord]) -> Scored:
-        """Score a batch; records of one partition must be in the order of their offsets."""
+        """Score a batch; records of one partition must be in the order of their offsets.
+
+        Raises
+        ------
+        TransientError
+            If a schema cannot be had now: nothing of the batch is decided; score it again later.
+        ConfigurationError
+            If the schema registry refuses us.
+        """
         decoded = self._decoder.decode(records)
         sources = {(record.partition, record.offset): record for record in records}
         rejections = {(bad.record.partition, bad.record.offset): bad.rejections for bad in decoded.rejected}
@@ -188,7 +212,7 @@ class BatchScorer:
             scored.rejected.append(RejectedRecord(source, len(decided), tuple(bad[row] for row in sorted(bad))))
 
     def _encode(self, source: SourceRecord, rows: Sequence[tuple[int, str | int | None, Decided]]) -> ScoreRecord:
-        many = _is_array(source.value)
+        many = self._decoder.is_array(source)
         found = [self._score(identity, decided, row if many else None) for row, identity, decided in rows]
         headers = (
             (SOURCE_HEADER, f"{source.topic}/{source.partition}/{source.offset}".encode()),
@@ -222,10 +246,6 @@ def _records(rows: Rows) -> Iterator[tuple[int, int]]:
     for end in (np.flatnonzero(rows.last) + 1).tolist():
         yield start, end
         start = end
-
-
-def _is_array(value: bytes | None) -> bool:
-    return value is not None and value.lstrip(b" \t\r\n")[:1] == b"["
 
 
 def _message_bytes(record: ScoreRecord) -> int:

@@ -3,7 +3,8 @@
 Ours is the trainer as it is deployed, from the first turn of its loop until the model of all points is published: with
 validation, coreset, training in a second thread on the same core, transactions and checkpoints; eight versions fall due
 in a run. Beside it the loops of `ingest_peers`, which run in an environment of their own (`--peers PYTHON`), on the
-same topic of single-point JSON records. Contenders take turns; the broker has the other core.
+same topic of single-point JSON records. Contenders take turns; the broker has the other core. Processor time is that of
+the consumer's whole process, the client's threads among them: on a machine that others use it tells more than the wall.
 
 Avro's schemas come from a stand-in, asked once a run. Decoding alone is timed in this process, without a broker.
 """
@@ -222,9 +223,12 @@ def child(stack: ExitStack, core: int, command: Sequence[str]) -> Child:
     return Child(process)
 
 
-def measure(n: int, dimensions: Sequence[int], rounds: int, peers: str, core: int) -> list[dict[str, Any]]:
-    """Run every contender in turn; return one row for each and dimension."""
+def measure(
+    n: int, dimensions: Sequence[int], rounds: int, peers: str, core: int, broker_core: int
+) -> Iterator[list[dict[str, Any]]]:
+    """Run every contender in turn; yield one row for each and dimension, anew after each round."""
     laps: dict[tuple[str, int], list[dict[str, Any]]] = {}
+    os.sched_setaffinity(0, {broker_core})  # the broker inherits it
     with ExitStack() as stack:
         broker = JvmBroker()
         stack.callback(broker.stop)
@@ -249,7 +253,8 @@ def measure(n: int, dimensions: Sequence[int], rounds: int, peers: str, core: in
                     assert lap["seen"] == points, f"{name} saw {lap['seen']} of {points} points"
                     if turn:  # the first round compiles, and fills caches
                         laps.setdefault((name, dimension), []).append(lap | {"points": points})
-    return [row(name, dimension, told) for (name, dimension), told in laps.items()]
+            if turn:
+                yield [row(name, dimension, told) for (name, dimension), told in laps.items()]
 
 
 def row(name: str, dimension: int, laps: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -277,11 +282,12 @@ def lines(rows: Sequence[Mapping[str, Any]], decode: Mapping[int, Mapping[str, f
     """Yield the table as text."""
     by = {(one["contender"], one["d"]): one for one in rows}
     yield f"From topic to model, {rows[0]['rounds']} rounds after one unmeasured, load average {load:.1f} at the start"
-    yield "thousand points/s: median (least-greatest); ours until the model of all points is published"
+    points = " or ".join(f"{n:,}" for n in sorted({one["points"] for one in rows}, reverse=True))
+    yield f"{points} points; thousand points/s: median (least-greatest); ours until the model of all is published"
     yield ""
     yield (
         f"{'contender':<12}{'d':>3} {'thousand points/s':>26} {'x sgd':>7} {'x river':>8} {'x bare':>7} "
-        f"{'CPU us/pt':>10} {'learned k/s':>12} {'decode us':>10}"
+        f"{'CPU us/pt':>10} {'sgd CPU x':>10} {'learned k/s':>12} {'decode us':>10}"
     )
     for one in sorted(rows, key=lambda one: (one["d"], one["contender"] not in FORMATS)):
 
@@ -289,12 +295,14 @@ def lines(rows: Sequence[Mapping[str, Any]], decode: Mapping[int, Mapping[str, f
             other = by.get((to, one["d"]))
             return "-" if other is None else f"{one['points_per_s'] / other['points_per_s']:.2f}"
 
+        sgd = by.get(("sgd", one["d"]))
+        cpu = "-" if sgd is None else f"{sgd['cpu_us_per_point'] / one['cpu_us_per_point']:.2f}"
         interval = f"({one['least'] / 1e3:,.0f}-{one['greatest'] / 1e3:,.0f})"
         alone = decode[one["d"]].get(one["contender"])
         learned = one.get("learned_per_s")
         yield (
             f"{one['contender']:<12}{one['d']:>3} {one['points_per_s'] / 1e3:>11,.0f} {interval:>14} "
-            f"{ratio('sgd'):>7} {ratio('river'):>8} {ratio('bare'):>7} {one['cpu_us_per_point']:>10.2f} "
+            f"{ratio('sgd'):>7} {ratio('river'):>8} {ratio('bare'):>7} {one['cpu_us_per_point']:>10.2f} {cpu:>10} "
             f"{'-' if learned is None else f'{learned / 1e3:,.0f}':>12} {'-' if alone is None else f'{alone:.3f}':>10}"
         )
 
@@ -306,7 +314,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--dimension", default="8,24", help="features a point, several with commas (%(default)s)")
     parser.add_argument("--rounds", type=int, default=ROUNDS_AT_LEAST, help="measured rounds (%(default)s)")
     parser.add_argument("--peers", default="", metavar="PYTHON", help="interpreter of the other loops' environment")
-    parser.add_argument("--core", type=int, default=1, help="the consumers' core (%(default)s)")
+    parser.add_argument("--core", type=int, default=0, help="the consumers' core (%(default)s)")
+    parser.add_argument("--broker-core", type=int, default=1, help="the broker's core (%(default)s)")
     parser.add_argument("--json", default="", metavar="FILE", help="also write JSON")
     parser.add_argument("--into", default="", metavar="FILE", help="also write the table")
     parser.add_argument("--serve", default="", metavar="SERVERS", help=argparse.SUPPRESS)
@@ -318,14 +327,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
     dimensions = [int(part) for part in options.dimension.split(",")]
     n = max(options.points // STEP // 10, 1) * STEP * 10
     decode = {dimension: decoding(dimension, options.rounds) for dimension in dimensions}
-    rows = measure(n, dimensions, options.rounds, options.peers, options.core)
-    text = "\n".join(lines(rows, decode, load)) + "\n"
+    text = ""
+    for rows in measure(n, dimensions, options.rounds, options.peers, options.core, options.broker_core):
+        text = "\n".join(lines(rows, decode, load)) + "\n"
+        if options.into:
+            Path(options.into).write_text(text, encoding="utf-8")
+        if options.json:
+            report = {"benchmark": "ingest", "load_average": load, "rows": rows, "decode_us_per_point": decode}
+            Path(options.json).write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
     print(text, end="")
-    if options.into:
-        Path(options.into).write_text(text, encoding="utf-8")
-    if options.json:
-        report = {"benchmark": "ingest", "load_average": load, "rows": rows, "decode_us_per_point": decode}
-        Path(options.json).write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

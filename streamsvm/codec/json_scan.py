@@ -1,4 +1,4 @@
-"""JSON points of the plainest kind, many records at once: a compiled parser that knows one shape and declines the rest.
+"""JSON points of the plainest kind, many at once: a compiled parser that knows one shape and declines the rest.
 
 The shape is an object of `x`, an array of d numbers, `y`, a number, and optionally `w`, a number, and `id`, a short
 integer or plain ASCII text, each at most once and in any order, with whitespace anywhere. What is declined may be right
@@ -96,8 +96,30 @@ def scan(values: Sequence[bytes], dimension: int, largest: float) -> Scanned:
     return Scanned(X, others[0], others[1], accepted, size)
 
 
+def scan_array(value: bytes, dimension: int, largest: float, most_rows: int) -> Scanned | None:
+    """Parse one record that is an array of points; None if it, or any row of it, is declined.
+
+    Parameters
+    ----------
+    value : bytes
+    dimension : int
+    largest : float
+        An array with a feature of greater magnitude is declined.
+    most_rows : int
+        So is one of more rows.
+    """
+    n = min(value.count(b"{"), most_rows, len(value) // (2 * dimension))  # an entry takes two bytes at least
+    X, others = np.empty((n, dimension)), np.empty((2, n))
+    rows = _scan_array(np.frombuffer(value, np.uint8), X, others, largest, _FIVES, _TENS)
+    if rows == DECLINED:
+        return None
+    size = np.full(rows, len(value), np.int64)
+    return Scanned(X[:rows], others[0, :rows], others[1, :rows], np.ones(rows, np.bool_), size)
+
+
 def warm_up() -> None:
     """Compile, or load from numba's file cache."""
+    assert scan_array(b'[{"x": [1.5], "y": 1}]', 1, 2.0, 1) is not None
     assert scan([b'{"x": [1.5], "y": 1}'], 1, 2.0).accepted.all()
 
 
@@ -119,35 +141,63 @@ def _scan(
     start = 0
     for row in range(len(ends)):
         others[1, row] = 1.0
-        accepted[row] = _record(buffer, start, ends[row], X, others, row, largest, fives, tens)
+        stop = _record(buffer, start, ends[row], X, others, row, largest, fives, tens)
+        accepted[row] = stop >= 0 and _skip(buffer, stop, ends[row]) == ends[row]
         start = ends[row]
 
 
 @_compiled()
+def _scan_array(
+    buffer: NDArray[np.uint8],
+    X: NDArray[np.float64],
+    others: NDArray[np.float64],
+    largest: float,
+    fives: NDArray[np.uint64],
+    tens: NDArray[np.float64],
+) -> int:
+    """Fill `X` and `others`, which are y and weight of each row; return the number of rows, or `DECLINED`."""
+    end = len(buffer)
+    at = _skip(buffer, 0, end)
+    if at >= end or buffer[at] != OPEN_LIST:
+        return DECLINED
+    for row in range(len(X)):
+        others[1, row] = 1.0
+        at = _record(buffer, at + 1, end, X, others, row, largest, fives, tens)
+        at = _skip(buffer, at, end) if at >= 0 else end
+        if at >= end:
+            return DECLINED
+        if buffer[at] == CLOSE_LIST:
+            return row + 1 if _skip(buffer, at + 1, end) == end else DECLINED
+        if buffer[at] != COMMA:
+            return DECLINED
+    return DECLINED
+
+
+@_compiled()
 def _record(buffer, at, end, X, others, row, largest, fives, tens):  # type: ignore[no-untyped-def]
-    """Parse one record; tell whether all of it was understood."""
+    """Parse one point; return where it ends, or `DECLINED` unless all of it was understood."""
     at = _skip(buffer, at, end)
     if at >= end or buffer[at] != OPEN:
-        return False
+        return DECLINED
     seen = 0
     while True:
         at = _skip(buffer, at + 1, end)
         at, field = _name(buffer, at, end)
         if at < 0 or seen & field:
-            return False
+            return DECLINED
         seen |= field
         at = _skip(buffer, at, end)
         if at >= end or buffer[at] != COLON:
-            return False
+            return DECLINED
         at = _skip(buffer, at + 1, end)
         if field == X_FIELD:
             if at >= end or buffer[at] != OPEN_LIST:
-                return False
+                return DECLINED
             for index in range(X.shape[1]):
                 at, entry = _number(buffer, _skip(buffer, at + 1, end), end, fives, tens)
                 at = _skip(buffer, at, end) if at >= 0 and abs(entry) <= largest else end
                 if at >= end or buffer[at] != (COMMA if index + 1 < X.shape[1] else CLOSE_LIST):
-                    return False
+                    return DECLINED
                 X[row, index] = entry
             at += 1
         elif field == ID_FIELD:
@@ -156,12 +206,12 @@ def _record(buffer, at, end, X, others, row, largest, fives, tens):  # type: ign
             at, others[0 if field == Y_FIELD else 1, row] = _number(buffer, at, end, fives, tens)
         at = _skip(buffer, at, end) if at >= 0 else end
         if at >= end:
-            return False
+            return DECLINED
         if buffer[at] == CLOSE:
             break
         if buffer[at] != COMMA:
-            return False
-    return seen & (X_FIELD | Y_FIELD) == X_FIELD | Y_FIELD and _skip(buffer, at + 1, end) == end
+            return DECLINED
+    return at + 1 if seen & (X_FIELD | Y_FIELD) == X_FIELD | Y_FIELD else DECLINED
 
 
 @_compiled()

@@ -332,13 +332,16 @@ class PointDecoder:
         return "json"
 
     def _decode_run(self, format_: str, run: _Run, builder: _Builder) -> None:
-        """Decode consecutive records of one format."""
-        if format_ == "json" and (self._scanned(run, builder) or self._singles(run, builder)):
+        """Decode consecutive records of one format; where the first is an array, the others are taken for arrays."""
+        singles = format_ == "json" and not json_rows.is_array(run.values[0])
+        if singles and (self._scanned(run, builder) or self._singles(run, builder)):
             return
         for index in range(len(run)):
             self._one(format_, run, index, builder)
 
     def _one(self, format_: str, run: _Run, index: int, builder: _Builder) -> None:
+        if format_ == "json" and self._scanned_array(run, index, builder):
+            return
         try:
             self._decode_record(format_, run, index, builder)
         except InvalidPoint as error:
@@ -355,22 +358,45 @@ class PointDecoder:
             return False
         values = [value or b"" for value in run.values] if None in run.values else run.values
         found = json_scan.scan(values, config.dimension, LARGEST_FEATURE[config.dtype])  # type: ignore[arg-type]
-        X, weight, positive = found.X, found.weight, found.y == config.labels[1]
-        good = found.accepted & (positive | (found.y == config.labels[0]))
-        good &= (weight >= SMALLEST_WEIGHT) & (weight <= LARGEST_WEIGHT)
-        good &= found.size <= config.max_record_bytes
+        points, good = self._scanned_points(found)
         if 2 * np.count_nonzero(good) < len(run):
             return False
-        signs = np.where(positive, np.int8(1), np.int8(-1))
         start = 0
         for bad in [*np.flatnonzero(~good).tolist(), len(run)]:
             if start < bad:
-                points = Points(X[start:bad].astype(config.numpy_dtype), signs[start:bad], weight[start:bad])
-                builder.add(run.slice(start, bad), None, points, None)
+                builder.add(run.slice(start, bad), None, points.take(slice(start, bad)), None)
             if bad < len(run):
                 self._one("json", run, bad, builder)
             start = bad + 1
         return True
+
+    def _scanned_array(self, run: _Run, index: int, builder: _Builder) -> bool:
+        """Decode a JSON array by the compiled parser; False, and nothing done, if it declines it or a row is invalid.
+
+        As with `_scanned`, it only saves time.
+        """
+        config, value = self._config, run.values[index]
+        if not (self._labeled and self._numbers_for_labels and value and json_rows.is_array(value)):
+            return False
+        if len(value) > config.max_record_bytes:
+            return False
+        largest = LARGEST_FEATURE[config.dtype]
+        found = json_scan.scan_array(value, config.dimension, largest, config.max_rows_per_record)
+        points, good = (None, None) if found is None else self._scanned_points(found)
+        if points is None or good is None or not good.all():
+            return False
+        builder.add(run.slice(index, index + 1), len(points), points, None)
+        return True
+
+    def _scanned_points(self, found: json_scan.Scanned) -> tuple[Points, NDArray[np.bool_]]:
+        """Return what was parsed as points, and which of them are valid; where not, a point is meaningless."""
+        config, weight, positive = self._config, found.weight, found.y == self._config.labels[1]
+        good = found.accepted & (positive | (found.y == config.labels[0]))
+        good &= (weight >= SMALLEST_WEIGHT) & (weight <= LARGEST_WEIGHT)
+        good &= found.size <= config.max_record_bytes
+        signs = np.where(positive, np.int8(1), np.int8(-1))
+        with np.errstate(invalid="ignore", over="ignore"):
+            return Points(found.X.astype(config.numpy_dtype), signs, weight), good
 
     @property
     def _numbers_for_labels(self) -> bool:

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from streamsvm.codec.json_scan import LARGEST_POWER, LEAST_POWER, _powers_of_five, scan
+from streamsvm.codec.json_scan import LARGEST_POWER, LEAST_POWER, _powers_of_five, scan, scan_array
 
 
 def number(text: str) -> float | None:
@@ -96,6 +96,47 @@ def test_whatever_is_accepted_is_json_with_those_values(values: list[bytes]) -> 
             assert found.y[row] == point["y"]
             assert found.weight[row] == point.get("w", 1.0)
             assert point.keys() <= {"x", "y", "w", "id"}
+
+
+POINTS = st.sampled_from(
+    [
+        b'{"x":[1,2],"y":1}',
+        b' {"y":-1, "x":[0.5,1e3],"w":2} ',
+        b'{"x":[3,4],"y":1,"id":"a}"}',
+        b'{"x":[3,4]}',
+        b"17",
+        b"",
+    ]
+)
+ARRAYS = st.tuples(
+    st.sampled_from([b"[", b" [", b"", b"[["]),
+    st.lists(POINTS, max_size=5).map(b",".join),
+    st.sampled_from([b"]", b"] ", b"]]", b"],", b"", b",]"]),
+).map(b"".join)
+
+
+@settings(max_examples=2000, deadline=None)
+@given(value=ARRAYS | st.lists(PARTS, max_size=20).map(b"".join))
+@example(value=b'[{"x":[1,2],"y":1}]')
+def test_an_array_that_is_accepted_is_json_with_those_values(value: bytes) -> None:
+    """Row by row the values that a parser gives; nothing is accepted that it refuses."""
+    found = scan_array(value, 2, math.inf, 4)
+    if found is not None:
+        points = json.loads(value)
+        assert 1 <= len(points) <= 4
+        assert found.X.tolist() == [point["x"] for point in points]
+        assert found.y.tolist() == [point["y"] for point in points]
+        assert found.weight.tolist() == [point.get("w", 1.0) for point in points]
+        assert all(point.keys() <= {"x", "y", "w", "id"} for point in points)
+
+
+def test_arrays_of_valid_points_are_not_declined() -> None:
+    """Neither for whitespace nor for ids; one row too many is."""
+    value = b' [ {"x":[1,2],"y":1} , {"y":-1,"x":[0.5,-1e3],"w":2,"id":"a}"} ] '
+    found = scan_array(value, 2, math.inf, 2)
+    assert found is not None
+    assert found.X.tolist() == [[1.0, 2.0], [0.5, -1000.0]]
+    assert scan_array(value, 2, math.inf, 1) is None
 
 
 def test_every_place_where_a_record_can_be_cut_is_declined() -> None:

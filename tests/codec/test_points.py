@@ -146,7 +146,13 @@ def test_no_bytes_break_the_decoder(value: bytes) -> None:
 
 
 class Slow(PointDecoder):
-    """The decoder without its way for batches in which all is well."""
+    """The decoder without its ways for batches and arrays in which all is well."""
+
+    def _scanned(self, *arguments: object) -> bool:
+        return False
+
+    def _scanned_array(self, *arguments: object) -> bool:
+        return False
 
     def _all_well(self, *arguments: object) -> None:
         return None

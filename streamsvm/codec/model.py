@@ -472,7 +472,8 @@ def _decode_audit(audit: _Audit | None) -> Audit | None:
 def largest_bytes(config: ModelConfig) -> int:
     """Return a bound on the bytes of a version's value under a configuration."""
     points, partitions = config.points, config.coreset.max_partitions
-    fixed = 8_192 + len(msgspec.json.encode(config.canonical())) + 2 * partitions * PARTITION_BYTES
+    cuts = 2 if config.svm.tune is None else 3
+    fixed = 8_192 + len(msgspec.json.encode(config.canonical())) + cuts * partitions * PARTITION_BYTES
     described = points.dimension * 2 * NUMBER_BYTES + sum(len(name.encode()) * 2 + 3 for name in points.feature_names)
     if config.svm.kernel == "linear":
         return fixed + described + points.dimension * NUMBER_BYTES

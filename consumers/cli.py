@@ -6,10 +6,11 @@ import json
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import typer
 
+from consumers.models import commands as models
 from consumers.options import fields, flag, sections, shown_default, shown_type, variable, with_settings
 from consumers.runtime import (
     Health,
@@ -24,9 +25,6 @@ from streamsvm.config import ReducerName, Settings
 from streamsvm.crashpoints import arm
 from streamsvm.errors import ConfigurationError, StreamsvmError, TopicMissing
 
-if TYPE_CHECKING:
-    from streamsvm.subscriber import Loaded
-
 app = typer.Typer(
     name="streamsvm",
     no_args_is_help=True,
@@ -34,9 +32,8 @@ app = typer.Typer(
     rich_markup_mode="rich",
     help="A margin classifier that is always current: labeled points in at a Kafka topic, model versions out.",
 )
-model_app = typer.Typer(no_args_is_help=True, help="Look at published models.")
 topics_app = typer.Typer(no_args_is_help=True, help="Prepare the topics.")
-app.add_typer(model_app, name="model")
+app.add_typer(models.app, name="model")
 app.add_typer(topics_app, name="topics")
 
 Format = Literal["csv", "svm", "jsonl", "parquet", "npz"]
@@ -224,6 +221,10 @@ def evaluate_command(
         "chain"
     ),
     reducer: Annotated[ReducerName, typer.Option(help="How many points become few: coreset.reducer.")] = "calibrated",
+    probability: Annotated[
+        Literal["sigmoid", "isotonic"] | None,
+        typer.Option(help="Judge probabilities, too, by Brier score and log loss: svm.probability."),
+    ] = None,
     seed: Annotated[int, typer.Option(help="Of the split, the order and every method.")] = 0,
     test_share: Annotated[float, typer.Option(help="Share of the points that is set aside.")] = 0.2,
     optimum: Annotated[
@@ -268,6 +269,7 @@ def evaluate_command(
         gamma=_gamma(gamma),
         structure=structure,
         reducer=reducer,
+        probability=probability,
         seed=seed,
         test_share=test_share,
         find_optimum=optimum,
@@ -366,27 +368,6 @@ def config(
             typer.echo(f"    {flag(section, name)}   {variable(section, name)}")
 
 
-@model_app.command("show")
-@with_settings()
-def model_show(
-    settings: Settings,
-    version: Annotated[int | None, typer.Option(help="Number of the version; the current one if left out.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the message itself.")] = False,
-) -> None:
-    """Show a published version: what it is, what it was made from, and how good the fit is."""
-    from streamsvm.subscriber import load_version
-
-    loaded = load_version(
-        connect(settings, "cli"), settings.name, models_topic=settings.output.models_topic, number=version
-    )
-    if as_json:
-        from streamsvm.codec import model as model_codec
-
-        typer.echo(model_codec.encode(loaded.version).decode())
-        return
-    _show(loaded)
-
-
 @app.command(name="verify")
 @with_settings()
 def verify_command(
@@ -414,14 +395,6 @@ def verify_command(
         for line in (*report.lines(), summary_line(report)):
             typer.echo(line)
     raise typer.Exit(report.exit_status)
-
-
-def _show(loaded: Loaded) -> None:
-    from rich.console import Console
-
-    from consumers.show import describe
-
-    Console().print(describe(loaded))
 
 
 @app.command()

@@ -32,11 +32,14 @@ from streamsvm.evaluation import (
     SGD_SETTINGS,
     Objective,
     Optimum,
+    ProbabilityScores,
     Reservoir,
     Scores,
+    cross_validated_probabilities,
     decisions_of,
     machine_of,
     optimum,
+    probability_scores,
     scores,
     split,
 )
@@ -45,6 +48,7 @@ from streamsvm.points import Points
 from streamsvm.sources import Source
 from streamsvm.svm.kernels import RbfKernel
 from streamsvm.svm.model import LinearMachine, Model
+from streamsvm.svm.probability import Method
 
 PORTION: Final = 1_000
 """Points that a learner is given at once."""
@@ -75,7 +79,7 @@ class Plan:
         Of the coreset, and of the reservoir.
     alpha, C : float, optional
         At most one of them; alpha = 1e-4 without.
-    kernel, gamma, structure, reducer
+    kernel, gamma, structure, reducer, probability
         As `CoresetSVC`'s.
     seed : int
         Of the split, the order, the coreset, the reservoir and SGD.
@@ -94,6 +98,7 @@ class Plan:
     gamma: Literal["scale", "auto"] | float = "scale"
     structure: Literal["tree", "chain"] = "chain"
     reducer: Literal["calibrated", "sensitivity", "uniform"] = "calibrated"
+    probability: Method | None = None
     seed: int = 0
     test_share: float = 0.2
     find_optimum: bool | None = None
@@ -109,6 +114,7 @@ class Plan:
             gamma=self.gamma,
             structure=self.structure,
             reducer=self.reducer,
+            probability=self.probability,
             train_points=max(DEFAULT_TRAIN_POINTS, self.memory_points),
             seed=self.seed,
         )
@@ -132,6 +138,8 @@ class Row:
     points_held : int or None
         At most.
     note : str
+    probabilities : ProbabilityScores or None
+        On what was set aside; of streamsvm and the optimum, if they were asked for.
     """
 
     name: str
@@ -141,6 +149,7 @@ class Row:
     points_per_s: float | None = None
     points_held: int | None = None
     note: str = ""
+    probabilities: ProbabilityScores | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,7 +217,7 @@ def evaluate(source: Source, plan: Plan, *, curve: bool = False, step: Step | No
     if without:
         rows.append(Row("optimum", note=without))
     else:
-        best, row = _optimum(objective, test, step)
+        best, row = _optimum(plan, objective, test, step)
         rows.append(row)
     rows += [_peer(name, made, plan, objective, test, step) for name, made in zip(plan.against, peers, strict=True)]
     return Report(
@@ -289,12 +298,13 @@ def _prepared(plan: Plan, train: Points, step: Step) -> Objective:
     step("warming up", 0, None)
     two = np.array([np.argmin(train.y), np.argmax(train.y)])
     try:
-        config = plan.machine().fit(train.X[two], train.y[two]).model_config
+        config = replace(plan, probability=None).machine().fit(train.X[two], train.y[two]).model_config
     except ValueError as error:
         reason = str(error).removeprefix(": Value error, ")
         raise ConfigurationError(reason, "See streamsvm evaluate --help.") from None
     warm_up(config)
     few = replace(plan, memory_points=min(plan.memory_points, WARM_UP_MEMORY))
+    few = replace(few, probability=None)
     assert _learned(few, train.take(slice(WARM_UP_POINTS)), _silent).model_  # what the reducers compile is not in it
     return Objective.over(train, config.svm)
 
@@ -342,14 +352,22 @@ def _learned(plan: Plan, train: Points, step: Step) -> CoresetSVC:
 def _streamsvm(plan: Plan, objective: Objective, test: Points, step: Step) -> Row:
     begun = time.perf_counter()
     machine = _learned(plan, objective.points, step)
-    model, fit = machine.model_, machine.fit_
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="no probabilities")  # the row's note says so
+        model, fit = machine.model_, machine.fit_
     seconds = time.perf_counter() - begun
     held = machine.model_config.coreset.partition_points
     row = _measured("streamsvm", model, objective, test, seconds, held)
     note = f"{plan.reducer} {plan.structure}, trained on {fit.points:,} points" + (
         "" if fit.converged else "; the solver did not converge"
     )
-    return replace(row, note=note)
+    if plan.probability is None:
+        return replace(row, note=note)
+    if model.probability is None:
+        return replace(row, note=f"{note}; no probabilities: too few points of a label in the audit sample")
+    said = probability_scores(test, model.predict_proba(test.X)[:, 1])
+    audited = machine.model_config.coreset.audit_points
+    return replace(row, note=f"{note}; {plan.probability} by an audit sample of {audited:,}", probabilities=said)
 
 
 def _sampled(plan: Plan, objective: Objective, step: Step) -> Points:
@@ -408,13 +426,22 @@ def _sgd_pass(settings: dict[str, Any], plan: Plan, objective: Objective, step: 
     return _SgdPass(settings, model, seconds)
 
 
-def _optimum(objective: Objective, test: Points, step: Step) -> tuple[Optimum, Row]:
+def _optimum(plan: Plan, objective: Objective, test: Points, step: Step) -> tuple[Optimum, Row]:
     step("the optimum on all training points", 0, None)
     begun = time.perf_counter()
     best = optimum(objective)
     seconds = time.perf_counter() - begun
     row = _measured("optimum", best.model, objective, test, seconds, len(objective.points))
-    return best, replace(row, note=f"STDASVC on all training points, certified to {best.uncertainty:.1e}")
+    note = f"STDASVC on all training points, certified to {best.uncertainty:.1e}"
+    if plan.probability is None:
+        return best, replace(row, note=note)
+    step(f"{plan.probability} probabilities by cross-validation", 0, None)
+    try:
+        said = cross_validated_probabilities(objective, plan.probability, test.X)
+    except ValueError as error:
+        return best, replace(row, note=f"{note}; no probabilities: {_one_line(error)}")
+    note = f"{note}; {plan.probability} by CalibratedClassifierCV of five folds, whose time is not counted"
+    return best, replace(row, note=note, probabilities=probability_scores(test, said))
 
 
 def resolve(name: str) -> Any:
@@ -519,14 +546,17 @@ def describe(report: Report) -> Table:
     """Return the table; without an optimum it has objectives in the place of gaps."""
     table = Table()
     measure = "objective" if report.uncertainty is None else "gap"
-    for heading in ("", measure, "accuracy", "balanced", "AUC", "points/s", "held"):
+    judged = any(row.probabilities is not None for row in report.rows)
+    headings = ("", measure, "accuracy", "balanced", "AUC", *(("Brier", "log loss") if judged else ()))
+    for heading in (*headings, "points/s", "held"):
         table.add_column(heading, justify="left" if not heading else "right", no_wrap=bool(heading), overflow="fold")
     for row in report.rows:
-        found = row.scores
+        found, said = row.scores, row.probabilities
         table.add_row(
             row.name.rpartition(".")[2],
             _gap(row, report.uncertainty),
             *(("-",) * 3 if found is None else map(_share, (found.accuracy, found.balanced_accuracy, found.auc))),
+            *(map(_share, (None, None) if said is None else (said.brier, said.log_loss)) if judged else ()),
             "-" if row.points_per_s is None else f"{row.points_per_s:,.0f}",
             "-" if row.points_held is None else f"{row.points_held:,}",
         )

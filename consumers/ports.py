@@ -111,6 +111,12 @@ class Cluster(Protocol):
     def newest(self, topic: str, keys: Iterable[bytes], timeout_s: float) -> dict[bytes, Record]:
         """Return the newest committed record of each key in partition 0, up to the read-uncommitted high watermark."""
 
+    def newest_under(self, topic: str, prefix: bytes, timeout_s: float) -> dict[bytes, Record]:
+        """Return the newest committed record of each key that begins so, tombstones included; else as `newest`."""
+
+    def record(self, topic: str, offset: int, timeout_s: float) -> Record | None:
+        """Return the committed record at an offset of partition 0, None if there is none."""
+
     def publisher(self, transactional_id: str) -> Publisher:
         """Make the one writer of versions; it fences nobody before its `start`."""
 

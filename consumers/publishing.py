@@ -1,7 +1,8 @@
 """From a finished training to a published version: assembled, hashed, and committed in one transaction.
 
-The transaction holds the version, the head record, the alias `current` and the audit entry: readers see all of them or
-none. The version's value holds nothing that a clock touches; times and the session travel in its headers.
+The transaction holds the version, its ONNX copy if one is asked for, the head record, the alias `current` unless the
+quality gate refuses it, and the audit entry: readers see all of them or none. The version's value holds nothing that a
+clock touches; times and the session travel in its headers.
 """
 
 from __future__ import annotations
@@ -13,11 +14,13 @@ from datetime import datetime
 import msgspec
 import structlog
 
+from consumers.gatekeeping import Gatekeeper
 from consumers.session import InDoubt, Session
 from consumers.worker import Result
 from streamsvm.build import build
 from streamsvm.codec import model as model_codec
-from streamsvm.codec.model import Alias, Head, Lineage, Version
+from streamsvm.codec import onnx as onnx_codec
+from streamsvm.codec.model import Alias, Gate, Head, Lineage, Version
 from streamsvm.config import Settings
 from streamsvm.delivery import Delivery
 from streamsvm.errors import InvalidMessage, StreamsvmError
@@ -43,6 +46,8 @@ class VersionPublisher:
         Returns where the incarnation began in each partition that it has by now.
     topic_id : str
         Of the input; empty where the broker tells none.
+    gate : Gatekeeper
+        Says which version becomes current.
     metrics : Metrics
     now : callable
         The time of day, for headers and metrics.
@@ -55,6 +60,7 @@ class VersionPublisher:
         delivery: Delivery,
         base: Callable[[], Positions],
         topic_id: str,
+        gate: Gatekeeper,
         metrics: Metrics,
         now: Callable[[], datetime],
     ) -> None:
@@ -64,9 +70,10 @@ class VersionPublisher:
         self._delivery = delivery
         self._base = base
         self._topic_id = topic_id
+        self._gate = gate
         self._metrics = metrics
         self._now = now
-        self._in_doubt: tuple[Version, int] | None = None
+        self._in_doubt: tuple[Version, int, Gate | None] | None = None
         self._untold: list[Message] = []
         metrics.begin("streamsvm_trainings", "outcome", ("converged", "iteration_limit"))
         metrics.begin("streamsvm_publishes", "outcome", ("published", "refused"))
@@ -89,12 +96,13 @@ class VersionPublisher:
         version, now = self._version(result), self._now()
         value = model_codec.encode(version)
         digest = model_codec.sha256(value)
-        head = self._head(version, digest, result.tuning)
-        self._in_doubt = version, len(value)
+        gate = self._gate.judge(version, result.cut)
+        head = self._head(version, digest, result.tuning, gate)
+        self._in_doubt = version, len(value), gate
         try:
             model_codec.decode(value)  # a version that readers would refuse, such as one of NaN, never goes out
             self._writer.publish(
-                [self._message(version, value, digest, now, result.seconds)],
+                [self._message(version, value, digest, now, result.seconds, gate), *self._copies(version, digest, now)],
                 lambda offsets: self._pointers(version, msgspec.structs.replace(head, offset=offsets[0]), now),
                 lambda offsets: msgspec.structs.replace(head, offset=offsets[0]),
             )
@@ -105,6 +113,7 @@ class VersionPublisher:
             self._refused(version, len(value), refusal, now)
             return True
         self._in_doubt = None
+        self._gate.published(version, gate)
         self._report(version, result, now, len(value))
         return True
 
@@ -136,8 +145,9 @@ class VersionPublisher:
         doubted, self._in_doubt = self._in_doubt, None
         if doubted is None or dict(result.cut.positions) != self._delivery.published_cut:
             return
-        version, value_bytes = doubted
+        version, value_bytes, gate = doubted
         log.info("published_after_all", version=version.key)
+        self._gate.published(version, gate)
         self._report(version, result, self._now(), value_bytes)
 
     def _refused(self, version: Version, value_bytes: int, refusal: StreamsvmError, now: datetime) -> None:
@@ -157,16 +167,28 @@ class VersionPublisher:
         self._untold.append(_to(self._settings.output.audit_topic, version.key, msgspec.json.encode(entry)))
         self.tell()
 
-    def _message(self, version: Version, value: bytes, digest: str, now: datetime, seconds: float) -> Message:
+    def _message(
+        self, version: Version, value: bytes, digest: str, now: datetime, seconds: float, gate: Gate | None
+    ) -> Message:
         unhashed = {
             "streamsvm.incarnation": str(self._delivery.incarnation),
             "streamsvm.session": self._delivery.session,
             "streamsvm.training.seconds": f"{seconds:.6f}",
         }
+        if gate is not None:
+            unhashed[model_codec.GATE_HEADER] = gate.outcome
         headers = model_codec.headers(version, digest, now, unhashed)
         return replace(_to(self._settings.output.models_topic, version.key, value), headers=headers)
 
-    def _head(self, version: Version, digest: str, tuning: Tuning | None) -> Head:
+    def _copies(self, version: Version, digest: str, now: datetime) -> list[Message]:
+        """Return what else holds the version: an ONNX model, if that is asked for."""
+        if self._settings.output.model_format != "onnx":
+            return []
+        value = onnx_codec.export(version, digest)
+        headers = onnx_codec.headers(version, value, digest, now)
+        return [replace(_to(self._settings.output.onnx_topic, version.key, value), headers=headers)]
+
+    def _head(self, version: Version, digest: str, tuning: Tuning | None, gate: Gate | None) -> Head:
         """Return the head record but for the offset, which only the broker knows."""
         lineage = version.lineage
         return Head(
@@ -177,26 +199,30 @@ class VersionPublisher:
             -1,
             lineage.training_set_sha256,
             lineage.build,
-            model_codec.in_force(tuning),
+            tuning=model_codec.in_force(tuning),
+            gate=gate,
         )
 
     def _pointers(self, version: Version, head: Head, now: datetime) -> list[Message]:
-        """Return the records that name the version's place: head, current, and the audit entry."""
-        output, current = self._settings.output, model_codec.current_key(version.name)
+        """Return the records that name the version's place: head, current unless it is refused, and the audit entry."""
+        output, current, gate = self._settings.output, model_codec.current_key(version.name), head.gate
+        refused = gate is not None and gate.outcome == "refused"
         alias = Alias(version.number, head.sha256, head.offset)
-        audit = {
-            "event": "alias_moved",
+        audit: dict[str, object] = {
+            "event": "gate_refused" if refused else "alias_moved",
+            "name": version.name,
             "alias": current,
             "to": version.number,
             "sha256": head.sha256,
             "by": "trainer",
             "time": now.isoformat(),
         }
-        return [
-            _to(output.aliases_topic, model_codec.head_key(version.name), model_codec.encode_head(head)),
-            _to(output.aliases_topic, current, model_codec.encode_alias(alias)),
-            _to(output.audit_topic, version.key, msgspec.json.encode(audit)),
-        ]
+        if gate is not None:
+            audit["gate"] = gate
+        messages = [_to(output.aliases_topic, model_codec.head_key(version.name), model_codec.encode_head(head))]
+        if not refused:
+            messages.append(_to(output.aliases_topic, current, model_codec.encode_alias(alias)))
+        return [*messages, _to(output.audit_topic, version.key, msgspec.json.encode(audit))]
 
     def _version(self, result: Result) -> Version:
         cut, config = result.cut, self._config

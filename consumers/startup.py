@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Final
 
@@ -21,7 +21,8 @@ from consumers.topics import check_names, check_output, output_topics
 from streamsvm.checkpoint import CheckpointDirectory
 from streamsvm.codec import model as model_codec
 from streamsvm.codec.checkpoint import Snapshot
-from streamsvm.codec.model import Head
+from streamsvm.codec.model import Alias, Head
+from streamsvm.codec.onnx import require_onnx
 from streamsvm.config import ModelConfig, Settings
 from streamsvm.crashpoints import crash_point
 from streamsvm.delivery import Begin, Candidate, Delivery, Present, Resume, decide, places, reads_on
@@ -52,6 +53,8 @@ class Started:
         Of the newest checkpoint file.
     read_to : dict of partition to int
         Where to read on past a position that the log no longer holds, and held nothing to learn.
+    current : Alias or None
+        The version that is current.
     """
 
     topic: TopicInfo
@@ -60,6 +63,7 @@ class Started:
     waiting: Cut | None
     sequence: int
     read_to: dict[int, int] = field(default_factory=dict)
+    current: Alias | None = None
 
     @property
     def topic_id(self) -> str:
@@ -121,7 +125,7 @@ class Startup:
         topic = self._input()
         begun = self._decide(topic, found.head)
         self._delivery.begins(found.owner, *_after(begun), found.head)
-        started = self._restored(begun, topic)
+        started = replace(self._restored(begun, topic), current=found.current)
         crash_point("start.decided")
         return started
 
@@ -135,6 +139,8 @@ class Startup:
         """Check topics and sizes before anything is loaded, and create the output topics that are missing."""
         settings, cluster = self._settings, self._cluster
         check_names(settings)
+        if settings.output.model_format == "onnx":
+            require_onnx()
         self._input()
         specs = output_topics(settings)
         cluster.create(specs)
@@ -142,7 +148,8 @@ class Startup:
         if not cluster.embedded:
             for unwise in check_output(settings, described):
                 log.warning("output_topic", what=unwise, remedy="set it to -1, or versions and their trail are deleted")
-        check_message_size(self._config, described[settings.output.models_topic], cluster.max_message_bytes)
+        for name in settings.output.version_topics:
+            check_message_size(self._config, described[name], cluster.max_message_bytes)
         dead_letters.fit(described[settings.input.dead_letters], cluster.max_message_bytes)
 
     def _look(self) -> None:

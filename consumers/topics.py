@@ -8,7 +8,7 @@ from typing import Final, TypeVar
 
 from consumers.ports import Cluster
 from streamsvm.codec import model as model_codec
-from streamsvm.codec.model import Head, Owner
+from streamsvm.codec.model import Alias, Head, Owner
 from streamsvm.config import Settings
 from streamsvm.errors import ConfigurationError, InvalidMessage, StateError
 from streamsvm.kafka import Record, TopicInfo, TopicSpec
@@ -16,20 +16,28 @@ from streamsvm.kafka import Record, TopicInfo, TopicSpec
 BOUNDED: Final = {"compression.type": "zstd"}
 """The broker stores zstd whatever a writer sent: the only codec of which the client bounds what comes out."""
 FOR_EVER: Final = {"retention.ms": "-1", "retention.bytes": "-1"}
+SOON: Final = {"segment.bytes": str(1 << 20), "segment.ms": "600000", "min.cleanable.dirty.ratio": "0.1"}
+"""Only whole segments are compacted: with these a reader finds some 2 MB, however many versions there were."""
 READ_TIMEOUT_S: Final = 30.0
 
-Decoded = TypeVar("Decoded", Head, Owner)
+Decoded = TypeVar("Decoded", Head, Owner, Alias)
 
 
 def output_topics(settings: Settings) -> list[TopicSpec]:
     """Return what a trainer's topics must be like: one partition each, for the order is their meaning.
 
-    Versions and the audit trail are kept for ever, dead letters as the broker's default says; aliases are compacted.
+    Versions and the audit trail are kept for ever, dead letters as the broker's default says; aliases are compacted,
+    and soon, so that readers need not read what is past. Where versions are retired the models are compacted, too:
+    each has a key of its own, so that only retired ones go.
     """
     output = settings.output
+    policy = "delete" if output.keep_versions is None else "compact"
     return [
-        TopicSpec(output.models_topic, 1, config={"cleanup.policy": "delete", **FOR_EVER, **BOUNDED}),
-        TopicSpec(output.aliases_topic, 1, config={"cleanup.policy": "compact", **BOUNDED}),
+        *(
+            TopicSpec(topic, 1, config={"cleanup.policy": policy, **FOR_EVER, **BOUNDED})
+            for topic in output.version_topics
+        ),
+        TopicSpec(output.aliases_topic, 1, config={"cleanup.policy": "compact", **SOON, **BOUNDED}),
         TopicSpec(output.audit_topic, 1, config={"cleanup.policy": "delete", **FOR_EVER}),
         TopicSpec(settings.input.dead_letters, 1, config={}),
     ]
@@ -47,6 +55,8 @@ def check_names(settings: Settings) -> None:
     uses = {"input.topic": settings.input.topic, "the dead letters": settings.input.dead_letters}
     uses |= {"output.models_topic": output.models_topic, "the aliases": output.aliases_topic}
     uses["the audit trail"] = output.audit_topic
+    if output.model_format == "onnx":
+        uses["the ONNX models"] = output.onnx_topic
     refuse_shared(uses)
 
 
@@ -63,10 +73,11 @@ def refuse_shared(uses: Mapping[str, str]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What the aliases topic says about a model: where it stands, and whose process publishes it."""
+    """What the aliases topic says about a model: where it stands, whose process publishes it, and what is current."""
 
     head: Head | None
     owner: Owner | None
+    current: Alias | None = None
 
 
 def read_pointers(cluster: Cluster, settings: Settings, timeout_s: float) -> Found:
@@ -79,12 +90,22 @@ def read_pointers(cluster: Cluster, settings: Settings, timeout_s: float) -> Fou
     TransientError
         If the end is not reached: for `timeout_s` no broker answered, or a transaction stayed open.
     """
-    head_key, owner_key = (key(settings.name).encode() for key in (model_codec.head_key, model_codec.owner_key))
-    newest = cluster.newest(settings.output.aliases_topic, [head_key, owner_key], timeout_s)
+    of_key = (model_codec.head_key, model_codec.owner_key, model_codec.current_key)
+    head_key, owner_key, current_key = (key(settings.name).encode() for key in of_key)
+    newest = cluster.newest(settings.output.aliases_topic, [head_key, owner_key, current_key], timeout_s)
     return Found(
         _decoded(newest.get(head_key), model_codec.decode_head, "head"),
         _decoded(newest.get(owner_key), model_codec.decode_owner, "owner"),
+        _current(newest.get(current_key)),
     )
+
+
+def _current(record: Record | None) -> Alias | None:
+    """Return what is current; None also where that cannot be read, for the next version takes its place anyway."""
+    try:
+        return _decoded(record, model_codec.decode_alias, "current")
+    except StateError:
+        return None
 
 
 def _decoded(record: Record | None, decode: Callable[[bytes], Decoded], what: str) -> Decoded | None:
@@ -114,21 +135,23 @@ def check_output(settings: Settings, described: Mapping[str, TopicInfo]) -> list
         If one has more than one partition, or is compacted and must not be, or is not and must be.
     """
     output, warnings = settings.output, []
-    for name in (output.models_topic, output.aliases_topic, output.audit_topic):
-        topic, compacted = described[name], name == output.aliases_topic
+    for name in (*output.version_topics, output.aliases_topic, output.audit_topic):
+        topic, allowed = described[name], _policies(name, settings)
         if len(topic.partitions) != 1:
             raise ConfigurationError(
                 f"the topic {name} has {len(topic.partitions)} partitions, and its order is its meaning",
                 "Make it anew with one partition: `streamsvm topics create` does.",
             )
         policy = set(filter(None, topic.config.get("cleanup.policy", "").split(",")))
-        if policy and ("compact" in policy) != compacted:
-            wanted = "compact" if compacted else "delete"
+        if policy and not policy & allowed:
+            wanted = max(allowed)
             raise ConfigurationError(
                 f"the topic {name} has cleanup.policy={topic.config['cleanup.policy']}, it must be {wanted}",
                 f"Set it: kafka-configs --alter --entity-type topics --entity-name {name} "
                 f"--add-config cleanup.policy={wanted}",
             )
+        if name in output.version_topics and output.keep_versions is not None and policy == {"delete"}:
+            warnings.append(f"cleanup.policy=delete of the topic {name} keeps the bytes of retired versions")
         if "delete" in policy:
             warnings += [
                 f"{setting}={topic.config[setting]} of the topic {name}"
@@ -136,6 +159,14 @@ def check_output(settings: Settings, described: Mapping[str, TopicInfo]) -> list
                 if topic.config.get(setting, "-1") != "-1"
             ]
     return warnings
+
+
+def _policies(name: str, settings: Settings) -> set[str]:
+    """Return what the cleanup policy of an output topic may hold."""
+    output = settings.output
+    if name in output.version_topics:
+        return {"delete", "compact"}
+    return {"compact"} if name == output.aliases_topic else {"delete"}
 
 
 def unfit(spec: TopicSpec, found: TopicInfo) -> list[str]:

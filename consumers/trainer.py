@@ -21,7 +21,9 @@ import structlog
 from consumers.clock import Clock
 from consumers.conditions import Conditions
 from consumers.deadletters import DeadLetters
+from consumers.gatekeeping import MakeGate, gate_of
 from consumers.gauges import Gauges
+from consumers.keeping import Keeper
 from consumers.limits import RejectionLimits
 from consumers.ports import Cluster, Stop
 from consumers.ports import Worker as AnyWorker
@@ -83,6 +85,9 @@ class Trainer:
         Given what to train with, returns who trains.
     make_watch : callable
         Given cluster and topic, returns who looks at the input topic now and then.
+    make_gate : callable
+        Given settings, cluster, what is current, what returns the rows not learned yet, and metrics, returns who says
+        which version becomes current.
     train_function : callable
     session : str
         Names this process in what it publishes, with a number if it starts over; a random one by default.
@@ -101,6 +106,7 @@ class Trainer:
         disk: Disk | None = None,
         make_worker: Callable[[TrainFunction, ModelConfig], AnyWorker] = Worker,
         make_watch: MakeWatch = ThreadedWatch,
+        make_gate: MakeGate = gate_of,
         train_function: TrainFunction = train,
         session: str = "",
     ) -> None:
@@ -115,6 +121,7 @@ class Trainer:
         self._clock = clock or Clock()
         self._make_worker = make_worker
         self._make_watch = make_watch
+        self._make_gate = make_gate
         self._train = train_function
         self._name = session or uuid.uuid4().hex
         self._lives = 0
@@ -225,15 +232,20 @@ class Trainer:
         self._waiting = started.waiting
         self._sequence = started.sequence
         self._read_to = started.read_to
+        self._gate = self._make_gate(
+            self._settings, self._cluster, started.current, lambda: self._backlog, self._metrics
+        )
         self._versions = VersionPublisher(
             self._settings,
             self._session,
             self._delivery,
             lambda: self._base,
             self._topic_id,
+            self._gate,
             self._metrics,
             self._clock.now,
         )
+        self._keeper = Keeper(self._settings, self._cluster, self._metrics, self._clock.now)
         self._metrics.put("streamsvm_model_version", self._delivery.next_number - 1)
 
     def _warm_up(self) -> None:
@@ -354,6 +366,7 @@ class Trainer:
                 refuse_gap(self._settings, self._delivery, self._learner, partition, ends)
 
     def _count(self, learned: Rows) -> None:
+        self._gate.note(learned)
         accepted = int(learned.accepted.sum())
         self._metrics.increase("streamsvm_input_rows", accepted, outcome="accepted")
         self._metrics.increase("streamsvm_input_rows", len(learned) - accepted, outcome="rejected")
@@ -422,6 +435,7 @@ class Trainer:
             self._versions.tell()
         if self._delivery.ready and self._unpublished is not None and self._versions.publish(self._unpublished):
             self._unpublished = None
+            self._keeper.published(self._delivery.next_number - 1)
         self._health.require("publish", self._session.trouble)
 
     def _training_s(self) -> float:

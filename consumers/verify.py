@@ -11,7 +11,7 @@ import sys
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from typing import Final
 
 from rich.console import Console
@@ -131,6 +131,10 @@ def _surveyed(connection: Connection, settings: Settings, timeout_s: float) -> S
     survey = Survey(settings.name)
     for record in read_to_end(connection, settings.output.models_topic, 0, timeout_s=timeout_s):
         survey.note(record.key, record.value, record.offset)
+    if survey.has_gaps:
+        with suppress(TopicMissing):  # a topic of versions alone can be verified, too
+            for record in read_to_end(connection, settings.output.audit_topic, 0, timeout_s=timeout_s):
+                survey.note_retired(record.value)
     return survey
 
 
@@ -141,7 +145,9 @@ def _require(survey: Survey, settings: Settings, number: int | None) -> None:
             f"{models_topic} holds no version of {name}", "Name the model with --name, its topic with --output-..."
         )
     if number is not None and number not in survey.found:
-        retired = f"was retired at offset {survey.retired[number]}" if number in survey.retired else "is not there"
+        retired = "was retired" if survey.is_retired(number) else "is not there"
+        if number in survey.retired:
+            retired += f" at offset {survey.retired[number]}"
         raise ConfigurationError(f"version {number} of {name} {retired}; the newest is {survey.newest}")
 
 

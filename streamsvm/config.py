@@ -583,6 +583,39 @@ class OutputConfig(Section):
     models_topic: Annotated[str, Field(min_length=1, max_length=249)] = Field(
         default="models", description="Topic of model versions, one immutable record each, in partition 0."
     )
+    model_format: Literal["json", "onnx"] = Field(
+        default="json",
+        description="`onnx` adds a copy of every version as an ONNX model, in the same transaction and under the same "
+        "key, in a topic of the name of models_topic + `.onnx`; the versions themselves are JSON either way. It needs "
+        "the extra: pip install 'streamsvm[onnx]'.",
+    )
+    gate_margin: Annotated[float, Field(ge=0, lt=1)] | None = Field(
+        default=0.1,
+        description="By how much balanced accuracy a new version may be worse than the current one, on the same points "
+        "read after its cut, or on the audit sample where those are too few, and still become current; a worse one is "
+        "published, can be pinned, and stands in the audit topic as refused. none: every version becomes current.",
+    )
+    keep_versions: Annotated[int, Field(ge=1)] | None = Field(
+        default=None,
+        description="How many of the newest versions are kept; older ones that no alias or pin names are retired by "
+        "tombstones, a tenth of this number at a time, at least 10. With cleanup.policy=compact, which a models topic "
+        "gets that is created under this option, their bytes go, too. Default: all.",
+    )
+
+    @field_validator("gate_margin", mode="before")
+    @classmethod
+    def _none_in_words(cls, margin: object) -> object:
+        return None if margin == "none" else margin
+
+    @property
+    def onnx_topic(self) -> str:
+        """Topic of the versions' copies as ONNX models, if there are such."""
+        return f"{self.models_topic}.onnx"
+
+    @property
+    def version_topics(self) -> tuple[str, ...]:
+        """Every topic in which a version has a record, the models topic first."""
+        return (self.models_topic, self.onnx_topic) if self.model_format == "onnx" else (self.models_topic,)
 
     @property
     def aliases_topic(self) -> str:

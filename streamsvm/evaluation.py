@@ -15,8 +15,9 @@ from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.calibration import CalibratedClassifierCV
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.metrics import accuracy_score, balanced_accuracy_score, roc_auc_score
+from sklearn.metrics import accuracy_score, balanced_accuracy_score, brier_score_loss, log_loss, roc_auc_score
 
 from streamsvm.config import SvmConfig
 from streamsvm.coreset.moments import Moments
@@ -25,6 +26,7 @@ from streamsvm.points import Features, Points
 from streamsvm.svm.kernels import Float, Kernel, LinearKernel, RbfKernel
 from streamsvm.svm.model import KernelMachine, LinearMachine, Machine, Model, Scaler
 from streamsvm.svm.objective import primal_objective
+from streamsvm.svm.probability import Method
 from streamsvm.training import kernel_of, scaler_of, train
 
 OPTIMUM_TOLERANCE: Final = 1e-5
@@ -250,6 +252,50 @@ def scores(test: Points, decision: Float) -> Scores:
         float(balanced_accuracy_score(test.y, predicted, **weighted)) if both else accuracy,
         float(roc_auc_score(test.y, decision, **weighted)) if both else None,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class ProbabilityScores:
+    """How true probabilities are of points that were set aside, their weights counted; the less the better.
+
+    Attributes
+    ----------
+    brier : float
+        Mean squared distance of the probability of +1 from what was so.
+    log_loss : float
+    """
+
+    brier: float
+    log_loss: float
+
+
+def probability_scores(test: Points, positive: Float) -> ProbabilityScores:
+    """Score probabilities of +1, shape (n,)."""
+    return ProbabilityScores(
+        float(brier_score_loss(test.y, positive, sample_weight=test.weight, pos_label=1)),
+        float(log_loss(test.y, positive, sample_weight=test.weight, labels=[-1, 1])),
+    )
+
+
+def cross_validated_probabilities(objective: Objective, method: Method, X: Features) -> Float:
+    """Return the probability of +1 of raw points, shape (n,), by scikit-learn's way where all points are at hand.
+
+    The mean of five machines, each calibrated on the fifth of the points that it has not seen.
+
+    Raises
+    ------
+    ValueError
+        If a label has less than five points.
+    """
+    kernel = objective.kernel
+    machine = (
+        STDASVC(C=objective.penalty, kernel="rbf", gamma=kernel.gamma)
+        if isinstance(kernel, RbfKernel)
+        else STDASVC(C=objective.penalty, kernel="linear")
+    )
+    judged = CalibratedClassifierCV(machine, method=method, cv=5)
+    judged.fit(objective.scaler.transform(objective.points.X), objective.points.y, sample_weight=objective.weight)
+    return np.asarray(judged.predict_proba(objective.scaler.transform(X))[:, 1])
 
 
 def decisions_of(classifier: Any, Z: Features) -> Float:

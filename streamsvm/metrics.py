@@ -244,6 +244,32 @@ TRAINER: Final = (
         ("outcome",),
     ),
     Definition(
+        "streamsvm_gate_verdicts",
+        "counter",
+        "Versions by what the quality gate said: passed, refused, or unscored where there was nothing to judge by.",
+        "refused: current stays where it is; see what changed in the input, and the two accuracies. Only unscored: no "
+        "points of one of the labels, or no audit sample.",
+        ("outcome",),
+    ),
+    Definition(
+        "streamsvm_gate_candidate_accuracy",
+        "gauge",
+        "Balanced accuracy of the newest version on the points that the quality gate scored.",
+        "Compare with streamsvm_gate_present_accuracy; both falling: the stream changes faster than the models.",
+    ),
+    Definition(
+        "streamsvm_gate_present_accuracy",
+        "gauge",
+        "Balanced accuracy on the same points of the version that was current then.",
+        "See streamsvm_gate_candidate_accuracy.",
+    ),
+    Definition(
+        "streamsvm_versions_retired",
+        "counter",
+        "Versions retired because output.keep_versions newer ones are kept.",
+        "Flat with the option set: the log says what keeps versions from being retired.",
+    ),
+    Definition(
         "streamsvm_producer_renewals",
         "counter",
         "Times that the producer of versions was replaced, after a commit in doubt or an outage.",

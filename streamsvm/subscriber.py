@@ -5,6 +5,8 @@ Two topics are read, both in partition 0, and no consumer group is joined. The a
 trainer last published. It gives the version's number, the offset of its record in the models topic, and the SHA-256 of
 the record's value; exactly that record is fetched.
 
+Or a version is held by its number: then the models topic is read once, from there to its end, and no alias moves it.
+
 Invariants: what serves is one frozen reference, so nobody ever sees half of a new version. A record that is damaged,
 foreign or unfit never replaces a version that serves. Only the newest word of an alias counts: versions that were
 superseded before they could be fetched are passed over.
@@ -13,6 +15,7 @@ superseded before they could be fetched are passed over.
 from __future__ import annotations
 
 import logging
+import math
 import random
 import re
 import threading
@@ -21,6 +24,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
+from datetime import datetime
 from types import MappingProxyType
 from typing import Final, Self
 
@@ -65,9 +69,12 @@ CLOSE_TIMEOUT_S: Final = 10.0
 FIRST_RETRY_S: Final = 0.1
 LONGEST_RETRY_S: Final = 5.0
 MOST_REMEMBERED: Final = 1_000
+FIRST_SPAN: Final = 512
+"""Offsets at the end of the models topic that are looked through first for a version of a given number."""
+GROWTH: Final = 8
 
 ALIAS: Final = re.compile(r"[A-Za-z][A-Za-z0-9._-]{0,99}")
-RESERVED_ALIASES: Final = frozenset({"head", "owner"})
+RESERVED_ALIASES: Final = frozenset({"head", "owner", "retired"})
 """Keys of the aliases topic that belong to the trainer and name no version."""
 
 logger = logging.getLogger("streamsvm.subscriber")
@@ -106,12 +113,15 @@ class Loaded:
         Of its record in the models topic.
     loaded_at : float
         When it was loaded, seconds since the epoch.
+    published_at : float or None
+        When it was made, by its own header; None if that cannot be read.
     """
 
     version: Version
     sha256: str
     offset: int
     loaded_at: float
+    published_at: float | None = None
 
 
 class ModelSubscriber:
@@ -128,6 +138,8 @@ class ModelSubscriber:
         Topic of versions; the aliases are in the topic of this name + `.aliases`.
     alias : str
         Which alias to follow; `current` is what the trainer published last.
+    version : int, optional
+        Hold this version instead, whatever any alias says. If it is not there, or is not fit, that ends the subscriber.
     callback : callable, optional
         Called with each `Loaded` after it was swapped in, in the subscriber's thread: nothing newer is loaded while it
         runs. What it raises is logged.
@@ -151,6 +163,7 @@ class ModelSubscriber:
         *,
         models_topic: str = "models",
         alias: str = "current",
+        version: int | None = None,
         callback: Callable[[Loaded], None] | None = None,
         dimension: int | None = None,
         patience_s: float = 30.0,
@@ -161,6 +174,7 @@ class ModelSubscriber:
         self._models_topic = models_topic
         self._aliases_topic = _aliases_topic(models_topic)
         self._aliases = _Aliases(name, alias)
+        self._version = version
         self._callback = callback
         self._dimension = dimension
         self._patience_s = patience_s
@@ -233,8 +247,17 @@ class ModelSubscriber:
         return None if loaded is None else max(0.0, self._clock() - loaded.loaded_at)
 
     @property
+    def model_age_s(self) -> float | None:
+        """Seconds since the serving version was made, by its own header; None before the first, or without one."""
+        loaded = self._loaded
+        made = None if loaded is None else loaded.published_at
+        return None if made is None else max(0.0, self._clock() - made)
+
+    @property
     def connected(self) -> bool:
-        """Whether aliases are being followed and a broker's connection was up a moment ago."""
+        """Whether aliases are being followed and a broker's connection was up a moment ago; or a version is held."""
+        if self._version is not None:
+            return self._loaded is not None and self._fault is None
         tail = self._tail
         return tail is not None and self._fault is None and tail.connected()
 
@@ -330,6 +353,9 @@ class ModelSubscriber:
         try:
             while not self._stopping.is_set():
                 try:
+                    if self._version is not None:
+                        self._hold(self._version)
+                        return
                     with closing(self._catch_up()) as self._tail:
                         level = logging.WARNING
                         backoff.reset()
@@ -350,6 +376,14 @@ class ModelSubscriber:
         with self._changed:
             self._fault = error
             self._changed.notify_all()
+
+    def _hold(self, number: int) -> None:
+        """Load one version, and keep it until closed."""
+        self._lack(f"reading {self._models_topic}")
+        record = _record_of(self._connection, self._name, self._models_topic, number, READ_TIMEOUT_S)
+        version = check(record, self._name, number, dimension=self._dimension)
+        self._swap(_loaded(record, version, self._clock()))
+        self._stopping.wait()
 
     def _catch_up(self) -> Tail:
         """Read the aliases topic to its end, and return a follower that goes on from there."""
@@ -410,7 +444,7 @@ class ModelSubscriber:
         if record is None:
             raise RefusedMessage("record_missing", f"no record is at {self._place(alias)}")
         version = check(record, self._name, alias.number, alias.sha256, self._dimension)
-        return Loaded(version, alias.sha256, record.offset, self._clock())
+        return _loaded(record, version, self._clock())
 
     def _swap(self, loaded: Loaded) -> None:
         with self._changed:
@@ -473,7 +507,8 @@ class _Aliases:
     def __init__(self, name: str, alias: str) -> None:
         if not ALIAS.fullmatch(alias) or alias in RESERVED_ALIASES:
             raise ConfigurationError(
-                f"{alias!r} cannot be an alias", "A letter, then letters, digits, dots, dashes; not head or owner."
+                f"{alias!r} cannot be an alias",
+                "A letter, then letters, digits, dots, dashes; not head, owner or retired.",
             )
         self.key = model_codec.current_key(name) if alias == "current" else f"{name}@{alias}"
         self._keys = {self.key.encode(): "moved"}
@@ -576,9 +611,25 @@ def load_version(
     alias: str = "current",
     timeout_s: float = 30.0,
 ) -> Loaded:
-    """Fetch and check one version, without following it.
+    """Fetch and check one version, without following it; see `load_record`."""
+    loaded, _ = load_record(
+        connection, name, models_topic=models_topic, number=number, alias=alias, timeout_s=timeout_s
+    )
+    return loaded
 
-    Blocks: with a number the whole models topic is read, else the aliases topic and one record.
+
+def load_record(
+    connection: Connection,
+    name: str,
+    *,
+    models_topic: str = "models",
+    number: int | None = None,
+    alias: str = "current",
+    timeout_s: float = 30.0,
+) -> tuple[Loaded, bytes]:
+    """Fetch and check one version, and return it with the bytes of its record.
+
+    Blocks: with a number the models topic is read from there to its end, else the aliases topic and one record.
 
     Parameters
     ----------
@@ -605,7 +656,9 @@ def load_version(
     return _load_numbered(connection, name, models_topic, number, timeout_s)
 
 
-def _load_named(connection: Connection, name: str, models_topic: str, alias: str, timeout_s: float) -> Loaded:
+def _load_named(
+    connection: Connection, name: str, models_topic: str, alias: str, timeout_s: float
+) -> tuple[Loaded, bytes]:
     topic = _aliases_topic(models_topic)
     aliases = _Aliases(name, alias)
     for record in read_to_end(connection, topic, PARTITION, timeout_s=timeout_s):
@@ -622,21 +675,55 @@ def _load_named(connection: Connection, name: str, models_topic: str, alias: str
     if found is None:
         key = model_codec.version_key(name, named.number)
         raise RefusedMessage("record_missing", f"no record is at {models_topic}[{PARTITION}]@{named.offset}, for {key}")
-    return Loaded(check(found, name, named.number, named.sha256), named.sha256, found.offset, time.time())
+    return _loaded(found, check(found, name, named.number, named.sha256)), found.value or b""
 
 
-def _load_numbered(connection: Connection, name: str, models_topic: str, number: int, timeout_s: float) -> Loaded:
-    key, newest, found = model_codec.version_key(name, number).encode(), 0, None
-    for record in read_to_end(connection, models_topic, PARTITION, timeout_s=timeout_s):
-        newest = max(newest, _number_of(record.key, name))
-        if record.key == key:
-            found = record
+def _load_numbered(
+    connection: Connection, name: str, models_topic: str, number: int, timeout_s: float
+) -> tuple[Loaded, bytes]:
+    found = _record_of(connection, name, models_topic, number, timeout_s)
+    return _loaded(found, check(found, name, number)), found.value or b""
+
+
+def _record_of(connection: Connection, name: str, models_topic: str, number: int, timeout_s: float) -> Record:
+    """Return a version's record, having read from it to the end; `ConfigurationError` if it is not there.
+
+    The topic is read from its end backwards, in spans that grow: numbers rise with offsets, so that a recent version is
+    found soon.
+    """
+    low, high = log_range(connection, models_topic, PARTITION)
+    key, span = model_codec.version_key(name, number).encode(), FIRST_SPAN
+    while True:
+        start, oldest, newest, found = max(low, high - span), math.inf, 0, None
+        for record in read_to_end(connection, models_topic, PARTITION, start=start, timeout_s=timeout_s):
+            of = _number_of(record.key, name)
+            newest = max(newest, of)
+            oldest = min(oldest, of) if of and record.value is not None else oldest
+            if record.key == key:
+                found = record
+        if start == low or oldest <= number:
+            break
+        span *= GROWTH
     if found is None:
         there = f"the newest is {newest}" if newest else f"{models_topic} holds none"
         raise ConfigurationError(f"there is no version {number} of {name}; {there}")
     if found.value is None:
         raise ConfigurationError(f"version {number} of {name} was retired; the newest is {newest}")
-    return Loaded(check(found, name, number), model_codec.sha256(found.value), found.offset, time.time())
+    return found
+
+
+def _loaded(record: Record, version: Version, now: float | None = None) -> Loaded:
+    """Return a record that passed every check."""
+    sha256 = model_codec.sha256(record.value or b"")
+    return Loaded(version, sha256, record.offset, time.time() if now is None else now, _published_at(record))
+
+
+def _published_at(record: Record) -> float | None:
+    """Return when a version was made, by its own header; None if that cannot be read."""
+    try:
+        return datetime.fromisoformat(dict(record.headers)["ce_time"].decode()).timestamp()
+    except (KeyError, ValueError):
+        return None
 
 
 def _number_of(key: bytes | None, name: str) -> int:

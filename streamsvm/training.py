@@ -20,7 +20,7 @@ from streamsvm.svm import fast
 from streamsvm.svm.kernels import Kernel, LinearKernel, RbfKernel
 from streamsvm.svm.model import KernelMachine, LinearMachine, Machine, Model, Scaler
 from streamsvm.svm.objective import optimality, primal_objective
-from streamsvm.svm.probability import Unfounded, fit_probability
+from streamsvm.svm.probability import fit_probability, objection
 from streamsvm.svm.solvers import SOLVERS, Problem, Solution
 
 
@@ -203,12 +203,11 @@ def with_probability(trained: Trained, sample: Sequence[Sampled], config: SvmCon
     if not any(len(part.points) for part in sample):
         return replace(trained, no_probability="the audit sample is empty")
     points, weight = Points.union([part.points for part in sample]), represented(sample)
-    try:
-        with limited(config):
-            decision = trained.model.decision_function(points.X)
-            probability = fit_probability(config.probability, decision, points.y, weight)
-    except Unfounded as reason:
-        return replace(trained, no_probability=str(reason))
+    with limited(config):
+        decision = trained.model.decision_function(points.X)
+        if reason := objection(decision, points.y):
+            return replace(trained, no_probability=reason)
+        probability = fit_probability(config.probability, decision, points.y, weight)
     return replace(trained, model=replace(trained.model, probability=probability))
 
 

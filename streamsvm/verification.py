@@ -29,7 +29,7 @@ from pydantic import ValidationError
 
 from streamsvm.build import build
 from streamsvm.codec import model as model_codec
-from streamsvm.codec.model import Alias, Head, Lineage, PartitionCut, Version, partition_cuts, positions
+from streamsvm.codec.model import Alias, Head, Lineage, PartitionCut, Retired, Version, partition_cuts, positions
 from streamsvm.config import ModelConfig
 from streamsvm.errors import InvalidMessage, StateError, UnknownFormat
 from streamsvm.learner import Cut, Learner
@@ -63,7 +63,7 @@ MEANINGS: Final[Mapping[Outcome, str]] = {
     Outcome.DIFFERS: "not what its lineage, its place or its own hash says it must be",
     Outcome.FOREIGN: "recomputed and different, but made by another build or for another CPU: no verdict",
     Outcome.UNAVAILABLE: "not recomputed: the log no longer holds what it was made from, or this build cannot do it",
-    Outcome.RETIRED: "retired by a tombstone, not recomputed",
+    Outcome.RETIRED: "retired, not recomputed",
     Outcome.PASSED: "not asked for: its place in the topic was checked, its content was not",
 }
 """Every outcome, for people."""
@@ -193,6 +193,14 @@ def number_in(key: bytes | None, name: str) -> int | None:
     return int(digits) if digits.isdigit() and len(digits) < 20 else None
 
 
+class _Retirement(msgspec.Struct):
+    """What is read of an entry of the audit trail."""
+
+    event: str
+    name: str = ""
+    versions: tuple[int, ...] = ()
+
+
 @dataclass(slots=True)
 class Survey:
     """Where every version stands, from one reading of the models topic that decodes nothing.
@@ -206,12 +214,33 @@ class Survey:
         Offset of the first tombstone of a number.
     end : int
         Offset after the last record seen.
+    gone : set of int
+        Numbers that the audit trail says are retired: compaction removes the record, and then the tombstone, too.
     """
 
     name: str
     found: dict[int, list[tuple[int, str]]] = field(default_factory=dict)
     retired: dict[int, int] = field(default_factory=dict)
     end: int = 0
+    gone: set[int] = field(default_factory=set)
+
+    def note_retired(self, entry: bytes | None) -> None:
+        """Take in one record of the audit trail, whatever it is of."""
+        try:
+            said = msgspec.json.decode(entry or b"", type=_Retirement)
+        except msgspec.DecodeError:
+            return
+        if said.event == "version_retired" and said.name == self.name:
+            self.gone.update(said.versions)
+
+    @property
+    def has_gaps(self) -> bool:
+        """Whether a number below the newest has neither a record nor a tombstone."""
+        return len(self.found.keys() | self.retired.keys()) < self.newest
+
+    def is_retired(self, number: int) -> bool:
+        """Tell whether a number was retired, as its tombstone says, or the audit trail."""
+        return number in self.retired or number in self.gone
 
     def note(self, key: bytes | None, value: bytes | None, offset: int) -> None:
         """Take in one record, in the order of the log."""
@@ -227,7 +256,7 @@ class Survey:
     @property
     def newest(self) -> int:
         """The greatest number, 0 if there is none."""
-        return max((*self.found, *self.retired), default=0)
+        return max((*self.found, *self.retired, *self.gone), default=0)
 
     def hashes(self, number: int) -> set[str]:
         """Return the SHA-256 of every record of a number."""
@@ -326,7 +355,7 @@ class Chain:
         return any(first < number < last for number in self._survey.retired)
 
     def _missing(self, number: int) -> str:
-        absent = [one for one in range(self._newest + 1, number) if one not in self._survey.retired]
+        absent = [one for one in range(self._newest + 1, number) if not self._survey.is_retired(one)]
         if not absent:
             return ""
         first, last = self._key(absent[0]), self._key(absent[-1])
@@ -660,11 +689,20 @@ class Aliases:
         Every other alias by its key, such as `name@current`.
     faults : tuple of str
         Records that cannot be read.
+    retired : Retired or None
+        How far a trainer that keeps only the newest versions has retired the others.
     """
 
     head: Head | None
     named: Mapping[str, Alias]
     faults: tuple[str, ...] = ()
+    retired: Retired | None = None
+
+    @property
+    def numbers(self) -> set[int]:
+        """Every number that is named, the head's among them."""
+        head = {self.head.number} if self.head else set()
+        return head | {alias.number for alias in self.named.values()}
 
 
 NOT_ALIASES: Final = ("owner",)
@@ -673,16 +711,18 @@ NOT_ALIASES: Final = ("owner",)
 
 def aliases_in(records: Mapping[str, bytes], name: str) -> Aliases:
     """Decode the newest value of each key of a model in the aliases topic."""
-    head, named, faults = None, {}, []
+    head, retired, named, faults = None, None, {}, []
     for key, value in records.items():
         try:
             if key == model_codec.head_key(name):
                 head = model_codec.decode_head(value)
+            elif key == model_codec.retired_key(name):
+                retired = model_codec.decode_retired(value)
             elif key.removeprefix(f"{name}@") not in NOT_ALIASES:
                 named[key] = model_codec.decode_alias(value)
         except InvalidMessage as error:
             faults.append(f"the alias {key} cannot be read: {error}")
-    return Aliases(head, named, tuple(faults))
+    return Aliases(head, named, tuple(faults), retired)
 
 
 def alias_faults(before: Aliases, newest_after: int, survey: Survey, versions: Mapping[int, Version]) -> list[str]:
@@ -740,7 +780,7 @@ def _tuning_faults(key: str, head: Head, version: Version) -> list[str]:
 
 
 def _named_faults(key: str, number: int, sha256: str, offset: int, survey: Survey) -> list[str]:
-    if number in survey.retired and number not in survey.found:
+    if survey.is_retired(number) and number not in survey.found:
         return []
     if (offset, sha256) in survey.found.get(number, ()):
         return []
@@ -773,6 +813,8 @@ class Auditor:
             for number, offset in sorted(self._survey.retired.items())
             if number not in self._survey.found
         ]
+        nothing = sorted(self._survey.gone - self._survey.retired.keys() - self._survey.found.keys())
+        gone += [Row(number, -1, Outcome.RETIRED, note="only the audit trail knows it") for number in nothing]
         return (*self._rows, *gone)
 
     def open(
@@ -858,7 +900,7 @@ class Auditor:
 
     def notes(self) -> list[str]:
         """Say which numbers the topic does not hold at its beginning."""
-        first = min((*self._survey.found, *self._survey.retired), default=1)
+        first = min((*self._survey.found, *self._survey.retired, *self._survey.gone), default=1)
         if first == 1:
             return []
         oldest = model_codec.version_key(self._survey.name, first)

@@ -298,3 +298,22 @@ def test_class_weights_are_a_word_or_two_numbers(given: object, meant: object) -
     assert made.svm.class_weight == meant
     plain = ModelConfig(points=PointsConfig(dimension=1))
     assert (made.models().sha256() == plain.sha256()) == (given == "none")
+
+
+@pytest.mark.parametrize("coreset", [{"audit_points": 0}, {"memory_points": 16, "max_partitions": 1}])
+def test_probabilities_without_an_audit_sample_are_refused(coreset: dict[str, object]) -> None:
+    """At the start, with both options named: there would be nothing to fit them to."""
+    options = {"points": {"dimension": 2}, "coreset": {"structure": "chain", **coreset}}
+    load(options)
+    with pytest.raises(ConfigurationError, match=r"svm\.probability = sigmoid .* coreset\.audit_points is 0"):
+        load({**options, "svm": {"probability": "sigmoid"}})
+
+
+def test_probabilities_decide_what_a_model_is() -> None:
+    """They are in the hashed configuration."""
+    points = PointsConfig(dimension=2)
+    hashes = {
+        ModelConfig(points=points, svm=SvmConfig(probability=method)).sha256()
+        for method in (None, "sigmoid", "isotonic")
+    }
+    assert len(hashes) == 3

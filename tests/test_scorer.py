@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import threading
 import uuid
 from collections.abc import Iterator, Sequence
@@ -34,6 +35,7 @@ from streamsvm.kafka import (
 )
 from streamsvm.metrics import SCORER, Metrics
 from streamsvm.svm.model import LinearMachine, Model, Scaler
+from streamsvm.svm.probability import Sigmoid
 from tests.brokers.fixtures import TestBroker
 from tests.brokers.jvm import JvmBroker
 from tests.test_subscriber import DEADLINE_S, NAME, Trainer, eventually, restartable_broker, version_of
@@ -143,6 +145,23 @@ def test_scores_of_a_batch_belong_to_their_points() -> None:
     for name, x in points.items():
         assert found[name] == pytest.approx(float(version.model.decision_function(x[None])[0]), rel=1e-13)
     assert len(scored.rejected) == 40
+
+
+def test_a_score_has_the_probability_that_its_version_knows() -> None:
+    """That of the second label, beside the decision value, in an array as alone; none from a version without."""
+    version = version_of(1)
+    version = replace(version, model=replace(version.model, probability=Sigmoid(-2.0, 0.5)))
+    scorer = BatchScorer(version, "", max_record_bytes=10_000, max_rows_per_record=10, max_message_bytes=10_000)
+    rows = [encode(x) for x in ([0.3, 0.1], [-5.0, 0.0], [1e3, 0.0])]
+    scored = scorer.score([record_of(b"[" + rows[0] + b",null," + rows[1] + b"]"), record_of(rows[2], 1)])
+    many, alone = (json.loads(record.value) for record in scored.records)
+    for score in (*many, alone):
+        expected = 1.0 / (1.0 + math.exp(-2.0 * score["score"] + 0.5))
+        assert score["probability"] == pytest.approx(expected, rel=1e-12)
+    assert [score["row"] for score in many] == [0, 2]
+    assert alone["probability"] == 1.0
+    (plain,) = batch_scorer(1).score([record_of(rows[0])]).records
+    assert "probability" not in json.loads(plain.value)
 
 
 def test_a_score_beyond_float64_is_rejected() -> None:

@@ -12,14 +12,16 @@ from streamsvm.codec.points import LARGEST_WEIGHT, SMALLEST_WEIGHT
 from streamsvm.config import SvmConfig
 from streamsvm.coreset.audit import Reservoir, Sampled
 from streamsvm.coreset.moments import Moments
+from streamsvm.errors import ConfigurationError
 from streamsvm.points import Points
 from streamsvm.svm import blocks, inner, interior, rows
 from streamsvm.svm.columns import fetch
 from streamsvm.svm.model import KernelMachine, LinearMachine
 from streamsvm.svm.objective import primal_objective
+from streamsvm.svm.probability import Isotonic, Probability, Sigmoid
 from streamsvm.svm.stda import _iterate
 from streamsvm.svm.subproblem import minimise_in_box
-from streamsvm.training import Trained, audited, train, warm_up
+from streamsvm.training import Trained, audited, train, warm_up, with_probability
 from tests.streams import gaussian, rows_of
 
 PARTS = (
@@ -131,6 +133,82 @@ def test_without_a_point_there_is_no_audit() -> None:
     made = fit(gaussian(50), SvmConfig())
     assert audited(made, (), SvmConfig()) is None
     assert audited(made, [audit_sample(gaussian(0), 5)], SvmConfig()) is None
+
+
+PROBABLE = ("sigmoid", "isotonic")
+
+
+def numbers(probability: Probability | None) -> bytes:
+    assert probability is not None
+    if isinstance(probability, Sigmoid):
+        return np.array([probability.a, probability.b]).tobytes()
+    return probability.x.tobytes() + probability.y.tobytes()
+
+
+@pytest.mark.parametrize("kernel", ["linear", "rbf"])
+@pytest.mark.parametrize("method", PROBABLE)
+def test_probabilities_come_true(method: str, kernel: str) -> None:
+    """Of fresh points that are as probably positive as the model says, about that share is positive."""
+    stream = gaussian(20_000)
+    config = SvmConfig(alpha=1e-3, kernel=kernel, probability=method)
+    few = stream.take(slice(500))
+    made = with_probability(train(few, Moments.zero(3).add(stream), config), [audit_sample(stream, 2_000)], config)
+    fresh = gaussian(20_000, seed=1)
+    said = made.model.predict_proba(fresh.X)
+    np.testing.assert_allclose(said.sum(axis=1), 1.0)
+    for low in (0.05, 0.35, 0.65):
+        within = (said[:, 1] >= low) & (said[:, 1] < low + 0.3)
+        assert within.sum() > 500
+        assert (fresh.y[within] > 0).mean() == pytest.approx(said[within, 1].mean(), abs=0.06)
+
+
+@pytest.mark.parametrize("method", PROBABLE)
+def test_probabilities_are_of_the_stream_whatever_the_class_weights(method: str) -> None:
+    """A machine that was told to prefer the rare label still says how rare it is."""
+    stream = gaussian(20_000)
+    share = float(stream.weight[stream.y > 0].sum() / stream.weight.sum())
+    for class_weight in ("none", "balanced", (1.0, 30.0)):
+        config = SvmConfig(alpha=1e-3, probability=method, class_weight=class_weight)
+        trained = train(stream.take(slice(500)), Moments.zero(3).add(stream), config)
+        made = with_probability(trained, [audit_sample(stream, 2_000)], config)
+        said = made.model.predict_proba(stream.X)[:, 1]
+        assert float(stream.weight @ said / stream.weight.sum()) == pytest.approx(share, abs=0.03)
+
+
+@pytest.mark.parametrize("method", PROBABLE)
+def test_probabilities_twice_are_the_same_bits(method: str) -> None:
+    """No chance; partitions enter in their order."""
+    points, config = gaussian(400), SvmConfig(probability=method)
+    halves = [audit_sample(points.take(part), 90, 0, p) for p, part in enumerate((slice(150), slice(150, 400)))]
+    one, two = (with_probability(fit(points, config), halves, config).model.probability for _ in range(2))
+    assert numbers(one) == numbers(two)
+    assert isinstance(one, Sigmoid if method == "sigmoid" else Isotonic)
+
+
+def test_without_ground_there_are_no_probabilities() -> None:
+    """No sample, too few points of a label, or one label only: a reason in place of them, and the same machine."""
+    config = SvmConfig(probability="sigmoid")
+    points = gaussian(300)
+    negative = points.take(np.flatnonzero(points.y < 0))
+    for learned, sample, said in (
+        (points, (), "empty"),
+        (points, [audit_sample(gaussian(0), 5)], "empty"),
+        (points, [audit_sample(points, 12)], "label, 10 are needed"),
+        (negative, [audit_sample(negative, 200)], "0 points of the positive label"),
+    ):
+        trained = fit(learned, config)
+        made = with_probability(trained, sample, config)
+        assert said in made.no_probability
+        assert made.model == trained.model
+        with pytest.raises(ConfigurationError, match=r"has no probabilities.*svm\.probability"):
+            made.model.predict_proba(points.X)
+
+
+def test_nobody_who_asked_for_none_gets_probabilities() -> None:
+    """Nor a reason for their absence."""
+    points = gaussian(300)
+    trained = fit(points, SvmConfig())
+    assert with_probability(trained, [audit_sample(points, 200)], SvmConfig()) is trained
 
 
 def test_alpha_sets_c_by_the_weight_of_the_whole_stream() -> None:

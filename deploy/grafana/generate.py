@@ -247,6 +247,27 @@ ROWS: Final[tuple[tuple[str, tuple[Panel, ...]], ...]] = (
                 steps=True,
             ),
             Panel(
+                "Quality gate",
+                "short",
+                ("streamsvm_gate_verdicts",),
+                (("{{outcome}}", f"sum by (outcome) (streamsvm_gate_verdicts_total{ONE})"),),
+            ),
+            Panel(
+                "Balanced accuracy at the gate",
+                "percentunit",
+                ("streamsvm_gate_candidate_accuracy", "streamsvm_gate_present_accuracy"),
+                (
+                    ("newest", f"streamsvm_gate_candidate_accuracy{ONE}"),
+                    ("current", f"streamsvm_gate_present_accuracy{ONE}"),
+                ),
+            ),
+            Panel(
+                "Versions retired",
+                "short",
+                ("streamsvm_versions_retired",),
+                (("retired", f"sum(streamsvm_versions_retired_total{ONE})"),),
+            ),
+            Panel(
                 "Producer renewals",
                 "short",
                 ("streamsvm_producer_renewals",),

@@ -13,8 +13,13 @@ format  what it added
 ======  ===================================================================================================
 1       (the first)
 2       `audit`, an object or null: what the model's objective over the whole stream is
-3       `training.duality_gap`; `probability`, null: reserved for how a decision value becomes a probability
+3       `training.duality_gap`; `probes`: inputs with the decision values that a reader must get there (see
+        `streamsvm.codec.probes`); `probability`, an object or null: how probable a decision value makes a
+        label (see `streamsvm.codec.probability`)
 ======  ===================================================================================================
+
+`schemas/model-3.schema.json` beside this module says the same to other languages, as a JSON Schema; the header
+`ce_dataschema` names it.
 """
 
 from __future__ import annotations
@@ -25,7 +30,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from datetime import datetime
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Literal, TypeVar
 
 import msgspec
 import numpy as np
@@ -33,23 +38,28 @@ from cloudevents.core.bindings.kafka import to_binary
 from cloudevents.core.formats.json import JSONFormat
 from cloudevents.core.v1.event import CloudEvent
 
+from streamsvm.codec import probability as probability_codec
+from streamsvm.codec.probability import NUMBER_BYTES, ProbabilityPart
+from streamsvm.codec.probes import Probes, check, count_of, probes_of
 from streamsvm.config import Label, ModelConfig
 from streamsvm.errors import InvalidMessage, UnknownFormat
 from streamsvm.learner import Cut
 from streamsvm.points import Position
 from streamsvm.svm.kernels import Float, RbfKernel
 from streamsvm.svm.model import KernelMachine, LinearMachine, Machine, Model, Scaler
+from streamsvm.svm.probability import Probability
 from streamsvm.training import Audit, Fit
 from streamsvm.tuning import Tuning
 
 FORMAT: Final = "streamsvm.model/3"
 _ANY_FORMAT: Final = FORMAT.split("/")[0] + "/"
 CONTENT_TYPE: Final = "application/json"
+SCHEMA: Final = "urn:streamsvm:schema:model:3"
+"""`$id` of the JSON Schema of `FORMAT`."""
 EVENT_TYPE: Final = "io.streamsvm.model.version"
 SHA256_HEADER: Final = "streamsvm.sha256"
+GATE_HEADER: Final = "streamsvm.gate"
 
-NUMBER_BYTES: Final = 26
-"""Most characters of a float64 in JSON, with its comma."""
 PARTITION_BYTES: Final = 120
 """Most characters of one `PartitionCut` in JSON."""
 
@@ -150,6 +160,57 @@ class Version:
         return version_key(self.name, self.number)
 
 
+class GatePart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One partition's part of the points that the quality gate scored: those from `begin` to before `end`.
+
+    Attributes
+    ----------
+    partition : int
+    begin, end : tuple of (int, int)
+        Offset and row.
+    """
+
+    partition: int
+    begin: tuple[int, int]
+    end: tuple[int, int]
+
+
+class Gate(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What the quality gate said of a version; see `streamsvm.gate`.
+
+    It depends on how much had been read when the version was ready, so it is never part of what is hashed.
+
+    Attributes
+    ----------
+    outcome : "passed", "refused" or "unscored"
+        Only "refused" leaves the alias `current` where it is.
+    why : str
+        Of one that is unscored; else empty.
+    scored_on : "window", "audit" or ""
+        Points after the version's cut, or the audit sample.
+    points : int
+        How many.
+    candidate, present : float or None
+        Balanced accuracy of the version, and of the one that `current` names, on the same points.
+    against : int or None
+        Number of the latter.
+    margin : float
+        By how much the version may be worse.
+    window : tuple of GatePart
+        Where the points stand in the input; empty for the audit sample.
+    """
+
+    outcome: Literal["passed", "refused", "unscored"]
+    why: str
+    scored_on: Literal["window", "audit", ""]
+    points: int
+    candidate: float | None
+    present: float | None
+    against: int | None
+    margin: float
+    window: tuple[GatePart, ...]
+
+
 class TuningInForce(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What was chosen in place of the configured C and gamma, and at which cut; null is what stays as configured.
 
@@ -185,8 +246,8 @@ class Head(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     build : mapping of str to str
     tuning : TuningInForce or None
         By which the newest version was trained; None where nothing is tuned.
-    gate : None
-        Reserved for the window of the quality gate.
+    gate : Gate or None
+        What the quality gate said of the newest version; None where there is no gate.
     """
 
     number: int
@@ -197,7 +258,7 @@ class Head(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     training_set_sha256: str
     build: dict[str, str]
     tuning: TuningInForce | None = None
-    gate: None = None
+    gate: Gate | None = None
 
 
 class Alias(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -206,6 +267,21 @@ class Alias(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     number: int
     sha256: str
     offset: int
+
+
+class Retired(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """How far a trainer that keeps only the newest versions has retired the others.
+
+    Attributes
+    ----------
+    below : int
+        Every version of a lower number is retired,
+    kept : tuple of int
+        but for these, which an alias or a pin named.
+    """
+
+    below: int
+    kept: tuple[int, ...]
 
 
 class Owner(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -261,6 +337,12 @@ class _Audit(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     points: int
 
 
+class _Probes(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    x: list[list[float]]
+    decision: list[float]
+    tolerance: list[float]
+
+
 class _Message1(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     format: str
     name: str
@@ -279,7 +361,8 @@ class _Message2(_Message1, frozen=True, forbid_unknown_fields=True):
 
 class _Message(_Message2, frozen=True, forbid_unknown_fields=True):
     training: _Training
-    probability: None
+    probability: ProbabilityPart | None
+    probes: _Probes
 
 
 _MESSAGES: Final[dict[str, type[_Message1]]] = {
@@ -303,6 +386,11 @@ def head_key(name: str) -> str:
 def owner_key(name: str) -> str:
     """Return the key of a model's owner record."""
     return f"{name}@owner"
+
+
+def retired_key(name: str) -> str:
+    """Return the key of the record that says how far versions are retired."""
+    return f"{name}@retired"
 
 
 def current_key(name: str) -> str:
@@ -379,7 +467,8 @@ def encode(version: Version) -> bytes:
             version.stream,
             version.lineage,
             None if audit is None else _Audit(audit.objective, audit.low, audit.high, audit.points),
-            None,
+            probability_codec.encode(version.model.probability),
+            _encode_probes(probes_of(version.model)),
         ),
         order="deterministic",
     )
@@ -425,10 +514,13 @@ def _checked(message: _Message1) -> Version:
         raise InvalidMessage(f"features.names has {len(features.names)} names for {dimension} features")
     if not all(0.0 < weight < math.inf for weight in training.class_weight):
         raise InvalidMessage(f"training.class_weight is {training.class_weight}")
+    model = Model(scaler, _decode_machine(message.model, dimension), _decode_probability(message))
+    if isinstance(message, _Message):
+        check(model, _decode_probes(message.probes, dimension))
     return Version(
         message.name,
         message.version,
-        Model(scaler, _decode_machine(message.model, dimension)),
+        model,
         message.labels,
         tuple(features.names),
         training.solver,
@@ -459,6 +551,25 @@ def _duality_gap(fit: Fit) -> float | None:
     return None if fit.dual_objective is None else fit.objective - fit.dual_objective
 
 
+def _decode_probability(message: _Message1) -> Probability | None:
+    return probability_codec.decode(message.probability) if isinstance(message, _Message) else None
+
+
+def _encode_probes(probes: Probes) -> _Probes:
+    return _Probes(probes.X.tolist(), probes.decision.tolist(), probes.tolerance.tolist())
+
+
+def _decode_probes(probes: _Probes, dimension: int) -> Probes:
+    count = len(probes.x)
+    if not count:
+        raise InvalidMessage("there are no probes")
+    return Probes(
+        np.array([_vector(x, dimension, "a probe") for x in probes.x]),
+        _vector(probes.decision, count, "probes.decision", "probes"),
+        _vector(probes.tolerance, count, "probes.tolerance", "probes"),
+    )
+
+
 def _decode_audit(audit: _Audit | None) -> Audit | None:
     if audit is None:
         return None
@@ -474,7 +585,11 @@ def largest_bytes(config: ModelConfig) -> int:
     points, partitions = config.points, config.coreset.max_partitions
     cuts = 2 if config.svm.tune is None else 3
     fixed = 8_192 + len(msgspec.json.encode(config.canonical())) + cuts * partitions * PARTITION_BYTES
-    described = points.dimension * 2 * NUMBER_BYTES + sum(len(name.encode()) * 2 + 3 for name in points.feature_names)
+    fixed += probability_codec.largest_bytes(config.svm.probability)
+    probes = count_of(points.dimension) * (points.dimension + 3) * NUMBER_BYTES
+    described = (
+        probes + points.dimension * 2 * NUMBER_BYTES + sum(len(name.encode()) * 2 + 3 for name in points.feature_names)
+    )
     if config.svm.kernel == "linear":
         return fixed + described + points.dimension * NUMBER_BYTES
     return fixed + described + config.coreset.train_points * _support_vector_bytes(points.dimension)
@@ -511,10 +626,10 @@ def _decode_machine(machine: _Linear | _Rbf, dimension: int) -> Machine:
     return KernelMachine(RbfKernel(machine.gamma), support.reshape(len(dual), dimension), dual, machine.intercept)
 
 
-def _vector(entries: list[float], length: int, name: str) -> Float:
+def _vector(entries: list[float], length: int, name: str, of: str = "features") -> Float:
     vector = np.array(entries, dtype=np.float64)
     if len(vector) != length:
-        raise InvalidMessage(f"{name} has {len(vector)} entries for {length} features")
+        raise InvalidMessage(f"{name} has {len(vector)} entries for {length} {of}")
     if not np.isfinite(vector).all():
         raise InvalidMessage(f"an entry of {name} is not finite")
     return vector
@@ -554,6 +669,16 @@ def decode_owner(value: bytes) -> Owner:
     return _decode_record(value, Owner)
 
 
+def encode_retired(retired: Retired) -> bytes:
+    """Encode the value of the record that says how far versions are retired."""
+    return msgspec.json.encode(retired)
+
+
+def decode_retired(value: bytes) -> Retired:
+    """Decode the value of that record; `InvalidMessage` if it is none."""
+    return _decode_record(value, Retired)
+
+
 def encode_alias(alias: Alias) -> bytes:
     """Encode an alias record's value."""
     return msgspec.json.encode(alias)
@@ -585,16 +710,14 @@ def headers(
     extra : mapping
         Timings, incarnation and the like.
     """
-    event = CloudEvent(
-        {
-            "id": version.key,
-            "source": f"streamsvm/{version.name}",
-            "type": EVENT_TYPE,
-            "subject": version.key,
-            "time": time,
-            "datacontenttype": CONTENT_TYPE,
-        }
-    )
-    bound = to_binary(event, JSONFormat()).headers
-    own = {SHA256_HEADER: value_sha256, **extra}
+    attributes = {"id": version.key, "type": EVENT_TYPE, "datacontenttype": CONTENT_TYPE, "dataschema": SCHEMA}
+    return cloudevent(version, time, attributes, {SHA256_HEADER: value_sha256, **extra})
+
+
+def cloudevent(
+    version: Version, time: datetime, attributes: Mapping[str, str], own: Mapping[str, str]
+) -> tuple[tuple[str, bytes], ...]:
+    """Return the headers of an event about a version, in binary mode, and after them `own` ones."""
+    about = {"source": f"streamsvm/{version.name}", "subject": version.key, "time": time}
+    bound = to_binary(CloudEvent({**attributes, **about}), JSONFormat()).headers
     return (*bound.items(), *((name, text.encode()) for name, text in own.items()))

@@ -3,8 +3,9 @@
 A score is ``{"id": ..., "score": 1.25, "label": 1, "model": "pulsar", "version": 7, "points": 120000}``: the point's
 own `id` (null if it has none), the decision value, the label it means, and the version that decided, with the number of
 valid points that it covers. Of a version with probabilities it has one more, ``"probability": 0.83``: that of the
-second of the version's labels, whichever label the score means. An array of points gives an array of scores in the same order, each with its `row`, the
-index of its point in the array, because rejected rows are left out (they go to the dead-letter topic).
+second of the version's labels, whichever label the score means. An array of points gives an array of scores in the same
+order, each with its `row`, the index of its point in the array, because rejected rows are left out (they go to the
+dead-letter topic).
 
 The record keeps its input's key. Headers: ``streamsvm.source`` (topic/partition/offset of the input, the same for every
 copy of one score: delivery is at least once), ``streamsvm.model.sha256`` and ``content-type``.

@@ -132,7 +132,7 @@ def represented(sample: Sequence[Sampled]) -> Float:
 def _represented(part: Sampled) -> Float:
     weight = part.points.weight.astype(np.float64)
     for stratum, sampled in _strata(part):
-        weight[sampled] = stratum / max(np.count_nonzero(sampled), 1)
+        weight[sampled] = stratum / (int(np.count_nonzero(sampled)) or 1)
     return weight
 
 

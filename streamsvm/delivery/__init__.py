@@ -6,7 +6,17 @@ the topic stands. A checkpoint only caches a pure function of the log, so recove
 means while running. Whoever carries them out does the I/O.
 """
 
-from streamsvm.delivery.decision import Begin, Candidate, Present, Resume, decide, places, reads_on, reset_token
+from streamsvm.delivery.decision import (
+    Begin,
+    Candidate,
+    Present,
+    Resume,
+    configuration_differences,
+    decide,
+    places,
+    reads_on,
+    reset_token,
+)
 from streamsvm.delivery.machine import TRANSITIONS, Delivery, Event, State
 from streamsvm.delivery.survey import Look, Survey, survey
 
@@ -21,6 +31,7 @@ __all__ = [
     "Resume",
     "State",
     "Survey",
+    "configuration_differences",
     "decide",
     "places",
     "reads_on",

@@ -186,7 +186,7 @@ def _foreign(snapshot: Snapshot, present: Present) -> str:
     if snapshot.name != present.name:
         return f"the checkpoint belongs to the model {snapshot.name!r}, this one is {present.name!r}"
     if snapshot.configuration_sha256 != present.configuration_sha256:
-        differences = "; ".join(_differences(snapshot.configuration, present.configuration))
+        differences = "; ".join(configuration_differences(snapshot.configuration, present.configuration))
         return f"the configuration differs from the checkpoint's: {differences}"
     if snapshot.topic != present.topic:
         return f"the checkpoint was made from the topic {snapshot.topic!r}, the input is {present.topic!r}"
@@ -278,13 +278,14 @@ def _gaps(candidate: Candidate, present: Present) -> Iterator[str]:
             )
 
 
-def _differences(before: Mapping[str, Any], now: Mapping[str, Any], path: str = "") -> list[str]:
+def configuration_differences(before: Mapping[str, Any], now: Mapping[str, Any], path: str = "") -> list[str]:
+    """Name every option in which two configurations differ, with both values."""
     found = []
     for key in sorted(before.keys() | now.keys()):
         name = f"{path}.{key}" if path else key
         old, new = before.get(key), now.get(key)
         if isinstance(old, dict) and isinstance(new, dict):
-            found += _differences(old, new, name)
+            found += configuration_differences(old, new, name)
         elif old != new:
             found.append(f"{name} was {old!r}, is {new!r}")
     return found

@@ -7,6 +7,7 @@ a cut there.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from typing import Any, Literal, Self
 
@@ -15,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from pydantic import ValidationError
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import Tags
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, column_or_1d, validate_data
 
@@ -24,9 +26,11 @@ from streamsvm.learner import Learner
 from streamsvm.points import Points, Position, Rows
 from streamsvm.svm.kernels import Float
 from streamsvm.svm.model import LinearMachine, Model
-from streamsvm.training import Fit, train
+from streamsvm.training import Fit, train, with_probability
 from streamsvm.tuning import Score, tune
 
+AUDIT_POINTS = 1_000
+"""Most points to fit probabilities to, as by the option's default."""
 NO_CUT = 1 << 30
 """Leaves after which a cut falls due by itself: never, predictions ask for theirs."""
 
@@ -68,7 +72,9 @@ class _Stream:
             tuned = None if svm.tune is None else tune(cut, self.config)
             chosen = svm if tuned is None else tuned.tuning.applied(svm)
             scores = () if tuned is None else tuned.scores
-            trained = train(cut.points, cut.moments, chosen)
+            trained = with_probability(train(cut.points, cut.moments, chosen), cut.audit, chosen)
+            if trained.no_probability:
+                warnings.warn(f"no probabilities: {trained.no_probability}", UserWarning, stacklevel=4)
             self._made = Made(cut.points.sha256(), trained, cut.moments.weight, scores)
         return self._made
 
@@ -107,6 +113,11 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         Multiplies the weights of each class. Balanced: by the weights seen so far.
     standardize : bool, default True
         Scale features to zero mean and unit variance of everything seen, weights counted.
+    probability : "sigmoid", "isotonic" or None, default None
+        What `predict_proba` is fitted by. It takes a tenth of the memory, at most 1,000 points, for an audit sample;
+        ten of each class must be in it. Of a stream no longer than the memory the sample's points are trained on, too,
+        and a machine that overfits them is then too sure of itself: what fits into memory is better served by
+        `sklearn.calibration.CalibratedClassifierCV` around this classifier.
     structure : "tree" or "chain", default "chain"
         How buckets merge; see the option of that name.
     reducer : "calibrated", "sensitivity" or "uniform", default "calibrated"
@@ -177,6 +188,7 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         tol: float = 1e-3,
         class_weight: dict[Any, float] | Literal["balanced"] | None = None,
         standardize: bool = True,
+        probability: Literal["sigmoid", "isotonic"] | None = None,
         structure: Literal["tree", "chain"] = "chain",
         reducer: Literal["calibrated", "sensitivity", "uniform"] = "calibrated",
         train_points: int = 20_000,
@@ -193,6 +205,7 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.tol = tol
         self.class_weight = class_weight
         self.standardize = standardize
+        self.probability = probability
         self.structure = structure
         self.reducer = reducer
         self.train_points = train_points
@@ -258,6 +271,25 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Return the class of each point, shape (n,)."""
         positive = self.decision_function(X) > 0
         return np.asarray(self.classes_[positive.astype(np.intp)])
+
+    @available_if(lambda self: self.probability is not None)  # type: ignore[untyped-decorator]
+    def predict_proba(self, X: ArrayLike) -> Float:
+        """Return the probability of each class of `classes_`, shape (n, 2); only with `probability`.
+
+        Of points as they came, sample weights counted and class weights not. The more probable class is not always that
+        of `predict`, which goes by the sign of the decision value.
+
+        Raises
+        ------
+        ValueError
+            If too few points came to fit them to; training has warned of it.
+        """
+        check_is_fitted(self)
+        features = validate_data(self, X, dtype=[np.float64, np.float32], order="C", reset=False)
+        trained = self._stream.made().trained
+        if trained.no_probability:
+            raise ValueError(f"there are no probabilities: {trained.no_probability}")
+        return trained.model.predict_proba(features)
 
     @property
     def model_config(self) -> ModelConfig:
@@ -373,8 +405,8 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                     structure=self.structure,
                     memory_points=self.memory_points,
                     max_partitions=1,
-                    audit_points=0,
                     train_points=self.train_points,
+                    audit_points=0 if self.probability is None else min(AUDIT_POINTS, self.memory_points // 10),
                 ),
                 svm=SvmConfig(
                     kernel=self.kernel,
@@ -383,6 +415,7 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                     C=self.C,
                     class_weight=weights,
                     standardize=self.standardize,
+                    probability=self.probability,
                     tolerance=self.tol,
                     tune=self.tune,
                     tune_alphas=() if self.alphas is None else tuple(float(alpha) for alpha in self.alphas),

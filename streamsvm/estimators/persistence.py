@@ -18,6 +18,7 @@ from streamsvm.learner import LearnerState
 from streamsvm.points import Position
 from streamsvm.svm.kernels import RbfKernel
 from streamsvm.svm.model import KernelMachine, LinearMachine, Machine, Model, Scaler
+from streamsvm.svm.probability import Isotonic, Probability, Sigmoid
 from streamsvm.training import Fit, Trained
 from streamsvm.tuning import Score
 
@@ -87,11 +88,21 @@ def _plain_made(made: Made) -> Plain:
         "mean": model.scaler.mean,
         "scale": model.scaler.scale,
         "machine": _plain_machine(model.machine),
+        "probability": _plain_probability(model.probability),
         "fit": asdict(made.trained.fit),
         "squared_norm": made.trained.squared_norm,
+        "no_probability": made.trained.no_probability,
         "weight": made.weight,
         "scores": {str(rank): asdict(score) for rank, score in enumerate(made.scores)},
     }
+
+
+def _plain_probability(probability: Probability | None) -> Plain | None:
+    if probability is None:
+        return None
+    if isinstance(probability, Sigmoid):
+        return {"a": probability.a, "b": probability.b}
+    return {"x": probability.x, "y": probability.y}
 
 
 def _plain_machine(machine: Machine) -> Plain:
@@ -106,10 +117,17 @@ def _plain_machine(machine: Machine) -> Plain:
 
 
 def _made(plain: Plain) -> Made:
-    model = Model(Scaler(plain["mean"], plain["scale"]), _machine(plain["machine"]))
-    trained = Trained(model, Fit(**plain["fit"]), plain["squared_norm"])
+    scaler = Scaler(plain["mean"], plain["scale"])
+    model = Model(scaler, _machine(plain["machine"]), _probability(plain["probability"]))
+    trained = Trained(model, Fit(**plain["fit"]), plain["squared_norm"], plain["no_probability"])
     scores = tuple(Score(**score) for score in plain["scores"].values())
     return Made(plain["training_set_sha256"], trained, plain["weight"], scores)
+
+
+def _probability(plain: Plain | None) -> Probability | None:
+    if plain is None:
+        return None
+    return Sigmoid(**plain) if "a" in plain else Isotonic(**plain)
 
 
 def _machine(plain: Plain) -> Machine:

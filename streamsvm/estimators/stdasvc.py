@@ -81,6 +81,9 @@ class STDASVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     Notes
     -----
     Source of the method: Liuzzi, Lucidi, Manno and Rinaldi 2015; see `streamsvm.svm.fast`.
+    For probabilities put this classifier into `sklearn.calibration.CalibratedClassifierCV`, as scikit-learn advises in
+    place of SVC's own `probability`, too: all points are at hand, so that each can be judged by a machine that has not
+    seen it.
 
     Examples
     --------

@@ -81,6 +81,18 @@ class Cluster:
                 found[record.key] = record
         return found
 
+    def newest_under(self, topic: str, prefix: bytes, timeout_s: float) -> dict[bytes, Record]:
+        """Return the newest committed record of each key that begins so, tombstones included; else as `newest`."""
+        found = {}
+        for record in read_to_end(self._connection, topic, 0, timeout_s=timeout_s):
+            if record.key is not None and record.key.startswith(prefix):
+                found[record.key] = record
+        return found
+
+    def record(self, topic: str, offset: int, timeout_s: float) -> Record | None:
+        """Return the committed record at an offset of partition 0, None if there is none; see `fetch_one`."""
+        return fetch_one(self._connection, topic, 0, offset, timeout_s)
+
     def publisher(self, transactional_id: str) -> Publisher:
         """Make a publisher."""
         return Publisher(self._connection, transactional_id, transaction_timeout_s=TRANSACTION_TIMEOUT_S)

@@ -1,11 +1,15 @@
 r"""From a decision value to a probability of the positive label.
 
-*Sigmoid* (Platt): P(y = 1 | f) = 1 / (1 + exp(a f + b)), a and b by maximum likelihood, with Platt's targets in place
-of 0 and 1: (n+ + 1) / (n+ + 2) for a positive point and 1 / (n- + 2) for a negative one, so that both stay finite where
-the decision values separate the labels. Two numbers; right where the classes' decision values are about normal.
+*Sigmoid* (Platt): P(y = 1 | f) = 1 / (1 + exp(a f + b)), a and b by maximum likelihood. Two numbers; right where the
+classes' decision values are about normal.
 
-*Isotonic*: the non-decreasing function nearest to the labels in weighted squares, linear between its knots and constant
-beyond them. It follows any shape, and overfits below some hundred points; it may say 0 or 1.
+*Isotonic*: the non-decreasing function nearest to the targets in weighted squares, linear between its knots and
+constant beyond them. It follows any shape, and overfits below some hundred points of the rarer label.
+
+Both have Platt's targets in place of 1 and 0: (n+ + 1) / (n+ + 2) for a positive point and 1 / (n- + 2) for a negative
+one. So a sigmoid stays finite where decision values separate the labels, and an isotonic function never says 0 or 1, as
+scikit-learn's does: some hundred points are no ground to call anything impossible, and one such error costs an infinite
+log loss.
 
 Invariant: of the same decision values, labels and weights in the same order comes the same function, to the last bit;
 an isotonic function is never decreasing.
@@ -35,7 +39,7 @@ from streamsvm.svm.kernels import Float
 Method = Literal["sigmoid", "isotonic"]
 
 LEAST_POINTS: Final = 10
-"""Points of each label without which nothing is fitted: fewer say nearly nothing about how often that label is."""
+"""Points of each label without which nothing is to be fitted: fewer say little about how often it is."""
 MOST_KNOTS: Final = 256
 """Of an isotonic function, so that a message stays small; by 1,000 points it has about 50."""
 TOLERANCE: Final = 1e-8
@@ -58,7 +62,8 @@ class Sigmoid:
 
     def of(self, decision: Float) -> Float:
         """Return the probability of the positive label at each decision value, shape (n,)."""
-        return np.asarray(np.exp(-np.logaddexp(0.0, self.a * decision + self.b)))
+        with np.errstate(over="ignore"):  # beyond float64 it is 0 or 1
+            return np.asarray(np.exp(-np.logaddexp(0.0, self.a * decision + self.b)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +75,7 @@ class Isotonic:
     x : ndarray of shape (k,), float64
         Decision values of the knots, ascending; 1 to `MOST_KNOTS` of them.
     y : ndarray of shape (k,), float64
-        Probabilities there, never descending, within 0 to 1.
+        Probabilities there, never descending; above 0 and below 1 where they were fitted here.
     """
 
     x: Float
@@ -84,12 +89,16 @@ class Isotonic:
 Probability = Sigmoid | Isotonic
 
 
-class Unfounded(Exception):  # noqa: N818 - it says why, in words for the log
-    """The points are no ground for probabilities."""
+def objection(decision: Float, y: NDArray[np.int8]) -> str:
+    """Say why points are no ground for probabilities; empty if they are."""
+    for label, which in ((-1, "negative"), (1, "positive")):
+        if (count := int(np.count_nonzero(y == label))) < LEAST_POINTS:
+            return f"the audit sample holds {count} points of the {which} label, {LEAST_POINTS} are needed"
+    return "" if np.isfinite(decision).all() else "a point of the audit sample has a decision value that is not finite"
 
 
 def fit_probability(method: Method, decision: Float, y: NDArray[np.int8], weight: Float) -> Probability:
-    """Fit probabilities to decision values of points that the machine need not know.
+    """Fit probabilities to decision values of points that the machine need not know, and that have no `objection`.
 
     Parameters
     ----------
@@ -99,24 +108,14 @@ def fit_probability(method: Method, decision: Float, y: NDArray[np.int8], weight
         Labels, -1 or +1.
     weight : ndarray of shape (n,), positive
         How much each point stands for, in any unit.
-
-    Raises
-    ------
-    Unfounded
-        If there are less than `LEAST_POINTS` of a label, or a decision value is not finite.
     """
-    for label, which in ((-1, "negative"), (1, "positive")):
-        if (count := int(np.count_nonzero(y == label))) < LEAST_POINTS:
-            raise Unfounded(f"the audit sample holds {count} points of the {which} label, {LEAST_POINTS} are needed")
-    if not np.isfinite(decision).all():
-        raise Unfounded("a point of the audit sample has a decision value that is not finite")
     share = weight / weight.mean()
-    return _sigmoid(decision, y, share) if method == "sigmoid" else _isotonic(decision, y, share)
-
-
-def _sigmoid(decision: Float, y: NDArray[np.int8], weight: Float) -> Sigmoid:
-    positive, negative = float(weight[y > 0].sum()), float(weight[y < 0].sum())
+    positive, negative = float(share[y > 0].sum()), float(share[y < 0].sum())
     target = np.where(y > 0, (positive + 1.0) / (positive + 2.0), 1.0 / (negative + 2.0))
+    return (_sigmoid if method == "sigmoid" else _isotonic)(decision, target, share)
+
+
+def _sigmoid(decision: Float, target: Float, weight: Float) -> Sigmoid:
     mean, spread = float(decision.mean()), float(decision.std())
     if not spread > np.finfo(np.float64).eps * abs(mean):
         share = float(weight @ target) / float(weight.sum())
@@ -131,10 +130,11 @@ def _sigmoid(decision: Float, y: NDArray[np.int8], weight: Float) -> Sigmoid:
     return Sigmoid(-slope, slope * mean - intercept)
 
 
-def _isotonic(decision: Float, y: NDArray[np.int8], weight: Float) -> Isotonic:
-    found = IsotonicRegression(y_min=0.0, y_max=1.0, out_of_bounds="clip").fit(decision, y > 0, sample_weight=weight)
+def _isotonic(decision: Float, target: Float, weight: Float) -> Isotonic:
+    bounds = {"y_min": float(target.min()), "y_max": float(target.max())}
+    found = IsotonicRegression(**bounds, out_of_bounds="clip").fit(decision, target, sample_weight=weight)
     x, probability = (np.asarray(knots, dtype=np.float64) for knots in (found.X_thresholds_, found.y_thresholds_))
     if len(x) > MOST_KNOTS:
         kept = np.linspace(0, len(x) - 1, MOST_KNOTS).round().astype(np.intp)
         x, probability = x[kept], probability[kept]
-    return Isotonic(x, np.maximum.accumulate(np.clip(probability, 0.0, 1.0)))
+    return Isotonic(x, np.maximum.accumulate(probability))

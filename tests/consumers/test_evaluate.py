@@ -13,8 +13,10 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 from rich.console import Console
+from sklearn.calibration import CalibratedClassifierCV
 from sklearn.datasets import dump_svmlight_file
-from sklearn.metrics import balanced_accuracy_score, roc_auc_score
+from sklearn.metrics import balanced_accuracy_score, brier_score_loss, log_loss, roc_auc_score
+from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 from sklearn.tree import DecisionTreeClassifier
@@ -329,3 +331,36 @@ def test_the_command_refuses_in_one_line() -> None:
     finished = run("evaluate", "--dataset", "htru2", "--against", "os.path")
     assert finished.returncode == 78
     assert "os.path is no classifier" in error_of(finished)
+
+
+@pytest.mark.parametrize("method", ["sigmoid", "isotonic"])
+def test_probabilities_are_judged_where_they_are_asked_for(arrays: Arrays, source: Source, method: str) -> None:
+    """Brier score and log loss of ours and of cross-validation over everything stand in the table; of SGD, none do."""
+    plan = replace(PLAN, memory_points=1_500, probability=method)
+    found = evaluate(source, plan)
+    X, y = arrays
+    order = np.random.Generator(np.random.PCG64(PLAN.seed)).permutation(len(y))
+    train, test = order[600:], order[:600]
+    ours = CoresetSVC(memory_points=1_500, C=1.0, probability=method).fit(X[train], y[train])
+    said = named(found, "streamsvm").probabilities
+    assert said is not None
+    assert said.brier == pytest.approx(brier_score_loss(y[test], ours.predict_proba(X[test])[:, 1]))
+    assert said.log_loss == pytest.approx(log_loss(y[test], ours.predict_proba(X[test])[:, 1]))
+    whole = CalibratedClassifierCV(make_pipeline(StandardScaler(), SVC(kernel="linear", C=1.0)), method=method)
+    expected = whole.fit(X[train], y[train]).predict_proba(X[test])[:, 1]
+    best = named(found, "optimum").probabilities
+    assert best is not None
+    assert best.brier == pytest.approx(brier_score_loss(y[test], expected), rel=0.02)
+    assert named(found, "SGD").probabilities is None
+    console = Console(width=200, record=True)
+    console.print(describe(found))
+    text = console.export_text()
+    assert f"{said.brier:.4f}" in text
+    assert "log loss" in text
+
+
+def test_probabilities_without_ground_are_a_note(source: Source) -> None:
+    """A memory whose audit sample has too few pulsars gives no figures, and says why."""
+    found = evaluate(source, replace(PLAN, probability="sigmoid", find_optimum=False))
+    assert named(found, "streamsvm").probabilities is None
+    assert "too few points of a label" in named(found, "streamsvm").note

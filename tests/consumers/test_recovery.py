@@ -338,11 +338,13 @@ def test_output_topics_of_several_partitions_are_refused(
         run_until(settings, connection, 0)
 
 
-@pytest.mark.parametrize(("suffix", "policy", "wanted"), [("", "compact", "delete"), (".aliases", "delete", "compact")])
+@pytest.mark.parametrize(
+    ("suffix", "policy", "wanted"), [(".audit", "compact", "delete"), (".aliases", "delete", "compact")]
+)
 def test_output_topics_that_lose_what_must_stay_are_refused(
     suffix: str, policy: str, wanted: str, settings: Settings, connection: Connection
 ) -> None:
-    """Compaction would remove nothing of the versions but a deletion policy the head, and the other way about."""
+    """Compaction would remove most of the audit trail, and a deletion policy the head."""
     create_topics(connection, [TopicSpec(settings.output.models_topic + suffix, 1, config={"cleanup.policy": policy})])
     with pytest.raises(ConfigurationError, match=f"it must be {wanted}"):
         run_until(settings, connection, 0)

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import io
+import re
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from rich.console import Console
 
 from consumers.show import describe
 from streamsvm.subscriber import Loaded
+from streamsvm.svm.probability import Isotonic, Probability, Sigmoid
 from streamsvm.training import Audit
 from tests.codec.test_model import version_of
 
 
-def shown(audit: Audit | None) -> str:
-    written = io.StringIO()
-    Console(width=300, file=written).print(describe(Loaded(replace(version_of(), audit=audit), "ab", 3, 0.0)))
+def shown(audit: Audit | None, probability: Probability | None = None) -> str:
+    written, version = io.StringIO(), version_of()
+    version = replace(version, audit=audit, model=replace(version.model, probability=probability))
+    Console(width=300, file=written).print(describe(Loaded(version, "ab", 3, 0.0)))
     return written.getvalue()
 
 
@@ -32,3 +36,11 @@ def test_the_objective_over_the_whole_stream_is_shown(low: float, outside: bool)
 def test_a_version_without_an_audit_says_so() -> None:
     """Old ones, and those of a trainer that keeps no sample."""
     assert "no audit sample was kept" in shown(None)
+
+
+def test_how_a_decision_value_becomes_a_probability_is_shown() -> None:
+    """The sigmoid's formula, the isotonic function's ends, or that there is none."""
+    assert "sigmoid, 1 / (1 + exp(-1.5 f +0.25))" in shown(None, Sigmoid(-1.5, 0.25))
+    isotonic = Isotonic(np.array([-2.0, 0.5, 3.0]), np.array([0.01, 0.5, 0.75]))
+    assert "isotonic, 3 knots, 0.01 at f = -2 to 0.75 at f = 3" in shown(None, isotonic)
+    assert re.search(r"probability\s+│ none", shown(None))

@@ -136,6 +136,30 @@ def test_a_message_too_large_for_the_topic_refuses_its_group(broker: TestBroker)
     assert stored(broker, topic) == [b"0", b"1"]
 
 
+@pytest.mark.real_broker
+def test_a_group_travels_compressed(broker: TestBroker) -> None:
+    """What exceeds the topic's limit as it is, and not compressed, is stored."""
+    topic = broker.topic(config={"max.message.bytes": "2000", "compression.type": "zstd"})
+    with closing(Publisher(broker.connection, broker.name("id"))) as publisher:
+        publisher.start()
+        publisher.publish([Message(topic, TOO_LARGE_FOR_TOPIC, partition=0)])
+    assert stored(broker, topic) == [TOO_LARGE_FOR_TOPIC]
+
+
+@pytest.mark.parametrize(("options", "kept"), [({}, 12), ({"compression_type": "none"}, 5)])
+def test_the_embedded_broker_keeps_what_is_compressed_as_it_came(
+    embedded_broker: TestBroker, options: dict[str, str], kept: int
+) -> None:
+    """It keeps some megabytes a partition, and all of twelve that are sent compressed, as groups are unless told."""
+    topic = embedded_broker.topic()
+    values = [bytes([number]) * 900_000 for number in range(12)]
+    with closing(Publisher(embedded_broker.connect(**options), embedded_broker.name("id"))) as publisher:
+        publisher.start()
+        for value in values:
+            publisher.publish([Message(topic, value, partition=0)])
+    assert stored(embedded_broker, topic) == values[-kept:]
+
+
 def test_a_message_too_large_for_the_client_refuses_its_group(broker: TestBroker) -> None:
     """The client's limit refuses the group; the publisher goes on with the next."""
     topic = broker.topic()

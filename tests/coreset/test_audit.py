@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from streamsvm.coreset.audit import Reservoir, Sampled
-from streamsvm.coreset.estimate import estimate
+from streamsvm.coreset.estimate import estimate, represented
 from streamsvm.points import Points, Rows
 from tests.benchmarks.audit import covered, sampled, stream_of, streams
 from tests.streams import gaussian, rows_of
@@ -169,6 +169,26 @@ def test_labels_with_hardly_a_point_are_pooled(
     total, low, high = estimate([sample_of(loss, y, weight, 5.0, totals)], loss)
     assert total == pytest.approx(expected)
     assert low <= total < high
+
+
+@pytest.mark.parametrize("capacity", [1, 2, 5, 40, 500])
+def test_what_points_stand_for_adds_up_to_the_stream(capacity: int) -> None:
+    """Over partitions, some of them held whole: each label's weight is exact where it can be, the total always, and
+    the losses so weighted are the estimate."""
+    parts = []
+    for partition, n in enumerate((300, 30, 1_000)):
+        stream, own = rows(n, partition=partition), reservoir(capacity, partition)
+        own.add(stream)
+        y, weight = stream.points.y, stream.points.weight
+        parts.append(own.sampled(np.array([weight[y < 0].sum(), weight[y > 0].sum()])))
+    weight, y = represented(parts), np.concatenate([part.points.y for part in parts])
+    assert (weight > 0.0).all()
+    whole = np.sum([part.class_weight for part in parts], axis=0)
+    assert weight.sum() == pytest.approx(whole.sum())
+    if capacity >= 40:
+        np.testing.assert_allclose([weight[y < 0].sum(), weight[y > 0].sum()], whole)
+    loss = np.random.default_rng(0).exponential(size=len(y))
+    assert weight @ loss == pytest.approx(estimate(parts, loss).total)
 
 
 def test_no_loss_seen_is_not_no_loss() -> None:

@@ -11,7 +11,9 @@ import pyarrow as pa
 import pytest
 from sklearn import config_context
 from sklearn.base import clone
+from sklearn.calibration import CalibratedClassifierCV
 from sklearn.datasets import make_blobs
+from sklearn.metrics import brier_score_loss, log_loss
 from sklearn.model_selection import GridSearchCV
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.pipeline import make_pipeline
@@ -172,9 +174,11 @@ def objective(Z, y, w, b, weight=1.0) -> float:
 
 
 def test_the_trainer_publishes_the_same_bits(broker: TestBroker, tmp_path: Path, htru2) -> None:
-    """A trainer of the same configuration publishes the same training set, scaler and coefficients to the last bit."""
-    X, y = htru2[0][:3_000], htru2[1][:3_000]
-    connection, config = broker.connection, CoresetSVC(memory_points=600).fit(X[:500], y[:500]).model_config
+    """A trainer of the same configuration publishes the same training set, scaler, coefficients and probabilities to
+    the last bit."""
+    X, y = htru2[0][:4_000], htru2[1][:4_000]
+    options = {"memory_points": 2_000, "probability": "isotonic"}
+    connection, config = broker.connection, CoresetSVC(**options).fit(X[:500], y[:500]).model_config
     sizes = config.coreset.model_dump(exclude={"memory_points", "memory_bytes", "max_partitions"})
     settings = Settings(
         name="m",
@@ -195,18 +199,25 @@ def test_the_trainer_publishes_the_same_bits(broker: TestBroker, tmp_path: Path,
     assert len(published) > 5
     for version in published:
         covered = version.lineage.cut[0].offset
-        ours = CoresetSVC(memory_points=600).fit(X[:covered], y[:covered])
+        ours = CoresetSVC(**options).fit(X[:covered], y[:covered])
         assert version.lineage.training_set_sha256 == ours.training_set_sha256_
         made = ours._stream.made().trained.model
         assert version.model.machine.coefficients.tobytes() == made.machine.coefficients.tobytes()
         assert version.model.machine.intercept == made.machine.intercept
         assert version.model.scaler.mean.tobytes() == made.scaler.mean.tobytes()
         assert version.model.scaler.scale.tobytes() == made.scaler.scale.tobytes()
+        assert (version.model.probability is None) == bool(ours._stream.made().trained.no_probability)
+        if version.model.probability is not None:
+            assert version.model.predict_proba(X).tobytes() == ours.predict_proba(X).tobytes()
+            assert version.model.probability.x.tobytes() == made.probability.x.tobytes()
+            assert version.model.probability.y.tobytes() == made.probability.y.tobytes()
+    assert published[-1].model.probability is not None
 
 
 PERSISTED = [
-    {"class_weight": {-1: 1.0, 1: 3.0}},
+    {"class_weight": {-1: 1.0, 1: 3.0}, "memory_points": 2_000, "probability": "sigmoid"},
     {"kernel": "rbf", "gamma": 0.3, "structure": "tree"},
+    {"memory_points": 4_000, "probability": "isotonic"},
     {"reducer": "sensitivity", "class_weight": "balanced"},
 ]
 
@@ -216,18 +227,24 @@ PERSISTED = [
 def test_a_copy_goes_on_to_the_last_bit(htru2, options, asked) -> None:
     """A copy, made before or after the model was asked for, predicts and learns on as the original, and for itself."""
     X, y = htru2[0][:6_000], htru2[1][:6_000]
-    machine = CoresetSVC(memory_points=600, **options).partial_fit(X[:4_123], y[:4_123])
+    machine = CoresetSVC(**{"memory_points": 600, **options}).partial_fit(X[:4_123], y[:4_123])
     if asked:
         machine.predict(X[:3])
     for copied in (copy.deepcopy(machine), copy.copy(machine)):
         assert copied.model_config == machine.model_config
         assert copied.fit_ == machine.fit_
+        assert probabilities(copied, X) == probabilities(machine, X)
         assert copied.decision_function(X).tobytes() == machine.decision_function(X).tobytes()
         copied.partial_fit(X[4_123:], y[4_123:])
         assert machine._stream.rows == 4_123
-        whole = CoresetSVC(memory_points=600, **options).fit(X, y)
+        whole = CoresetSVC(**{"memory_points": 600, **options}).fit(X, y)
         assert copied.training_set_sha256_ == whole.training_set_sha256_
         assert copied.decision_function(X).tobytes() == whole.decision_function(X).tobytes()
+        assert probabilities(copied, X) == probabilities(whole, X)
+
+
+def probabilities(machine: CoresetSVC, X: np.ndarray) -> bytes | None:
+    return machine.predict_proba(X).tobytes() if machine.probability else None
 
 
 def classes_of(value: object) -> set[type]:
@@ -242,7 +259,7 @@ def classes_of(value: object) -> set[type]:
 @pytest.mark.parametrize("options", PERSISTED)
 def test_what_is_kept_needs_no_trust(htru2, options) -> None:
     """The state has numbers, bytes and arrays only, so that skops asks for trust in the estimator alone."""
-    machine = CoresetSVC(memory_points=600, **options).fit(htru2[0][:2_000], htru2[1][:2_000])
+    machine = CoresetSVC(**{"memory_points": 600, **options}).fit(htru2[0][:2_000], htru2[1][:2_000])
     plain = {dict, tuple, str, bytes, int, float, bool, type(None), np.ndarray}
     assert classes_of(machine.__getstate__()) <= plain
 
@@ -252,7 +269,7 @@ def test_skops_brings_it_back(htru2, options) -> None:
     """Through skops the estimator comes back to the last bit, learns on, and is the only type to trust."""
     skops = pytest.importorskip("skops.io")
     X, y = htru2[0][:3_000], htru2[1][:3_000]
-    machine = CoresetSVC(memory_points=600, **options).fit(X[:2_000], y[:2_000])
+    machine = CoresetSVC(**{"memory_points": 600, **options}).fit(X[:2_000], y[:2_000])
     kept = skops.dumps(machine)
     trusted = skops.get_untrusted_types(data=kept)
     assert trusted == ["streamsvm.estimators.coresetsvc.CoresetSVC"]
@@ -345,6 +362,36 @@ def test_what_makes_no_sense_is_named(htru2) -> None:
     with pytest.raises(ValueError, match="first call"):
         machine.partial_fit(X, y, classes=[0, 1])
     assert machine._stream.rows == 50
+
+
+@pytest.mark.parametrize("kernel", ["linear", "rbf"])
+@pytest.mark.parametrize("method", ["sigmoid", "isotonic"])
+def test_probabilities_come_near_those_of_all_the_data(htru2, method, kernel) -> None:
+    """From 5,000 points held, 500 of them the audit sample, with 45 pulsars, Brier score and log loss on fresh rows
+    are those of cross-validation over all 12,000 but for the sample's noise."""
+    X, y = htru2[0].astype(float), htru2[1]
+    ours = CoresetSVC(memory_points=5_000, kernel=kernel, probability=method).fit(X[:12_000], y[:12_000])
+    whole = make_pipeline(StandardScaler(), STDASVC(alpha=1e-4, kernel=kernel))
+    theirs = CalibratedClassifierCV(whole, method=method).fit(X[:12_000], y[:12_000])
+    fresh = slice(12_000, None)
+    said = [one.predict_proba(X[fresh])[:, 1] for one in (ours, theirs)]
+    for loss in (brier_score_loss, log_loss):
+        found, oracle = (loss(y[fresh], one) for one in said)
+        assert found < 1.4 * oracle
+    assert list(ours.predict_proba(X[:3]).sum(axis=1)) == pytest.approx([1.0] * 3)
+
+
+def test_probabilities_exist_only_where_they_were_asked_for(htru2) -> None:
+    """As with SVC; asked for without ground, fitting warns and asking says why."""
+    X, y = htru2[0], htru2[1]
+    assert not hasattr(CoresetSVC(), "predict_proba")
+    rare = np.flatnonzero(y < 0)[:500]
+    X, y = np.concatenate((X[rare], X[y > 0][:3])), np.concatenate((y[rare], y[y > 0][:3]))
+    with pytest.warns(UserWarning, match=r"no probabilities: .* points of the positive label, 10 are needed"):
+        machine = CoresetSVC(probability="sigmoid").fit(X, y)
+    assert set(machine.predict(X)) <= {-1, 1}
+    with pytest.raises(ValueError, match="there are no probabilities: the audit sample holds"):
+        machine.predict_proba(X)
 
 
 def test_the_examples_of_the_docstring() -> None:

@@ -15,6 +15,7 @@ import numpy as np
 from streamsvm.codec.model import FORMAT, Lineage, PartitionCut, StreamSummary, Version, encode
 from streamsvm.svm.kernels import RbfKernel
 from streamsvm.svm.model import KernelMachine, LinearMachine, Machine, Model, Scaler
+from streamsvm.svm.probability import Isotonic, Probability, Sigmoid
 from streamsvm.training import Audit, Fit
 
 HERE: Final = Path(__file__).parent
@@ -47,7 +48,7 @@ def handmade(kernel: str, number: int = FORMATS[-1]) -> Version:
     newest = Version(
         "pulsar",
         42,
-        Model(scaler, _machine(gamma)),
+        Model(scaler, _machine(gamma), _probability(gamma)),
         ("no", "yes"),
         ("mean", "kurtosis µ", "dm"),
         "stda",
@@ -56,6 +57,9 @@ def handmade(kernel: str, number: int = FORMATS[-1]) -> Version:
         lineage,
         Audit(3.625, 1.0 / 3.0, 1e10, 7),
     )
+    if number > 2:
+        return newest
+    newest = replace(newest, model=replace(newest.model, probability=None))
     if number > 1:
         return newest
     return replace(newest, fit=replace(newest.fit, class_weight=(1.0, 1.0)), audit=None)
@@ -66,6 +70,12 @@ def _machine(gamma: float | None) -> Machine:
         return LinearMachine(np.array([0.1, -1.0 / 3.0, 1e-300]), -0.75)
     support = np.array([[0.5, -1.0, 0.0], [-0.0, 2.0 / 3.0, 1e-9]])
     return KernelMachine(RbfKernel(gamma), support, np.array([0.5, -4.75]), 0.125)
+
+
+def _probability(gamma: float | None) -> Probability:
+    if gamma is None:
+        return Sigmoid(-1.0 / 3.0, 1e-300)
+    return Isotonic(np.array([-1.5, 1.0 / 3.0, 2.0]), np.array([0.0, 0.1, 1.0]))
 
 
 if __name__ == "__main__":

@@ -28,6 +28,9 @@ SMALLEST: dict[str, Profile] = {
         "every", 1, 2, 400, {"copy": 1, "switch": 3, "kill": 1, "survivor": 1, **_DOUBTS}, two=True
     ),
     "foreign transactions": Profile("every", 1, 2, 400, {"foreign": 1, "end foreign": 1, "kill": 2, "expire": 1}),
+    "a gate that says no": Profile(
+        "every", 1, 4, 400, {"gate refuses": 2, "kill": 2, "unanswered": 1, "late": 1, "deliver": 1}
+    ),
     "a gap": Profile("every", 1, 3, 400, {"truncate": 1, "trim": 1, "kill": 2, "oldest kept": 1}),
 }
 """Worlds that are searched in full."""

@@ -12,13 +12,17 @@ from dataclasses import dataclass, replace
 from typing import Any
 from unittest import mock
 
+import msgspec
+
+from consumers.gatekeeping import MarginGate
+from consumers.publishing import VersionPublisher
 from consumers.runtime import Health
 from consumers.startup import Startup
 from consumers.trainer import Trainer
 from streamsvm import checkpoint
 from streamsvm.codec import model as model_codec
 from streamsvm.codec.checkpoint import Snapshot
-from streamsvm.codec.model import Head, Owner, tuning_of
+from streamsvm.codec.model import Alias, Gate, Head, Owner, Version, tuning_of
 from streamsvm.config import Settings
 from streamsvm.delivery import Delivery
 from streamsvm.kafka import Message, OutcomeUnknown, Record
@@ -317,6 +321,25 @@ def _remembering() -> Iterator[None]:
         yield
 
 
+_pointers = VersionPublisher._pointers
+
+
+def _pointers_with_current(self: VersionPublisher, version: Version, head: Head, now: Any) -> list[Message]:
+    messages, key = _pointers(self, version, head, now), model_codec.current_key(NAME).encode()
+    if not any(message.key == key for message in messages):
+        alias = model_codec.encode_alias(Alias(head.number, head.sha256, head.offset))
+        messages.append(Message(ALIASES, alias, key, partition=0))
+    return messages
+
+
+_published = MarginGate.published
+
+
+def _published_whatever_it_said(self: MarginGate, version: Version, gate: Gate | None) -> None:
+    assert gate is not None
+    _published(self, version, msgspec.structs.replace(gate, outcome="passed"))
+
+
 DOUBTS = {"unanswered": 2, "unsent": 1, "late": 2, "deliver": 2}
 
 DEFECTS: dict[str, Defect] = {
@@ -406,6 +429,18 @@ DEFECTS: dict[str, Defect] = {
     ),
     "the tuning in force ends with the process": Defect(
         "the head's word on it", "is not tuned at the cut", {"kill": 2}, planted=_remembering
+    ),
+    "a version becomes current whatever the gate says": Defect(
+        "the gate's word in the transaction",
+        "current does not follow",
+        {"gate refuses": 2, "kill": 1},
+        planted=_planted(VersionPublisher, "_pointers", _pointers_with_current),
+    ),
+    "the gate compares with what it refused": Defect(
+        "the difference between the newest version and the current one",
+        "compared .* with another",
+        {"gate refuses": 2, "kill": 1},
+        planted=_planted(MarginGate, "published", _published_whatever_it_said),
     ),
     "a row is learned twice": Defect(
         "the position inside a record", "clean run|at rest no version", {"kill": 2}, planted=_learning_twice

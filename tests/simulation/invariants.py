@@ -81,6 +81,7 @@ class Judge:
         tuning_is_where_it_is_due(versions, self._reference.config)
         nobody_publishes_after_being_fenced(world)
         pointers_agree(world, versions)
+        the_gate_is_obeyed(world)
         pins_hold(world)
         self._values_are_pure(world, versions)
         self._checkpoints_are_pure(world)
@@ -329,6 +330,26 @@ def pointers_agree(world: World, versions: list[Published]) -> None:
             alias = model_codec.decode_alias(keys[current_key].value or b"")
             if (alias.number, alias.sha256, alias.offset) != told[:3]:
                 raise Violation(f"current beside {found.version.key} says {alias}")
+
+
+def the_gate_is_obeyed(world: World) -> None:
+    """Exactly what the gate refuses does not become current; it compares with what is, and every refusal is audited."""
+    head_key, current_key = model_codec.head_key(NAME).encode(), model_codec.current_key(NAME).encode()
+    current = None
+    for transaction in world.broker.commits:
+        keys = {entry.key: entry for topic, _, entry in transaction if topic == ALIASES}
+        if head_key not in keys:
+            continue
+        head = model_codec.decode_head(keys[head_key].value or b"")
+        if head.gate is None or head.gate.against != current:
+            raise Violation(f"the gate compared {NAME}@{head.number} with another version than {current}: {head.gate}")
+        refused = head.gate.outcome == "refused"
+        if refused == (current_key in keys):
+            raise Violation(f"the gate says {head.gate.outcome} of {NAME}@{head.number}, and current does not follow")
+        told = [msgspec.json.decode(entry.value)["event"] for topic, _, entry in transaction if topic == AUDIT]
+        if told != ["gate_refused" if refused else "alias_moved"]:
+            raise Violation(f"the audit trail says {told} of {NAME}@{head.number}, the gate {head.gate.outcome}")
+        current = current if refused else head.number
 
 
 def pins_hold(world: World) -> None:

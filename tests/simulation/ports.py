@@ -13,13 +13,16 @@ from typing import Any
 
 import structlog
 
+from consumers.gatekeeping import MarginGate, Present, present_of
 from consumers.runtime import Health
 from consumers.trainer import Trainer
 from consumers.watch import Look, look
 from consumers.worker import Result, Task, TrainFunction, finished
 from streamsvm import training
+from streamsvm.codec.model import Alias, Version
 from streamsvm.config import ModelConfig, Settings, Start
 from streamsvm.errors import BrokerUnavailable, Fenced, StateError, StreamsvmError, TopicMissing, TransientError
+from streamsvm.gate import Verdict
 from streamsvm.kafka import Message, OffsetOutOfRange, OutcomeUnknown, PublishRefused, Record, TopicInfo, TopicSpec
 from streamsvm.learner import Cut
 from streamsvm.tuning import Tuning
@@ -57,6 +60,17 @@ class InlineWatch:
 
     def close(self) -> None:
         """See `Watch.close`."""
+
+
+class Gate(MarginGate):
+    """The shipped gate, but that the schedule says whether it refuses."""
+
+    def __init__(self, world: World, present: Present | None) -> None:
+        super().__init__(0.0, present, lambda: (), NoMetrics())
+        self._world = world
+
+    def _verdict(self, version: Version, present: Version, cut: Cut) -> Verdict:
+        return Verdict("refused" if self._world.decide("gate", "", ["gate refuses"]) else "passed")
 
 
 class NoMetrics:
@@ -100,9 +114,13 @@ class Ports:
             disk=self.disk,
             make_worker=lambda function, config: Worker(self.world, self.life, function, config),
             make_watch=InlineWatch,
+            make_gate=self._gate,
             train_function=train,
             session=self.life.name,
         )
+
+    def _gate(self, settings: Settings, cluster: Cluster, current: Alias | None, *_: object) -> Gate:
+        return Gate(self.world, None if current is None else present_of(settings, cluster, current))
 
 
 class _Port:
@@ -169,6 +187,15 @@ class Cluster(_Port):
             for offset, entry in log.committed(stop=end)
             if entry.key in wanted
         }
+
+    def newest_under(self, topic: str, prefix: bytes, timeout_s: float) -> dict[bytes, Record]:
+        keys = {entry.key for _, entry in self._broker.log(topic).committed() if entry.key.startswith(prefix)}
+        return self.newest(topic, keys, timeout_s)
+
+    def record(self, topic: str, offset: int, timeout_s: float) -> Record | None:
+        self._point(f"fetches {topic}@{offset}")
+        log = self._broker.log(topic)
+        return next((log.record(topic, 0, at, entry) for at, entry in log.committed(offset) if at == offset), None)
 
     def _end(self, topic: str) -> int:
         return self._broker.log(topic).end

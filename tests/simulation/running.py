@@ -29,9 +29,23 @@ OUTSIDE = (
     "time out",
     "add partition",
 )
+JUDGED = ("gate refuses",)
 LOSSES = ("trim", "truncate", "recreate", "all lost")
 INSTANCES = ("switch", "copy", "reset", "survivor")
-KINDS = ("event", "network", "version", "commit", "letters", "clock", "order", "batch", "training", "disk", "person")
+KINDS = (
+    "event",
+    "network",
+    "version",
+    "commit",
+    "letters",
+    "clock",
+    "order",
+    "batch",
+    "training",
+    "disk",
+    "person",
+    "gate",
+)
 """Every kind of choice: how often each deviates is drawn for each seed."""
 
 
@@ -123,7 +137,7 @@ def drawn(seed: int) -> tuple[Profile, Mapping[str, float]]:
     Most seeds allow only some kinds of events, so that rare ones meet in many combinations.
     """
     chance = random.Random(seed)
-    pool = [*DEATHS[:-1], *NETWORK, *OUTSIDE, *(LOSSES if chance.random() < 0.2 else ())]
+    pool = [*DEATHS[:-1], *NETWORK, *OUTSIDE, *JUDGED, *(LOSSES if chance.random() < 0.2 else ())]
     allowed = [kind for kind in pool if chance.random() < 0.4] or ["kill"]
     faults = {kind: chance.choice((1, 1, 2, 3)) for kind in allowed} | dict.fromkeys(BENIGN, 5)
     if "late" in faults:

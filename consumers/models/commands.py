@@ -1,0 +1,211 @@
+"""`streamsvm model ...`: every command in a few lines."""
+
+from __future__ import annotations
+
+import json
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final, Literal
+
+import typer
+
+from consumers.options import with_settings
+from consumers.runtime import connect
+from streamsvm.config import Settings
+from streamsvm.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from consumers.models.moving import Records
+    from streamsvm.subscriber import Loaded
+
+app = typer.Typer(no_args_is_help=True, help="Look at published models, and say which ones readers get.")
+
+OFFSETS_A_VERSION: Final = 3
+"""About; a version and its transaction's marker take two."""
+
+Number = Annotated[int, typer.Argument(min=1, help="Number of the version.")]
+Reason = Annotated[str, typer.Option(help="Why, for the audit trail.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+@app.command("show")
+@with_settings()
+def show(
+    settings: Settings,
+    version: Annotated[int | None, typer.Option(help="Number of the version.")] = None,
+    alias: Annotated[str | None, typer.Option(help="What names it; what readers have if neither is given.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the message itself.")] = False,
+) -> None:
+    """Show a published version: what it is, what it was made from, and how good the fit is."""
+    from streamsvm.codec import model as model_codec
+
+    loaded, _ = _load(settings, version, alias)
+    if as_json:
+        typer.echo(model_codec.encode(loaded.version).decode())
+        return
+    from rich.console import Console
+
+    from consumers.show import describe
+
+    Console().print(describe(loaded))
+
+
+@app.command("list")
+@with_settings()
+def list_versions(
+    settings: Settings,
+    last: Annotated[int, typer.Option(min=1, help="How many of the newest.")] = 20,
+    all_: Annotated[bool, typer.Option("--all", help="All of them.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """List versions, the newest last: time, points, objective, gap, bytes, and what names them."""
+    from consumers.models.catalogue import holds_newest, read_catalogue, read_names
+    from consumers.models.tables import head_line, list_table, listed
+
+    connection = connect(settings, "cli")
+    names = read_names(connection, settings)
+    enough = holds_newest(sys.maxsize if all_ else last)
+    span = sys.maxsize if all_ else OFFSETS_A_VERSION * last
+    catalogue = read_catalogue(connection, settings, enough, figures=True, span=span)
+    chosen = catalogue.standing if all_ else catalogue.standing[-last:]
+    rows = listed([catalogue.entries[number] for number in chosen], names, settings.name)
+    if as_json:
+        typer.echo(json.dumps(rows, indent=2))
+        return
+    from rich.console import Console
+
+    Console().print(list_table(settings.name, rows))
+    typer.echo(head_line(names, settings.name))
+
+
+@app.command("diff")
+@with_settings()
+def diff(settings: Settings, before: Number, after: Number, as_json: AsJson = False) -> None:
+    """Compare two versions: figures, lineage, configuration, coefficients."""
+    import msgspec
+
+    from consumers.models.tables import diff_table
+    from streamsvm.comparison import Hashed, compare
+
+    hashed = [
+        Hashed(loaded.version, loaded.sha256) for loaded, _ in (_load(settings, n, None) for n in (before, after))
+    ]
+    found = compare(*hashed)
+    if as_json:
+        typer.echo(msgspec.json.format(msgspec.json.encode(found)).decode())
+        return
+    from rich.console import Console
+
+    Console().print(diff_table(found))
+
+
+@app.command("export")
+@with_settings()
+def export(
+    settings: Settings,
+    version: Annotated[int | None, typer.Option(help="Number of the version.")] = None,
+    alias: Annotated[str | None, typer.Option(help="What names it; what readers have if neither is given.")] = None,
+    format_: Annotated[
+        Literal["json", "onnx"], typer.Option("--format", help="The message itself, or a graph for ONNX runtimes.")
+    ] = "json",
+    out: Annotated[Path | None, typer.Option(help="File to write; standard output if left out.")] = None,
+) -> None:
+    """Write a published version to a file; JSON is the very bytes of the topic, whose SHA-256 is the version's."""
+    loaded, value = _load(settings, version, alias)
+    if format_ == "onnx":
+        from streamsvm.codec.onnx import export as export_onnx
+
+        value = export_onnx(loaded.version, loaded.sha256)
+    if out is None:
+        typer.echo(value, nl=False)
+        return
+    try:
+        out.write_bytes(value)
+    except OSError as error:
+        raise ConfigurationError(f"{out} cannot be written: {error.strerror}") from None
+    typer.echo(f"{loaded.version.key}: {len(value):,} bytes to {out}")
+
+
+@app.command("alias")
+@with_settings()
+def alias_command(
+    settings: Settings,
+    alias: Annotated[str, typer.Argument(help="Any name of your own, such as stable.")],
+    version: Annotated[int | None, typer.Argument(min=1, help="Number of the version that it names.")] = None,
+    remove: Annotated[bool, typer.Option("--remove", help="Take the alias away instead.")] = False,
+    reason: Reason = "",
+) -> None:
+    """Let an alias of your own name a version; readers follow it with alias="..."."""
+    from consumers.models.moving import perform, remove_alias, set_alias
+
+    if remove == (version is not None):
+        raise ConfigurationError("an alias needs a version, or --remove", "For example: streamsvm model alias stable 7")
+    records = _records(settings, reason)
+    decide = remove_alias(records, alias) if version is None else set_alias(records, alias, version)
+    typer.echo(perform(records.connection, settings, decide))
+
+
+@app.command("pin")
+@with_settings()
+def pin_command(settings: Settings, version: Number, reason: Reason = "") -> None:
+    """Hold the readers of `current` at a version, whatever is published, until unpinned."""
+    from consumers.models.moving import perform, pin
+
+    records = _records(settings, reason)
+    typer.echo(perform(records.connection, settings, pin(records, version)))
+
+
+@app.command("unpin")
+@with_settings()
+def unpin_command(settings: Settings, reason: Reason = "") -> None:
+    """Give the readers of `current` what the trainer says again."""
+    from consumers.models.moving import perform, unpin
+
+    records = _records(settings, reason)
+    typer.echo(perform(records.connection, settings, unpin(records)))
+
+
+@app.command("rollback")
+@with_settings()
+def rollback_command(settings: Settings, reason: Reason = "") -> None:
+    """Pin the version before the one that readers have; those that are retired or that the gate refused are skipped."""
+    from consumers.models.moving import RollBack, perform
+
+    records = _records(settings, reason)
+    typer.echo(perform(records.connection, settings, RollBack(records)))
+
+
+@app.command("retire")
+@with_settings()
+def retire_command(
+    settings: Settings,
+    versions: Annotated[list[int], typer.Argument(min=1, help="Numbers of the versions.")],
+    reason: Reason = "",
+) -> None:
+    """Retire versions for good: refused for the newest one, and while an alias or a pin names one of them."""
+    from consumers.models.moving import perform, retire
+
+    records = _records(settings, reason)
+    typer.echo(perform(records.connection, settings, retire(records, versions)))
+
+
+def _load(settings: Settings, number: int | None, alias: str | None) -> tuple[Loaded, bytes]:
+    """Return a version and the bytes of its record."""
+    from streamsvm.subscriber import load_record
+
+    if number is not None and alias is not None:
+        raise ConfigurationError("--version and --alias are both given", "Keep one.")
+    return load_record(
+        connect(settings, "cli"),
+        settings.name,
+        models_topic=settings.output.models_topic,
+        number=number,
+        alias=alias or "current",
+    )
+
+
+def _records(settings: Settings, reason: str) -> Records:
+    from consumers.models.moving import Records, whoever
+
+    return Records(connect(settings, "moves"), settings, whoever(), reason, datetime.now(UTC))

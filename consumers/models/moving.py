@@ -1,0 +1,331 @@
+"""Moves of people: an alias, a pin, a retirement, each with its audit entry in one transaction.
+
+Whoever moves takes one transactional id first, which all movers of a model share and the trainer's publishing does not:
+so it fences no trainer, and of two that move at once the one that took the id first is fenced before it has written
+anything. What a move is decided on is read after the id is taken, so that it still holds when the transaction commits.
+A mover that was fenced, or does not know what became of its commit, decides anew on what it then finds; therefore a
+move that finds itself done already writes nothing.
+
+The embedded broker has no transactions: there two that move at once are not told apart.
+"""
+
+from __future__ import annotations
+
+import getpass
+import socket
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Final
+
+import msgspec
+
+from consumers.models.catalogue import Catalogue, Entry, holds, holds_before, read_catalogue, read_names
+from streamsvm.codec import model as model_codec
+from streamsvm.codec.model import Alias
+from streamsvm.config import Settings
+from streamsvm.errors import ConfigurationError, Fenced, TransientError
+from streamsvm.kafka import Connection, Message, OutcomeUnknown, Publisher
+from streamsvm.subscriber import ALIAS, RESERVED_ALIASES
+from streamsvm.verification import Aliases
+
+ATTEMPTS: Final = 5
+TRANSACTION_TIMEOUT_S: Final = 20.0
+
+
+def moves_id(settings: Settings) -> str:
+    """Return the transactional id of whoever moves aliases of a model or retires versions of it."""
+    return f"streamsvm/{settings.name}/{settings.output.models_topic}/moves"
+
+
+def whoever() -> str:
+    """Return who asks for a move, as the audit trail names them: user@host."""
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):  # a user id without a name, as in containers
+        user = "unknown"
+    return f"{user}@{socket.gethostname()}"
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """What to write, and what to tell; nothing to write if it is done already."""
+
+    said: str
+    messages: Sequence[Message] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Records:
+    """Makes the records of moves, and reads what they are decided on.
+
+    Attributes
+    ----------
+    connection : Connection
+    settings : Settings
+    by, reason : str
+        Who moves, and why; for the audit trail.
+    now : datetime
+    """
+
+    connection: Connection
+    settings: Settings
+    by: str
+    reason: str
+    now: datetime
+
+    def key(self, alias: str) -> str:
+        """Return the key of an alias."""
+        return f"{self.settings.name}@{alias}"
+
+    @property
+    def pin_key(self) -> str:
+        """The key of the pin."""
+        return model_codec.pin_key(self.settings.name)
+
+    def names(self) -> Aliases:
+        """Read what the aliases topic says now."""
+        return read_names(self.connection, self.settings)
+
+    def version(self, number: int) -> Entry:
+        """Read where a version stands; `ConfigurationError` if it is not there."""
+        return read_catalogue(self.connection, self.settings, holds(number)).require(number)
+
+    def version_key(self, number: int) -> str:
+        """Return the key of a version."""
+        return model_codec.version_key(self.settings.name, number)
+
+    def alias(self, key: str, alias: Alias | None) -> Message:
+        """Return the record that sets an alias, or takes it away."""
+        value = None if alias is None else model_codec.encode_alias(alias)
+        return Message(self.settings.output.aliases_topic, value, key.encode(), partition=0)
+
+    def audit(self, event: str, key: str, **particulars: Any) -> Message:
+        """Return the entry of the audit trail."""
+        entry = {
+            "event": event,
+            "name": self.settings.name,
+            **particulars,
+            "by": self.by,
+            "reason": self.reason,
+            "time": self.now.isoformat(),
+        }
+        return Message(self.settings.output.audit_topic, msgspec.json.encode(entry), key.encode(), partition=0)
+
+    def moved(self, event: str, key: str, before: Alias | None, after: Alias | None) -> list[Message]:
+        """Return the alias record and the audit entry of a move."""
+        return [
+            self.alias(key, after),
+            self.audit(
+                event,
+                key,
+                alias=key,
+                **{"from": before.number if before else None, "to": after.number if after else None},
+                sha256=after.sha256 if after else None,
+            ),
+        ]
+
+
+Decide = Callable[[], Move]
+
+
+def perform(connection: Connection, settings: Settings, decide: Decide) -> str:
+    """Take the id, decide, write; again while others move at the same time. Return what was done, for people.
+
+    Blocks at most a few times the connection's request timeout.
+
+    Raises
+    ------
+    ConfigurationError
+        If the move is not possible, or the broker does not permit it; nothing was written.
+    TransientError
+        If the broker does not answer, or others kept moving; the message says so.
+    """
+    for _ in range(ATTEMPTS):
+        publisher = Publisher(connection, moves_id(settings), transaction_timeout_s=TRANSACTION_TIMEOUT_S)
+        try:
+            publisher.start()
+            move = decide()
+            if move.messages:
+                publisher.publish(move.messages)
+            return move.said
+        except (Fenced, OutcomeUnknown):
+            continue
+        finally:
+            publisher.close()
+    raise TransientError(
+        f"{ATTEMPTS} times another move of {settings.name} came in between, or the broker did not say what became "
+        "of ours",
+        "Look with `streamsvm model list`, and try again.",
+    )
+
+
+# -------------------------------------------------------------------- the moves
+
+
+def check_alias(alias: str) -> None:
+    """Refuse a name that people may not move.
+
+    Raises
+    ------
+    ConfigurationError
+    """
+    if alias == "current":
+        raise ConfigurationError(
+            "the trainer alone moves current", "Hold readers at a version with `streamsvm model pin`."
+        )
+    if not ALIAS.fullmatch(alias) or alias in RESERVED_ALIASES:
+        raise ConfigurationError(
+            f"{alias!r} cannot be an alias", f"A letter, then letters, digits, . _ -; not {_listed(RESERVED_ALIASES)}."
+        )
+
+
+def _listed(words: frozenset[str]) -> str:
+    return " or ".join(sorted(words))
+
+
+def set_alias(records: Records, alias: str, number: int) -> Decide:
+    """Return the move that lets an alias name a version."""
+    check_alias(alias)
+    key = records.key(alias)
+
+    def decide() -> Move:
+        before, after = records.names().named.get(key), records.version(number).alias
+        if before == after:
+            return Move(f"{key} names {records.version_key(number)} already")
+        was = f", it named {records.version_key(before.number)}" if before else ""
+        return Move(f"{key} names {records.version_key(number)}{was}", records.moved("alias_moved", key, before, after))
+
+    return decide
+
+
+def remove_alias(records: Records, alias: str) -> Decide:
+    """Return the move that takes an alias away."""
+    check_alias(alias)
+    key = records.key(alias)
+
+    def decide() -> Move:
+        before = records.names().named.get(key)
+        if before is None:
+            return Move(f"there is no alias {key}")
+        return Move(f"{key} is taken away", records.moved("alias_removed", key, before, None))
+
+    return decide
+
+
+def pin(records: Records, number: int) -> Decide:
+    """Return the move that holds the readers of `current` at a version."""
+
+    def decide() -> Move:
+        before, after = records.names().named.get(records.pin_key), records.version(number).alias
+        if before == after:
+            return Move(f"readers are held at {records.version_key(number)} already")
+        messages = records.moved("pinned", records.pin_key, before, after)
+        return Move(f"readers of current are held at {records.version_key(number)}", messages)
+
+    return decide
+
+
+def unpin(records: Records) -> Decide:
+    """Return the move that gives readers `current` back."""
+
+    def decide() -> Move:
+        named = records.names().named
+        before, current = named.get(records.pin_key), named.get(model_codec.current_key(records.settings.name))
+        goes_on = f"current is {records.version_key(current.number)}" if current else "nothing is current"
+        if before is None:
+            return Move(f"nothing is pinned; {goes_on}")
+        return Move(f"unpinned; {goes_on}", records.moved("unpinned", records.pin_key, before, None))
+
+    return decide
+
+
+@dataclass
+class RollBack:
+    """The move that pins the version before the one that readers have; decided anew, it goes to the same one."""
+
+    records: Records
+    _from: int = 0
+    _target: Alias | None = field(default=None)
+
+    def __call__(self) -> Move:
+        """Decide."""
+        records = self.records
+        named = records.names().named
+        pinned, current = named.get(records.pin_key), named.get(model_codec.current_key(records.settings.name))
+        have = pinned or current
+        if have is None:
+            raise ConfigurationError(f"readers of {records.settings.name} have no version to roll back from")
+        if self._target is not None and pinned == self._target:
+            return Move(self._said(self._target.number))
+        if self._target is not None and have.number != self._from:
+            raise ConfigurationError(
+                f"readers were moved meanwhile, from {records.version_key(self._from)} to "
+                f"{records.version_key(have.number)}",
+                "Look with `streamsvm model list`, and decide again.",
+            )
+        self._from, self._target = have.number, self._before(have.number)
+        messages = records.moved("rolled_back", records.pin_key, have, self._target)
+        return Move(self._said(self._target.number), messages)
+
+    def _before(self, number: int) -> Alias:
+        records = self.records
+        catalogue = read_catalogue(records.connection, records.settings, holds_before(number))
+        before = catalogue.before(number)
+        if before is None:
+            raise ConfigurationError(
+                f"readers have {records.version_key(number)}, and no good version is left before it",
+                "Name another with `streamsvm model pin`.",
+            )
+        return catalogue.entries[before].alias
+
+    def _said(self, number: int) -> str:
+        return (
+            f"rolled back from {self.records.version_key(self._from)}: readers of current are held at "
+            f"{self.records.version_key(number)} until `streamsvm model unpin`"
+        )
+
+
+def retire(records: Records, numbers: Sequence[int]) -> Decide:
+    """Return the move that writes tombstones of versions that nothing names."""
+    wanted = sorted(set(numbers))
+
+    def decide() -> Move:
+        names = records.names()
+        _refuse_named(records, names, wanted)
+        catalogue = read_catalogue(records.connection, records.settings, holds(wanted[0]))
+        left = [number for number in wanted if not _is_retired(catalogue, names, number)]
+        for number in left:
+            catalogue.require(number)
+        if not left:
+            return Move("retired already")
+        return Move(f"retired {', '.join(map(records.version_key, left))}", tombstones(records, left))
+
+    return decide
+
+
+def _is_retired(catalogue: Catalogue, names: Aliases, number: int) -> bool:
+    swept = names.retired
+    return number in catalogue.retired or (swept is not None and number < swept.below and number not in swept.kept)
+
+
+def _refuse_named(records: Records, names: Aliases, wanted: Sequence[int]) -> None:
+    for number in wanted:
+        naming = [key for key, alias in sorted(names.named.items()) if alias.number == number]
+        if names.head is not None and names.head.number == number:
+            naming.append(model_codec.head_key(records.settings.name))
+        if naming:
+            raise ConfigurationError(
+                f"{records.version_key(number)} is named by {', '.join(naming)}: nothing was retired",
+                "Move or remove what names it, or wait until the next version is published.",
+            )
+
+
+def tombstones(records: Records, numbers: Sequence[int]) -> list[Message]:
+    """Return the records that retire versions, and the audit entry of it."""
+    topics = records.settings.output.version_topics
+    keys = [records.version_key(number) for number in numbers]
+    return [
+        *(Message(topic, None, key.encode(), partition=0) for topic in topics for key in keys),
+        records.audit("version_retired", keys[0], versions=list(numbers)),
+    ]

@@ -1,0 +1,123 @@
+"""Lists and comparisons of versions, as tables for people and as plain JSON values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from rich.table import Table
+
+from consumers.models.catalogue import Entry
+from streamsvm.codec import model as model_codec
+from streamsvm.comparison import Change, Comparison
+from streamsvm.verification import Aliases
+
+
+def listed(entries: Iterable[Entry], names: Aliases, name: str) -> list[dict[str, Any]]:
+    """Return the versions as plain JSON values, each with what names it."""
+    naming: dict[int, list[str]] = {}
+    for key, alias in sorted(names.named.items()):
+        naming.setdefault(alias.number, []).append(key.removeprefix(f"{name}@"))
+    return [_plain(entry, naming.get(entry.number, [])) for entry in entries]
+
+
+def _plain(entry: Entry, aliases: list[str]) -> dict[str, Any]:
+    figures = entry.figures
+    return {
+        "version": entry.number,
+        "time": _time(entry.time_ms),
+        "points": figures.points if figures else None,
+        "objective": figures.objective if figures else None,
+        "duality_gap": figures.duality_gap if figures else None,
+        "aliases": aliases,
+        "gate": entry.gate or None,
+        "bytes": entry.value_bytes,
+        "sha256": entry.sha256,
+        "offset": entry.offset,
+    }
+
+
+def list_table(name: str, rows: Iterable[Mapping[str, Any]]) -> Table:
+    """Return versions as a table, in the order given."""
+    table = Table(title=name, title_style="bold")
+    for column in ("version", "time", "points", "objective", "duality gap", "bytes"):
+        table.add_column(column, justify="left" if column == "time" else "right", no_wrap=True)
+    table.add_column("named by", overflow="fold")
+    for row in rows:
+        gate = ["refused by the gate"] if row["gate"] == "refused" else []
+        readable = row["points"] is not None
+        table.add_row(
+            str(row["version"]),
+            row["time"] or "unknown",
+            f"{row['points']:,}" if readable else "unreadable",
+            f"{row['objective']:.8g}" if readable else "",
+            "" if row["duality_gap"] is None else f"{row['duality_gap']:.2g}",
+            f"{row['bytes']:,}",
+            ", ".join([*row["aliases"], *gate]),
+        )
+    return table
+
+
+def diff_table(found: Comparison) -> Table:
+    """Return a comparison as a table."""
+    table = Table(title=f"{found.before} and {found.after}", title_style="bold")
+    for column in ("", found.before, found.after, "change"):
+        table.add_column(column, style="cyan" if not column else "", overflow="fold")
+    for name, change in found.figures.items():
+        table.add_row(name, *_shown(change))
+    table.add_section()
+    for name, value in found.lineage.items():
+        table.add_row(name, "", "", _said(value))
+    table.add_section()
+    for line in found.configuration or ["the same configuration"]:
+        table.add_row("configuration", "", "", line)
+    table.add_section()
+    for row in _machine_rows(found):
+        table.add_row(*row)
+    return table
+
+
+def _machine_rows(found: Comparison) -> Iterator[tuple[str, str, str, str]]:
+    if (coefficients := found.coefficients) is not None:
+        yield "cosine of coefficients", "", "", _number(coefficients.cosine, ".9f")
+        yield "norm, in norms of the first", "", "", _number(coefficients.norm_ratio, ".6g")
+        for name, change in coefficients.largest.items():
+            yield (name, *_shown(change))
+        yield ("intercept", *_shown(coefficients.intercept))
+    elif (answers := found.answers) is not None:
+        yield "same answer", "", "", f"{answers.same_label:.2%} of {answers.points:,} support vectors"
+        yield "decision values", "", "", f"differ by at most {answers.largest:.6g}"
+    else:
+        yield "machine", "", "", "of other features: not compared"
+
+
+def _said(value: object) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return ", ".join(f"[{key}] {count:+,}" for key, count in value.items()) if isinstance(value, dict) else str(value)
+
+
+def _shown(change: Change) -> tuple[str, str, str]:
+    before, after = change.before, change.after
+    moved = None if before is None or after is None else after - before
+    return _number(before, ".8g"), _number(after, ".8g"), _number(moved, "+.4g")
+
+
+def _number(value: float | None, form: str) -> str:
+    return "" if value is None else format(value, form)
+
+
+def _time(milliseconds: int) -> str | None:
+    if milliseconds < 0:
+        return None
+    return datetime.fromtimestamp(milliseconds / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def head_line(names: Aliases, name: str) -> str:
+    """Say in one line what readers have."""
+    pin, current = names.named.get(model_codec.pin_key(name)), names.named.get(model_codec.current_key(name))
+    if pin is not None:
+        behind = f"; current is {current.number}" if current and current.number != pin.number else ""
+        return f"readers are held at {model_codec.version_key(name, pin.number)} by the pin{behind}"
+    return f"readers have {model_codec.version_key(name, current.number)}" if current else "readers have no version yet"

@@ -1,0 +1,234 @@
+"""How soon a reader is ready after very many versions, and how soon a pin or a rollback reaches one that runs.
+
+``python -m tests.benchmarks.reader_start --versions 100000 --moves 60`` on a real broker: versions of two features are
+written with the records that a trainer writes beside each (head, current), in transactions of 500 versions, for one a
+version would take an hour; so there are fewer markers of transactions than a trainer leaves. Then, each several times:
+a new subscriber until it is ready; the newest twenty versions listed; one version in the middle loaded by its number,
+which reads the topic from there to its end; and moves, seen from when they are asked for, and from when their commit
+was answered, until the subscriber has swapped the version in.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+from consumers.models.catalogue import holds_newest, read_catalogue
+from consumers.models.moving import Decide, Records, RollBack, perform, pin, unpin
+from consumers.topics import output_topics
+from streamsvm.codec import model as model_codec
+from streamsvm.codec.model import Alias, Head
+from streamsvm.config import OutputConfig, Settings
+from streamsvm.kafka import Connection, Message, Publisher, create_topics, log_range, read_to_end
+from streamsvm.subscriber import Loaded, ModelSubscriber, load_version
+from tests.brokers import start_real_broker
+from tests.test_subscriber import NAME, version_of
+
+AT_ONCE: Final = 500
+REPEATS: Final = 5
+DEADLINE_S: Final = 120.0
+MADE: Final = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def write_versions(connection: Connection, settings: Settings, count: int) -> int:
+    """Publish versions 1 to `count`, and return the bytes of their values."""
+    output, written = settings.output, 0
+    with closing(Publisher(connection, f"streamsvm/{NAME}/{output.models_topic}")) as publisher:
+        publisher.start()
+        for first in range(1, count + 1, AT_ONCE):
+            versions = [version_of(number) for number in range(first, min(first + AT_ONCE, count + 1))]
+            values = [model_codec.encode(version) for version in versions]
+            hashes = [model_codec.sha256(value) for value in values]
+            messages = [
+                Message(
+                    output.models_topic,
+                    value,
+                    version.key.encode(),
+                    model_codec.headers(version, sha256, MADE, {}),
+                    partition=0,
+                )
+                for version, value, sha256 in zip(versions, values, hashes, strict=True)
+            ]
+
+            def pointers(offsets: Sequence[int], first: int = first, hashes: list[str] = hashes) -> list[Message]:
+                return [
+                    message
+                    for index, (offset, sha256) in enumerate(zip(offsets, hashes, strict=True))
+                    for message in _pointers(output.aliases_topic, first + index, sha256, offset)
+                ]
+
+            publisher.publish(messages, pointers)
+            written += sum(map(len, values))
+    return written
+
+
+def _pointers(topic: str, number: int, sha256: str, offset: int) -> list[Message]:
+    head = Head(number, 1, (), sha256, offset, "0" * 64, version_of(1).lineage.build)
+    return [
+        Message(topic, model_codec.encode_head(head), model_codec.head_key(NAME).encode(), partition=0),
+        Message(
+            topic,
+            model_codec.encode_alias(Alias(number, sha256, offset)),
+            model_codec.current_key(NAME).encode(),
+            partition=0,
+        ),
+    ]
+
+
+def timed(act: Callable[[], object], repeats: int = REPEATS) -> dict[str, float]:
+    """Return median, least and greatest seconds."""
+    seconds = []
+    for _ in range(repeats):
+        begun = time.perf_counter()
+        act()
+        seconds.append(time.perf_counter() - begun)
+    return {"median": statistics.median(seconds), "least": min(seconds), "greatest": max(seconds)}
+
+
+def start_reader(connection: Connection, settings: Settings, newest: int) -> None:
+    """Start a subscriber, and wait until it serves the newest version."""
+    with ModelSubscriber(connection, NAME, models_topic=settings.output.models_topic) as reader:
+        assert reader.wait_ready(DEADLINE_S).version.number == newest
+
+
+class Watched:
+    """A subscriber whose swaps are timed."""
+
+    def __init__(self, connection: Connection, settings: Settings) -> None:
+        self._swapped: dict[int, float] = {}
+        self._changed = threading.Condition()
+        self.reader = ModelSubscriber(
+            connection, NAME, models_topic=settings.output.models_topic, callback=self._on_swap
+        )
+
+    def _on_swap(self, loaded: Loaded) -> None:
+        with self._changed:
+            self._swapped[loaded.version.number] = time.perf_counter()
+            self._changed.notify_all()
+
+    def move(self, number: int, act: Callable[[], object]) -> tuple[float, float]:
+        """Move readers to a version; return the seconds from the asking, and those from the commit's answer, 0 if less.
+
+        Raises
+        ------
+        AssertionError
+            If it does not arrive.
+        """
+        with self._changed:
+            self._swapped.pop(number, None)
+        asked = time.perf_counter()
+        act()
+        answered = time.perf_counter()
+        with self._changed:
+            assert self._changed.wait_for(lambda: number in self._swapped, DEADLINE_S), f"version {number} never came"
+            swapped = self._swapped[number]
+        return swapped - asked, max(0.0, swapped - answered)
+
+
+def move_about(connection: Connection, settings: Settings, newest: int, moves: int) -> list[tuple[str, float, float]]:
+    """Pin an old version, roll back from it, unpin, again and again; each of another version than before."""
+    records = Records(connection, settings, "benchmark@here", "", MADE)
+    watched, found = Watched(connection, settings), list[tuple[str, float, float]]()
+    with watched.reader:
+        watched.reader.wait_ready(DEADLINE_S)
+        for index in range(moves):
+            old = max(2, newest - 10 * (index // 3 + 1))
+            kinds: list[tuple[str, int, Callable[[], Decide]]] = [
+                ("pin", old, lambda old=old: pin(records, old)),
+                ("rollback", old - 1, lambda: RollBack(records)),
+                ("unpin", newest, lambda: unpin(records)),
+            ]
+            kind, number, decide = kinds[index % 3]
+            made = decide()
+            asked, answered = watched.move(number, lambda made=made: perform(connection, settings, made))
+            found.append((kind, asked, answered))
+    return found
+
+
+def spread(seconds: list[float]) -> dict[str, float]:
+    """Return quantiles of a distribution, in seconds."""
+    ordered = sorted(seconds)
+    at = {share: ordered[min(len(ordered) - 1, int(share * len(ordered)))] for share in (0.5, 0.95, 0.99)}
+    return {"p50": at[0.5], "p95": at[0.95], "p99": at[0.99], "greatest": ordered[-1]}
+
+
+def measure(connection: Connection, versions: int, moves: int) -> dict[str, Any]:
+    """Write the versions and measure everything."""
+    settings = Settings(
+        name=NAME, kafka={"bootstrap.servers": "unused:1"}, output=OutputConfig(models_topic=f"models-{versions}")
+    )
+    create_topics(connection, output_topics(settings))
+    value_bytes = write_versions(connection, settings, versions)
+    topic, aliases = settings.output.models_topic, settings.output.aliases_topic
+    alias_records = sum(1 for _ in read_to_end(connection, aliases, 0, timeout_s=DEADLINE_S))
+    figures: dict[str, Any] = {
+        "versions": versions,
+        "value_bytes": value_bytes,
+        "models_offsets": log_range(connection, topic, 0)[1],
+        "alias_offsets": log_range(connection, aliases, 0)[1],
+        "alias_records_left": alias_records,
+        "ready_s": timed(lambda: start_reader(connection, settings, versions)),
+        "list_newest_20_s": timed(
+            lambda: read_catalogue(connection, settings, holds_newest(20), figures=True, span=60)
+        ),
+        "load_by_number_s": timed(
+            lambda: load_version(connection, NAME, models_topic=topic, number=versions // 2), repeats=1
+        ),
+    }
+    found = move_about(connection, settings, versions, moves)
+    figures["moves"] = len(found)
+    figures["from_asking_s"] = spread([asked for _, asked, _ in found])
+    figures["from_commit_s"] = spread([answered for _, _, answered in found])
+    return figures
+
+
+def report(figures: dict[str, Any]) -> str:
+    """Return the figures as lines."""
+    ready, listed, loaded = figures["ready_s"], figures["list_newest_20_s"], figures["load_by_number_s"]
+    asking, commit = figures["from_asking_s"], figures["from_commit_s"]
+    mb = figures["value_bytes"] / 1e6
+    return "\n".join(
+        [
+            f"{figures['versions']:,} versions, {mb:,.0f} MB of values; {figures['alias_records_left']:,} of "
+            f"{figures['alias_offsets']:,} records of the aliases left by compaction",
+            f"a new subscriber is ready after   {ready['median']:.2f} s (from {ready['least']:.2f} to "
+            f"{ready['greatest']:.2f})",
+            f"the newest 20 are listed after    {listed['median']:.2f} s",
+            f"one is loaded by its number after {loaded['median']:.2f} s",
+            f"{figures['moves']} moves reach a running subscriber, from the asking: p50 {asking['p50']:.3f} s, p95 "
+            f"{asking['p95']:.3f} s, greatest {asking['greatest']:.3f} s",
+            f"  from the answer to their commit: p50 {commit['p50']:.3f} s, p95 {commit['p95']:.3f} s, greatest "
+            f"{commit['greatest']:.3f} s",
+        ]
+    )
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run on the broker that the tests would use, and print."""
+    parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.reader_start", description=__doc__)
+    parser.add_argument("--versions", type=int, default=100_000)
+    parser.add_argument("--moves", type=int, default=60)
+    parser.add_argument("--json", action="store_true", help="print the figures as JSON")
+    parser.add_argument("--into", type=Path, help="write the lines to this file, too")
+    asked = parser.parse_args(arguments)
+    broker = start_real_broker()
+    try:
+        figures = measure(Connection({"bootstrap.servers": broker.bootstrap_servers}), asked.versions, asked.moves)
+    finally:
+        broker.stop()
+    sys.stdout.write(json.dumps(figures, indent=2) + "\n" if asked.json else report(figures) + "\n")
+    if asked.into is not None:
+        asked.into.write_text(report(figures) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,202 @@
+"""ONNX models: onnxruntime decides as we do."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from streamsvm.codec import model as codec
+from streamsvm.codec import onnx as onnx_codec
+from streamsvm.codec.model import Version
+from streamsvm.codec.probes import probes_of
+from streamsvm.codec.scores import label_of
+from streamsvm.config import Label, ModelConfig, PointsConfig, SvmConfig
+from streamsvm.coreset.moments import Moments
+from streamsvm.datasets import load_htru2
+from streamsvm.errors import ConfigurationError
+from streamsvm.points import Points
+from streamsvm.svm.kernels import Float, RbfKernel
+from streamsvm.svm.model import KernelMachine, LinearMachine, Model, Scaler
+from streamsvm.svm.probability import Isotonic, Sigmoid
+from streamsvm.training import train
+from tests.codec.test_probes import models
+from tests.golden import model as golden
+
+
+def version_of(model: Model, labels: tuple[Label, Label] = (-1, 1)) -> Version:
+    return replace(golden.handmade("linear"), model=model, labels=labels, feature_names=())
+
+
+def run(content: bytes, X: Float) -> dict[str, Any]:
+    """Evaluate every output of an ONNX model, by one thread."""
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
+    names = [output.name for output in session.get_outputs()]
+    return dict(zip(names, session.run(names, {"X": X}), strict=True))
+
+
+@settings(max_examples=60, deadline=None)
+@given(model=models())
+def test_decision_values_at_probes_are_within_their_tolerance(model: Model) -> None:
+    """Whatever the model's size, scale and spread."""
+    found = probes_of(model)
+    decision = run(onnx_codec.export(version_of(model)), found.X)["decision_function"]
+    assert decision.dtype == np.float64
+    assert decision.shape == (len(found.X),)
+    assert (np.abs(decision - found.decision) <= found.tolerance).all()
+
+
+@settings(max_examples=40, deadline=None)
+@given(seed=st.integers(0, 2**32), dimension=st.integers(1, 30), kernel=st.sampled_from(["linear", "rbf"]))
+def test_decision_values_of_ordinary_models_agree(seed: int, dimension: int, kernel: str) -> None:
+    """Within 1e-9 of ours, relative to the size of the decision values, at points from the stream's range."""
+    rng = np.random.default_rng(seed)
+    model = ordinary(rng, dimension, kernel, 200)
+    X = model.scaler.mean + 2.0 * model.scaler.scale * rng.normal(size=(64, dimension))
+    ours = model.decision_function(X)
+    theirs = run(onnx_codec.export(version_of(model)), X)["decision_function"]
+    np.testing.assert_allclose(theirs, ours, rtol=1e-9, atol=1e-9 * float(np.abs(ours).max()))
+
+
+def ordinary(rng: np.random.Generator, dimension: int, kernel: str, support: int) -> Model:
+    scaler = Scaler(rng.normal(size=dimension) * 5.0, rng.uniform(0.1, 10.0, dimension))
+    if kernel == "linear":
+        return Model(scaler, LinearMachine(rng.normal(size=dimension), 0.25))
+    vectors = rng.normal(size=(support, dimension))
+    return Model(scaler, KernelMachine(RbfKernel(1.0 / dimension), vectors, rng.normal(size=support), -0.25))
+
+
+def test_many_support_vectors_agree() -> None:
+    """10,000 of them, with dual variables of either sign."""
+    rng = np.random.default_rng(0)
+    model = ordinary(rng, 24, "rbf", 10_000)
+    X = model.scaler.mean + model.scaler.scale * rng.normal(size=(100, 24))
+    ours = model.decision_function(X)
+    theirs = run(onnx_codec.export(version_of(model)), X)["decision_function"]
+    np.testing.assert_allclose(theirs, ours, rtol=1e-9, atol=1e-9 * float(np.abs(ours).max()))
+
+
+@pytest.mark.parametrize("kernel", ["linear", "rbf"])
+def test_a_model_of_measured_data_agrees(kernel: str) -> None:
+    """HTRU2: trained on 3,000 of its points, scored on all; labels agree wherever the value is not 0 to rounding."""
+    X, y, _ = load_htru2()
+    rows = np.random.default_rng(1).permutation(len(X))[:3_000]
+    points = Points(np.asarray(X[rows], np.float32), np.where(y[rows] > 0, 1, -1).astype(np.int8), np.ones(len(rows)))
+    config = ModelConfig(points=PointsConfig(dimension=X.shape[1]), svm=SvmConfig(kernel=kernel))
+    model = train(points, Moments.zero(X.shape[1]).add(points), config.svm).model
+    ours = model.decision_function(X)
+    theirs = run(onnx_codec.export(version_of(model)), np.asarray(X, np.float64))
+    difference = np.abs(theirs["decision_function"] - ours)
+    assert float(difference.max()) <= 1e-9 * float(np.abs(ours).max())
+    sure = np.abs(ours) > 1e-9
+    assert (theirs["label"][sure] == model.predict_sign(X)[sure]).all()
+
+
+@pytest.mark.parametrize("labels", [(-1, 1), (False, True), ("noise", "pulsar µ")])
+def test_labels_are_those_of_the_records(labels: tuple[Label, Label]) -> None:
+    """Numbers, truth values and text; a decision value of exactly 0 means the first."""
+    model = Model(Scaler.identity(1), LinearMachine(np.array([1.0]), 0.0))
+    X = np.array([[-1.0], [0.0], [1e-300], [2.0]])
+    found = run(onnx_codec.export(version_of(model, labels)), X)["label"]
+    assert found.tolist() == [label_of(float(x), labels) for x in X[:, 0]]
+
+
+@pytest.mark.parametrize(
+    "probability",
+    [
+        Sigmoid(-1.5, 0.25),
+        Sigmoid(0.0, 700.0),
+        Isotonic(np.array([-1.0, -0.5, 0.0, 3.0]), np.array([0.0, 0.2, 0.2, 1.0])),
+        Isotonic(np.array([-1.0, 2.0]), np.array([0.1, 0.9])),
+        Isotonic(np.array([0.5]), np.array([0.3])),
+        Isotonic(np.array([-1.0, 0.0, 0.0, 1.0]), np.array([0.1, 0.2, 0.6, 0.7])),
+    ],
+)
+def test_probabilities_agree(probability: Sigmoid | Isotonic) -> None:
+    """Beyond, at and between knots."""
+    model = Model(Scaler.identity(1), LinearMachine(np.array([1.0]), 0.0), probability)
+    X = np.concatenate((np.linspace(-5, 5, 101), [-1e300, 1e300, 0.1 + 0.2]))[:, None]
+    found = run(onnx_codec.export(version_of(model)), X)["probability"]
+    np.testing.assert_allclose(found, model.predict_proba(X)[:, 1], rtol=1e-9, atol=1e-12)
+
+
+def test_a_version_without_probabilities_has_no_such_output() -> None:
+    """An empty batch gives nothing; a machine without support vectors has its intercept to say."""
+    model = Model(Scaler.identity(2), KernelMachine(RbfKernel(1.0), np.empty((0, 2)), np.empty(0), 0.5))
+    found = run(onnx_codec.export(version_of(model)), np.ones((3, 2)))
+    assert found.keys() == {"decision_function", "label"}
+    assert found["decision_function"].tolist() == [0.5] * 3
+    for kernel in ("linear", "rbf"):
+        content = onnx_codec.export(version_of(ordinary(np.random.default_rng(0), 2, kernel, 3)))
+        assert {name: part.tolist() for name, part in run(content, np.empty((0, 2))).items()} == {
+            "decision_function": [],
+            "label": [],
+        }
+
+
+@pytest.mark.parametrize("kernel", golden.KERNELS)
+def test_the_model_says_which_version_it_is(kernel: str) -> None:
+    """Valid by the checker of ONNX itself, always the same bytes, plain operators; the metadata name the JSON."""
+    version = golden.handmade(kernel)
+    content = onnx_codec.export(version)
+    made = onnx.load_from_string(content)
+    onnx.checker.check_model(made, full_check=True)
+    assert content == onnx_codec.export(version)
+    assert {said.key: said.value for said in made.metadata_props} == {
+        "streamsvm.name": "pulsar",
+        "streamsvm.version": "42",
+        "streamsvm.sha256": codec.sha256(codec.encode(version)),
+        "streamsvm.features": '["mean", "kurtosis µ", "dm"]',
+    }
+    assert {node.domain for node in made.graph.node} == {""}
+    other = onnx.load_from_string(onnx_codec.export(version, "ab" * 32))
+    assert other.metadata_props[2].value == "ab" * 32
+
+
+def test_headers_name_both_values() -> None:
+    """The hash of the record's own bytes, and that of the JSON that it is a copy of."""
+    version = golden.handmade("linear")
+    sent = dict(onnx_codec.headers(version, b"bytes", "ab" * 32, datetime(2026, 1, 2, tzinfo=UTC)))
+    assert sent == {
+        "ce_specversion": b"1.0",
+        "ce_id": b"pulsar@42/onnx",
+        "ce_source": b"streamsvm/pulsar",
+        "ce_type": b"io.streamsvm.model.onnx",
+        "ce_subject": b"pulsar@42",
+        "ce_time": b"2026-01-02T00:00:00Z",
+        "content-type": b"application/x-onnx",
+        codec.SHA256_HEADER: codec.sha256(b"bytes").encode(),
+        onnx_codec.MODEL_SHA256_HEADER: b"ab" * 32,
+    }
+
+
+def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who asks for ONNX without the package is told how to install it."""
+    monkeypatch.setitem(sys.modules, "onnx", None)
+    with pytest.raises(ConfigurationError, match=r"pip install 'streamsvm\[onnx\]'"):
+        onnx_codec.export(golden.handmade("linear"))
+
+
+@pytest.mark.parametrize("kernel", ["linear", "rbf"])
+def test_it_is_smaller_than_the_largest_json(kernel: str) -> None:
+    """So the bound that is checked at the start holds for both."""
+    rng = np.random.default_rng(0)
+    for dimension, support in ((1, 2), (8, 50), (40, 400)):
+        config = ModelConfig(
+            points=PointsConfig(dimension=dimension),
+            coreset={"train_points": support},
+            svm=SvmConfig(kernel=kernel),
+        )
+        assert len(onnx_codec.export(version_of(ordinary(rng, dimension, kernel, support)))) < codec.largest_bytes(
+            config
+        )

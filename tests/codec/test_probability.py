@@ -1,0 +1,84 @@
+"""Probabilities in a model message: exact, checked, bounded in size."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import msgspec
+import numpy as np
+import pytest
+
+from streamsvm.codec import model as codec
+from streamsvm.codec import probability as part_codec
+from streamsvm.config import ModelConfig, PointsConfig, SvmConfig
+from streamsvm.errors import InvalidMessage
+from streamsvm.svm.probability import MOST_KNOTS, Isotonic, Probability, Sigmoid
+from tests.codec.test_model import version_of
+from tests.streams import gaussian
+
+SIGMOID = Sigmoid(-1.0 / 3.0, 1e-300)
+ISOTONIC = Isotonic(np.array([-1.5, 1.0 / 3.0, 2.0]), np.array([0.0, 0.1, 1.0]))
+
+
+def value_of(probability: Probability | None) -> bytes:
+    version = version_of()
+    return codec.encode(replace(version, model=replace(version.model, probability=probability)))
+
+
+@pytest.mark.parametrize(
+    ("probability", "written"),
+    [
+        (None, None),
+        (SIGMOID, {"method": "sigmoid", "a": -1.0 / 3.0, "b": 1e-300}),
+        (ISOTONIC, {"method": "isotonic", "x": [-1.5, 1.0 / 3.0, 2.0], "y": [0.0, 0.1, 1.0]}),
+    ],
+)
+def test_probabilities_survive_their_bytes(probability: Probability | None, written: object) -> None:
+    """They stand in the message as plain numbers, and come back to the last bit."""
+    value = value_of(probability)
+    assert json.loads(value)["probability"] == written
+    back = codec.decode(value)
+    assert codec.encode(back) == value
+    if probability is not None:
+        at = np.linspace(-5.0, 5.0, 99)
+        assert back.model.probability is not None
+        assert back.model.probability.of(at).tobytes() == probability.of(at).tobytes()
+        assert back.model.predict_proba(gaussian(5).X).shape == (5, 2)
+
+
+@pytest.mark.parametrize(
+    ("part", "named"),
+    [
+        ({"method": "beta", "a": 1.0, "b": 2.0}, "beta"),
+        ({"method": "sigmoid", "a": 1.0}, "missing required field `b`"),
+        ({"method": "sigmoid", "a": 1.0, "b": 2.0, "c": 3.0}, "unknown field `c`"),
+        ({"method": "sigmoid", "a": None, "b": 2.0}, "float"),
+        ({"method": "isotonic", "x": [0.0, 1.0], "y": [0.5]}, "2 knots and y 1"),
+        ({"method": "isotonic", "x": [], "y": []}, "0 knots"),
+        ({"method": "isotonic", "x": [*range(MOST_KNOTS + 1)], "y": [0.5] * (MOST_KNOTS + 1)}, "1 to"),
+        ({"method": "isotonic", "x": [1.0, 1.0], "y": [0.2, 0.5]}, "does not ascend"),
+        ({"method": "isotonic", "x": [0.0, 1.0], "y": [0.5, 0.4]}, "descends"),
+        ({"method": "isotonic", "x": [0.0, 1.0], "y": [-0.1, 0.4]}, "leaves 0 to 1"),
+        ({"method": "isotonic", "x": [0.0, 1.0], "y": [0.1, 1.5]}, "leaves 0 to 1"),
+    ],
+)
+def test_what_is_no_probability_is_refused_by_name(part: dict[str, object], named: str) -> None:
+    """No reader serves a probability that decreases, leaves 0 to 1, or is of a kind it does not know."""
+    plain = json.loads(value_of(None))
+    with pytest.raises(InvalidMessage, match=named):
+        codec.decode(json.dumps({**plain, "probability": part}).encode())
+
+
+@pytest.mark.parametrize("method", ["sigmoid", "isotonic"])
+def test_the_size_bound_counts_probabilities(method: str) -> None:
+    """The largest function there can be fits into what is foreseen for it at the start."""
+    most = -2.2250738585072014e-308
+    x = np.nextafter(most, 0.0) * np.arange(2 * MOST_KNOTS, MOST_KNOTS, -1)
+    isotonic = Isotonic(x, np.full(MOST_KNOTS, -most))
+    part = part_codec.encode(isotonic if method == "isotonic" else Sigmoid(most, most))
+    assert len(msgspec.json.encode(part)) <= part_codec.largest_bytes(method)
+    points = PointsConfig(dimension=3)
+    plain, with_it = (ModelConfig(points=points, svm=SvmConfig(probability=one)) for one in (None, method))
+    more = codec.largest_bytes(with_it) - codec.largest_bytes(plain)
+    assert more >= part_codec.largest_bytes(method) - part_codec.largest_bytes(None)

@@ -1,0 +1,157 @@
+"""A trainer with a quality gate: what becomes current, and what the records say of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from streamsvm.codec import model as model_codec
+from streamsvm.codec.model import Head
+from streamsvm.config import CoresetConfig, Settings
+from streamsvm.errors import ConfigurationError
+from streamsvm.kafka import Cluster, Connection, Record
+from streamsvm.subscriber import ModelSubscriber
+from streamsvm.svm.model import LinearMachine
+from streamsvm.training import Trained, train
+from tests.brokers.fixtures import TestBroker
+from tests.consumers.trainers import produce, records, run_until, settings_for, topic, versions
+
+ROWS = 200
+"""Of one version; a third of them positive."""
+
+
+@pytest.fixture
+def connection(broker: TestBroker) -> Connection:
+    return broker.connect(fetch_wait_max_ms=10)
+
+
+@pytest.fixture
+def settings(broker: TestBroker, tmp_path: Path) -> Settings:
+    """A version every leaf of 200 rows, and an audit sample that tells."""
+    made = settings_for(broker.name("gate"), tmp_path / "checkpoint", every_leaves=1)
+    sizes = CoresetConfig(leaf_rows=ROWS, bucket_points=50, audit_points=400, train_points=500, max_partitions=4)
+    broker_topic(broker, made.input.topic)
+    return made.model_copy(update={"coreset": sizes.model_copy(update={"screening": 0.0})})
+
+
+def broker_topic(broker: TestBroker, name: str) -> None:
+    from streamsvm.kafka import TopicSpec, create_topics
+
+    create_topics(broker.connection, [TopicSpec(name)])
+
+
+def spoiling(*calls: int) -> Callable[..., Trained]:
+    """Return a training of which the named calls, from 1 on, give a model that answers the wrong way round."""
+    made = [0]
+
+    def train_or_spoil(*arguments: Any) -> Trained:
+        trained = train(*arguments)
+        made[0] += 1
+        if made[0] not in calls:
+            return trained
+        machine = trained.model.machine
+        assert isinstance(machine, LinearMachine)
+        turned = LinearMachine(-machine.coefficients, -machine.intercept)
+        return replace(trained, model=replace(trained.model, machine=turned))
+
+    return train_or_spoil
+
+
+def aliases(connection: Connection, settings: Settings, key: str) -> list[bytes]:
+    return [r.value or b"" for r in topic(connection, settings.output.aliases_topic) if r.key == key.encode()]
+
+
+def heads(connection: Connection, settings: Settings) -> list[Head]:
+    return [model_codec.decode_head(value) for value in aliases(connection, settings, "m@head")]
+
+
+def current(connection: Connection, settings: Settings) -> list[int]:
+    return [model_codec.decode_alias(value).number for value in aliases(connection, settings, "m@current")]
+
+
+def trail(connection: Connection, settings: Settings) -> list[dict[str, Any]]:
+    return [json.loads(record.value or b"") for record in topic(connection, settings.output.audit_topic)]
+
+
+def test_a_version_that_is_plainly_worse_does_not_become_current(settings: Settings, connection: Connection) -> None:
+    """It is published, named by the head and refused in the audit trail with both figures; the next one passes."""
+    produce(connection, settings.input.topic, records(5 * ROWS))
+    run_until(settings, connection, 5 * ROWS, train_function=spoiling(3))
+    assert [version.number for version in versions(connection, settings)] == [1, 2, 3, 4, 5]
+    assert current(connection, settings) == [1, 2, 4, 5]
+    told = trail(connection, settings)
+    assert [entry["event"] for entry in told] == [*["alias_moved"] * 2, "gate_refused", *["alias_moved"] * 2]
+    gate = told[2]["gate"]
+    assert (told[2]["to"], gate["against"], gate["outcome"], gate["margin"]) == (3, 2, "refused", 0.1)
+    assert gate["candidate"] < 0.5 < gate["present"]
+    found = heads(connection, settings)
+    assert [head.gate.outcome for head in found if head.gate] == ["unscored", "passed", "refused", "passed", "passed"]
+    assert [head.gate.against for head in found if head.gate] == [None, 1, 2, 2, 4]
+    said = [dict(record.headers)[model_codec.GATE_HEADER] for record in topic(connection, settings.output.models_topic)]
+    assert said == [head.gate.outcome.encode() for head in found if head.gate]
+    with ModelSubscriber(connection, "m", models_topic=settings.output.models_topic) as following:
+        assert following.wait_ready(20.0).version.number == 5
+
+
+def test_points_after_the_cut_judge_where_there_are_enough(settings: Settings, connection: Connection) -> None:
+    """Every row that a verdict was reached by lies past its version's cut, and is named."""
+    produce(connection, settings.input.topic, records(8 * ROWS))
+    fast = settings.model_copy(update={"input": settings.input.model_copy(update={"batch_records": 1_000})})
+    run_until(fast, connection, 8 * ROWS)
+    windows = [head for head in heads(connection, settings) if head.gate and head.gate.scored_on == "window"]
+    assert windows, "no version was judged by what came after it"
+    for head in windows:
+        assert head.gate is not None
+        (part,) = head.gate.window
+        cut = head.cut[part.partition]
+        assert (cut.offset, cut.row) <= part.begin < part.end
+        assert part.end[0] - part.begin[0] == head.gate.points
+
+
+def test_the_present_version_is_found_again_after_a_restart(settings: Settings, connection: Connection) -> None:
+    """It is what is current, not what is newest; and the first verdict is by the audit sample."""
+    produce(connection, settings.input.topic, records(2 * ROWS))
+    run_until(settings, connection, 2 * ROWS, train_function=spoiling(2))
+    assert current(connection, settings) == [1]
+    produce(connection, settings.input.topic, records(ROWS, seed=1))
+    run_until(settings, connection, ROWS, train_function=spoiling(1))
+    produce(connection, settings.input.topic, records(ROWS, seed=2))
+    run_until(settings, connection, ROWS)
+    assert current(connection, settings) == [1, 4]
+    assert [head.gate.against for head in heads(connection, settings) if head.gate] == [None, 1, 1, 1]
+
+
+def test_without_a_margin_there_is_no_gate(settings: Settings, connection: Connection) -> None:
+    """Every version becomes current, and no record speaks of a gate."""
+    none = settings.model_copy(update={"output": settings.output.model_copy(update={"gate_margin": None})})
+    produce(connection, settings.input.topic, records(3 * ROWS))
+    run_until(none, connection, 3 * ROWS, train_function=spoiling(2))
+    assert current(connection, settings) == [1, 2, 3]
+    assert [head.gate for head in heads(connection, settings)] == [None] * 3
+    assert all("gate" not in entry for entry in trail(connection, settings))
+
+
+@pytest.mark.embedded_broker
+def test_a_present_version_that_cannot_be_read_lets_the_next_one_pass(
+    settings: Settings, connection: Connection
+) -> None:
+    """A trainer that may not read its own versions starts all the same, and says so in its next verdict."""
+
+    class Blind(Cluster):
+        def record(self, topic: str, offset: int, timeout_s: float) -> Record | None:
+            raise ConfigurationError(f"the broker does not let us read {topic}")
+
+    produce(connection, settings.input.topic, records(ROWS))
+    run_until(settings, connection, ROWS)
+    produce(connection, settings.input.topic, records(ROWS, seed=1))
+    run_until(settings, connection, ROWS, train_function=spoiling(1), cluster=Blind(connection))
+    assert current(connection, settings) == [1, 2]
+    gate = heads(connection, settings)[1].gate
+    assert gate is not None
+    assert gate.outcome == "unscored"
+    assert "m@1 cannot be fetched: the broker does not let us read" in gate.why

@@ -1,17 +1,22 @@
 """The scorer: unlabeled points in at a topic, scores out at another, by whichever version is current.
 
-Delivery is at least once: scores and dead letters of a batch are stored by the broker before the batch's positions are
-committed to the group, so a crash in between scores a batch again. Copies of a score carry the same `streamsvm.source`
-header. Several scorers share a topic by sharing the group.
+Delivery is exactly once for whoever reads committed records only: the scores and dead letters of a batch, and the
+group's positions, are one transaction. When one fails, the batch is read again from where the group stands; when nobody
+knows whether it failed, the id is taken over first, which settles it. Several scorers share a topic by sharing the
+group; each process has a transactional id of its own, and the group's generation keeps one that was replaced from
+committing. The embedded broker has no transactions: there a batch's positions are committed after it was stored, at
+least once, and copies of a score carry the same `streamsvm.source` header.
 
-Invariants: nothing is consumed before there is a version; each batch is scored by one version, taken once.
+Invariants: nothing is consumed before there is a version; each batch is scored by one version, taken once; a batch that
+was not committed is never passed over.
 """
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+import uuid
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from typing import Final
 
@@ -22,16 +27,32 @@ from consumers.runtime import Health
 from consumers.topics import refuse_shared
 from streamsvm.codec.scores import BatchScorer
 from streamsvm.config import Settings
-from streamsvm.errors import TransientError
-from streamsvm.kafka import Connection, Message, Outbox, Record, Subscription, TopicSpec, create_topics, describe_topic
+from streamsvm.crashpoints import crash_point
+from streamsvm.errors import Fenced, StreamsvmError, TransientError
+from streamsvm.kafka import (
+    Connection,
+    Message,
+    OutcomeUnknown,
+    Progress,
+    Publisher,
+    Record,
+    Subscription,
+    TopicSpec,
+    create_topics,
+    describe_topic,
+)
 from streamsvm.metrics import Metrics
 from streamsvm.subscriber import Loaded, ModelSubscriber
 
 log = structlog.get_logger("streamsvm.scorer")
 
 POLL_S: Final = 0.1
-FLUSH_SLICE_S: Final = 1.0
 RETRY_S: Final = 1.0
+PROMPT_S: Final = 2.0
+"""A broker that takes longer over a batch than this makes the scorer unready until it answers."""
+TRANSACTION_TIMEOUT_S: Final = 10.0
+"""How long a batch may take to be stored, and then to be committed; a killed scorer's open transaction holds readers of
+the scores back for as long."""
 GRACE_S: Final = 3.0
 """How long a stop waits for a broker that does not answer."""
 
@@ -47,8 +68,8 @@ class Scorer:
         Made of `streamsvm.metrics.SCORER`.
     health : Health
     stop : threading.Event
-        Set it to stop: the scorer finishes the batch at hand, commits it, and returns. With no broker to finish it, it
-        returns at once, and the batch is scored again by whoever comes next.
+        Set it to stop: the scorer finishes the batch at hand and returns. With no broker to finish it, it returns
+        within seconds, and whoever comes next scores the batch, unless it was committed.
     """
 
     def __init__(
@@ -62,6 +83,10 @@ class Scorer:
         self._stop = stop
         self._serving: Loaded | None = None
         self._refused = 0
+        self._group = settings.scoring.group or f"{settings.name}-scorer"
+        self._transactional_id = f"{self._group}-{uuid.uuid4().hex}"
+        self._publisher: Publisher | None = None
+        self._trouble = ""
         self._unanswered = False
 
     def run(self) -> None:
@@ -102,8 +127,8 @@ class Scorer:
             self._connection, self._settings.name, models_topic=self._settings.output.models_topic
         )
         stack.enter_context(self._subscriber)
-        self._outbox = Outbox(self._connection)
-        stack.callback(lambda: self._outbox.close())
+        self._renew()
+        stack.callback(self._let_go)
 
     def _check_names(self) -> None:
         scoring, output = self._settings.scoring, self._settings.output
@@ -136,11 +161,11 @@ class Scorer:
         return False
 
     def _subscribe(self, stack: ExitStack) -> None:
-        settings = self._settings
-        group = settings.scoring.group or f"{settings.name}-scorer"
-        self._subscription = Subscription(self._connection, settings.scoring.topic, group=group)
+        name, topic = self._settings.name, self._settings.scoring.topic
+        self._subscription = Subscription(self._connection, topic, group=self._group)
         stack.callback(self._leave)
-        log.info("started", name=settings.name, topic=settings.scoring.topic, group=group)
+        delivery = "at least once: no transactions here" if self._connection.embedded else "exactly once"
+        log.info("started", name=name, topic=topic, group=self._group, delivery=delivery)
 
     # ------------------------------------------------------------------- turn
 
@@ -151,11 +176,13 @@ class Scorer:
         self._show_broker(self._subscription)
         loaded = self._newest()
         assert loaded is not None
-        if not records:
-            self._outbox.poll()
-            return
-        if self._deliver(self._score(records)):
-            self._commit(records)
+        if self._publisher is None:
+            self._recover()
+        elif records:
+            self._deliver(records, self._publisher)
+        else:
+            self._trouble = ""  # what was put back may be another's by now, or was committed after all
+            self._publisher.poll()
 
     def _newest(self) -> Loaded | None:
         """Return the version that serves now, and prepare for it if it is a new one."""
@@ -182,68 +209,91 @@ class Scorer:
         self._metrics.put("streamsvm_serving_loaded_timestamp_seconds", loaded.loaded_at)
         log.info("serving", version=loaded.version.key, points=loaded.version.stream.points, sha256=loaded.sha256)
 
-    def _score(self, records: Sequence[Record]) -> list[Message]:
-        """Return the scores and dead letters of a batch."""
+    def _score(self, records: Sequence[Record]) -> tuple[list[Message], int]:
+        """Return the scores and dead letters of a batch, and how many points were scored."""
         scoring = self._settings.scoring
         scored = self._batch_scorer.score(records)
         messages = [Message(scoring.output_topic, one.value, one.key, one.headers) for one in scored.records]
-        self._metrics.increase("streamsvm_scored_points", sum(one.rows for one in scored.records))
-        return messages + self._dead_letters.letters(records, scored.rejected)
+        messages += self._dead_letters.letters(records, scored.rejected)
+        return messages, sum(one.rows for one in scored.records)
 
     # ---------------------------------------------------------------- deliver
 
-    def _deliver(self, messages: Sequence[Message]) -> bool:
-        """Send until the broker has stored every message; False if stopped before.
+    def _deliver(self, records: Sequence[Record], publisher: Publisher) -> None:
+        """Score a batch and hand it over; one that fails for now is read again."""
+        positions = positions_after(records)
+        try:
+            progress = self._subscription.progress(positions)
+            messages, points = self._score(records)
+            if not self._answered(_Aside(lambda: self._hand_over(publisher, messages, progress, positions))):
+                return
+        except (TransientError, Fenced) as error:
+            self._put_back(error)
+            return
+        crash_point("scores.committed")
+        self._trouble = ""
+        self._metrics.increase("streamsvm_scored_points", points)
+        self._metrics.increase("streamsvm_scored_batches", outcome="committed")
 
-        An outage only delays: an outbox that failed is replaced, and the batch sent again whole.
+    def _hand_over(
+        self, publisher: Publisher, messages: Sequence[Message], progress: Progress, positions: Mapping[int, int]
+    ) -> None:
+        publisher.publish(messages, progress=progress)
+        if self._connection.embedded:
+            self._subscription.commit(positions)
+
+    def _put_back(self, error: StreamsvmError) -> None:
+        """Have the batch read again, and, if the publisher is of no more use or in doubt, take another one first.
+
+        Nobody else has this process's id: fenced, it took too long over a transaction, and the broker ended it.
         """
-        sent = False
-        while True:
-            begun = time.monotonic()
-            try:
-                if not sent:
-                    for message in messages:
-                        self._outbox.send(message)
-                    sent = True
-                self._outbox.flush(FLUSH_SLICE_S)
-            except TransientError as error:
-                if self._stop.is_set():
-                    log.warning("batch_not_delivered", what=str(error), remedy="it is scored again at the next start")
-                    return False
-                self._health.require("broker", str(error))
-                if time.monotonic() - begun < FLUSH_SLICE_S:
-                    self._renew_outbox(error)
-                    sent = False
-            else:
-                return True
-            self._health.beat()
-
-    def _renew_outbox(self, error: TransientError) -> None:
-        log.warning("delivery_failed", what=str(error), remedy="sending the batch again")
-        self._outbox.close()
-        self._outbox = Outbox(self._connection)
+        log.warning("batch_put_back", what=error.what, remedy="it is read again from where the group stands")
+        self._metrics.increase("streamsvm_scored_batches", outcome="put_back")
+        self._trouble = error.what
+        self._subscription.rewind()
+        if isinstance(error, OutcomeUnknown | Fenced):
+            self._let_go()
         self._stop.wait(RETRY_S)
 
-    def _commit(self, records: Sequence[Record]) -> None:
-        """Commit a delivered batch; a failure that may pass only means that it may be scored again."""
-        positions: dict[int, int] = {}
-        for record in records:
-            positions[record.partition] = max(record.offset + 1, positions.get(record.partition, 0))
+    def _recover(self) -> None:
+        """Take the id over again, which ends whatever is left open; what the group then has is what was committed."""
         try:
-            self._unanswered = not self._answered(_Aside(lambda: self._subscription.commit(positions)))
-        except TransientError as error:
-            log.warning("commit_failed", what=error.what, remedy="these points may be scored again")
+            if self._answered(_Aside(self._renew)):
+                log.info("publisher_renewed")
+                self._subscription.rewind()
+        except (TransientError, Fenced) as error:
+            if error.what != self._trouble:
+                log.warning("publisher_waits", what=error.what, remedy=error.remedy)
+            self._trouble = error.what
+            self._stop.wait(RETRY_S)
+
+    def _renew(self) -> None:
+        publisher = Publisher(self._connection, self._transactional_id, transaction_timeout_s=TRANSACTION_TIMEOUT_S)
+        try:
+            publisher.start()
+        except BaseException:
+            publisher.close()
+            raise
+        self._publisher = publisher
+
+    def _let_go(self) -> None:
+        """Let go of the publisher, unless a call of its is still under way: that one ends with the process."""
+        publisher, self._publisher = self._publisher, None
+        if publisher is not None and not self._unanswered:
+            publisher.close()
 
     def _answered(self, call: _Aside) -> bool:
         """Wait for a call as long as it takes, the main loop alive; False if stopped before it returned."""
-        stopped_at: float | None = None
+        begun, stopped_at = time.monotonic(), None
         while not call.finished(POLL_S):
             self._health.beat()
-            self._health.require("broker", "the broker does not answer a commit")
+            if time.monotonic() - begun > PROMPT_S:
+                self._health.require("broker", "the broker does not answer a commit")
             if self._stop.is_set():
                 stopped_at = time.monotonic() if stopped_at is None else stopped_at
                 if time.monotonic() - stopped_at > GRACE_S:
-                    log.warning("batch_not_committed", remedy="it is scored again at the next start")
+                    log.warning("batch_not_answered", remedy="unless it was committed, it is scored at the next start")
+                    self._unanswered = True
                     return False
         return True
 
@@ -253,10 +303,20 @@ class Scorer:
             log.warning("group_not_left", remedy="its partitions go to other scorers when the session has run out")
 
     def _show_broker(self, subscription: Subscription | None = None) -> None:
-        missing = "" if self._subscriber.connected else "the model is not being followed: no broker connection is up"
+        missing = self._trouble
+        if not self._subscriber.connected:
+            missing = "the model is not being followed: no broker connection is up"
         if subscription is not None and not subscription.connected():
             missing = "no broker connection is up"
         self._health.require("broker", missing)
+
+
+def positions_after(records: Sequence[Record]) -> dict[int, int]:
+    """Return the next offset to read in each partition of a batch."""
+    positions: dict[int, int] = {}
+    for record in records:
+        positions[record.partition] = max(record.offset + 1, positions.get(record.partition, 0))
+    return positions
 
 
 class _Aside:

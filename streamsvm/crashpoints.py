@@ -38,6 +38,9 @@ POINTS: Final[dict[str, str]] = {
     "checkpoint.pruned": "the generations beyond the limit are removed",
     "offsets.committed": "the group's offsets, for observers, are committed",
     "stop.saved": "the last checkpoint of a stop is durable",
+    "scores.sent": "a batch's scores are with the broker, their transaction is open",
+    "scores.placed": "the batch's positions are in the transaction, which is still open",
+    "scores.committed": "a batch's transaction is committed, this scorer has not noted it",
 }
 
 _armed: list[tuple[str, int]] = []

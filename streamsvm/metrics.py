@@ -324,6 +324,13 @@ SCORER: Final = (
         "Flat while producers write: look at readiness; without a model nothing is scored.",
     ),
     Definition(
+        "streamsvm_scored_batches",
+        "counter",
+        "Batches by outcome: committed with their positions, or put back to be read and scored again.",
+        "Many put back: the log says why; a group that rebalances without end, or a broker that comes and goes.",
+        ("outcome",),
+    ),
+    Definition(
         "streamsvm_dead_letters",
         "counter",
         "Rejected rows, by reason.",

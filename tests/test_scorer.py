@@ -26,6 +26,8 @@ from streamsvm.kafka import (
     Connection,
     Message,
     Outbox,
+    OutcomeUnknown,
+    Publisher,
     Record,
     Subscription,
     TopicSpec,
@@ -248,6 +250,14 @@ class Running:
     def ended(self) -> bool:
         return not self._thread.is_alive()
 
+    @property
+    def transactional_id(self) -> str:
+        return self._scorer._transactional_id
+
+    def partitions(self) -> list[Any]:
+        subscription = getattr(self._scorer, "_subscription", None)
+        return subscription._consumer.assignment() if subscription else []
+
     def value(self, name: str, **labels: str) -> float:
         return self.metrics.registry.get_sample_value(name, labels) or 0.0
 
@@ -263,7 +273,7 @@ def connection(broker: TestBroker) -> Connection:
     return broker.connect(fetch_wait_max_ms=10)
 
 
-def settings_for(connection: Connection) -> Settings:
+def settings_for(connection: Connection, batch_records: int = 7) -> Settings:
     """Return settings whose topics no other test uses; input and models exist, the others do not yet."""
     unique = uuid.uuid4().hex[:12]
     points, models = f"points-{unique}", f"models-{unique}"
@@ -272,7 +282,9 @@ def settings_for(connection: Connection) -> Settings:
         name=NAME,
         kafka={"bootstrap.servers": "unused:1"},
         output=OutputConfig(models_topic=models),
-        scoring=ScoringConfig(topic=points, output_topic=f"scores-{unique}", group=f"g-{unique}", batch_records=7),
+        scoring=ScoringConfig(
+            topic=points, output_topic=f"scores-{unique}", group=f"g-{unique}", batch_records=batch_records
+        ),
     )
 
 
@@ -410,10 +422,11 @@ def test_a_restart_goes_on_where_the_last_batch_was_committed(
     assert sorted(score["id"] for score in scores(connection, settings)) == list(range(60))
 
 
+@pytest.mark.embedded_broker
 def test_a_crash_before_the_commit_loses_no_point(
     connection: Connection, settings: Settings, trainer: Trainer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A scorer that dies between storing scores and committing leaves copies, with the same source, and no gap."""
+    """Without transactions a scorer that dies before committing leaves copies, with the same source, and no gap."""
     trainer.publish(version_of(1))
     produce(connection, settings.scoring.topic, points(range(30)))
 
@@ -434,10 +447,87 @@ def test_a_crash_before_the_commit_loses_no_point(
     assert len(set(sources)) == 30
 
 
+@pytest.mark.real_broker
+@pytest.mark.parametrize("step", ["_add", "_commit"], ids=["aborted", "unanswered"])
+def test_a_batch_that_fails_is_scored_once(
+    connection: Connection, settings: Settings, trainer: Trainer, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    """Transactions that are aborted, or committed without an answer: a good row has one score, a bad one one letter."""
+    original, calls = getattr(Publisher, step), [0]
+
+    def fail(self: Publisher, *given: Any) -> None:
+        calls[0] += 1
+        if calls[0] % 3 != 2:
+            original(self, *given)
+            return
+        if step == "_add":
+            raise TransientError("the coordinator is away")
+        original(self)
+        self._ended = OutcomeUnknown("the answer was lost")
+        raise self._ended
+
+    monkeypatch.setattr(scorer_module, "RETRY_S", 0.0)
+    trainer.publish(version_of(1))
+    monkeypatch.setattr(Publisher, step, fail)
+    produce(connection, settings.scoring.topic, [*points(range(60)), b"bad", b"worse"])
+    with Running(settings, connection) as running:
+        eventually(lambda: running.value("streamsvm_scored_points_total") > 0, "it is at work")
+        eventually(lambda: len(scores(connection, settings)) >= 60, "all are scored")
+        eventually(lambda: len(stored(connection, settings.scoring.dead_letters)) >= 2, "both letters are written")
+        produce(connection, settings.scoring.topic, points(range(60, 70)))
+        eventually(lambda: len(scores(connection, settings)) >= 70, "and what comes after")
+        assert running.value("streamsvm_scored_batches_total", outcome="put_back") >= 2
+    assert sorted(score["id"] for score in scores(connection, settings)) == list(range(70))
+    assert len(stored(connection, settings.scoring.dead_letters)) == 2
+
+
+@pytest.mark.real_broker
+def test_a_scorer_whose_transaction_the_broker_ended_goes_on(
+    connection: Connection, settings: Settings, trainer: Trainer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A fence means that a transaction took too long, since nobody else has the id: the batch is scored, once."""
+    monkeypatch.setattr(scorer_module, "RETRY_S", 0.0)
+    trainer.publish(version_of(1))
+    with Running(settings, connection) as running:
+        produce(connection, settings.scoring.topic, points(range(10)))
+        eventually(lambda: running.value("streamsvm_scored_points_total") == 10, "the first are scored")
+        with closing(Publisher(connection, running.transactional_id)) as rival:
+            rival.start()
+        produce(connection, settings.scoring.topic, points(range(10, 20)))
+        eventually(lambda: running.value("streamsvm_scored_points_total") == 20, "the others are scored")
+        assert running.value("streamsvm_scored_batches_total", outcome="put_back") == 1
+    assert sorted(score["id"] for score in scores(connection, settings)) == list(range(20))
+
+
+@pytest.mark.real_broker
+def test_scorers_that_come_and_go_score_each_point_once(
+    connection: Connection, settings: Settings, trainer: Trainer
+) -> None:
+    """Two instances share a group; one leaves and another comes while points stream in: one score for each."""
+    trainer.publish(version_of(1))
+    topic, sent = settings.scoring.topic, 0
+
+    def feed(count: int) -> None:
+        nonlocal sent
+        produce(connection, topic, points(range(sent, sent + count)))
+        sent += count
+
+    with Running(settings, connection) as steady:
+        for _ in range(3):
+            feed(400)
+            with Running(settings, connection) as passing:
+                eventually(lambda: bool(passing.partitions()), "the second has partitions")
+                feed(400)
+                eventually(lambda: passing.value("streamsvm_scored_points_total") >= 50, "the second is at work")
+        eventually(lambda: len(scores(connection, settings)) >= sent, "all are scored", 60.0)
+        assert steady.value("streamsvm_scored_points_total") < sent
+    assert sorted(score["id"] for score in scores(connection, settings)) == list(range(sent))
+
+
 def test_a_broker_that_restarts_costs_no_point(restartable: JvmBroker) -> None:
-    """A broker killed in the midst of the work and started again gets a score for every point."""
+    """A broker killed in the midst of the work and started again gets one score for every point."""
     connection = Connection({"bootstrap.servers": restartable.bootstrap_servers}, request_timeout_s=5.0)
-    settings = settings_for(connection)
+    settings = settings_for(connection, batch_records=40)
     with closing(Trainer(connection, settings.output.models_topic)) as trainer:
         trainer.publish(version_of(1))
     produce(connection, settings.scoring.topic, points(range(2_000)))
@@ -446,9 +536,9 @@ def test_a_broker_that_restarts_costs_no_point(restartable: JvmBroker) -> None:
         restartable.kill()
         eventually(lambda: "broker" in running.waiting_for(), "it says so")
         restartable.start()
-        eventually(lambda: running.value("streamsvm_scored_points_total") >= 2_000, "all are scored", 120.0)
+        eventually(lambda: len(scores(connection, settings)) >= 2_000, "all are scored", 120.0)
         eventually(lambda: running.health.ready()[0], "it is ready again")
-    assert {score["id"] for score in scores(connection, settings)} == set(range(2_000))
+    assert sorted(score["id"] for score in scores(connection, settings)) == list(range(2_000))
 
 
 def test_a_broker_that_never_returns_does_not_hold_up_the_stop(
@@ -460,13 +550,14 @@ def test_a_broker_that_never_returns_does_not_hold_up_the_stop(
     with closing(Trainer(connection, settings.output.models_topic)) as trainer:
         trainer.publish(version_of(1))
     produce(connection, settings.scoring.topic, points(range(20)))
-    commit = Subscription.commit
+    publish = Publisher.publish
 
-    def commit_into_the_void(self: Subscription, positions: dict[int, int]) -> None:
+    def publish_into_the_void(self: Publisher, *given: Any, **named: Any) -> list[int]:
         restartable.kill()
-        commit(self, positions)
+        return publish(self, *given, **named)
 
-    monkeypatch.setattr(Subscription, "commit", commit_into_the_void)
+    monkeypatch.setattr(Publisher, "publish", publish_into_the_void)
+    monkeypatch.setattr(scorer_module, "PROMPT_S", 0.2)
     with Running(settings, connection) as running:
         eventually(lambda: running.waiting_for().get("broker", "").endswith("a commit"), "it says so")
 
@@ -490,66 +581,13 @@ def test_a_call_that_never_returns_does_not_hold_up_the_stop(
     trainer.publish(version_of(1))
     produce(connection, settings.scoring.topic, points([1]))
     with Running(settings, connection) as running:
-        eventually(lambda: running.value("streamsvm_scored_points_total") == 1, "it is scored")
-        eventually(lambda: called.is_set() or verb == "close", "the commit hangs")
+        scored = verb == "close"
+        eventually(
+            lambda: running.value("streamsvm_scored_points_total") == 1 if scored else called.is_set(),
+            "it is scored, or its commit hangs",
+        )
     assert called.is_set()
     for_ever.set()
-
-
-@pytest.mark.embedded_broker
-def test_a_failed_delivery_is_sent_again_whole(
-    connection: Connection, settings: Settings, trainer: Trainer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """An outbox that failed for good is replaced and the batch sent again; nothing is committed before."""
-    events: list[str] = []
-
-    class Unlucky(Outbox):
-        def __init__(self, connection: Connection) -> None:
-            super().__init__(connection)
-            self._lucky = "made" in events
-            events.append("made")
-
-        def flush(self, timeout_s: float) -> None:
-            if not self._lucky:
-                raise TransientError("the delivery failed")
-            super().flush(timeout_s)
-            events.append("stored")
-
-    class Watched(Subscription):
-        def commit(self, positions: dict[int, int]) -> None:  # type: ignore[override]
-            events.append("committed")
-            raise TransientError("the group is busy")
-
-    monkeypatch.setattr(scorer_module, "Outbox", Unlucky)
-    monkeypatch.setattr(scorer_module, "Subscription", Watched)
-    monkeypatch.setattr(scorer_module, "RETRY_S", 0.0)
-    trainer.publish(version_of(1))
-    produce(connection, settings.scoring.topic, points(range(3)))
-    with Running(settings, connection) as running:
-        eventually(lambda: running.value("streamsvm_scored_points_total") == 3, "all are scored")
-        eventually(lambda: events[-1] == "committed", "the end")
-    assert events[:4] == ["made", "made", "stored", "committed"]
-    assert {score["id"] for score in scores(connection, settings)} == {0, 1, 2}
-
-
-@pytest.mark.embedded_broker
-def test_a_stop_without_a_broker_returns_at_once(
-    connection: Connection, settings: Settings, trainer: Trainer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A batch that cannot be delivered does not hold up the stop; its positions are not committed."""
-
-    class Dead(Outbox):
-        def flush(self, timeout_s: float) -> None:
-            raise TransientError("nobody answers")
-
-    committed: list[object] = []
-    monkeypatch.setattr(scorer_module, "Outbox", Dead)
-    monkeypatch.setattr(Subscription, "commit", lambda self, positions: committed.append(positions))
-    trainer.publish(version_of(1))
-    produce(connection, settings.scoring.topic, points(range(3)))
-    with Running(settings, connection) as running:
-        eventually(lambda: "nobody answers" in running.waiting_for().get("broker", ""), "it says what is wrong")
-    assert committed == []
 
 
 @pytest.mark.embedded_broker

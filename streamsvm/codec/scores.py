@@ -7,8 +7,9 @@ second of the version's labels, whichever label the score means. An array of poi
 order, each with its `row`, the index of its point in the array, because rejected rows are left out (they go to the
 dead-letter topic).
 
-The record keeps its input's key. Headers: ``streamsvm.source`` (topic/partition/offset of the input, the same for every
-copy of one score: delivery is at least once), ``streamsvm.model.sha256`` and ``content-type``.
+The record keeps its input's key. Headers: ``streamsvm.source`` (topic/partition/offset of the input: unique to a reader
+of committed records, and the same for every copy where the broker has no transactions), ``streamsvm.model.sha256`` and
+``content-type``.
 
 Invariant: every score of a batch belongs wholly to one version. Features are read as float64, whatever the version was
 trained in, so that scoring loses no precision.
@@ -40,6 +41,8 @@ FRAMING_BYTES: Final = 512
 """What a record takes beyond its key, value and headers, generously."""
 
 Headers = tuple[tuple[str, bytes], ...]
+Decided = tuple[float, float | None]
+"""A decision value, and its probability if the version has them."""
 
 
 class SourceRecord(RawRecord, Protocol):
@@ -144,35 +147,37 @@ class BatchScorer:
         scored = Scored([], [])
         base = 0
         for rows in decoded.rows:
-            scores = self._scores(rows)
+            decided = self._decide(rows)
             for start, end in _records(rows):
                 at = rows.partition, int(rows.offset[start])
                 ids = decoded.ids[base + start : base + end]
-                self._score_record(sources[at], scores[start:end], ids, rejections.get(at, ()), scored)
+                self._score_record(sources[at], decided[start:end], ids, rejections.get(at, ()), scored)
             base += len(rows)
         return scored
 
-    def _scores(self, rows: Rows) -> list[float]:
-        """Return a decision value for each row; meaningless where the row was rejected."""
-        with np.errstate(over="ignore", invalid="ignore"):
-            scores: list[float] = self._version.model.decision_function(rows.points.X).tolist()
-        return scores
+    def _decide(self, rows: Rows) -> list[Decided]:
+        """Return the decision value and the probability of each row; meaningless where the row was rejected."""
+        model = self._version.model
+        with np.errstate(all="ignore"):
+            scores = model.decision_function(rows.points.X)
+            probabilities = [None] * len(scores) if model.probability is None else model.probability.of(scores).tolist()
+        return list(zip(scores.tolist(), probabilities, strict=True))
 
     def _score_record(
         self,
         source: SourceRecord,
-        scores: Sequence[float],
+        decided: Sequence[Decided],
         ids: Sequence[str | int | None],
         known: tuple[Rejection, ...],
         scored: Scored,
     ) -> None:
         """Add one record's output and dead letter to `scored`."""
         bad = {rejection.row: rejection for rejection in known}
-        for row, score in enumerate(scores):
+        for row, (score, _) in enumerate(decided):
             if row not in bad and not math.isfinite(score):
                 bad[row] = Rejection(row, "not_finite", f"x is so large that its score is {score}")
-        good = [row for row in range(len(scores)) if row not in bad]
-        record = self._encode(source, [(row, ids[row], scores[row]) for row in good]) if good else None
+        good = [row for row in range(len(decided)) if row not in bad]
+        record = self._encode(source, [(row, ids[row], decided[row]) for row in good]) if good else None
         if record is not None and (needed := _message_bytes(record)) > self._max_message_bytes:
             what = f"the record's scores take {needed} bytes, the output topic takes {self._max_message_bytes}"
             bad |= {row: Rejection(row, "too_many_rows", what) for row in good}
@@ -180,15 +185,11 @@ class BatchScorer:
         if record is not None:
             scored.records.append(record)
         if bad:
-            scored.rejected.append(RejectedRecord(source, len(scores), tuple(bad[row] for row in sorted(bad))))
+            scored.rejected.append(RejectedRecord(source, len(decided), tuple(bad[row] for row in sorted(bad))))
 
-    def _encode(self, source: SourceRecord, rows: Sequence[tuple[int, str | int | None, float]]) -> ScoreRecord:
+    def _encode(self, source: SourceRecord, rows: Sequence[tuple[int, str | int | None, Decided]]) -> ScoreRecord:
         many = _is_array(source.value)
-        probabilities = self._probabilities([score for _, _, score in rows])
-        found = [
-            self._score(identity, score, probability, row if many else None)
-            for (row, identity, score), probability in zip(rows, probabilities, strict=True)
-        ]
+        found = [self._score(identity, decided, row if many else None) for row, identity, decided in rows]
         headers = (
             (SOURCE_HEADER, f"{source.topic}/{source.partition}/{source.offset}".encode()),
             (MODEL_SHA256_HEADER, self._sha256),
@@ -196,15 +197,8 @@ class BatchScorer:
         )
         return ScoreRecord(source.key, msgspec.json.encode(found if many else found[0]), headers, len(found))
 
-    def _probabilities(self, scores: Sequence[float]) -> Sequence[float | None]:
-        probability = self._version.model.probability
-        if probability is None:
-            return [None] * len(scores)
-        found: list[float] = probability.of(np.array(scores)).tolist()
-        return found
-
-    def _score(self, identity: str | int | None, score: float, probability: float | None, row: int | None) -> Score:
-        version = self._version
+    def _score(self, identity: str | int | None, decided: Decided, row: int | None) -> Score:
+        version, (score, probability) = self._version, decided
         return Score(
             identity,
             score,

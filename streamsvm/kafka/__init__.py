@@ -8,10 +8,11 @@ nothing unsaid. Errors are those of `streamsvm.errors`, one line each.
 from streamsvm.kafka.backoff import Backoff
 from streamsvm.kafka.cluster import Cluster
 from streamsvm.kafka.connection import RESERVED, Connection
-from streamsvm.kafka.consuming import Input, Subscription
+from streamsvm.kafka.consuming import Input
 from streamsvm.kafka.embedded import EmbeddedBroker
 from streamsvm.kafka.failures import DamagedBatch, OffsetOutOfRange, OutcomeUnknown, PublishRefused
 from streamsvm.kafka.log import log_range, start_positions
+from streamsvm.kafka.membership import Progress, Subscription
 from streamsvm.kafka.producing import Outbox, Publisher
 from streamsvm.kafka.reading import Reader, Tail, fetch_one, read_to_end
 from streamsvm.kafka.records import Message, Record
@@ -29,6 +30,7 @@ __all__ = [
     "OffsetOutOfRange",
     "Outbox",
     "OutcomeUnknown",
+    "Progress",
     "PublishRefused",
     "Publisher",
     "Reader",

@@ -1,12 +1,11 @@
-"""Long-running readers: `Input`, whose positions are the caller's, and `Subscription`, a group member."""
+"""The long-running reader whose positions are the caller's; the group's member is in `membership`."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from typing import Literal
 
-from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from streamsvm.errors import ConfigurationError
 from streamsvm.kafka.client import CLOSE_TIMEOUT_S, Link, close_within, make_consumer, partitions_of
@@ -20,12 +19,6 @@ DEFAULT_BUFFERED_BYTES = 32 * 2**20
 """Default bound of what a reader holds ahead of its caller; one fetched batch may come on top."""
 
 logger = logging.getLogger("streamsvm.kafka")
-
-_CLASSIC: dict[str, Option] = {
-    "group.protocol": "classic",
-    "partition.assignment.strategy": "cooperative-sticky",
-}
-_NEXT_GENERATION: dict[str, Option] = {"group.protocol": "consumer"}
 
 
 class Input:
@@ -172,109 +165,6 @@ class Input:
         if isinstance(meaning, ConfigurationError):
             self._forbidden = meaning
         logger.debug("positions not committed: %s", text_of(error))
-
-
-class Subscription:
-    """A member of a consumer group, at least once: records come again unless their position is committed.
-
-    Not thread-safe, except for `connected`. Partitions move between members cooperatively; what one
-    had polled but not committed is polled again by the next.
-
-    Parameters
-    ----------
-    connection : Connection
-        The broker; nothing blocks or fails here for want of one.
-    topic : str
-        The topic.
-    group : str
-        The group that shares the work.
-    start : "earliest" or "latest"
-        Where to start in a partition for which the group has no position yet. A position that the log
-        no longer holds is an error, whatever is given here.
-    max_buffered_bytes : int
-        How much is fetched ahead of `poll`, in bytes; one fetched batch may come on top.
-    """
-
-    def __init__(
-        self,
-        connection: Connection,
-        topic: str,
-        *,
-        group: str,
-        start: Literal["earliest", "latest"] = "earliest",
-        max_buffered_bytes: int = DEFAULT_BUFFERED_BYTES,
-    ) -> None:
-        self._connection = connection
-        self._topic = topic
-        self._group = group
-        self._start = OFFSET_BEGINNING if start == "earliest" else OFFSET_END
-        self._link = Link(connection)
-        self._consumer = make_consumer(
-            connection,
-            self._link,
-            group,
-            fixed={
-                **buffer_of(max_buffered_bytes),
-                # The classic protocol is known to every broker; the embedded one takes seconds for it,
-                # and lets nobody into a group that was left until the last session has run out.
-                **(_NEXT_GENERATION if connection.embedded else _CLASSIC),
-            },
-        )
-        self._feed = Feed(self._consumer, self._link, connection, topic, group=group, on_unplaced=self._place)
-        self._consumer.subscribe([topic])
-
-    def poll(self, max_records: int, timeout_s: float) -> list[Record]:
-        """Return at most `max_records` records as soon as there are any; blocks at most `timeout_s`.
-
-        Call it at least every ``max.poll.interval.ms`` (5 minutes), or the partitions go to others.
-
-        Raises
-        ------
-        OffsetOutOfRange
-            If the log no longer holds the group's position (a `StateError`).
-        TopicMissing, ConfigurationError, FatalError
-            As for `Input.poll`.
-        """
-        return self._feed.take(max_records, timeout_s, gather=False)
-
-    def commit(self, positions: Mapping[int, int]) -> None:
-        """Commit the next offsets to read, and wait for the broker; partitions since lost are left out.
-
-        Blocks at most about the connection's request timeout.
-
-        Raises
-        ------
-        TransientError
-            If it failed for now, or another member holds the partitions by now: go on polling.
-        ConfigurationError
-            If the broker forbids it.
-        """
-        held = {tp.partition for tp in self._consumer.assignment()}
-        offsets = [TopicPartition(self._topic, p, offset) for p, offset in positions.items() if p in held]
-        if not offsets:
-            return
-        doing = f"commit positions of {self._topic} as {self._group}"
-        try:
-            committed = self._consumer.commit(offsets=offsets, asynchronous=False)
-        except KafkaException as error:
-            failure = error_of(error)
-            raise self._link.failure(failure, doing) from error
-        for tp in committed:
-            if tp.error is not None:
-                raise self._link.failure(tp.error, doing)
-
-    def connected(self) -> bool:
-        """Return whether a broker's connection was up at the last `poll`; any thread may ask."""
-        return self._link.up
-
-    def close(self) -> None:
-        """Leave the group, so that others take over at once; blocks at most `CLOSE_TIMEOUT_S`."""
-        close_within(self._consumer, CLOSE_TIMEOUT_S)
-
-    def _place(self, partition: int) -> None:
-        # A partition in this error cannot be sought: it is taken out and put back with a position.
-        self._consumer.incremental_unassign([TopicPartition(self._topic, partition)])
-        self._consumer.incremental_assign([TopicPartition(self._topic, partition, self._start)])
 
 
 def buffer_of(max_bytes: int) -> dict[str, Option]:

@@ -15,6 +15,7 @@ from streamsvm.errors import ConfigurationError, FatalError, StreamsvmError, Tra
 from streamsvm.kafka.client import SLICE_S, Link, make_producer, serve, socket_timeout_ms
 from streamsvm.kafka.connection import Connection, Option
 from streamsvm.kafka.failures import OutcomeUnknown, error_of, fault_of, text_of
+from streamsvm.kafka.membership import Progress
 from streamsvm.kafka.records import Message
 
 DEFAULT_QUEUED_BYTES = 32 * 2**20
@@ -243,6 +244,7 @@ class Publisher:
         self,
         messages: Sequence[Message],
         last: Callable[[Sequence[int]], Sequence[Message]] | None = None,
+        progress: Progress | None = None,
     ) -> list[int]:
         """Publish a group, and return the offsets of `messages`, in their order.
 
@@ -255,27 +257,36 @@ class Publisher:
         last : callable, optional
             Given the offsets of `messages`, returns messages to add to the same group: those that
             point at the others. It may be called again if the client has to begin anew.
+        progress : Progress, optional
+            Positions to commit with the group, in the same transaction. The embedded broker has none: there it is left
+            out, for the caller to commit afterwards.
 
         Raises
         ------
         Fenced
-            If another publisher took over the id; nothing was published.
+            If another publisher took over the id, or the broker ended a transaction of ours that took too long; nothing
+            was published.
         PublishRefused
             If a message is too large, or refused for another lasting reason; nothing was published.
         OutcomeUnknown
             If the commit, or the abort, was not answered (a `TransientError`). Never publish the same
             again without reading the topic first.
         TransientError
-            If the broker failed before the commit; nothing was published.
+            If the broker failed before the commit, or another member of the group holds the partitions of `progress`
+            by now; nothing was published.
         TopicMissing, ConfigurationError, FatalError
             If the topic does not exist, the broker forbids it, or the client cannot go on.
         """
         for _ in range(_MOST_GAPS):
             try:
-                return self._publish(messages, last)
+                return self._publish(messages, last, progress)
             except _Purged:
                 continue
-        return self._publish(messages, last)
+        return self._publish(messages, last, progress)
+
+    def poll(self) -> None:
+        """Take in what the client has to say, without blocking; call it now and then while nothing is published."""
+        serve(self._producer, self._link)
 
     def close(self) -> None:
         """Let go of the broker; a transaction that is open is aborted, by us or by the broker's timeout."""
@@ -285,7 +296,10 @@ class Publisher:
         del self._producer  # a client that has ended is only destroyed: its `close` would try to abort
 
     def _publish(
-        self, messages: Sequence[Message], last: Callable[[Sequence[int]], Sequence[Message]] | None
+        self,
+        messages: Sequence[Message],
+        last: Callable[[Sequence[int]], Sequence[Message]] | None,
+        progress: Progress | None,
     ) -> list[int]:
         if self._ended is not None:
             raise self._ended
@@ -295,6 +309,10 @@ class Publisher:
             if last is not None:
                 self._store(last(offsets))
                 crash_point("publish.sent")
+            if progress is not None:
+                crash_point("scores.sent")
+                self._add(progress)
+                crash_point("scores.placed")
         except BaseException as cause:
             self._abort(cause)
             raise
@@ -329,6 +347,15 @@ class Publisher:
                 raise self._dropped(topic)
             raise self._link.failure(error, f"publish to topic {topic}")
         return reports.offsets
+
+    def _add(self, progress: Progress) -> None:
+        """Make a group's positions part of the transaction."""
+        if self._connection.embedded:
+            return
+        try:
+            self._producer.send_offsets_to_transaction(list(progress.offsets), progress.member, self._timeout_s)
+        except KafkaException as error:
+            raise self._failure(error, f"commit {progress.what}") from error
 
     def _dropped(self, topic: str) -> StreamsvmError:
         """Return why the client dropped a group by itself.

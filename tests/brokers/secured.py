@@ -153,8 +153,7 @@ class SecuredBroker(JvmBroker):
         kind, name, operation = permission
         wanted = AclBindingFilter(
             ResourceType[kind.upper()],
-            name,
-            ResourcePatternType.LITERAL,
+            *_pattern(name),
             f"User:{user}",
             "*",
             AclOperation[operation.upper()],
@@ -204,11 +203,17 @@ CLIENTS: Mapping[str, str] = {
 """Settings of the clients' listener. Its tokens are unsigned: a test has no identity provider to trust."""
 
 
+def _pattern(name: str) -> tuple[str, ResourcePatternType]:
+    """Return what a name means: itself, or a prefix if it ends in a star."""
+    if name.endswith("*"):
+        return name.removesuffix("*"), ResourcePatternType.PREFIXED
+    return name, ResourcePatternType.LITERAL
+
+
 def _binding(user: str, kind: str, name: str, operation: str) -> AclBinding:
     return AclBinding(
         ResourceType[kind.upper()],
-        name,
-        ResourcePatternType.LITERAL,
+        *_pattern(name),
         f"User:{user}",
         "*",
         AclOperation[operation.upper()],

@@ -24,8 +24,10 @@ import numpy as np
 import consumers.publishing
 import consumers.trainer
 from consumers.deadletters import DeadLetters
+from consumers.scorer import Scorer
 from streamsvm.codec.model import pin_key
 from streamsvm.codec.points import Decoded, PointDecoder
+from streamsvm.crashpoints import crash_point
 from streamsvm.errors import BrokerUnavailable
 from streamsvm.kafka import Cluster, Input, Message, Outbox, OutcomeUnknown, Publisher, PublishRefused, TopicInfo
 from streamsvm.kafka.failures import Fault
@@ -193,6 +195,19 @@ def takes_pins_back() -> None:
     wrap(Publisher, "publish", publish)
 
 
+def publishes_copies_apart() -> None:
+    """The ONNX copy of a version is committed before the version, in a transaction of its own."""
+
+    def publish(original: Any, publisher: Publisher, messages: Sequence[Message], last: Any = None) -> list[int]:
+        copies = [message for message in messages if message.topic.endswith(".onnx")]
+        if copies:
+            original(publisher, copies)
+        offsets: list[int] = original(publisher, [one for one in messages if one not in copies], last)
+        return offsets
+
+    wrap(Publisher, "publish", publish)
+
+
 def keeps_what_it_read() -> None:
     """Every record read leaves a kilobyte behind."""
     kept: list[bytearray] = []
@@ -203,6 +218,17 @@ def keeps_what_it_read() -> None:
         return records
 
     wrap(Input, "poll", poll)
+
+
+def commits_beside_its_scores() -> None:
+    """A scorer commits a batch's positions after the transaction of its scores, not in it."""
+
+    def hand_over(_: Any, scorer: Scorer, publisher: Publisher, messages: Any, progress: Any, positions: Any) -> None:
+        publisher.publish(messages)
+        crash_point("scores.placed")
+        scorer._subscription.commit(positions)
+
+    wrap(Scorer, "_hand_over", hand_over)
 
 
 def loses_an_answer() -> None:
@@ -248,7 +274,9 @@ DEFECTS = {
         jumps_over_removed_records,
         sees_no_new_partition,
         takes_pins_back,
+        publishes_copies_apart,
         keeps_what_it_read,
+        commits_beside_its_scores,
         loses_an_answer,
         follows_another_clock,
     )

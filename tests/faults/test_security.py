@@ -81,7 +81,7 @@ class Site:
         transactional = documented.startswith("streamsvm/")
         if transactional:
             return f"streamsvm/m/{self.prefix}-models"
-        return documented if documented in ("streamsvm-m", "m-scorer") else f"{self.prefix}-{documented}"
+        return documented if documented in ("streamsvm-m", "m-scorer", "m-scorer-*") else f"{self.prefix}-{documented}"
 
     def permissions(self, who: str) -> list[Permission]:
         """Return what the documentation lists for a part."""

@@ -307,20 +307,6 @@ def _learning_twice() -> Iterator[None]:
         yield
 
 
-@contextmanager
-def _remembering() -> Iterator[None]:
-    """Keep the tuning in force in memory, not by the head."""
-    published, kept = Delivery.published, dict[int, Any]()
-
-    def noting(self: Delivery, head: Head) -> None:
-        published(self, head)
-        kept[id(self)] = self, tuning_of(head)
-
-    known = property(lambda self: kept.get(id(self), (self, None))[1])
-    with mock.patch.object(Delivery, "published", noting), mock.patch.object(Delivery, "tuning", known):
-        yield
-
-
 _pointers = VersionPublisher._pointers
 
 
@@ -338,6 +324,20 @@ _published = MarginGate.published
 def _published_whatever_it_said(self: MarginGate, version: Version, gate: Gate | None) -> None:
     assert gate is not None
     _published(self, version, msgspec.structs.replace(gate, outcome="passed"))
+
+
+@contextmanager
+def _remembering() -> Iterator[None]:
+    """Keep the tuning in force in memory, not by the head."""
+    published, kept = Delivery.published, dict[int, Any]()
+
+    def noting(self: Delivery, head: Head) -> None:
+        published(self, head)
+        kept[id(self)] = self, tuning_of(head)
+
+    known = property(lambda self: kept.get(id(self), (self, None))[1])
+    with mock.patch.object(Delivery, "published", noting), mock.patch.object(Delivery, "tuning", known):
+        yield
 
 
 DOUBTS = {"unanswered": 2, "unsent": 1, "late": 2, "deliver": 2}
@@ -427,9 +427,6 @@ DEFECTS: dict[str, Defect] = {
     "dead letters are not flushed before a checkpoint": Defect(
         "the flush", "no dead letter", {"kill": 3}, _with_cluster(_LossyCluster)
     ),
-    "the tuning in force ends with the process": Defect(
-        "the head's word on it", "is not tuned at the cut", {"kill": 2}, planted=_remembering
-    ),
     "a version becomes current whatever the gate says": Defect(
         "the gate's word in the transaction",
         "current does not follow",
@@ -441,6 +438,9 @@ DEFECTS: dict[str, Defect] = {
         "compared .* with another",
         {"gate refuses": 2, "kill": 1},
         planted=_planted(MarginGate, "published", _published_whatever_it_said),
+    ),
+    "the tuning in force ends with the process": Defect(
+        "the head's word on it", "is not tuned at the cut", {"kill": 2}, planted=_remembering
     ),
     "a row is learned twice": Defect(
         "the position inside a record", "clean run|at rest no version", {"kill": 2}, planted=_learning_twice

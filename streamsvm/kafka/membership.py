@@ -1,0 +1,217 @@
+"""A member of a consumer group, and its right to say how far the group has come.
+
+Whoever publishes what it made of some records commits their positions in the same transaction, or else after it. Both
+are safe only while the member holds the partitions, which others may be given at any time. Hence the rules here:
+rebalances are served inside `poll` and nowhere else, a batch that one interrupts is not returned, and the `Progress` of
+a batch carries the group's generation of that moment, by which the broker refuses a member that was replaced since.
+
+Source: KIP-447. A commit that names no member at all would be let through unchecked: none such is ever made.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, Consumer, KafkaException, TopicPartition
+
+from streamsvm.errors import TransientError
+from streamsvm.kafka.client import CLOSE_TIMEOUT_S, Link, close_within, make_consumer
+from streamsvm.kafka.connection import Connection, Option
+from streamsvm.kafka.consuming import DEFAULT_BUFFERED_BYTES, buffer_of
+from streamsvm.kafka.failures import error_of, text_of
+from streamsvm.kafka.feed import Feed
+from streamsvm.kafka.records import Record
+
+REWIND_TIMEOUT_S = 2.0
+"""How long one question for the group's positions may hold up a poll; it is asked again at the next."""
+
+logger = logging.getLogger("streamsvm.kafka")
+
+_CLASSIC: dict[str, Option] = {
+    "group.protocol": "classic",
+    "partition.assignment.strategy": "cooperative-sticky",
+}
+_NEXT_GENERATION: dict[str, Option] = {"group.protocol": "consumer"}
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a member has come, for a publisher to commit with what was made of the records.
+
+    Attributes
+    ----------
+    what : str
+        Topic and group, for messages.
+    offsets : tuple of TopicPartition
+        The next offset to read in each partition.
+    member : object
+        The client's token of the group, the member and its generation.
+    """
+
+    what: str
+    offsets: tuple[TopicPartition, ...]
+    member: Any
+
+
+class Subscription:
+    """A member of a consumer group: records come again unless their position is committed.
+
+    Not thread-safe, except for `connected`. Partitions move between members cooperatively; what one
+    had polled but not committed is polled again by the next.
+
+    Parameters
+    ----------
+    connection : Connection
+        The broker; nothing blocks or fails here for want of one.
+    topic : str
+        The topic.
+    group : str
+        The group that shares the work.
+    start : "earliest" or "latest"
+        Where to start in a partition for which the group has no position yet. A position that the log
+        no longer holds is an error, whatever is given here.
+    max_buffered_bytes : int
+        How much is fetched ahead of `poll`, in bytes; one fetched batch may come on top.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        topic: str,
+        *,
+        group: str,
+        start: Literal["earliest", "latest"] = "earliest",
+        max_buffered_bytes: int = DEFAULT_BUFFERED_BYTES,
+    ) -> None:
+        self._topic = topic
+        self._group = group
+        self._start = OFFSET_BEGINNING if start == "earliest" else OFFSET_END
+        self._link = Link(connection)
+        self._astray = False
+        self._first: dict[int, int] = {}
+        self._consumer = make_consumer(
+            connection,
+            self._link,
+            group,
+            fixed={
+                **buffer_of(max_buffered_bytes),
+                # The classic protocol is known to every broker; the embedded one takes seconds for it,
+                # and lets nobody into a group that was left until the last session has run out.
+                **(_NEXT_GENERATION if connection.embedded else _CLASSIC),
+            },
+        )
+        self._feed = Feed(self._consumer, self._link, connection, topic, group=group, on_unplaced=self._place)
+        self._consumer.subscribe([topic], on_revoke=self._on_taken, on_lost=self._on_taken)
+
+    def poll(self, max_records: int, timeout_s: float) -> list[Record]:
+        """Return at most `max_records` records as soon as there are any; blocks at most `timeout_s`.
+
+        After a `rewind`, and after a rebalance that took partitions, it first asks where the group stands, which may
+        take `REWIND_TIMEOUT_S` more. Call it at least every ``max.poll.interval.ms`` (5 minutes), or the partitions go
+        to others.
+
+        Raises
+        ------
+        OffsetOutOfRange
+            If the log no longer holds the group's position (a `StateError`).
+        TopicMissing, ConfigurationError, FatalError
+            As for `Input.poll`.
+        """
+        if self._astray:
+            self._return()
+        records = self._feed.take(max_records, timeout_s, gather=False)
+        if self._astray:  # the batch may hold records of partitions that are another member's by now
+            return []
+        for record in records:
+            self._first.setdefault(record.partition, record.offset)
+        return records
+
+    def rewind(self) -> None:
+        """Read again, from the next `poll` on, what was polled and not committed."""
+        self._astray = True
+
+    def progress(self, positions: Mapping[int, int]) -> Progress:
+        """Return the next offsets to read as a publisher can commit them; ask for it before the next `poll`.
+
+        Raises
+        ------
+        TransientError
+            If this is no member of the group now: its records may be another's. Rewind, and go on polling.
+        """
+        member = self._consumer.consumer_group_metadata()
+        if not self._consumer.memberid():  # asked last: a membership cannot come back before the next poll
+            raise TransientError(f"the membership in group {self._group} was lost", "Go on polling.")
+        return Progress(f"positions of {self._topic} as {self._group}", tuple(self._offsets(positions)), member)
+
+    def commit(self, positions: Mapping[int, int]) -> None:
+        """Commit the next offsets to read, and wait for the broker; partitions since lost are left out.
+
+        Blocks at most about the connection's request timeout.
+
+        Raises
+        ------
+        TransientError
+            If it failed for now, or another member holds the partitions by now: go on polling.
+        ConfigurationError
+            If the broker forbids it.
+        """
+        held = {tp.partition for tp in self._consumer.assignment()}
+        offsets = self._offsets({p: offset for p, offset in positions.items() if p in held})
+        if not offsets:
+            return
+        doing = f"commit positions of {self._topic} as {self._group}"
+        try:
+            committed = self._consumer.commit(offsets=offsets, asynchronous=False)
+        except KafkaException as error:
+            failure = error_of(error)
+            raise self._link.failure(failure, doing) from error
+        for tp in committed:
+            if tp.error is not None:
+                raise self._link.failure(tp.error, doing)
+
+    def connected(self) -> bool:
+        """Return whether a broker's connection was up at the last `poll`; any thread may ask."""
+        return self._link.up
+
+    def close(self) -> None:
+        """Leave the group, so that others take over at once; blocks at most `CLOSE_TIMEOUT_S`."""
+        close_within(self._consumer, CLOSE_TIMEOUT_S)
+
+    def _offsets(self, positions: Mapping[int, int]) -> list[TopicPartition]:
+        return [TopicPartition(self._topic, partition, offset) for partition, offset in positions.items()]
+
+    def _on_taken(self, _: Consumer, partitions: list[TopicPartition]) -> None:
+        for tp in partitions:
+            self._astray = True
+            self._first.pop(tp.partition, None)
+
+    def _return(self) -> None:
+        """Go back to the group's positions, if the broker tells them now."""
+        held = self._consumer.assignment()
+        try:
+            committed = self._consumer.committed(held, REWIND_TIMEOUT_S) if held else []
+        except KafkaException as error:
+            logger.debug("positions of %s not known: %s", self._group, text_of(error_of(error)))
+            return
+        if any(tp.error is not None for tp in committed):
+            return
+        self._move({tp.partition: tp.offset for tp in committed})
+        self._astray = False
+
+    def _move(self, committed: Mapping[int, int]) -> None:
+        """Read on from these offsets; a partition without one from the first record that was polled of it."""
+        positions = {
+            partition: offset if offset >= 0 else self._first.get(partition, self._start)
+            for partition, offset in committed.items()
+        }
+        # Taken out and put back, not sought: what was fetched ahead must go, also from a partition in error.
+        self._consumer.incremental_unassign([TopicPartition(self._topic, partition) for partition in positions])
+        self._consumer.incremental_assign(self._offsets(positions))
+
+    def _place(self, partition: int) -> None:
+        # A partition in this error cannot be sought: it is taken out and put back with a position.
+        self._consumer.incremental_unassign([TopicPartition(self._topic, partition)])
+        self._consumer.incremental_assign([TopicPartition(self._topic, partition, self._start)])

@@ -1,0 +1,243 @@
+"""Scorers killed, frozen and joined by others: one score for each point, one letter for each bad record.
+
+The scorers are processes that share a group; the topics are read as any `read_committed` consumer does. Records are
+dealt over four partitions, and their offsets are the truth: the scores' and letters' sources must be just those, each
+once.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import signal
+import time
+import uuid
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import closing, suppress
+
+import pytest
+
+from streamsvm.codec.points import encode
+from streamsvm.crashpoints import POINTS
+from streamsvm.kafka import Connection, Message, Outbox, Record, TopicSpec, create_topics, describe_topic, read_to_end
+from tests.brokers.fixtures import TestBroker
+from tests.faults.daemon import DEADLINE_S, Daemon
+from tests.faults.observed import metrics
+from tests.test_subscriber import NAME, Trainer, eventually, version_of
+
+Note = Callable[[str, object], None]
+PARTITIONS = 4
+BAD_EVERY = 50
+NAMED = [point for point in POINTS if point.startswith("scores.")]
+LATEST_KILL_S = 0.5
+SESSION = ("session.timeout.ms=1500", "heartbeat.interval.ms=300")
+
+
+class Site:
+    """Topics with one version to score by, and the scorers of them."""
+
+    def __init__(self, connection: Connection) -> None:
+        unique = uuid.uuid4().hex[:12]
+        self.connection = connection
+        self.points, self.models, self.scores = f"points-{unique}", f"models-{unique}", f"scores-{unique}"
+        self._group = f"g-{unique}"
+        self._sent = 0
+        self._started: list[Daemon] = []
+        names = [TopicSpec(self.points, PARTITIONS), TopicSpec(self.models), TopicSpec(f"{self.models}.aliases")]
+        create_topics(connection, [*names, TopicSpec(self.scores, PARTITIONS), TopicSpec(f"{self.points}.dlq")])
+        with closing(Trainer(connection, self.models)) as trainer:
+            trainer.publish(version_of(3))
+
+    def feed(self, count: int) -> None:
+        """Store records, every fiftieth a bad one."""
+        with closing(Outbox(self.connection)) as outbox:
+            for number in range(self._sent, self._sent + count):
+                value = b"bad" if number % BAD_EVERY == 7 else encode([float(number), 1.0], id=number)
+                outbox.send(Message(self.points, value, partition=number % PARTITIONS))
+            outbox.flush(DEADLINE_S)
+        self._sent += count
+
+    def start(self, planted: str = "", crash_at: str = "") -> Daemon:
+        """Start a scorer."""
+        options = {
+            "name": NAME,
+            "bootstrap-servers": self.connection.servers,
+            "output-models-topic": self.models,
+            "scoring-topic": self.points,
+            "scoring-output-topic": self.scores,
+            "scoring-group": self._group,
+            "scoring-batch-records": 50,
+            "http-port": 0,
+            "log-format": "json",
+        }
+        command = ["score", *(part for name, value in options.items() for part in (f"--{name}", str(value)))]
+        command += [part for option in SESSION for part in ("--kafka", option)]
+        environment = {"STREAMSVM_TEST_CRASH_AT": crash_at} if crash_at else {}
+        module = "tests.faults.planted" if planted else "consumers"
+        daemon = Daemon([planted, *command] if planted else command, environment, module)
+        self._started.append(daemon)
+        return daemon
+
+    def finish(self, daemon: Daemon) -> None:
+        """Let a scorer come to the end of what was fed, and check the promise."""
+        eventually(lambda: len(self.stored()) >= self._sent or daemon.ended() is not None, "all is scored", DEADLINE_S)
+        assert daemon.stop() == 0, daemon.said
+        self.check()
+
+    def check(self) -> None:
+        """One score, and the right one, for each good record; one letter for each bad one; nothing else."""
+        counts = Counter(_source(record) for record in self.stored())
+        twice = [source for source, count in counts.items() if count > 1]
+        assert not twice, f"{len(twice)} records are answered twice, such as {twice[0]}"
+        wanted = {
+            f"{self.points}/{partition}/{offset}"
+            for partition in range(PARTITIONS)
+            for offset in range(len(range(partition, self._sent, PARTITIONS)))
+        }
+        assert counts.keys() == wanted, f"{len(wanted - counts.keys())} records are not answered"
+        for record in self.stored(self.scores):
+            score = json.loads(record.value or b"")
+            assert score["score"] == 3.0 * (score["id"] + 2.0)
+            assert (score["model"], score["version"], score["points"]) == (NAME, 3, 270)
+
+    def clear(self) -> None:
+        """End what still runs."""
+        for daemon in self._started:
+            if daemon.ended() is None:
+                daemon.kill()
+
+    @property
+    def processes(self) -> int:
+        return len(self._started)
+
+    @property
+    def sent(self) -> int:
+        return self._sent
+
+    def stored(self, *topics: str) -> list[Record]:
+        """Return the committed records of these topics, or of scores and letters."""
+        return [
+            record
+            for topic in topics or (self.scores, f"{self.points}.dlq")
+            for partition in describe_topic(self.connection, topic).partitions
+            for record in read_to_end(self.connection, topic, partition, timeout_s=DEADLINE_S)
+        ]
+
+
+def _source(record: Record) -> str:
+    headers = {name: content.decode() for name, content in record.headers}
+    if "streamsvm.source" in headers:
+        return headers["streamsvm.source"]
+    place = (headers[f"__streams.errors.{part}"] for part in ("topic", "partition", "offset"))
+    return "/".join(place)
+
+
+def scored(daemon: Daemon) -> float:
+    """Return how many points a scorer says it has scored, 0 before it answers."""
+    with suppress(OSError):
+        return metrics(daemon).get("streamsvm_scored_points_total", 0.0)
+    return 0.0
+
+
+@pytest.fixture
+def site(real_broker: TestBroker, request: pytest.FixtureRequest) -> Iterator[Site]:
+    """Topics of this test's own; no scorer outlives it."""
+    made = Site(real_broker.connect(fetch_wait_max_ms=10))
+    yield made
+    made.clear()
+    request.node.user_properties.append(("processes", made.processes))
+
+
+def kill_at(site: Site, point: str, planted: str = "") -> None:
+    """Run a scorer that dies at a point."""
+    daemon = site.start(planted, crash_at=point)
+    assert daemon.wait() == -signal.SIGKILL, f"{point} was never reached:\n{daemon.said}"
+
+
+def test_a_kill_at_any_named_point_doubles_and_loses_nothing(site: Site, record_property: Note) -> None:
+    """Before and after each step of a batch's transaction, at its first or at a later passage."""
+    points = [f"{point}:{times}" for times, point in enumerate(NAMED, 1)]
+    for point in points:
+        site.feed(500)
+        kill_at(site, point)
+    site.finish(site.start())
+    record_property("named_kills", len(points))
+    record_property("points", site.sent)
+
+
+def kill_at_random(site: Site, kills: int, seed: int) -> None:
+    """Kill one of two scorers at random moments, again and again, while points stream in."""
+    chance = random.Random(seed)
+    pair = [site.start(), site.start()]
+    for daemon in pair:
+        daemon.wait_for("started")
+    for _ in range(kills):
+        victim = chance.randrange(2)
+        site.feed(1_000)
+        time.sleep(chance.uniform(0.0, LATEST_KILL_S))  # not to wait for anything: the moment is the fault
+        pair[victim].kill()
+        pair[victim] = site.start()
+        pair[victim].wait_for("started")
+    assert pair[0].stop() == 0, pair[0].said
+    site.finish(pair[1])
+
+
+def test_kills_at_random_moments_double_and_lose_nothing(site: Site, record_property: Note) -> None:
+    """Two scorers share the work; a handful of kills, each while a batch of points comes in."""
+    seed = random.SystemRandom().randrange(1 << 32)
+    record_property("seed", seed)
+    kill_at_random(site, 4, seed)
+    record_property("random_kills", 4)
+    record_property("points", site.sent)
+
+
+@pytest.mark.faults_long
+@pytest.mark.parametrize("times", [1, 2, 3])
+def test_a_kill_at_every_passage_of_a_point_doubles_and_loses_nothing(
+    site: Site, times: int, record_property: Note
+) -> None:
+    """Each of the points at each of the first three passages."""
+    for point in NAMED:
+        site.feed(500)
+        kill_at(site, f"{point}:{times}")
+    site.finish(site.start())
+    record_property("named_kills", len(NAMED))
+
+
+@pytest.mark.faults_long
+def test_fifty_kills_double_and_lose_nothing(site: Site, record_property: Note) -> None:
+    """The same, fifty times."""
+    seed = random.SystemRandom().randrange(1 << 32)
+    record_property("seed", seed)
+    kill_at_random(site, 50, seed)
+    record_property("random_kills", 50)
+    record_property("points", site.sent)
+
+
+def test_a_frozen_scorer_that_wakes_adds_nothing(site: Site) -> None:
+    """SIGSTOP for longer than its session: another scores what it held, and it goes on as a member like any other."""
+    frozen = site.start()
+    frozen.wait_for("started")
+    site.feed(5_000)
+    eventually(lambda: scored(frozen) > 0, "it is at work", DEADLINE_S)
+    frozen.freeze()
+    other = site.start()
+    other.wait_for("started")
+    site.feed(1_000)
+    eventually(lambda: scored(other) >= 1_000, "the other has taken over", DEADLINE_S)
+    frozen.thaw()
+    site.feed(3_000)
+    eventually(lambda: len(site.stored()) >= site.sent, "both are through", DEADLINE_S)
+    assert frozen.stop() == 0, frozen.said
+    site.finish(other)
+
+
+@pytest.mark.faults_long
+@pytest.mark.parametrize("point", ["scores.placed", "scores.placed:3"])
+def test_a_scorer_that_commits_beside_its_scores_is_found(site: Site, point: str) -> None:
+    """The row can fail: positions committed after the scores' transaction, not in it, and a kill between the two."""
+    site.feed(500)
+    kill_at(site, point, "commits-beside-its-scores")
+    with pytest.raises(AssertionError, match="answered twice"):
+        site.finish(site.start("commits-beside-its-scores"))

@@ -1,0 +1,99 @@
+// A subscriber of the model topic in Java (kafka-clients, Jackson): it follows `current`, or the pin if there is one,
+// takes no version whose SHA-256 or probes are wrong, and prints one line of JSON for each that it serves.
+//
+//     java -cp 'jars/*' Subscriber.java BOOTSTRAP MODELS_TOPIC NAME POINTS.json
+// POINTS.json is an array of raw feature vectors; each line has the decision value of each.
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.ObjectMapper;
+import java.io.File;
+import java.nio.*;
+import java.security.MessageDigest;
+import java.time.Duration;
+import java.util.*;
+import java.util.function.ToDoubleFunction;
+import org.apache.kafka.clients.consumer.*;
+import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.serialization.ByteArrayDeserializer;
+
+public class Subscriber {
+    static final ObjectMapper JSON = new ObjectMapper();
+    public static void main(String[] args) throws Exception {
+        String models = args[1], name = args[2], serving = "";
+        double[][] points = JSON.readValue(new File(args[3]), double[][].class);
+        Map<String, Object> options = Map.of("bootstrap.servers", args[0], "isolation.level", "read_committed");
+        TopicPartition versions = new TopicPartition(models, 0), aliases = new TopicPartition(models + ".aliases", 0);
+        Map<String, JsonNode> named = new HashMap<>();
+        try (Consumer<byte[], byte[]> follower = reader(options, aliases); Consumer<byte[], byte[]> fetcher = reader(options, versions)) {
+            follower.seekToBeginning(List.of(aliases));
+            while (true) {
+                for (var record : follower.poll(Duration.ofMillis(100)))
+                    named.put(new String(record.key()), record.value() == null ? null : JSON.readTree(record.value()));
+                JsonNode pin = named.get(name + "@current#pin"), wanted = pin != null ? pin : named.get(name + "@current");
+                if (wanted == null || follower.currentLag(aliases).orElse(1) > 0 || wanted.get("sha256").asText().equals(serving)) continue;
+                fetcher.seek(versions, wanted.get("offset").asLong());
+                for (var record : fetcher.poll(Duration.ofSeconds(5))) {
+                    if (record.offset() != wanted.get("offset").asLong()) continue;
+                    serving = wanted.get("sha256").asText();
+                    try {
+                        serve(record, wanted, name, points);
+                    } catch (IllegalStateException refusal) {
+                        System.err.println("refused " + name + "@" + wanted.get("number") + ": " + refusal.getMessage());
+                    }
+                }
+            }
+        }
+    }
+
+    static Consumer<byte[], byte[]> reader(Map<String, Object> options, TopicPartition partition) {
+        var consumer = new KafkaConsumer<>(options, new ByteArrayDeserializer(), new ByteArrayDeserializer());
+        consumer.assign(List.of(partition));
+        return consumer;
+    }
+
+    /** Print the scores of a version that is what the alias names and scores its own probes as it says. */
+    static void serve(ConsumerRecord<byte[], byte[]> record, JsonNode alias, String name, double[][] points) throws Exception {
+        String found = HexFormat.of().formatHex(MessageDigest.getInstance("SHA-256").digest(record.value()));
+        String header = new String(record.headers().lastHeader("streamsvm.sha256").value());
+        require(found.equals(alias.get("sha256").asText()) && found.equals(header), "the SHA-256 is " + found);
+        JsonNode message = JSON.readTree(record.value());
+        require(message.get("format").asText().equals("streamsvm.model/3") && message.get("name").asText().equals(name)
+            && message.get("version").equals(alias.get("number")), "it is not what was asked for");
+        ToDoubleFunction<double[]> machine = machine(message);
+        JsonNode probes = message.get("probes");
+        double[][] x = JSON.convertValue(probes.get("x"), double[][].class);
+        for (int i = 0; i < x.length; i++)
+            require(Math.abs(machine.applyAsDouble(x[i]) - probes.get("decision").get(i).asDouble())
+                <= probes.get("tolerance").get(i).asDouble(), "probe " + i + " is scored otherwise");
+        double[] decision = Arrays.stream(points).mapToDouble(machine).toArray();
+        System.out.println(JSON.writeValueAsString(Map.of("version", message.get("version"), "sha256", found, "decision", decision)));
+    }
+
+    static void require(boolean holds, String otherwise) {
+        if (!holds) throw new IllegalStateException(otherwise);
+    }
+
+    /** Return the decision function of a message: raw features in, a number out. */
+    static ToDoubleFunction<double[]> machine(JsonNode message) throws Exception {
+        JsonNode features = message.get("features"), model = message.get("model");
+        double[] mean = JSON.convertValue(features.get("mean"), double[].class), scale = JSON.convertValue(features.get("scale"), double[].class);
+        boolean linear = model.get("kernel").asText().equals("linear");
+        double intercept = model.get("intercept").asDouble(), gamma = linear ? 0 : model.get("gamma").asDouble();
+        double[] terms = linear ? JSON.convertValue(model.get("coefficients"), double[].class) : floats(model.get("dual_coefficients"));
+        double[] support = linear ? null : floats(model.get("support_vectors"));
+        return x -> {
+            double sum = intercept;
+            for (int i = 0; i < terms.length; i++) {
+                double distance = 0;
+                for (int j = 0; !linear && j < mean.length; j++) distance += Math.pow((x[j] - mean[j]) / scale[j] - support[i * mean.length + j], 2);
+                sum += terms[i] * (linear ? (x[i] - mean[i]) / scale[i] : Math.exp(-gamma * distance));
+            }
+            return sum;
+        };
+    }
+
+    static double[] floats(JsonNode base64) throws Exception {
+        double[] values = new double[base64.binaryValue().length / 8];
+        ByteBuffer.wrap(base64.binaryValue()).order(ByteOrder.LITTLE_ENDIAN).asDoubleBuffer().get(values);
+        return values;
+    }
+}

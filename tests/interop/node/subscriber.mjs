@@ -1,0 +1,94 @@
+// A subscriber of the model topic in Node.js (kafkajs, ONNX Runtime): it follows `current`, or the pin if there is one,
+// takes no version whose SHA-256 or probes are wrong, and prints one line of JSON for each that it serves.
+//
+//     node subscriber.mjs BOOTSTRAP MODELS_TOPIC NAME POINTS.json
+//
+// POINTS.json is an array of raw feature vectors; each line has the decision value of each, from the JSON and from ONNX.
+import { createHash, randomUUID } from "node:crypto";
+import { readFileSync } from "node:fs";
+import { setTimeout } from "node:timers/promises";
+import { decompress } from "fzstd";
+import kafkajs from "kafkajs";
+import * as ort from "onnxruntime-node";
+
+const [bootstrap, models, name, pointsFile] = process.argv.slice(2);
+const points = JSON.parse(readFileSync(pointsFile, "utf8"));
+kafkajs.CompressionCodecs[kafkajs.CompressionTypes.ZSTD] = () => ({ decompress: async (b) => Buffer.from(decompress(b)) });
+const kafka = new kafkajs.Kafka({ brokers: bootstrap.split(","), logLevel: kafkajs.logLevel.ERROR });
+
+const sha256 = (bytes) => createHash("sha256").update(bytes).digest("hex");
+const floats = (base64) => new Float64Array(new Uint8Array(Buffer.from(base64, "base64")).buffer);
+
+/** Return the decision function of a message: raw features in, a number out. */
+function machine({ features: { mean, scale }, model }) {
+  const scaled = (x) => x.map((value, j) => (value - mean[j]) / scale[j]);
+  if (model.kernel === "linear")
+    return (x) => scaled(x).reduce((sum, z, j) => sum + z * model.coefficients[j], model.intercept);
+  const support = floats(model.support_vectors), dual = floats(model.dual_coefficients), d = mean.length;
+  return (x) => {
+    const z = scaled(x);
+    return dual.reduce((sum, a, i) => {
+      let distance = 0;
+      for (let j = 0; j < d; j++) distance += (z[j] - support[i * d + j]) ** 2;
+      return sum + a * Math.exp(-model.gamma * distance);
+    }, model.intercept);
+  };
+}
+
+/** Return a message that is what the alias names and scores its own probes as it says, or throw. */
+function checked(record, alias) {
+  const found = sha256(record.value);
+  if (found !== alias.sha256 || found !== record.headers["streamsvm.sha256"].toString())
+    throw new Error(`the SHA-256 is ${found}, not ${alias.sha256}`);
+  const message = JSON.parse(record.value);
+  if (message.format !== "streamsvm.model/3" || message.name !== name || message.version !== alias.number)
+    throw new Error(`${message.format} ${message.name}@${message.version} is not what was asked for`);
+  const { x, decision, tolerance } = message.probes, decide = machine(message);
+  x.forEach((probe, i) => {
+    if (!(Math.abs(decide(probe) - decision[i]) <= tolerance[i])) throw new Error(`probe ${i} is scored otherwise`);
+  });
+  return { message, decide };
+}
+
+/** Score the points by the ONNX graph. */
+async function byOnnx(graph) {
+  const session = await ort.InferenceSession.create(graph);
+  const input = new ort.Tensor("float64", Float64Array.from(points.flat()), [points.length, points[0].length]);
+  const output = await session.run({ [session.inputNames[0]]: input }, ["decision_function"]);
+  return Array.from(output.decision_function.data);
+}
+
+const named = {}; // alias or pin, by key
+const graphs = new Map(); // ONNX by the SHA-256 of the version's JSON
+let wanted = null, serving = "", models_;
+
+async function serve(record) {
+  const alias = wanted, { message, decide } = checked(record, alias);
+  if (alias.sha256 === serving) return;
+  serving = alias.sha256;
+  while (!graphs.has(serving)) await setTimeout(20); // of the same transaction, on another topic
+  const onnx = await byOnnx(graphs.get(serving));
+  console.log(JSON.stringify({ version: message.version, sha256: serving, decision: points.map(decide), onnx }));
+}
+
+/** Read partition 0 of a topic, in a group of no meaning since this client knows none without. */
+async function follow(topic, eachMessage) {
+  const consumer = kafka.consumer({ groupId: `interop-${randomUUID()}`, maxWaitTimeInMs: 100 });
+  await consumer.connect();
+  await consumer.subscribe({ topic, fromBeginning: true });
+  await consumer.run({ autoCommit: false, eachMessage: ({ message }) => eachMessage(message) });
+  return consumer;
+}
+
+await follow(`${models}.onnx`, async ({ headers, value }) => {
+  if (sha256(value) === headers["streamsvm.sha256"].toString()) graphs.set(headers["streamsvm.model.sha256"].toString(), value);
+});
+models_ = await follow(models, async (record) => {
+  if (wanted !== null && Number(record.offset) === wanted.offset)
+    await serve(record).catch((error) => console.error(`refused ${name}@${wanted.number}: ${error.message}`));
+});
+await follow(`${models}.aliases`, async ({ key, value }) => {
+  named[key.toString()] = value && JSON.parse(value);
+  wanted = named[`${name}@current#pin`] ?? named[`${name}@current`] ?? null;
+  if (wanted !== null && wanted.sha256 !== serving) models_.seek({ topic: models, partition: 0, offset: `${wanted.offset}` });
+});

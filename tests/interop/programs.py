@@ -1,0 +1,136 @@
+"""Programs in other languages: what they need is fetched once into a cache, and they run until they are told to stop.
+
+Node's packages come by npm, at the versions that `node/package.json` names, and no script of theirs is run; Java's are
+the jars of the test broker, which hold the client and Jackson. Where something is missing a test skips and says what.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import queue
+import shutil
+import subprocess
+import tempfile
+import threading
+from pathlib import Path
+from typing import Any
+
+from tests.brokers.jvm import CannotRun, die_with_parent, kafka_jars
+
+HERE = Path(__file__).parent
+NODE = HERE / "node"
+JAVA = HERE / "java"
+INSTALL = ("npm", "install", "--ignore-scripts", "--no-package-lock", "--no-audit", "--no-fund", "--loglevel=error")
+INSTALL_TIMEOUT_S = 300.0
+STOP_TIMEOUT_S = 20.0
+
+
+def node_packages() -> Path:
+    """Return the directory `node_modules`; the first call on a machine downloads it (some 100 MB).
+
+    Raises
+    ------
+    CannotRun
+        If node or npm is missing, or a package cannot be fetched.
+    """
+    for program in ("node", "npm"):
+        if shutil.which(program) is None:
+            raise CannotRun(f"{program} is not installed")
+    manifest = (NODE / "package.json").read_bytes()
+    home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    cached = home / "streamsvm" / f"interop-{hashlib.sha256(manifest).hexdigest()[:12]}"
+    if cached.is_dir():
+        return cached / "node_modules"
+    cached.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=cached.parent) as work:
+        fresh = Path(work) / "fresh"
+        fresh.mkdir()
+        (fresh / "package.json").write_bytes(manifest)
+        try:
+            done = subprocess.run(
+                INSTALL, cwd=fresh, capture_output=True, text=True, check=False, timeout=INSTALL_TIMEOUT_S
+            )
+        except subprocess.TimeoutExpired:
+            raise CannotRun(f"npm did not fetch the packages within {INSTALL_TIMEOUT_S:.0f} s") from None
+        if done.returncode != 0:
+            raise CannotRun(f"npm could not fetch the packages: {' | '.join(done.stderr.strip().splitlines()[-3:])}")
+        with contextlib.suppress(OSError):  # another test run was faster: its packages are as good
+            fresh.rename(cached)
+    return cached / "node_modules"
+
+
+def node_program(name: str, directory: Path) -> list[str]:
+    """Return the command that runs a program of `node/`, put beside its packages in `directory`."""
+    packages = node_packages()
+    with contextlib.suppress(FileExistsError):
+        (directory / "node_modules").symlink_to(packages, target_is_directory=True)
+    shutil.copy(NODE / name, directory)
+    return ["node", str(directory / name)]
+
+
+def java_program(name: str) -> list[str]:
+    """Return the command that compiles and runs a program of `java/`, which is one file."""
+    if shutil.which("javac") is None:
+        raise CannotRun("javac is not installed")
+    return ["java", "-XX:TieredStopAtLevel=1", "-cp", str(kafka_jars() / "*"), str(JAVA / name)]
+
+
+class Program:
+    """A running program that prints a line of JSON for each version that it serves.
+
+    Parameters
+    ----------
+    language : str
+        For messages.
+    command : list of str
+    log : Path
+        Where its complaints go.
+    """
+
+    def __init__(self, language: str, command: list[str], log: Path) -> None:
+        self.language = language
+        self.lines: list[dict[str, Any]] = []
+        self._log = log
+        with log.open("w") as errors:
+            self._process = subprocess.Popen(
+                command, stdout=subprocess.PIPE, stderr=errors, text=True, preexec_fn=die_with_parent
+            )
+        self._printed: queue.Queue[str | None] = queue.Queue()
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def wait_for(self, version: int, timeout_s: float) -> None:
+        """Wait until it has served this version, or fail with what it said."""
+        while not self.lines or self.lines[-1]["version"] < version:
+            try:
+                line = self._printed.get(timeout=timeout_s)
+            except queue.Empty:
+                line = None
+            assert line is not None, f"{self.language}: version {version} was not served\n{self.complaints}"
+            self.lines.append(json.loads(line))
+
+    @property
+    def complaints(self) -> str:
+        """The end of what it wrote to its standard error."""
+        return self._log.read_text()[-2000:]
+
+    @property
+    def versions(self) -> list[int]:
+        """The versions that it served, in their order."""
+        return [line["version"] for line in self.lines]
+
+    def stop(self) -> None:
+        """End it."""
+        self._process.kill()
+        self._process.wait(STOP_TIMEOUT_S)
+        self._reader.join(STOP_TIMEOUT_S)
+
+    def _read(self) -> None:
+        assert self._process.stdout is not None
+        with self._process.stdout:
+            for line in self._process.stdout:
+                self._printed.put(line)
+        self._printed.put(None)

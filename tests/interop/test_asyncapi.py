@@ -1,0 +1,140 @@
+"""`asyncapi.yaml`: the specification's own parser takes it, and it describes what the daemons really write."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+import yaml
+
+from streamsvm.codec import deadletter
+from streamsvm.codec import model as model_codec
+from streamsvm.codec import onnx as onnx_codec
+from streamsvm.codec.model import Alias, Head, Owner, PartitionCut, Retired
+from streamsvm.codec.points import encode
+from streamsvm.codec.scores import BatchScorer
+from streamsvm.config import ScoringConfig, Settings
+from streamsvm.kafka import Record
+from tests.brokers.jvm import CannotRun
+from tests.interop.programs import node_program
+from tests.test_subscriber import version_of
+
+ROOT = Path(__file__).parent.parent.parent
+DOCUMENT = ROOT / "asyncapi.yaml"
+PARSER_TIMEOUT_S = 120.0
+ERROR, WARNING = 0, 1
+PLANTED = {
+    "a channel that is not there": ("#/channels/scores'", "#/channels/results'"),
+    "a schema that is not there": ("#/components/schemas/owner'", "#/components/schemas/keeper'"),
+    "a schema file that is not there": ("model-3.schema.json", "model-33.schema.json"),
+    "an action that is none": ("action: receive", "action: get"),
+    "a type that is none": ("x: {$ref: '#/components/schemas/x'}", "x: {type: vector}"),
+    "a field of no meaning": ("operations:", "operation:"),
+    "an example that is not valid": ("number: 7, sha256", "number: seven, sha256"),
+}
+
+
+@pytest.fixture(scope="module")
+def parsed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
+    """What the parser says of the document, under no name, and of each one with a mistake; skips without a parser."""
+    scratch = tmp_path_factory.mktemp("asyncapi")
+    try:
+        command = node_program("asyncapi.mjs", scratch)
+    except CannotRun as missing:
+        pytest.skip(f"no parser of AsyncAPI: {missing}")
+    text, files = DOCUMENT.read_text(), {"": DOCUMENT}
+    for number, (mistake, (right, wrong)) in enumerate(PLANTED.items()):
+        assert right in text, mistake
+        files[mistake] = scratch / f"{number}.yaml"
+        files[mistake].write_text(text.replace(right, wrong, 1).replace("./streamsvm", str(ROOT / "streamsvm")))
+    command += [str(file) for file in files.values()]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=PARSER_TIMEOUT_S, cwd=scratch)
+    return dict(zip(files, map(json.loads, done.stdout.splitlines()), strict=True))
+
+
+def test_its_parser_takes_it_and_the_channels_are_our_topics(parsed: dict[str, dict[str, Any]]) -> None:
+    """No error and no warning; the addresses are the default names of the topics."""
+    assert [one for one in parsed[""]["complaints"] if one["severity"] in (ERROR, WARNING)] == []
+    settings = Settings(kafka={"bootstrap.servers": "unused:1"}, scoring=ScoringConfig())
+    output, scoring = settings.output, settings.scoring
+    assert set(parsed[""]["channels"]) == {
+        settings.input.topic,
+        settings.input.dead_letters,
+        output.models_topic,
+        output.onnx_topic,
+        output.aliases_topic,
+        output.audit_topic,
+        scoring.topic,
+        scoring.output_topic,
+        scoring.dead_letters,
+    }
+
+
+@pytest.mark.parametrize("mistake", PLANTED)
+def test_a_planted_mistake_is_found(parsed: dict[str, dict[str, Any]], mistake: str) -> None:
+    """One wrong word anywhere in the document, and the parser says so."""
+    assert any(one["severity"] == ERROR for one in parsed[mistake]["complaints"])
+
+
+# ---------------------------------------------------------------- the schemas against real messages
+
+
+def conforms(name: str, value: Any) -> bool:
+    """Tell whether a value is what the document says under this name."""
+    document = yaml.safe_load(DOCUMENT.read_text())
+    schema = {"$ref": f"#/components/schemas/{name}", "components": document["components"]}
+    return bool(jsonschema.Draft202012Validator(schema).is_valid(value))
+
+
+def read(headers: Any) -> dict[str, str]:
+    """Return headers as text."""
+    return {name: content.decode() for name, content in headers}
+
+
+def scored(value: bytes) -> Any:
+    """Return what the scorer makes of one record."""
+    scorer = BatchScorer(
+        version_of(2), "ab" * 32, max_record_bytes=10_000, max_rows_per_record=9, max_message_bytes=99_999
+    )
+    return scorer.score([Record("points", 3, 7, b"k", value, (), 1_700_000_000_000, None)])
+
+
+def real_messages() -> dict[str, list[Any]]:
+    """Return, by the name of its schema, what the codecs write."""
+    version, digest = version_of(2), "ab" * 32
+    one, many = encode([1.0, 2.5], id="a"), b"[" + encode([1.0, 2.5], 1, 0.5) + b"," + encode([0, 1], 0) + b"]"
+    head = Head(2, 1, (PartitionCut(0, 5, 0, 1),), digest, 3, digest, {})
+    score, scores = scored(one), scored(many)
+    (bad,) = scored(b"not json").rejected
+    letter = deadletter.encode("points", bad, b"k", (), deadletter.LARGEST_BYTES)
+    headers = model_codec.headers(version, digest, datetime(2026, 1, 1, tzinfo=UTC), {})
+    return {
+        "labeledPoints": [json.loads(encode([1.0], 1)), json.loads(many)],
+        "unlabeledPoints": [json.loads(one), json.loads(many)],
+        "alias": [json.loads(model_codec.encode_alias(Alias(2, digest, 3)))],
+        "head": [json.loads(model_codec.encode_head(head))],
+        "retired": [json.loads(model_codec.encode_retired(Retired(5, (2,))))],
+        "owner": [json.loads(model_codec.encode_owner(Owner("s", "2026-01-01T00:00:00+00:00")))],
+        "scores": [json.loads(made.records[0].value) for made in (score, scores)],
+        "scoreHeaders": [read(score.records[0].headers)],
+        "modelHeaders": [read(headers)],
+        "onnxHeaders": [read(onnx_codec.headers(version, b"graph", digest, datetime(2026, 1, 1, tzinfo=UTC)))],
+        "deadLetterHeaders": [read(letter.headers)],
+    }
+
+
+@pytest.mark.parametrize("name", real_messages())
+def test_what_is_written_is_what_is_described(name: str) -> None:
+    """Messages of the codecs conform; without any one of the required fields they do not."""
+    document = yaml.safe_load(DOCUMENT.read_text())["components"]["schemas"]
+    for message in real_messages()[name]:
+        assert conforms(name, message), message
+    single = document.get(name.removesuffix("s"), document[name])
+    example = real_messages()[name][0]
+    for field in single["required"]:
+        assert not conforms(name, {other: value for other, value in example.items() if other != field}), field

@@ -1,0 +1,129 @@
+"""Subscribers in Python, Node.js and Java follow a live trainer, and get the same decision values."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from consumers.topics import output_topics
+from streamsvm.codec.points import encode
+from streamsvm.config import CoresetConfig, PointsConfig, Settings, SvmConfig
+from streamsvm.datasets import load_htru2
+from streamsvm.kafka import Connection, TopicSpec, create_topics
+from streamsvm.subscriber import Loaded, ModelSubscriber
+from streamsvm.svm.kernels import Float
+from tests.brokers.fixtures import TestBroker
+from tests.brokers.jvm import CannotRun
+from tests.consumers.trainers import Running, produce, settings_for
+from tests.interop.programs import Program, java_program, node_program
+
+Note = Callable[[str, object], None]
+DEADLINE_S = 120.0
+AGREEMENT = 1e-9
+ROWS = 6_000
+LEAF_ROWS = 1_000
+SCORED_ROWS = 200
+"""Rows of HTRU2 that every subscriber scores by every version, from the end of the set: none of them was learned."""
+
+
+def settings_of(broker: TestBroker, directory: Path, kernel: str) -> Settings:
+    """Return a trainer's settings that give a version each thousand rows."""
+    settings = settings_for(broker.name("interop"), directory, every_leaves=1)
+    coreset = CoresetConfig(leaf_rows=LEAF_ROWS, bucket_points=200, train_points=1_000, max_partitions=4)
+    return settings.model_copy(
+        update={
+            "points": PointsConfig(dimension=8),
+            "coreset": coreset,
+            "svm": SvmConfig(kernel=kernel, C=1.0),
+            "output": settings.output.model_copy(update={"model_format": "onnx"}),
+            "input": settings.input.model_copy(update={"batch_records": 500}),
+        }
+    )
+
+
+@contextmanager
+def running(language: str, command: list[str], tmp_path: Path) -> Iterator[Program]:
+    """Run a program; it does not outlive the block."""
+    program = Program(language, command, tmp_path / f"{language}.log")
+    try:
+        yield program
+    finally:
+        program.stop()
+
+
+def commands(directory: Path) -> dict[str, list[str]]:
+    """Return how each language's subscriber is run, or skip with the reason why it cannot be."""
+    try:
+        return {"Node.js": node_program("subscriber.mjs", directory), "Java": java_program("Subscriber.java")}
+    except CannotRun as missing:
+        pytest.skip(f"no subscribers in other languages: {missing}")
+
+
+def difference(found: list[float], expected: Float) -> float:
+    """Return the largest difference of decision values, relative where they are beyond 1."""
+    return float(np.max(np.abs(np.asarray(found) - expected) / np.maximum(1.0, np.abs(expected))))
+
+
+def follow(
+    settings: Settings, connection: Connection, points: Float, tmp_path: Path
+) -> tuple[dict[int, Loaded], list[Program]]:
+    """Let all subscribers follow a trainer of HTRU2; return the versions Python's saw, and the other programs."""
+    X, y, _ = load_htru2()
+    file = tmp_path / "points.json"
+    file.write_text(json.dumps(points.tolist()))
+    models, seen = settings.output.models_topic, {}
+    given = [connection.servers, models, settings.name, str(file)]
+    programs = commands(tmp_path)
+    create_topics(connection, [TopicSpec(settings.input.topic), *output_topics(settings)])
+
+    def note(loaded: Loaded) -> None:
+        seen[loaded.version.number] = loaded
+
+    with ExitStack() as stack:
+        trainer = stack.enter_context(Running(settings, connection))
+        others = [
+            stack.enter_context(running(name, [*command, *given], tmp_path)) for name, command in programs.items()
+        ]
+        here = stack.enter_context(ModelSubscriber(connection, settings.name, models_topic=models, callback=note))
+        for version, start in enumerate(range(0, ROWS, LEAF_ROWS), 1):
+            rows = slice(start, start + LEAF_ROWS)
+            values = [encode(x, int(label)) for x, label in zip(X[rows], y[rows], strict=True)]
+            produce(connection, settings.input.topic, values)
+            trainer.wait_for_rows(start + LEAF_ROWS)
+            here.wait_for(version, DEADLINE_S)
+            for other in others:
+                other.wait_for(version, DEADLINE_S)
+    return seen, others
+
+
+@pytest.mark.parametrize("kernel", ["linear", "rbf"])
+def test_every_language_follows_and_agrees(
+    real_broker: TestBroker, tmp_path: Path, kernel: str, record_property: Note, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Every subscriber serves every version of a live run, and scores as Python does, from the JSON and from ONNX."""
+    settings = settings_of(real_broker, tmp_path / "checkpoint", kernel)
+    points = load_htru2()[0][-SCORED_ROWS:].astype(np.float64)
+    seen, others = follow(settings, real_broker.connection, points, tmp_path)
+    assert sorted(seen) == list(range(1, ROWS // LEAF_ROWS + 1))
+    said = [f"{kernel}: Python served versions {sorted(seen)}"]
+    for other in others:
+        assert other.versions == sorted(seen), other.complaints
+        worst: dict[str, float] = {}
+        for line in other.lines:
+            loaded = seen[line["version"]]
+            assert line["sha256"] == loaded.sha256
+            expected = loaded.version.model.decision_function(points)
+            for form in ("decision", "onnx"):
+                if form in line:
+                    worst[form] = max(worst.get(form, 0.0), difference(line[form], expected))
+        assert max(worst.values()) <= AGREEMENT
+        assert ("onnx" in worst) == (other.language == "Node.js")
+        record_property(f"{kernel}_{other.language}", worst)
+        said.append(f"{other.language} served {other.versions}, largest difference {worst}")
+    with capsys.disabled():
+        print("\n" + "\n".join(said))

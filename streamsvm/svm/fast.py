@@ -38,7 +38,7 @@ from typing import Final
 import numpy as np
 
 from streamsvm.points import Signs
-from streamsvm.svm import blocks, interior, linear
+from streamsvm.svm import blocks, face, interior, linear
 from streamsvm.svm.blocks import RbfBlocks, Values
 from streamsvm.svm.columns import Index
 from streamsvm.svm.inner import choose, extremes, solve_block
@@ -297,7 +297,8 @@ class BlockDescent:
         floor = max(FLOOR * self._tolerance, self._rounding)
         step_ns = STEP_NS * len(members)
         most_steps = int(min(limit, BLOCK_STEPS, 1.0 + max(0.0, self._patience_ns - self._spent_ns) / step_ns))
-        steps = solve_block(K, members, self.F, self.b, self._low, self._high, share, floor, most_steps, change)
+        inside = face.solve_block if isinstance(self._source, RbfBlocks) else solve_block
+        steps = inside(K, members, self.F, self.b, self._low, self._high, share, floor, most_steps, change)
         moved = np.flatnonzero(change)
         self._grow(members)
         self.iterations += steps

@@ -154,7 +154,7 @@ def solve_block(K, members, F, b, low, high, share, floor, limit, change):  # ty
         Steps made.
     """
     own = b[members]
-    steps = _descend(K, F[members], own, low[members], high[members], share, floor, limit)
+    steps = descend(K, F[members], own, low[members], high[members], share, floor, limit)
     for i in range(len(members)):
         change[i] = own[i] - b[members[i]]
         b[members[i]] = own[i]
@@ -162,7 +162,7 @@ def solve_block(K, members, F, b, low, high, share, floor, limit, change):  # ty
 
 
 @njit(cache=True, nogil=True, fastmath={"nnan", "nsz"}, error_model="numpy")
-def _descend(K, F, b, low, high, share, floor, limit):  # type: ignore[no-untyped-def]
+def descend(K, F, b, low, high, share, floor, limit):  # type: ignore[no-untyped-def]
     """Step along pairs until the violation is small enough; F and b are changed."""
     widest_vectors()
     m = len(F)

@@ -43,6 +43,8 @@ from streamsvm.svm.kernels import Float
 
 PAIR_NS: Final = 0.65
 """About what a step along a pair costs for each point of its block; only its ratio to `newton_ns` matters."""
+PATIENCE: Final = 2.0
+"""How many times what a descent costs pairs may cost before it takes its turn: where pairs end soon it only delays."""
 FEWEST_PAIRS: Final = 10
 """Steps that pairs make at least."""
 AIM: Final = 0.5
@@ -113,7 +115,7 @@ def solve_block(
     limit: int,
     change: Float,
 ) -> int:
-    """Solve a block's problem by pairs, and by Newton's method as often as pairs have cost as much without an end.
+    """Solve a block's problem by pairs, and by Newton's method as often as pairs have cost `PATIENCE` times as much.
 
     Parameters and result are those of `streamsvm.svm.inner.solve_block`; kernel values are 1 on the diagonal, and what
     a descent over the free points did counts as a step for every bound that it met, and for every end it reached.
@@ -169,19 +171,28 @@ def descend_face(K: Values, F: Float, b: Float, low: Float, high: Float, stop: f
     return int(steps)
 
 
+def warm_up(precision: type[np.float32 | np.float64]) -> None:
+    """Compile, or load from numba's file cache, all of it for kernel values of a precision."""
+    K: Values = np.eye(3).astype(precision)
+    b = np.zeros(3)
+    descend_face(K, np.array([-1.0, 0.0, 1.0]), b, np.full(3, -0.4), np.full(3, 9.0), 0.0, 9)
+
+
 def _pairs_worth(b: Float, low: Float, high: Float) -> int:
-    """Return how many steps along pairs cost what a descent over the free points does."""
-    free = np.count_nonzero((b > low) & (b < high))
-    return FEWEST_PAIRS + int(newton_ns(free) / (PAIR_NS * len(b)))
+    """Return how many steps pairs may make before a descent over the free points takes its turn."""
+    free = int(np.count_nonzero((b > low) & (b < high)))
+    return FEWEST_PAIRS + int(PATIENCE * newton_ns(free) / (PAIR_NS * len(b)))
 
 
 def _face(free: Index, inverse: Float) -> Face:
     """Return room for a descent; the sum must stay free, so that one point is never held."""
     f = len(free)
     most = min(f - 1, MOST_HELD)
-    lines, border = np.empty((7, f)), np.empty((2, most + 1))
-    held, factor = np.empty(most, np.int64), np.empty((most + 1, most + 1))
-    return Face(free, inverse, *lines, np.zeros(f, np.bool_), held, factor, *border)
+    gradient, answer, ones, x, ahead, down, up = np.empty((7, f))
+    solved, multiplier = np.empty((2, most + 1))
+    fixed, held = np.zeros(f, np.bool_), np.empty(most, np.int64)
+    factor = np.empty((most + 1, most + 1))
+    return Face(free, inverse, gradient, answer, ones, x, ahead, down, up, fixed, held, factor, solved, multiplier)
 
 
 def _inverse(K: Values, free: Index) -> Float | None:

@@ -16,7 +16,8 @@ W, a few hundred points with all kernel values among them:
 
 Pairs alone need millions of steps where boxes are large and few features make the problem ill-conditioned. So with the
 linear kernel, when they have cost as much as an interior-point method would, b is put where that method ends, and the
-blocks go on from there (`streamsvm.svm.interior`).
+blocks go on from there (`streamsvm.svm.interior`). With the RBF kernel, as often as the pairs of one block have cost
+twice what Newton's method over its free points would, that method takes its turn (`streamsvm.svm.face`).
 
 So a column is computed about as often as a point becomes a support vector, and thrown away: computing it again is
 cheaper than keeping it.
@@ -418,6 +419,8 @@ def _exercise(kernel: Kernel, dimension: int, tolerance: float) -> None:
         y = np.where(np.arange(n) % 2 > 0, 1, -1).astype(np.int8)
         run = BlockDescent(np.cos(place * place), y, np.ones(n), kernel, tolerance)
         run.advance(1_000)
-        if not isinstance(kernel, RbfKernel):
-            run._jump(3)
-            linear.warm_up()
+    if isinstance(kernel, RbfKernel):
+        face.warm_up(np.float32 if tolerance >= SINGLE else np.float64)
+    else:
+        run._jump(3)
+        linear.warm_up()

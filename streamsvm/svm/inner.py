@@ -70,9 +70,11 @@ def choose(F, b, low, high, top, bottom, previous, fresh, places, mark, members)
     falls, rises = places[0], places[1]
     _classify(F, b, low, high, top, bottom, falls, rises)
     fall_counts, rise_counts = np.zeros(BINS, np.int64), np.zeros(BINS, np.int64)
-    for j in range(len(F)):
-        fall_counts[falls[j]] += 1
-        rise_counts[rises[j]] += 1
+    for j in range(len(F)):  # most points are in class 0, whose count nobody needs: adding to one place is slow
+        if falls[j] > 0:
+            fall_counts[falls[j]] += 1
+        if rises[j] > 0:
+            rise_counts[rises[j]] += 1
     last_fall, some_falls = _threshold(fall_counts, fresh)
     last_rise, some_rises = _threshold(rise_counts, fresh)
     count = fall_share = rise_share = 0

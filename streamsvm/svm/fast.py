@@ -222,8 +222,9 @@ class BlockDescent:
             if self._spent_ns > self._patience_ns:
                 self._jump(stop - self.iterations)
             top, bottom = extremes(self.F, self.b, self._low, self._high)
-            reached = not top - bottom >= max(self._tolerance, self._rounding)
-            if reached or self._stagnant() or not self._solve_one(top, bottom, stop - self.iterations):
+            rounding = self._rounding
+            reached = not top - bottom >= max(self._tolerance, rounding)
+            if reached or self._stagnant() or not self._solve_one(top, bottom, rounding, stop - self.iterations):
                 if not self._confirm():
                     return
             elif self._ended(top - bottom):
@@ -289,13 +290,13 @@ class BlockDescent:
             self.seconds[phase] += now - self._lapped
             self._lapped = now
 
-    def _solve_one(self, top: float, bottom: float, limit: int) -> bool:
+    def _solve_one(self, top: float, bottom: float, rounding: float, limit: int) -> bool:
         """Choose and solve one block; return whether anything moved."""
         K, members = self._block(top, bottom)
         self._lap("choose")
         change = np.empty(len(members))
         share = 0.0 if self._whole is not None else SHARE
-        floor = max(FLOOR * self._tolerance, self._rounding)
+        floor = max(FLOOR * self._tolerance, rounding)
         step_ns = STEP_NS * len(members)
         most_steps = int(min(limit, BLOCK_STEPS, 1.0 + max(0.0, self._patience_ns - self._spent_ns) / step_ns))
         inside = face.solve_block if isinstance(self._source, RbfBlocks) else solve_block
@@ -310,7 +311,8 @@ class BlockDescent:
         self._source.add(members[moved], change[moved], self.F)
         self._spent_ns += step_ns * steps + self._block_ns
         self.exact = False
-        self._moved[members] += np.abs(change)
+        if isinstance(self._source, RbfBlocks):
+            self._moved[members] += np.abs(change)
         self._lap("update")
         return True
 

@@ -50,7 +50,7 @@ BLOCK: Final = 256
 """Points of a block at first, of few points."""
 LINEAR_BLOCK: Final = 192
 """Points of a block of the linear kernel, whose columns cost nothing: large ones gain less than their steps cost."""
-NARROW_BLOCK: Final = 64
+NARROW_BLOCK: Final = 48
 """The same of up to `NARROW` features: few points are free at once."""
 NARROW: Final = 16
 LARGE_BLOCK: Final = 512

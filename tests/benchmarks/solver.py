@@ -49,6 +49,7 @@ from sklearn.svm import SVC
 from threadpoolctl import threadpool_limits
 
 from streamsvm.svm.exponential import powers_of_two
+from streamsvm.svm.fast import warm_up as prepare
 from streamsvm.svm.kernels import Float, LinearKernel, RbfKernel
 from streamsvm.svm.objective import optimality, primal_objective
 from streamsvm.svm.problem import Problem, Solution
@@ -316,6 +317,7 @@ def warm_up() -> None:
         Z = random.normal(size=(1500, d)) * (random.uniform(size=(1500, d)) < 4 / d)
         y = np.where(Z[:, 0] + 0.1 > 0, 1, -1).astype(np.int8)
         for kernel in (LinearKernel(), RbfKernel(1.0 / d)):
+            prepare(kernel)
             for solver in (StdaSolver(), PaperStdaSolver()):
                 solver.solve(Problem(Z, y, np.ones(1500), kernel, TOLERANCE, 1000))
             StdaSolver().solve(Problem(Z, y, np.ones(1500), kernel, 1e-7, 1000))

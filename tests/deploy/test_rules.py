@@ -169,7 +169,7 @@ def fires(alert: str, series: dict[str, str], minutes: int, folder: Path, rules:
     written.write_text(json.dumps(test))
     checked = subprocess.run([promtool, "test", "rules", written], capture_output=True, text=True, check=False)
     said = checked.stdout + checked.stderr
-    assert checked.returncode == 0 or re.search(r"got:\s*nil|got:.*\{\} [1-9]", said, re.S), said
+    assert checked.returncode == 0 or re.search(r"got:\s*nil|got:.*\{\} [1-9]", said, re.DOTALL), said
     return checked.returncode != 0
 
 

@@ -11,9 +11,9 @@ from streamsvm.metrics import PROCESS, SCORER, TRAINER, Definition
 FILE: Final = Path(__file__).parent / "METRICS.md"
 HEAD: Final = """# Metrics
 
-Made by `python deploy/metrics.py` from `streamsvm/metrics.py`: change that, not this file. Units are base units: seconds,
-bytes, points, rows, records. A histogram `x` has the series `x_bucket`, `x_sum` and `x_count`. Alerts and what to do
-about them: [RUNBOOK.md](RUNBOOK.md).
+Made by `python deploy/metrics.py` from `streamsvm/metrics.py`: change that, not this file. Units are base units:
+seconds, bytes, points, rows, records. A histogram `x` has the series `x_bucket`, `x_sum` and `x_count`. Alerts and what
+to do about them: [RUNBOOK.md](RUNBOOK.md).
 """
 
 

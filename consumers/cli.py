@@ -22,6 +22,7 @@ from consumers.runtime import (
     schemas_of,
     stop_on_signals,
 )
+from consumers.supervision import Supervision
 from streamsvm import __version__
 from streamsvm.config import ReducerName, Settings, is_secret
 from streamsvm.crashpoints import arm
@@ -40,7 +41,7 @@ app.add_typer(topics_app, name="topics")
 
 Format = Literal["csv", "svm", "jsonl", "parquet", "npz"]
 RecordFormat = Literal["json", "json-array", "arrow", "avro"]
-TRAINER_SECTIONS = ("input", "points", "registry", "coreset", "svm", "training", "checkpoint")
+TRAINER_SECTIONS = ("input", "points", "registry", "coreset", "svm", "training", "checkpoint", "quality")
 
 
 def main() -> None:
@@ -86,9 +87,9 @@ def train(
     configure_logging(settings.log)
     settings.models()
     connection = connect(settings, "trainer")
-    metrics, health = Metrics(TRAINER), Health(settings.http.stuck_after_s)
+    metrics, health = Metrics(TRAINER).with_process(), Health(settings.http.stuck_after_s)
     stop = stop_on_signals()
-    with HttpServer(settings.http, health, metrics.registry) as http, health.failing():
+    with HttpServer(settings.http, health, metrics.registry) as http, Supervision(health, stop), health.failing():
         log_start(settings, http.url)
         Trainer(settings, Cluster(connection), metrics, health, stop, reset=reset).run()
 
@@ -102,9 +103,9 @@ def score(settings: Settings) -> None:
 
     configure_logging(settings.log)
     connection = connect(settings, "scorer")
-    metrics, health = Metrics(SCORER), Health(settings.http.stuck_after_s)
+    metrics, health = Metrics(SCORER).with_process(), Health(settings.http.stuck_after_s)
     stop = stop_on_signals()
-    with HttpServer(settings.http, health, metrics.registry) as http, health.failing():
+    with HttpServer(settings.http, health, metrics.registry) as http, Supervision(health, stop), health.failing():
         log_start(settings, http.url)
         Scorer(settings, connection, metrics, health, stop).run()
 

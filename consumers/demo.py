@@ -126,7 +126,7 @@ def run(reducer: ReducerName, *, keep_open: bool = False) -> bool:
     )
     with tempfile.TemporaryDirectory() as directory, EmbeddedBroker() as broker:
         settings = settings_for(Path(directory), split, broker.bootstrap_servers, reducer)
-        metrics, health = Metrics(TRAINER), Health(settings.http.stuck_after_s)
+        metrics, health = Metrics(TRAINER).with_process(), Health(settings.http.stuck_after_s)
         with HttpServer(settings.http, health, metrics.registry) as http:
             console.print(
                 f"Embedded broker at {broker.bootstrap_servers}, metrics at http://127.0.0.1:{http.port}/metrics"

@@ -21,7 +21,7 @@ from streamsvm.coreset.calibrated import CalibratedReducer, Observed
 from streamsvm.coreset.moments import Moments
 from streamsvm.coreset.reduce import Purpose, generator, reduce_for
 from streamsvm.coreset.structure import Bucket, Leaf, time_range
-from streamsvm.partition import REDUCERS, Partition, PartitionState
+from streamsvm.partition import REDUCERS, OpenLeaf, Partition, PartitionState
 from streamsvm.pilots import pilot_for
 from streamsvm.points import Points, Position, Positions, Rows
 
@@ -123,6 +123,10 @@ class Learner:
     def buckets(self) -> dict[int, tuple[Bucket, ...]]:
         """Return the buckets of each partition, the oldest first."""
         return {partition: held.structure.buckets for partition, held in self._partitions.items()}
+
+    def open_leaves(self) -> dict[int, OpenLeaf]:
+        """Return how full each partition's open leaf is; costs nothing that grows with the points."""
+        return {partition: held.open_leaf() for partition, held in self._partitions.items()}
 
     def observed(self) -> Observed:
         """Return what calibrated reductions, of partitions and cuts, met since this was made; zeros of other ones."""

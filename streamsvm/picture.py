@@ -24,7 +24,7 @@ from streamsvm.svm.kernels import Float
 from streamsvm.svm.model import LinearMachine, Machine, Model
 
 MOST_POINTS: Final = 1_500
-MOST_NUMBERS: Final = 200_000
+MOST_NUMBERS: Final = 100_000
 LEAST_POINTS: Final = 50
 GRID: Final = 49
 """Nodes a side of the grid on which a kernel machine is evaluated."""
@@ -72,7 +72,7 @@ class Projection:
         """Which points the frame holds, shape (n,)."""
         left, right, bottom, top = self.frame
         x, y = self.xy.T
-        return (x >= left) & (x <= right) & (y >= bottom) & (y <= top)
+        return np.asarray((x >= left) & (x <= right) & (y >= bottom) & (y <= top))
 
 
 def project(points: Points, model: Model) -> Projection:
@@ -187,7 +187,7 @@ def _principal(B: Float) -> tuple[Float, tuple[float, float]]:
 
 def _rows_of_length_one(A: Float) -> Float:
     length = np.sqrt(np.einsum("ij,ij->i", A, A))[:, None]
-    return np.divide(A, length, out=np.zeros_like(A), where=length > 0.0)
+    return np.asarray(np.divide(A, length, out=np.zeros_like(A), where=length > 0.0))
 
 
 def _frame(xy: Float) -> tuple[float, float, float, float]:

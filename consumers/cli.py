@@ -38,7 +38,7 @@ app.add_typer(models.app, name="model")
 app.add_typer(topics_app, name="topics")
 
 Format = Literal["csv", "svm", "jsonl", "parquet", "npz"]
-TRAINER_SECTIONS = ("input", "points", "coreset", "svm", "training", "checkpoint")
+TRAINER_SECTIONS = ("input", "points", "coreset", "svm", "training", "checkpoint", "quality")
 
 
 def main() -> None:
@@ -86,7 +86,7 @@ def train(
     configure_logging(settings.log)
     settings.models()
     connection = connect(settings, "trainer")
-    metrics, health = Metrics(TRAINER), Health(settings.http.stuck_after_s)
+    metrics, health = Metrics(TRAINER).with_process(), Health(settings.http.stuck_after_s)
     stop, board = stop_on_signals(), TrainerBoard(settings, metrics)
     site = site_of(settings, board, metrics, health)
     with HttpServer(settings.http, health, metrics.registry, site) as http, Supervision(health, stop), health.failing():
@@ -105,7 +105,7 @@ def score(settings: Settings) -> None:
 
     configure_logging(settings.log)
     connection = connect(settings, "scorer")
-    metrics, health = Metrics(SCORER), Health(settings.http.stuck_after_s)
+    metrics, health = Metrics(SCORER).with_process(), Health(settings.http.stuck_after_s)
     stop, board = stop_on_signals(), ScorerBoard()
     site = site_of(settings, board, metrics, health)
     with HttpServer(settings.http, health, metrics.registry, site) as http, Supervision(health, stop), health.failing():

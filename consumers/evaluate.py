@@ -544,9 +544,9 @@ def headline(report: Report) -> str:
 
 def describe(report: Report) -> Table:
     """Return the table; without an optimum it has objectives in the place of gaps."""
-    table = Table()
-    measure = "objective" if report.uncertainty is None else "gap"
     judged = any(row.probabilities is not None for row in report.rows)
+    table = Table(padding=(0, 0 if judged else 1))  # so that two columns more fit into 80 characters
+    measure = "objective" if report.uncertainty is None else "gap"
     headings = ("", measure, "accuracy", "balanced", "AUC", *(("Brier", "log loss") if judged else ()))
     for heading in (*headings, "points/s", "held"):
         table.add_column(heading, justify="left" if not heading else "right", no_wrap=bool(heading), overflow="fold")

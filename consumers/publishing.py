@@ -279,6 +279,8 @@ class VersionPublisher:
             metrics.put("streamsvm_audit_objective_low", audit.low)
             metrics.put("streamsvm_audit_objective_high", audit.high)
             metrics.put("streamsvm_audit_points", audit.points)
+        metrics.put("streamsvm_model_message_bytes", value_bytes)
+        metrics.put("streamsvm_training_iterations", fit.iterations)
         metrics.observe("streamsvm_training_seconds", result.seconds)
         if result.tuning_seconds is not None:
             self._report_tuning(version, result, result.tuning_seconds)

@@ -232,7 +232,7 @@ class Scorer:
 
     def _deliver(self, records: Sequence[Record], publisher: Publisher) -> None:
         """Score a batch and hand it over; one that fails for now is read again."""
-        positions = positions_after(records)
+        positions, begun = positions_after(records), time.monotonic()
         try:
             progress = self._subscription.progress(positions)
             messages, points = self._score(records)
@@ -245,6 +245,7 @@ class Scorer:
         self._trouble = ""
         self._metrics.increase("streamsvm_scored_points", points)
         self._metrics.increase("streamsvm_scored_batches", outcome="committed")
+        self._metrics.observe("streamsvm_scoring_seconds", time.monotonic() - begun)
 
     def _hand_over(
         self, publisher: Publisher, messages: Sequence[Message], progress: Progress, positions: Mapping[int, int]

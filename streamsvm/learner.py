@@ -120,6 +120,27 @@ class Learner:
         """Valid points learned since the base."""
         return sum(held.extent.moments.count for held in self._partitions.values())
 
+    @property
+    def rows(self) -> int:
+        """Rows seen since the base, rejected ones included."""
+        return sum(
+            held.leaf.rows + sum(bucket.extent.rows for bucket in held.structure.buckets)
+            for held in self._partitions.values()
+        )
+
+    @property
+    def weight(self) -> float:
+        """Total weight of the valid points learned since the base."""
+        return sum(
+            held.leaf.extent.moments.weight + sum(bucket.extent.moments.weight for bucket in held.structure.buckets)
+            for held in self._partitions.values()
+        )
+
+    @property
+    def leaves_sealed(self) -> int:
+        """Leaves sealed since the base."""
+        return sum(held.structure.sealed for held in self._partitions.values())
+
     def buckets(self) -> dict[int, tuple[Bucket, ...]]:
         """Return the buckets of each partition, the oldest first."""
         return {partition: held.structure.buckets for partition, held in self._partitions.items()}

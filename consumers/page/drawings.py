@@ -38,6 +38,7 @@ def described(
         *children,
         class_=class_,
         role="img",
+        preserveAspectRatio="xMinYMid meet",
         view_box=" ".join(f"{number:g}" for number in view_box),
         aria_labelledby=f"{name}-title {name}-desc",
     )

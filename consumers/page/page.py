@@ -123,20 +123,23 @@ def _input_and_memory(status: TrainerStatus) -> list[Markup]:
 
 def _verdict(status: Status, now: datetime) -> Markup:
     verdict = status.verdict
-    since = None if verdict.since is None else join(" For ", _age(verdict.since, now), ".")
+    since = verdict.since
     return element(
         "section",
         element("h2", "Status", class_="unseen"),
         element(
-            "p",
-            element("span", MARKS[verdict.level], class_="mark", aria_hidden="true"),
-            element("span", verdict.headline),
-            id="headline",
-            role="status",
+            "div",
+            element("p", _mark(verdict.level), element("span", verdict.headline), role="status"),
+            None if since is None else element("p", "for ", _age(since, now), class_="since"),
+            class_="headline",
         ),
-        element("p", element("bdi", verdict.detail), since, class_="detail"),
+        element("p", element("bdi", verdict.detail), class_="detail"),
         class_=f"verdict {verdict.level}",
     )
+
+
+def _mark(level: str) -> Markup:
+    return element("span", MARKS[level], class_="mark", aria_hidden="true")
 
 
 def _glance(status: TrainerStatus, now: datetime) -> Markup:
@@ -241,12 +244,14 @@ def _structure(structure: Structure) -> Markup:
         if structure.kind == "tree"
         else "A chain: one bucket, reduced anew together with every leaf."
     )
+    begun = [(index, part) for index, part in enumerate(structure.partitions) if part.rows]
+    idle = [str(part.partition) for part in structure.partitions if not part.rows]
     return element(
         "section",
         element("h2", "The structure"),
         element("p", about, class_="note"),
-        *[_partition(structure, index, part) for index, part in enumerate(structure.partitions)],
-        None if structure.partitions else element("p", "Nothing is learned yet.", class_="empty"),
+        element("div", *[_partition(structure, index, part) for index, part in begun], class_="partitions"),
+        element("p", f"Nothing learned yet from partition {', '.join(idle)}.", class_="note") if idle else None,
         class_="structure",
     )
 
@@ -293,7 +298,7 @@ def _partition(structure: Structure, index: int, part: PartitionPart) -> Markup:
                 rows,
                 numbers=3,
             ),
-            open=len(structure.partitions) <= MOST_OPEN_PARTITIONS and len(rows) <= 8,
+            open=len(structure.partitions) <= MOST_OPEN_PARTITIONS,
         ),
     )  # fmt: skip
 
@@ -304,7 +309,7 @@ def _versions(versions: Sequence[VersionPart], now: datetime) -> Markup:
     return element(
         "section",
         element("h2", "Versions"),
-        _table("Published by this process, the newest first; each names its parent", headings, rows, numbers=6, first=2)
+        _table("Published by this process, the newest first; each names its parent", headings, rows, numbers=5, first=2)
         if rows
         else element("p", "None was published since this process started.", class_="empty"),
         class_="versions",
@@ -471,7 +476,7 @@ def _table(
         "div",
         element(
             "table",
-            element("caption", caption),
+            element("caption", element("span", caption)),
             element("thead", element("tr", *head)) if any(headings) else None,
             element("tbody", *lines),
         ),

@@ -64,6 +64,24 @@ def test_what_reduction_breaks_is_listed(smallest) -> None:
     assert failed_seeds(CoresetSVC(C=1.0, tol=1e-8, **smallest), range(2)).keys() <= REASONS.keys()
 
 
+FEW = "The check's set has fewer than ten points of a class, and so no probabilities to be asked for."
+BROKEN_BY_PROBABILITIES = {
+    "check_classifiers_train": "It asks that `predict` is the more probable class; ours goes by the decision value,"
+    " and for a point between the two borders they differ, as with SVC's own `probability`.",
+    "check_sample_weight_equivalence_on_dense_data": FEW,
+    "check_methods_sample_order_invariance": FEW,
+    "check_methods_subset_invariance": FEW,
+    "check_dict_unchanged": FEW,
+}
+
+
+@pytest.mark.parametrize("method", ["sigmoid", "isotonic"])
+def test_what_probabilities_break_is_listed(method: str) -> None:
+    """With `predict_proba`, only those of scikit-learn's checks fail that the list gives a reason for."""
+    machine = CoresetSVC(C=1.0, tol=1e-8, probability=method)
+    assert failed_seeds(machine, range(1)).keys() <= BROKEN_BY_PROBABILITIES.keys()
+
+
 def test_the_least_memory_is_the_least() -> None:
     """A point less is refused, so that the list is of the smallest machines there are."""
     X, y = [[0.0], [1.0]], [0, 1]

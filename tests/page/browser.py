@@ -46,7 +46,7 @@ def programs() -> tuple[str, str]:
 def chromium(
     profile: Path, width: int = 1280, height: int = 1000, *, scheme: str = "light", javascript: bool = True
 ) -> Iterator[webdriver.Chrome]:
-    """Open a browser of a size and a colour scheme; it logs its console, and everything that it asks the network for."""
+    """Open a browser of a size and a colour scheme; it logs its console and every request."""
     browser, driver = programs()
     options = webdriver.ChromeOptions()
     options.binary_location = browser

@@ -35,10 +35,15 @@ EVERY_LEAVES = 10
 SPLIT_SEED = 7
 
 
-
 def settings_of(topic: str, directory: Path, feature_names: tuple[str, ...], **svm: Any) -> Settings:
     """Return settings for the survey: leaves of 100 rows, a model every ten of them."""
-    coreset = {"leaf_rows": LEAF_ROWS, "bucket_points": LEAF_ROWS, "audit_points": 200, "max_partitions": 4}
+    coreset = {
+        "leaf_rows": LEAF_ROWS,
+        "bucket_points": LEAF_ROWS,
+        "audit_points": 200,
+        "max_partitions": 4,
+        "train_points": 2_000,
+    }
     return Settings(
         name=NAME,
         kafka={"bootstrap.servers": "unused:1"},
@@ -99,7 +104,7 @@ class Stage:
 
 @contextmanager
 def staged(connection: Connection, topic: str, directory: Path, **options: Any) -> Iterator[Stage]:
-    """Run a trainer and its page; options are those of `settings_of`, with `feature_names` if they are not the survey's."""
+    """Run a trainer and its page; options are those of `settings_of`, and other `feature_names` than the survey's."""
     names = options.pop("feature_names", load_htru2()[2])
     settings = settings_of(topic, directory, names, **options)
     create_topics(connection, [TopicSpec(topic, 2)])

@@ -147,11 +147,11 @@ def _trainer(status: TrainerStatus, now: datetime) -> list[RenderableType]:
 
 
 def _headline(status: Status, verdict: Verdict, topic: str, now: datetime) -> RenderableType:
-    line = Text(f"{MARKS[verdict.level]} {verdict.headline}", style=f"bold {STYLES[verdict.level]}")
+    line = Text(f"{MARKS[verdict.level]} {_plain(verdict.headline)}", style=f"bold {STYLES[verdict.level]}")
     if verdict.since is not None:
         line.append(f"  for {age((now - verdict.since).total_seconds())}", style="not bold dim")
-    name = Text(status.name, style="bold").append(f"  {topic}", style="not bold dim")
-    return Group(name, line, Text(verdict.detail))
+    name = Text(_plain(status.name), style="bold").append(f"  {_plain(topic)}", style="not bold dim")
+    return Group(name, line, Text(_plain(verdict.detail)))
 
 
 def _quality(status: TrainerStatus) -> Table:

@@ -86,7 +86,7 @@ class History:
     def add(self, moment: Moment, monotonic: float) -> None:
         """Keep a moment; a full history first loses every second one."""
         if len(self.moments) >= MOST_MOMENTS:
-            self.moments = self.moments[1::2]
+            self.moments = self.moments[::2]
             self.interval_s *= 2.0
         self.moments = (*self.moments, moment)
         self._next_at = monotonic + self.interval_s

@@ -24,7 +24,8 @@ RADII: Final = np.array([1.6, 2.2, 3.0, 4.1, 5.6, 7.6, 10.4])
 BOX: Final = 26.0
 GAP: Final = 5.0
 SPARK_WIDTH: Final = 560.0
-SPARK_HEIGHT: Final = 120.0
+SPARK_HEIGHT: Final = 190.0
+LAG_HEIGHT: Final = 60.0
 
 
 def described(
@@ -121,7 +122,9 @@ def component(projection: Projection, index: int, names: Sequence[str]) -> str:
     """Say what a principal component is: its share of the variance, and the two features that weigh most in it."""
     axis = projection.axes[index]
     largest = [feature for feature in np.argsort(-np.abs(axis))[:2] if axis[feature]]
-    mostly = ", ".join(f"{'+' if axis[i] > 0 else MINUS} {names[i] if names else f'x[{i}]'}" for i in largest)
+    mostly = ", ".join(
+        f"{'+' if axis[i] > 0 else MINUS}\N{NO-BREAK SPACE}{names[i] if names else f'x[{i}]'}" for i in largest
+    )
     return f"{projection.share[index]:.0%} of the variance" + (f", mostly {mostly}" if mostly else "")
 
 
@@ -131,14 +134,15 @@ def component(projection: Projection, index: int, names: Sequence[str]) -> str:
 def counter(structure: Structure, part: PartitionPart) -> Markup:
     """Return a partition's structure as the digits of a counter, the highest level first, then the open leaf."""
     cells = _cells(structure, part)
+    wide = BOX if structure.kind == "tree" else 2 * BOX
     boxes = []
     x = 0.0
     for label, filled, slots in cells:
         for slot in range(slots):
             mark = "filled" if slot < filled else "empty"
-            boxes.append(element("rect", class_=f"slot {mark}", x=x + 1, y=1, width=BOX - 2, height=BOX - 2, rx=4))
-            x += BOX
-        boxes.append(element("text", label, class_="level", x=x - slots * BOX / 2, y=BOX + 15, text_anchor="middle"))
+            boxes.append(element("rect", class_=f"slot {mark}", x=x + 1, y=1, width=wide - 2, height=BOX - 2, rx=4))
+            x += wide
+        boxes.append(element("text", label, class_="level", x=x - slots * wide / 2, y=BOX + 15, text_anchor="middle"))
         x += GAP
     x += GAP
     leaf, width = part.leaf, 3 * BOX
@@ -159,12 +163,6 @@ def counter(structure: Structure, part: PartitionPart) -> Markup:
     )
 
 
-def counter_width(structure: Structure, part: PartitionPart) -> float:
-    """Return how wide a counter is in its own units, which are CSS pixels at most."""
-    slots = _cells(structure, part)
-    return sum(count * BOX + GAP for _, _, count in slots) + GAP + 3 * BOX
-
-
 def _cells(structure: Structure, part: PartitionPart) -> list[tuple[str, int, int]]:
     """Return label, buckets held and places of each level, the highest first; a chain is one place."""
     if structure.kind == "chain":
@@ -178,11 +176,13 @@ def _cells(structure: Structure, part: PartitionPart) -> list[tuple[str, int, in
 
 
 def lines_of_quality(moments: Sequence[Moment]) -> Markup | None:
-    """Return balanced accuracy through time, of the model and of its baselines; None while there is nothing to draw."""
+    """Return balanced accuracy through time, of the model and of SGD; None while there is nothing to draw.
+
+    That of always answering with the same class is a half for ever, and would only flatten the others.
+    """
     named = {
         "model": [moment.balanced_accuracy.model for moment in moments],
         "sgd": [moment.balanced_accuracy.sgd for moment in moments],
-        "majority": [moment.balanced_accuracy.majority for moment in moments],
     }
     known = [value for values in named.values() for value in values if value is not None]
     if len(known) < 2:
@@ -218,9 +218,9 @@ def line_of_lag(moments: Sequence[Moment]) -> Markup | None:
         "lag",
         "Records behind the end of the input since the process started",
         f"At most {max(known):,.0f}; the newest is {known[-1]:,.0f}.",
-        (0.0, 0.0, SPARK_WIDTH, SPARK_HEIGHT / 2),
-        element("path", d=_through(times, lags, 0.0, high, SPARK_HEIGHT / 2), class_="series model"),
-        element("path", d=f"M0 {SPARK_HEIGHT / 2 - 2:g}H{SPARK_WIDTH:g}", class_="axis"),
+        (0.0, 0.0, SPARK_WIDTH, LAG_HEIGHT),
+        element("path", d=_through(times, lags, 0.0, high, LAG_HEIGHT), class_="series model"),
+        element("path", d=f"M0 {LAG_HEIGHT - 2:g}H{SPARK_WIDTH:g}", class_="axis"),
         class_="spark small",
     )
 

@@ -22,10 +22,13 @@ from consumers.page.status import (
     VersionPart,
 )
 
+MOST_PARTITIONS = 8
+"""Of more partitions those beyond are folded, and only the lags of those that are furthest behind are listed."""
 MOST_OPEN_PARTITIONS = 2
 """With more partitions the lists of their buckets are folded."""
 NONE = "\N{EN DASH}"
 MARKS = {"good": "●", "fair": "●", "bad": "▲", "waiting": "◌", "stopped": "■"}
+UNITS = (("GB", 1_000_000_000), ("MB", 1_000_000), ("kB", 1_000), ("bytes", 1))
 SCORERS = (("model", "the model"), ("sgd", "SGD baseline"), ("majority", "majority class"))
 
 
@@ -185,8 +188,12 @@ def _legend(drawing: Drawing) -> list[Markup]:
     total = f"{projection.total:,} points"
     drawn = total if projection.total == len(projection.xy) else f"{len(projection.xy):,} of {total}"
     keys = [
-        element("span", element("span", class_="key negative", aria_hidden="true"), _name(str(drawing.labels[0]))),
-        element("span", element("span", class_="key positive", aria_hidden="true"), _name(str(drawing.labels[1]))),
+        element(
+            "span", element("span", class_="key negative", aria_hidden="true"), "label ", _name(str(drawing.labels[0]))
+        ),
+        element(
+            "span", element("span", class_="key positive", aria_hidden="true"), "label ", _name(str(drawing.labels[1]))
+        ),
         element("span", element("span", class_="key line", aria_hidden="true"), "border"),
         element("span", element("span", class_="key dashes", aria_hidden="true"), "margins"),
     ]
@@ -212,7 +219,10 @@ def _quality(status: TrainerStatus) -> Markup:
     )
     rows = [
         [
-            join(element("span", class_=f"key series {scorer}", aria_hidden="true"), title),
+            join(
+                element("span", class_=f"key series {scorer}", aria_hidden="true") if scorer != "majority" else None,
+                title,
+            ),
             *(
                 _number(f"quality.{field}.{scorer}", getattr(figures, scorer), ".4f")
                 for field, _, figures in columns
@@ -244,16 +254,24 @@ def _structure(structure: Structure) -> Markup:
         if structure.kind == "tree"
         else "A chain: one bucket, reduced anew together with every leaf."
     )
-    begun = [(index, part) for index, part in enumerate(structure.partitions) if part.rows]
+    parts = [_partition(structure, index, part) for index, part in enumerate(structure.partitions) if part.rows]
     idle = [str(part.partition) for part in structure.partitions if not part.rows]
     return element(
         "section",
         element("h2", "The structure"),
         element("p", about, class_="note"),
-        element("div", *[_partition(structure, index, part) for index, part in begun], class_="partitions"),
+        element("div", *parts[:MOST_PARTITIONS], class_="partitions"),
+        _folded(parts[MOST_PARTITIONS:]),
         element("p", f"Nothing learned yet from partition {', '.join(idle)}.", class_="note") if idle else None,
         class_="structure",
     )
+
+
+def _folded(parts: Sequence[Markup]) -> Markup | None:
+    if not parts:
+        return None
+    inside = element("div", *parts, class_="partitions")
+    return element("details", element("summary", f"{len(parts)} more partitions"), inside, class_="more")
 
 
 def _partition(structure: Structure, index: int, part: PartitionPart) -> Markup:
@@ -349,7 +367,10 @@ def _gate(version: VersionPart) -> Child:
 
 def _input(status: TrainerStatus) -> Markup:
     read = status.input
-    rows = [[f"Partition {partition}", _number(f"input.lag.{partition}", lag)] for partition, lag in read.lag.items()]
+    behind = sorted(read.lag.items(), key=lambda part: -part[1])[:MOST_PARTITIONS]
+    rows = [[f"Partition {partition}", _number(f"input.lag.{partition}", lag)] for partition, lag in behind]
+    if len(read.lag) > len(behind):
+        rows.append([f"{len(read.lag) - len(behind)} more", f"at most {behind[-1][1]:,} each"])
     line = drawings.line_of_lag(status.quality.history)
     return element(
         "section",
@@ -381,11 +402,11 @@ def _memory(status: TrainerStatus) -> Markup:
         element("h2", "Memory"),
         _table(
             "What this process holds",
-            ["", "Bytes"],
+            ["", ""],
             [
-                ["Points of the coresets", _number("memory.coreset_bytes", memory.coreset_bytes)],
-                ["Newest checkpoint", _number("memory.checkpoint_bytes", memory.checkpoint_bytes)],
-                ["The whole process", _number("process.resident_bytes", resident)],
+                ["Points of the coresets", _bytes("memory.coreset_bytes", memory.coreset_bytes)],
+                ["Newest checkpoint", _bytes("memory.checkpoint_bytes", memory.checkpoint_bytes)],
+                ["The whole process", _bytes("process.resident_bytes", resident)],
             ],
             numbers=1,
         ),
@@ -493,6 +514,14 @@ def _number(field: str, value: float | None, form: str = ",") -> Markup:
         return element("data", NONE, value="", data_field=field)
     shown = f"{value:{form}}".replace("-", MINUS)
     return element("data", shown, value=repr(value), data_field=field)
+
+
+def _bytes(field: str, value: int | None) -> Markup:
+    """Return a number of bytes in the unit that suits it, with the exact one beside it."""
+    if value is None:
+        return _number(field, None)
+    unit, size = next(((unit, size) for unit, size in UNITS if value >= size), UNITS[-1])
+    return element("data", f"{value / size:.4g} {unit}", value=repr(value), data_field=field)
 
 
 def _name(text: str) -> Markup:

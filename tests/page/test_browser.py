@@ -196,7 +196,7 @@ def test_the_checker_of_accessibility_finds_nothing(stage: Stage, open_browser: 
 
 
 def test_the_keyboard_is_enough(stage: Stage, open_browser: Open) -> None:
-    """The first Tab shows the way to the figures, the following ones reach the button and every table; focus is seen."""
+    """The first Tab shows the way to the figures, others reach the button, tables and details; focus is seen."""
     chrome = open_browser()
     chrome.get(stage.url)
     reached = []

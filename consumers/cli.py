@@ -80,6 +80,8 @@ def train(
     ] = "",
 ) -> None:
     """Learn from a topic of labeled points and publish model versions, until told to stop."""
+    from consumers.page.board import TrainerBoard
+    from consumers.page.site import site_of
     from consumers.trainer import Trainer
     from streamsvm.kafka import Cluster
     from streamsvm.metrics import TRAINER, Metrics
@@ -88,26 +90,30 @@ def train(
     settings.models()
     connection = connect(settings, "trainer")
     metrics, health = Metrics(TRAINER).with_process(), Health(settings.http.stuck_after_s)
-    stop = stop_on_signals()
-    with HttpServer(settings.http, health, metrics.registry) as http, Supervision(health, stop), health.failing():
+    stop, board = stop_on_signals(), TrainerBoard(settings, metrics)
+    site = site_of(settings, board, metrics, health)
+    with HttpServer(settings.http, health, metrics.registry, site) as http, Supervision(health, stop), health.failing():
         log_start(settings, http.url)
-        Trainer(settings, Cluster(connection), metrics, health, stop, reset=reset).run()
+        Trainer(settings, Cluster(connection), metrics, health, stop, reset=reset, board=board).run()
 
 
 @app.command()
 @with_settings("scoring", "registry")
 def score(settings: Settings) -> None:
     """Score a topic of unlabeled points with the current model, following every new version."""
+    from consumers.page.board import ScorerBoard
+    from consumers.page.site import site_of
     from consumers.scorer import Scorer
     from streamsvm.metrics import SCORER, Metrics
 
     configure_logging(settings.log)
     connection = connect(settings, "scorer")
     metrics, health = Metrics(SCORER).with_process(), Health(settings.http.stuck_after_s)
-    stop = stop_on_signals()
-    with HttpServer(settings.http, health, metrics.registry) as http, Supervision(health, stop), health.failing():
+    stop, board = stop_on_signals(), ScorerBoard()
+    site = site_of(settings, board, metrics, health)
+    with HttpServer(settings.http, health, metrics.registry, site) as http, Supervision(health, stop), health.failing():
         log_start(settings, http.url)
-        Scorer(settings, connection, metrics, health, stop).run()
+        Scorer(settings, connection, metrics, health, stop, board).run()
 
 
 @app.command(name="replay")
@@ -407,9 +413,24 @@ def verify_command(
 
 
 @app.command()
+def top(
+    url: Annotated[str, typer.Option(help="Address of a trainer's or a scorer's health port.")] = (
+        "http://127.0.0.1:9464"
+    ),
+    every_s: Annotated[float, typer.Option(min=0.2, help="Seconds between two looks.")] = 2.0,
+    once: Annotated[bool, typer.Option("--once", help="Print the figures once and end.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print /status.json once and end.")] = False,
+) -> None:
+    """Show a running daemon's figures in the terminal: what the live page shows, until interrupted."""
+    from consumers.top import show
+
+    show(url, every_s, once=once, as_json=as_json)
+
+
+@app.command()
 def demo(
     reducer: Annotated[ReducerName, typer.Option(help="How many points become few: coreset.reducer.")] = "calibrated",
-    keep_open: Annotated[bool, typer.Option(help="Stay after the table, with /metrics still answering.")] = False,
+    keep_open: Annotated[bool, typer.Option(help="Stay after the table, with the live page still answering.")] = False,
 ) -> None:
     """Replay the HTRU2 pulsar survey through an embedded broker, train, subscribe, and compare with the full data."""
     from consumers.demo import run

@@ -23,6 +23,7 @@ from typing import Final
 import structlog
 
 from consumers.deadletters import DeadLetters
+from consumers.page.board import ScorerBoard
 from consumers.runtime import Health
 from consumers.topics import refuse_shared
 from streamsvm.codec.scores import BatchScorer
@@ -70,10 +71,18 @@ class Scorer:
     stop : threading.Event
         Set it to stop: the scorer finishes the batch at hand and returns. With no broker to finish it, it returns
         within seconds, and whoever comes next scores the batch, unless it was committed.
+    board : ScorerBoard, optional
+        Where the version that serves is left, for people.
     """
 
     def __init__(
-        self, settings: Settings, connection: Connection, metrics: Metrics, health: Health, stop: threading.Event
+        self,
+        settings: Settings,
+        connection: Connection,
+        metrics: Metrics,
+        health: Health,
+        stop: threading.Event,
+        board: ScorerBoard | None = None,
     ) -> None:
         self._settings = settings
         self._connection = connection
@@ -81,6 +90,7 @@ class Scorer:
         self._dead_letters = DeadLetters(settings.scoring.topic, settings.scoring.dead_letters, metrics)
         self._health = health
         self._stop = stop
+        self._board = board or ScorerBoard()
         self._serving: Loaded | None = None
         self._refused = 0
         self._group = settings.scoring.group or f"{settings.name}-scorer"
@@ -204,6 +214,7 @@ class Scorer:
             max_message_bytes=self._max_message_bytes,
         )
         self._serving = loaded
+        self._board.serving(loaded)
         self._health.require("model", "")
         self._metrics.put("streamsvm_serving_version", loaded.version.number)
         self._metrics.put("streamsvm_serving_loaded_timestamp_seconds", loaded.loaded_at)

@@ -26,6 +26,7 @@ from consumers.gatekeeping import MakeGate, gate_of
 from consumers.gauges import Gauges
 from consumers.keeping import Keeper
 from consumers.limits import RejectionLimits
+from consumers.page.board import TrainerBoard
 from consumers.ports import Cluster, Stop
 from consumers.ports import Worker as AnyWorker
 from consumers.publishing import VersionPublisher
@@ -98,6 +99,8 @@ class Trainer:
         Where Avro's schemas come from; the configured registry, if there is one, by default.
     session : str
         Names this process in what it publishes, with a number if it starts over; a random one by default.
+    board : TrainerBoard
+        Where the loop leaves what people are shown; one that nobody looks at by default.
     """
 
     def __init__(
@@ -117,6 +120,7 @@ class Trainer:
         train_function: TrainFunction = train,
         schemas: Schemas | None = None,
         session: str = "",
+        board: TrainerBoard | None = None,
     ) -> None:
         self._settings = settings
         self._config: ModelConfig = settings.models()
@@ -136,6 +140,7 @@ class Trainer:
         self._lives = 0
         self._gauges = Gauges(metrics)
         self._conditions = Conditions()
+        self._board = board or TrainerBoard(settings, metrics)
         metrics.begin("streamsvm_input_rows", "outcome", ("accepted", "rejected"))
 
     def run(self) -> None:
@@ -260,8 +265,10 @@ class Trainer:
             self._quality,
             self._metrics,
             self._clock.now,
+            self._board,
         )
         self._keeper = Keeper(self._settings, self._cluster, self._metrics, self._clock.now)
+        self._board.adopted(self._delivery.head, started.current)
         self._metrics.put("streamsvm_model_version", self._delivery.next_number - 1)
 
     def _warm_up(self) -> None:
@@ -620,3 +627,4 @@ class Trainer:
         self._gauges.lag({p: (offset, self._input.high_watermark(p)) for p, offset in ahead.items()})
         self._gauges.headroom({p: at.offset - log_ranges[p][0] for p, at in positions.items() if p in log_ranges})
         self._metrics.put("streamsvm_training_running_seconds", self._training_s())
+        self._board.look(self._learner, self._clock.now(), self._clock.monotonic())

@@ -749,11 +749,17 @@ class QualityConfig(Section):
 
 
 class HttpConfig(Section):
-    """Metrics and health."""
+    """Metrics, health and the live page."""
 
     host: str = Field(default="127.0.0.1", description="Address to listen on; loopback unless you say otherwise.")
     port: Annotated[int, Field(ge=0, le=65_535)] = Field(
-        default=9464, description="Port of /metrics, /healthz and /readyz; 0: a free one, said in the log."
+        default=9464,
+        description="Port of metrics, health and the live page; 0: a free one, said in the log.",
+    )
+    page: bool = Field(
+        default=True,
+        description="Whether the live page answers at / and its figures at /status.json; both show names of topics and "
+        "features, and a projection of points, to whoever reaches the port.",
     )
     stuck_after_s: Annotated[float, Field(gt=0)] = Field(
         default=120.0,

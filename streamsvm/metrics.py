@@ -578,6 +578,12 @@ class Metrics:
         gauge = self._of(name, Gauge, labels)
         gauge.set(value)
 
+    def values(self, name: str) -> dict[tuple[str, ...], float]:
+        """Return a counter or a gauge as it stands, by its labels' values in their order; empty if there is none."""
+        made = self._made.get(name)
+        families = () if made is None else made.collect()
+        return {tuple(sample.labels.values()): sample.value for family in families for sample in family.samples}
+
     def observe(self, name: str, value: float, **labels: str) -> None:
         """Add an observation to a histogram."""
         histogram = self._of(name, Histogram, labels)

@@ -20,6 +20,7 @@ from consumers.runtime import (
     exit_code,
     stop_on_signals,
 )
+from consumers.supervision import Supervision
 from streamsvm import __version__
 from streamsvm.config import ReducerName, Settings
 from streamsvm.crashpoints import arm
@@ -85,7 +86,7 @@ def train(
     connection = connect(settings, "trainer")
     metrics, health = Metrics(TRAINER), Health(settings.http.stuck_after_s)
     stop = stop_on_signals()
-    with HttpServer(settings.http, health, metrics.registry) as http, health.failing():
+    with HttpServer(settings.http, health, metrics.registry) as http, Supervision(health, stop), health.failing():
         log_start(settings, http.url)
         Trainer(settings, Cluster(connection), metrics, health, stop, reset=reset).run()
 
@@ -101,7 +102,7 @@ def score(settings: Settings) -> None:
     connection = connect(settings, "scorer")
     metrics, health = Metrics(SCORER), Health(settings.http.stuck_after_s)
     stop = stop_on_signals()
-    with HttpServer(settings.http, health, metrics.registry) as http, health.failing():
+    with HttpServer(settings.http, health, metrics.registry) as http, Supervision(health, stop), health.failing():
         log_start(settings, http.url)
         Scorer(settings, connection, metrics, health, stop).run()
 

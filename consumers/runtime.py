@@ -115,10 +115,13 @@ class Health:
         Longest time between two beats of the main loop.
     clock : callable
         Monotonic seconds.
+    started : bool
+        Whether the main loop ever turned.
     """
 
     stuck_after_s: float
     clock: Callable[[], float] = time.monotonic
+    started: bool = field(default=False, init=False)
     _beat_at: float = field(init=False)
     _fatal: str = ""
     _stuck: dict[str, str] = field(default_factory=dict)
@@ -129,6 +132,7 @@ class Health:
 
     def beat(self) -> None:
         """Say that the main loop turned."""
+        self.started = True
         self._beat_at = self.clock()
 
     def fail(self, why: str) -> None:

@@ -318,6 +318,12 @@ ROWS: Final[tuple[tuple[str, tuple[Panel, ...]], ...]] = (
                 stacked=True,
                 steps=True,
             ),
+            Panel(
+                "Waiting for the schema registry",
+                "s",
+                ("streamsvm_registry_waiting_seconds",),
+                (("waiting", f"max(streamsvm_registry_waiting_seconds{ONE})"),),
+            ),
         ),
     ),
     (

@@ -1,7 +1,7 @@
 """The checkers of the deployment's files: each takes a folder like `deploy` and says what is wrong with it.
 
-All but promtool, kubectl and systemd-analyze come with the extra `dev`; a test that needs one of those and does not find
-it is skipped, and says so. Kubernetes' own kinds are checked by the schemas of its API, strictly: an unknown field is a
+All but promtool and kubectl come with the extra `dev`; a test that needs one of those and finds none
+is skipped, and says so. Kubernetes' own kinds are checked by the schemas of its API, strictly: an unknown field is a
 mistake. The operators' kinds are checked by the schemas beside this file.
 """
 

@@ -10,6 +10,8 @@ from typing import Any
 
 import yaml  # type: ignore[import-untyped]
 
+from streamsvm.metrics import Definition
+
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
 COMPOSE = DEPLOY / "compose.yaml"
@@ -19,6 +21,8 @@ RULES = DEPLOY / "prometheus" / "rules.yml"
 GENERATOR = DEPLOY / "grafana" / "generate.py"
 DASHBOARD = DEPLOY / "grafana" / "dashboards" / "streamsvm.json"
 PROVISIONING = DEPLOY / "grafana" / "provisioning"
+TARGET_LABELS = {"instance", "job"}
+"""Labels that Prometheus adds when it scrapes."""
 
 
 @dataclass(frozen=True)
@@ -71,3 +75,17 @@ def parsed(path: Path) -> dict[str, Any]:
 
 def compose() -> dict[str, Any]:
     return parsed(COMPOSE)
+
+
+def series(definition: Definition) -> dict[str, set[str]]:
+    """Return the series of a metric, as a scrape shows them, with their labels."""
+    labels = set(definition.labels) | TARGET_LABELS
+    if definition.kind == "counter":
+        return {f"{definition.name}_total": labels}
+    if definition.kind == "gauge":
+        return {definition.name: labels}
+    return {
+        f"{definition.name}_bucket": labels | {"le"},
+        f"{definition.name}_sum": labels,
+        f"{definition.name}_count": labels,
+    }

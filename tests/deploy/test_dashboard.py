@@ -23,25 +23,8 @@ from tests.deploy.files import (
     parsed,
     queries,
     selectors,
+    series,
 )
-
-TARGET_LABELS = {"instance", "job"}
-"""Labels that Prometheus adds when it scrapes."""
-
-
-def series(definition: Definition) -> dict[str, set[str]]:
-    """Return the series of a metric, as a scrape shows them, with their labels."""
-    labels = set(definition.labels) | TARGET_LABELS
-    if definition.kind == "counter":
-        return {f"{definition.name}_total": labels}
-    if definition.kind == "gauge":
-        return {definition.name: labels}
-    return {
-        f"{definition.name}_bucket": labels | {"le"},
-        f"{definition.name}_sum": labels,
-        f"{definition.name}_count": labels,
-    }
-
 
 SERIES = {name: labels for definition in TRAINER for name, labels in series(definition).items()}
 

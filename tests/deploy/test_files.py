@@ -7,8 +7,8 @@ import re
 import pytest
 
 from streamsvm.config import load
-from streamsvm.metrics import TRAINER
-from tests.deploy.files import COMPOSE, DEPLOY, DOCKERFILE, PROMETHEUS, ROOT, RULES, compose, parsed, selectors
+from streamsvm.metrics import SCORER, TRAINER
+from tests.deploy.files import DOCKERFILE, PROMETHEUS, ROOT, RULES, compose, parsed, selectors, series
 
 
 def requirements(name: str) -> dict[str, str]:
@@ -21,17 +21,15 @@ def requirements(name: str) -> dict[str, str]:
     return found
 
 
-def test_alerts_ask_for_metrics_and_labels_that_exist() -> None:
-    """Every series of every alert is one of the trainer's, with the labels it has there."""
-    known = {definition.name: {*definition.labels, "instance", "job"} for definition in TRAINER}
+def test_rules_ask_for_metrics_and_labels_that_exist() -> None:
+    """Every series of every rule is one of the daemons' that its job has, with the labels it has there."""
+    known = {name: labels for definition in (*TRAINER, *SCORER) for name, labels in series(definition).items()}
     assert parsed(PROMETHEUS)["rule_files"] == [RULES.name]
     rules = [rule for group in parsed(RULES)["groups"] for rule in group["rules"]]
     assert rules
     for rule in rules:
-        asked = selectors(rule["expr"])
-        assert asked
-        for name, labels in asked.items():
-            assert labels <= known[name], rule["alert"]
+        for name, labels in selectors(rule["expr"]).items():
+            assert labels <= known[name], (rule, name)
 
 
 def test_ports_are_bound_to_the_loopback_address() -> None:

@@ -37,6 +37,7 @@ lint: env
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/pytest -q tests/deploy/test_checkers.py tests/consumers/test_supervision.py -k "files or mistake or unit"
 
 bench: env
 	$(BIN)/python -m tests.benchmarks.pipeline --points 30000

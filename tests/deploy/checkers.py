@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import jsonschema
-import kubernetes_validate
+import jsonschema  # type: ignore[import-untyped]
+import kubernetes_validate  # type: ignore[import-untyped]
 import pytest
 import yaml  # type: ignore[import-untyped]
 
@@ -82,7 +82,7 @@ def manifests(deploy: Path) -> str:
 
 def rendered(deploy: Path) -> str:
     """Check each folder that is to be applied as kubectl puts it together."""
-    found = []
+    found: list[str] = []
     for folder in sorted((deploy / "kubernetes" / "overlays").iterdir()):
         done = subprocess.run([kubectl(), "kustomize", folder], capture_output=True, text=True, check=False)
         found += [done.stderr] if done.returncode else faults([one for one in yaml.safe_load_all(done.stdout) if one])

@@ -304,8 +304,10 @@ def test_topics_hold_each_thing_once(stack: Stack, capsys: pytest.CaptureFixture
     assert model_codec.decode_head(pointers[model_codec.head_key("pulsars").encode()]).number == numbers[-1]
     rejected = Counter(_source(record) for record in stack.stored("candidates.dlq"))
     assert len(rejected) == len(MALFORMED)
+    verified = stack.compose("run", "--rm", "--no-deps", "-T", "trainer", "verify")
+    assert f"clean: {len(numbers)} identical" in verified
     with capsys.disabled():
-        print(f"\nmodels: versions 1 to {numbers[-1]}, each once; head {numbers[-1]}")
+        print(f"\n{verified.strip()}\nmodels: versions 1 to {numbers[-1]}, each once; head {numbers[-1]}")
         print(
             f"points: {len(asked)} records; {len(scores)} scores and {len(letters)} letters, {drained_s:.0f} s to drain"
         )

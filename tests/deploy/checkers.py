@@ -97,18 +97,22 @@ def faults(resources: list[dict[str, Any]]) -> Iterator[str]:
     """Say what is wrong with resources, a line each."""
     for resource in resources:
         kind = resource["kind"]
-        schema = SCHEMAS / f"{kind.lower()}.json"
         where = f"{kind} {resource.get('metadata', {}).get('name', '')}"
+        if (schema := SCHEMAS / f"{kind.lower()}.json").exists():
+            found = jsonschema.Draft202012Validator(json.loads(schema.read_text())).iter_errors(resource)
+            yield from (f"{where}: {error.json_path}: {error.message}" for error in found)
+        elif kind not in BUILT:
+            yield from (f"{where}: {fault}" for fault in _api_faults(resource))
+
+
+def _api_faults(resource: dict[str, Any]) -> Iterator[str]:
+    for version in (KUBERNETES, kubernetes_validate.latest_version()):
         try:
-            if schema.exists():
-                jsonschema.validate(resource, json.loads(schema.read_text()))
-            elif kind not in BUILT:
-                for version in (KUBERNETES, kubernetes_validate.latest_version()):
-                    kubernetes_validate.validate(resource, version, strict=True)
+            kubernetes_validate.validate(resource, version, strict=True)
         except jsonschema.ValidationError as error:
-            yield f"{where}: {error.json_path}: {error.message}"
+            yield f"{version}: {error.json_path}: {error.message}"
         except kubernetes_validate.SchemaNotFoundError as error:
-            yield f"{where}: {error.message}"
+            yield error.message
 
 
 @dataclass(frozen=True)

@@ -48,6 +48,8 @@ SERVICES = ("trainer", "scorer", "replay", "questions", "prometheus")
 MALFORMED = (b"not json", b'{"x": [1.0], "y": 1}', b'{"x": [1, 2, 3, 4, 5, 6, 7, 8], "y": 7}')
 UNSCORABLE = MALFORMED[:2]
 REASONS = {"malformed_json", "wrong_dimension", "unknown_label"}
+OFF = ("streamsvm_tuning_",)
+"""Metrics of what the stack's trainer is not configured to do."""
 UP_S, ANSWER_S, STOP_S = 900.0, 120.0, 90.0
 
 Found = TypeVar("Found")
@@ -171,7 +173,7 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
 
 def test_every_panel_has_an_answer(stack: Stack, capsys: pytest.CaptureFixture[str]) -> None:
     """No query of the dashboard comes back empty from a stack that works."""
-    asked = queries()
+    asked = [query for query in queries() if not any(metric in query.promql for metric in OFF)]
     answers: dict[Query, list[dict[str, Any]]] = {}
 
     def all_answered() -> bool:

@@ -23,6 +23,7 @@ from consumers.runtime import (
     spare_the_collector,
     stop_on_signals,
 )
+from consumers.supervision import Supervision
 from streamsvm import __version__
 from streamsvm.config import ReducerName, Settings, is_secret
 from streamsvm.crashpoints import arm
@@ -41,7 +42,7 @@ app.add_typer(topics_app, name="topics")
 
 Format = Literal["csv", "svm", "jsonl", "parquet", "npz"]
 RecordFormat = Literal["json", "json-array", "arrow", "avro"]
-TRAINER_SECTIONS = ("input", "points", "registry", "coreset", "svm", "training", "checkpoint")
+TRAINER_SECTIONS = ("input", "points", "registry", "coreset", "svm", "training", "checkpoint", "quality")
 
 
 def main() -> None:
@@ -80,6 +81,8 @@ def train(
     ] = "",
 ) -> None:
     """Learn from a topic of labeled points and publish model versions, until told to stop."""
+    from consumers.page.board import TrainerBoard
+    from consumers.page.site import site_of
     from consumers.trainer import Trainer
     from streamsvm.kafka import Cluster
     from streamsvm.metrics import TRAINER, Metrics
@@ -87,29 +90,33 @@ def train(
     configure_logging(settings.log)
     settings.models()
     connection = connect(settings, "trainer")
-    metrics, health = Metrics(TRAINER), Health(settings.http.stuck_after_s)
-    stop = stop_on_signals()
+    metrics, health = Metrics(TRAINER).with_process(), Health(settings.http.stuck_after_s)
+    stop, board = stop_on_signals(), TrainerBoard(settings, metrics)
+    site = site_of(settings, board, metrics, health)
     spare_the_collector()
-    with HttpServer(settings.http, health, metrics.registry) as http, health.failing():
+    with HttpServer(settings.http, health, metrics.registry, site) as http, Supervision(health, stop), health.failing():
         log_start(settings, http.url)
-        Trainer(settings, Cluster(connection), metrics, health, stop, reset=reset).run()
+        Trainer(settings, Cluster(connection), metrics, health, stop, reset=reset, board=board).run()
 
 
 @app.command()
 @with_settings("scoring", "registry")
 def score(settings: Settings) -> None:
     """Score a topic of unlabeled points with the current model, following every new version."""
+    from consumers.page.board import ScorerBoard
+    from consumers.page.site import site_of
     from consumers.scorer import Scorer
     from streamsvm.metrics import SCORER, Metrics
 
     configure_logging(settings.log)
     connection = connect(settings, "scorer")
-    metrics, health = Metrics(SCORER), Health(settings.http.stuck_after_s)
-    stop = stop_on_signals()
+    metrics, health = Metrics(SCORER).with_process(), Health(settings.http.stuck_after_s)
+    stop, board = stop_on_signals(), ScorerBoard()
+    site = site_of(settings, board, metrics, health)
     spare_the_collector()
-    with HttpServer(settings.http, health, metrics.registry) as http, health.failing():
+    with HttpServer(settings.http, health, metrics.registry, site) as http, Supervision(health, stop), health.failing():
         log_start(settings, http.url)
-        Scorer(settings, connection, metrics, health, stop).run()
+        Scorer(settings, connection, metrics, health, stop, board).run()
 
 
 @app.command(name="replay")
@@ -409,9 +416,24 @@ def verify_command(
 
 
 @app.command()
+def top(
+    url: Annotated[str, typer.Option(help="Address of a trainer's or a scorer's health port.")] = (
+        "http://127.0.0.1:9464"
+    ),
+    every_s: Annotated[float, typer.Option(min=0.2, help="Seconds between two looks.")] = 2.0,
+    once: Annotated[bool, typer.Option("--once", help="Print the figures once and end.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print /status.json once and end.")] = False,
+) -> None:
+    """Show a running daemon's figures in the terminal: what the live page shows, until interrupted."""
+    from consumers.top import show
+
+    show(url, every_s, once=once, as_json=as_json)
+
+
+@app.command()
 def demo(
     reducer: Annotated[ReducerName, typer.Option(help="How many points become few: coreset.reducer.")] = "calibrated",
-    keep_open: Annotated[bool, typer.Option(help="Stay after the table, with /metrics still answering.")] = False,
+    keep_open: Annotated[bool, typer.Option(help="Stay after the table, with the live page still answering.")] = False,
 ) -> None:
     """Replay the HTRU2 pulsar survey through an embedded broker, train, subscribe, and compare with the full data."""
     from consumers.demo import run

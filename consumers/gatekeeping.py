@@ -33,6 +33,10 @@ OUTCOMES: Final = ("passed", "refused", "unscored")
 class Gatekeeper(Protocol):
     """Says which version may become current."""
 
+    @property
+    def present(self) -> Present | None:
+        """What is current, if the gate knows that."""
+
     def note(self, rows: Rows) -> None:
         """Take in rows that were learned."""
 
@@ -45,6 +49,8 @@ class Gatekeeper(Protocol):
 
 class Open:
     """No gate: every version becomes current."""
+
+    present: Final = None
 
     def note(self, rows: Rows) -> None:
         """Keep nothing."""
@@ -84,7 +90,7 @@ class MarginGate:
         self, margin: float, present: Present | None, unlearned: Callable[[], Iterable[Rows]], metrics: Metrics
     ) -> None:
         self._margin = margin
-        self._present = present
+        self.present = present
         self._unlearned = unlearned
         self._metrics = metrics
         self._window = Window()
@@ -96,7 +102,7 @@ class MarginGate:
 
     def judge(self, version: Version, cut: Cut) -> Gate | None:
         """Score a version and the current one on the same points."""
-        present = self._present
+        present = self.present
         if present is None:
             return self._gate(Verdict("unscored", "nothing is current yet"), None)
         why = present.why or _incomparable(version, present.version)
@@ -144,7 +150,7 @@ class MarginGate:
                 remedy="the current version stays; pin the new one if you know better, or raise output.gate_margin",
             )
             return
-        self._present = Present(version.number, version)
+        self.present = Present(version.number, version)
 
 
 def _incomparable(version: Version, present: Version | None) -> str:

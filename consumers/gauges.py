@@ -39,6 +39,7 @@ class Gauges:
             self._metrics.put("streamsvm_coreset_points", levels.get(level, 0), level=level)
         self._seen_levels |= levels.keys()
         self._metrics.put("streamsvm_coreset_bytes", held_bytes)
+        self._metrics.put("streamsvm_coreset_weight", learner.weight)
         for met, reductions in learner.observed().counts().items():
             self._metrics.put("streamsvm_coreset_reductions", reductions, outcome=met)
         self._metrics.put("streamsvm_coreset_clipped_rows", learner.rows_clipped)

@@ -1,4 +1,4 @@
-"""What every daemon shares: logs, signals, health over HTTP, exit codes."""
+"""What every daemon shares: logs, signals, health and pages over HTTP, exit codes."""
 
 from __future__ import annotations
 
@@ -127,10 +127,13 @@ class Health:
         Longest time between two beats of the main loop.
     clock : callable
         Monotonic seconds.
+    started : bool
+        Whether the main loop ever turned.
     """
 
     stuck_after_s: float
     clock: Callable[[], float] = time.monotonic
+    started: bool = field(default=False, init=False)
     _beat_at: float = field(init=False)
     _fatal: str = ""
     _stuck: dict[str, str] = field(default_factory=dict)
@@ -141,6 +144,7 @@ class Health:
 
     def beat(self) -> None:
         """Say that the main loop turned."""
+        self.started = True
         self._beat_at = self.clock()
 
     def fail(self, why: str) -> None:
@@ -285,8 +289,21 @@ def _head(stream: io.BufferedIOBase) -> bytes:
     return head
 
 
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a request for a page gets; a header `ETag` among `headers` lets who has it already be told so."""
+
+    content_type: str
+    body: bytes
+    headers: tuple[tuple[str, str], ...] = ()
+
+
+Site = Callable[[str], Answer | None]
+"""Answers a request for a path; None if there is nothing of this path."""
+
+
 class HttpServer:
-    """/metrics, /healthz and /readyz in a thread; over HTTPS if a certificate is configured.
+    """/metrics, /healthz, /readyz and a site in a thread; over HTTPS if a certificate is configured.
 
     A request is at most `MOST_HEAD_BYTES` long, has no body, and is over after `REQUEST_TIMEOUT_S`; at most
     `MOST_REQUESTS` are answered at once.
@@ -296,6 +313,8 @@ class HttpServer:
     config : HttpConfig
     health : Health
     registry : CollectorRegistry
+    site : callable, optional
+        Answers for every other path; called in the thread of a request.
 
     Raises
     ------
@@ -303,10 +322,13 @@ class HttpServer:
         If the address cannot be bound, or the certificate or its key cannot be used.
     """
 
-    def __init__(self, config: HttpConfig, health: Health, registry: CollectorRegistry) -> None:
+    def __init__(
+        self, config: HttpConfig, health: Health, registry: CollectorRegistry, site: Site | None = None
+    ) -> None:
         tls = _tls_context(config)
+        routes = _routes(health, registry, site or (lambda _: None))
         try:
-            self._server = make_server(config.host, config.port, _routes(health, registry), _Server, _Handler)
+            self._server = make_server(config.host, config.port, routes, _Server, _Handler)
         except OSError as error:
             raise ConfigurationError(
                 f"cannot listen on {config.host}:{config.port} for metrics and health: {error.strerror}",
@@ -330,7 +352,7 @@ class HttpServer:
         self._server.server_close()
 
 
-def _routes(health: Health, registry: CollectorRegistry) -> Callable[..., Iterable[bytes]]:
+def _routes(health: Health, registry: CollectorRegistry, site: Site) -> Callable[..., Iterable[bytes]]:
     metrics = make_wsgi_app(registry)
     checks = {"/healthz": health.healthy, "/readyz": health.ready}
 
@@ -338,12 +360,20 @@ def _routes(health: Health, registry: CollectorRegistry) -> Callable[..., Iterab
         path = environment.get("PATH_INFO", "")
         if path == "/metrics":
             return metrics(environment, start)  # type: ignore[no-any-return]
-        if path not in checks:
+        if path in checks:
+            fine, answer = checks[path]()
+            start("200 OK" if fine else "503 Service Unavailable", [("Content-Type", "application/json")])
+            return [json.dumps(answer).encode() + b"\n"]
+        page = site(path)
+        if page is None:
             start("404 Not Found", [("Content-Type", "text/plain; charset=utf-8")])
             return [b"Here are /metrics, /healthz and /readyz.\n"]
-        fine, answer = checks[path]()
-        start("200 OK" if fine else "503 Service Unavailable", [("Content-Type", "application/json")])
-        return [json.dumps(answer).encode() + b"\n"]
+        known = environment.get("HTTP_IF_NONE_MATCH", "")
+        if known and known == dict(page.headers).get("ETag"):
+            start("304 Not Modified", list(page.headers))
+            return []
+        start("200 OK", [("Content-Type", page.content_type), *page.headers])
+        return [page.body]
 
     return route
 

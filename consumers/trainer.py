@@ -21,13 +21,16 @@ import structlog
 from consumers.clock import Clock
 from consumers.conditions import Conditions
 from consumers.deadletters import DeadLetters
+from consumers.freshness import Freshness
 from consumers.gatekeeping import MakeGate, gate_of
 from consumers.gauges import Gauges
 from consumers.keeping import Keeper
 from consumers.limits import RejectionLimits
+from consumers.page.board import TrainerBoard
 from consumers.ports import Cluster, Stop
 from consumers.ports import Worker as AnyWorker
 from consumers.publishing import VersionPublisher
+from consumers.quality import QualityWatch
 from consumers.rereading import compare_with_head, refuse_gap
 from consumers.runtime import Health, schemas_of
 from consumers.saving import Saver
@@ -96,6 +99,8 @@ class Trainer:
         Where Avro's schemas come from; the configured registry, if there is one, by default.
     session : str
         Names this process in what it publishes, with a number if it starts over; a random one by default.
+    board : TrainerBoard
+        Where the loop leaves what people are shown; one that nobody looks at by default.
     """
 
     def __init__(
@@ -115,6 +120,7 @@ class Trainer:
         train_function: TrainFunction = train,
         schemas: Schemas | None = None,
         session: str = "",
+        board: TrainerBoard | None = None,
     ) -> None:
         self._settings = settings
         self._config: ModelConfig = settings.models()
@@ -134,6 +140,7 @@ class Trainer:
         self._lives = 0
         self._gauges = Gauges(metrics)
         self._conditions = Conditions()
+        self._board = board or TrainerBoard(settings, metrics)
         metrics.begin("streamsvm_input_rows", "outcome", ("accepted", "rejected"))
 
     def run(self) -> None:
@@ -242,8 +249,12 @@ class Trainer:
         self._waiting = started.waiting
         self._sequence = started.sequence
         self._read_to = started.read_to
-        self._gate = self._make_gate(
-            self._settings, self._cluster, started.current, lambda: self._backlog, self._metrics
+        gate = self._make_gate(self._settings, self._cluster, started.current, lambda: self._backlog, self._metrics)
+        self._quality = QualityWatch(
+            self._settings, self._cluster, started.current, gate, self._metrics, self._clock.monotonic
+        )
+        self._freshness = Freshness(
+            self._metrics, self._learner, self._config.coreset.leaf_rows * self._settings.training.every_leaves
         )
         self._versions = VersionPublisher(
             self._settings,
@@ -251,11 +262,13 @@ class Trainer:
             self._delivery,
             lambda: self._base,
             self._topic_id,
-            self._gate,
+            self._quality,
             self._metrics,
             self._clock.now,
+            self._board,
         )
         self._keeper = Keeper(self._settings, self._cluster, self._metrics, self._clock.now)
+        self._board.adopted(self._delivery.head, started.current)
         self._metrics.put("streamsvm_model_version", self._delivery.next_number - 1)
 
     def _warm_up(self) -> None:
@@ -280,6 +293,8 @@ class Trainer:
         read_again, self._catching_up = self._catching_up, self._delivery.replaying(positions)
         if not self._catching_up:
             compare_with_head(self._settings.name, self._delivery, self._learner)
+            if positions == self._delivery.published_cut:
+                self._freshness.caught_up()
             if read_again and positions != self._delivery.published_cut:
                 self._learner.call_for_cut()  # while reading again, cuts of what lies past the newest one were declined
         else:
@@ -330,11 +345,13 @@ class Trainer:
     def _note(self, records: Sequence[Record]) -> None:
         """Note what was read, decoded or not."""
         if isinstance(records, Batch):
-            ends, counts = records.ends(), records.counts()
+            ends, counts, values = records.ends(), records.counts(), records.values
         else:
+            values = [record.value for record in records]
             ends = {record.partition: record.offset + 1 for record in records}
             counts = Counter(record.partition for record in records)
         self._fetched |= ends
+        self._metrics.increase("streamsvm_input_bytes", sum(len(value or b"") for value in values))
         for partition, count in counts.items():
             self._metrics.increase("streamsvm_input_records", count, partition=str(partition))
 
@@ -380,8 +397,9 @@ class Trainer:
                 self._refuse_missing_end()
                 return
             rows = self._backlog.popleft()
-            known = rows.index_of(self._learner.positions[rows.partition])
+            known, begun = rows.index_of(self._learner.positions[rows.partition]), self._clock.monotonic()
             done = self._learner.learn(rows, until=published.get(rows.partition))
+            self._freshness.learned(begun, self._clock.monotonic())
             crash_point("input.learned")
             self._count(rows.slice(known, done))
             self._held_peak = max(self._held_peak, self._points_held() + len(rows))
@@ -403,7 +421,9 @@ class Trainer:
                 refuse_gap(self._settings, self._delivery, self._learner, partition, ends)
 
     def _count(self, learned: Rows) -> None:
-        self._gate.note(learned)
+        self._quality.note(learned)
+        if not self._catching_up:  # the version that scores has not learned them: it was cut before
+            self._quality.score(learned)
         accepted = int(learned.accepted.sum())
         self._metrics.increase("streamsvm_input_rows", accepted, outcome="accepted")
         self._metrics.increase("streamsvm_input_rows", len(learned) - accepted, outcome="rejected")
@@ -415,12 +435,14 @@ class Trainer:
         """Materialise a due cut, or decline it if it was published before; False: it must wait for the worker."""
         if not self._delivery.admits(self._learner.positions):
             self._learner.decline_cut()
+            self._freshness.emitted(None)
             return True
         if self._settings.training.policy == "every" and self._in_flight:
             return False
         if self._waiting is not None:
             self._metrics.increase("streamsvm_cuts_skipped")
         self._waiting = self._learner.cut()
+        self._freshness.emitted(self._waiting)
         crash_point("cut.emitted")
         self._held_peak = max(self._held_peak, self._points_held())
         self._feed_worker()
@@ -473,8 +495,10 @@ class Trainer:
             self._stop.wait(timeout_s)
         if self._session.renew():
             self._versions.tell()
-        if self._delivery.ready and self._unpublished is not None and self._versions.publish(self._unpublished):
+        result = self._unpublished
+        if self._delivery.ready and result is not None and self._versions.publish(result):
             self._unpublished = None
+            self._freshness.settled(result.cut, self._delivery.published_cut, self._in_flight, self._clock.monotonic())
             self._keeper.published(self._delivery.next_number - 1)
         self._health.require("publish", self._session.trouble)
 
@@ -596,8 +620,11 @@ class Trainer:
         positions, log_ranges = self._learner.positions, self._surveyor.log
         self._gauges.points(self._points_held(), self._held_peak)
         self._gauges.coreset(self._learner)
+        self._quality.show()
+        self._freshness.show()
         self._conditions.tell(self._learner.observed().counts())
         ahead = {p: self._read_to.get(p, at.offset) for p, at in positions.items()}
         self._gauges.lag({p: (offset, self._input.high_watermark(p)) for p, offset in ahead.items()})
         self._gauges.headroom({p: at.offset - log_ranges[p][0] for p, at in positions.items() if p in log_ranges})
         self._metrics.put("streamsvm_training_running_seconds", self._training_s())
+        self._board.look(self._learner, self._clock.now(), self._clock.monotonic())

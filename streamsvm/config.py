@@ -730,12 +730,37 @@ class SecurityConfig(Section):
     )
 
 
+class QualityConfig(Section):
+    """How the current version is watched on points that it has not learned."""
+
+    enabled: bool = Field(
+        default=True,
+        description="Score every point by the current version before it is learned, beside a baseline and the commoner "
+        "label: prequential accuracy and hinge loss, as metrics only. A kernel machine of many support vectors scores "
+        "every so manieth point.",
+    )
+    window: Annotated[int, Field(ge=100, le=1 << 22)] = Field(
+        default=10_000, description="Newest scored points that the figures are of."
+    )
+    baseline_every: Annotated[int, Field(ge=0, le=1 << 20)] = Field(
+        default=64,
+        description="The baseline, plain SGD on standardised features, learns one point in so many and is scored on "
+        "the others. 0: no baseline.",
+    )
+
+
 class HttpConfig(Section):
-    """Metrics and health."""
+    """Metrics, health and the live page."""
 
     host: str = Field(default="127.0.0.1", description="Address to listen on; loopback unless you say otherwise.")
     port: Annotated[int, Field(ge=0, le=65_535)] = Field(
-        default=9464, description="Port of /metrics, /healthz and /readyz; 0: a free one, said in the log."
+        default=9464,
+        description="Port of metrics, health and the live page; 0: a free one, said in the log.",
+    )
+    page: bool = Field(
+        default=True,
+        description="Whether the live page answers at / and its figures at /status.json; both show names of topics and "
+        "features, and a projection of points, to whoever reaches the port.",
     )
     stuck_after_s: Annotated[float, Field(gt=0)] = Field(
         default=120.0,
@@ -845,6 +870,7 @@ class Settings(BaseSettings):
     checkpoint: CheckpointConfig = Field(default=CheckpointConfig(), description="Where state is saved.")
     scoring: ScoringConfig = Field(default=ScoringConfig(), description="What the scorer reads and writes.")
     security: SecurityConfig = Field(default=SecurityConfig(), description="What protects the way to the broker.")
+    quality: QualityConfig = Field(default=QualityConfig(), description="How quality is watched.")
     http: HttpConfig = Field(default=HttpConfig(), description="Metrics and health.")
     log: LogConfig = Field(default=LogConfig(), description="Logs.")
 

@@ -22,7 +22,7 @@ from streamsvm.coreset.moments import Moments
 from streamsvm.coreset.reduce import Purpose, generator, reduce_for
 from streamsvm.coreset.shared import SharedReducer
 from streamsvm.coreset.structure import Bucket, Leaf, time_range
-from streamsvm.partition import Partition, PartitionState
+from streamsvm.partition import OpenLeaf, Partition, PartitionState
 from streamsvm.points import Points, Position, Positions, Rows
 from streamsvm.tasks import Task, TwoClasses
 
@@ -127,9 +127,34 @@ class Learner:
         """Valid points learned since the base."""
         return sum(held.extent.moments.count for held in self._partitions.values())
 
+    @property
+    def rows(self) -> int:
+        """Rows seen since the base, rejected ones included."""
+        return sum(
+            held.leaf.rows + sum(bucket.extent.rows for bucket in held.structure.buckets)
+            for held in self._partitions.values()
+        )
+
+    @property
+    def weight(self) -> float:
+        """Total weight of the valid points learned since the base."""
+        return sum(
+            held.leaf.extent.moments.weight + sum(bucket.extent.moments.weight for bucket in held.structure.buckets)
+            for held in self._partitions.values()
+        )
+
+    @property
+    def leaves_sealed(self) -> int:
+        """Leaves sealed since the base."""
+        return sum(held.structure.sealed for held in self._partitions.values())
+
     def buckets(self) -> dict[int, tuple[Bucket, ...]]:
         """Return the buckets of each partition, the oldest first."""
         return {partition: held.structure.buckets for partition, held in self._partitions.items()}
+
+    def open_leaves(self) -> dict[int, OpenLeaf]:
+        """Return how full each partition's open leaf is; costs nothing that grows with the points."""
+        return {partition: held.open_leaf() for partition, held in self._partitions.items()}
 
     def observed(self) -> Observed:
         """Return what calibrated reductions, of partitions and cuts, met since this was made; zeros of other ones."""

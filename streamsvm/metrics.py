@@ -9,11 +9,23 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final, Literal, TypeVar
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    GCCollector,
+    Histogram,
+    PlatformCollector,
+    ProcessCollector,
+    disable_created_metrics,
+)
 
 Kind = Literal["counter", "gauge", "histogram"]
 
 TRAINING_BUCKETS_S: Final = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0)
+STALENESS_BUCKETS_S: Final = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0)
+REDUCE_BUCKETS_S: Final = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
+SCORING_BUCKETS_S: Final = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
 CHECKPOINT_BUCKETS_S: Final = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
 
 
@@ -50,6 +62,12 @@ TRAINER: Final = (
         "Records read from the input topic, by partition.",
         "Flat while producers write: look at the lag and at readiness.",
         ("partition",),
+    ),
+    Definition(
+        "streamsvm_input_bytes",
+        "counter",
+        "Bytes of the values of the records read from the input topic.",
+        "Beside streamsvm_input_records it is the size of a record: one that grows has more rows, or other content.",
     ),
     Definition(
         "streamsvm_input_rows",
@@ -90,6 +108,21 @@ TRAINER: Final = (
         "gauge",
         "Bytes of the points held.",
         "Compare with the memory you meant to give.",
+    ),
+    Definition(
+        "streamsvm_coreset_weight",
+        "gauge",
+        "Total weight of the accepted points, which the coreset stands for.",
+        "Grows with the input, by the weight of each point. Far faster than streamsvm_input_rows: somebody sends large "
+        "weights, and they decide the model.",
+    ),
+    Definition(
+        "streamsvm_coreset_reduce_seconds",
+        "histogram",
+        "Seconds of sealing a leaf: its reduction, and the merges that follow from it; one observation a leaf.",
+        "Times the leaves a second it is the share of the main loop that goes into coresets: near 1, raise "
+        "coreset.leaf_rows or lower coreset.bucket_points.",
+        buckets=REDUCE_BUCKETS_S,
     ),
     Definition(
         "streamsvm_coreset_reductions",
@@ -149,6 +182,12 @@ TRAINER: Final = (
         ("outcome",),
     ),
     Definition(
+        "streamsvm_training_iterations",
+        "gauge",
+        "Iterations of the solver for the newest version.",
+        "At svm.max_iterations the model is rough; rising from version to version: see the scaling and C.",
+    ),
+    Definition(
         "streamsvm_cuts_skipped",
         "counter",
         "Due training sets that a newer one replaced before they were trained (policy `latest`).",
@@ -165,6 +204,33 @@ TRAINER: Final = (
         "gauge",
         "When the newest version was published, seconds since the epoch; its age is time() less this.",
         "Old while rows are learned: see streamsvm_model_version.",
+    ),
+    Definition(
+        "streamsvm_model_staleness_seconds",
+        "histogram",
+        "Seconds from the sealing of the leaf that made a version due to its publication, one observation a version.",
+        "Above the time between two cuts: versions describe the stream before last; see streamsvm_training_seconds.",
+        buckets=STALENESS_BUCKETS_S,
+    ),
+    Definition(
+        "streamsvm_model_rows_behind",
+        "gauge",
+        "Rows learned or passed over that the newest version's cut does not cover.",
+        "More than a few times streamsvm_model_rows_between_cuts: no version comes although rows do; see training time "
+        "and the log.",
+    ),
+    Definition(
+        "streamsvm_model_rows_between_cuts",
+        "gauge",
+        "Rows after which a cut falls due: coreset.leaf_rows times training.every_leaves.",
+        "Changes with the configuration only.",
+    ),
+    Definition(
+        "streamsvm_model_message_bytes",
+        "gauge",
+        "Bytes of the newest version's message.",
+        "Of a kernel model it grows with its support vectors; the start refuses a configuration whose largest one "
+        "would not fit the broker's limits.",
     ),
     Definition(
         "streamsvm_model_points_covered",
@@ -270,6 +336,43 @@ TRAINER: Final = (
         "See streamsvm_gate_candidate_accuracy.",
     ),
     Definition(
+        "streamsvm_prequential_points",
+        "counter",
+        "Points scored by the current version before they were learned: all of them, or, by a kernel machine of more "
+        "than 256 support vectors, every so manieth, so that it takes few kernel values a point of the stream.",
+        "Flat while rows are learned: nothing is current yet, input is being read again, or quality.enabled is off.",
+    ),
+    Definition(
+        "streamsvm_prequential_seconds",
+        "counter",
+        "Seconds that such scoring and its baseline took.",
+        "More than a few per cent of the time: lower the support vectors, or set quality.baseline_every or "
+        "quality.enabled.",
+    ),
+    Definition(
+        "streamsvm_prequential_accuracy",
+        "gauge",
+        "Share of the weight of the newest quality.window scored points that is answered right: by the current version "
+        "(`model`), by plain SGD on every quality.baseline_every-th point (`sgd`), by the commoner label (`majority`).",
+        "model falling: the stream changes, or its labels went wrong; below sgd: the baseline forgets, the coreset "
+        "does not, so the stream drifts, or the coreset is too small; below majority: see svm.class_weight.",
+        ("scorer",),
+    ),
+    Definition(
+        "streamsvm_prequential_balanced_accuracy",
+        "gauge",
+        "The same, as the mean over the two labels; not a number while the window lacks one.",
+        "See streamsvm_prequential_accuracy; to be preferred where one label is rare.",
+        ("scorer",),
+    ),
+    Definition(
+        "streamsvm_prequential_hinge_loss",
+        "gauge",
+        "Mean hinge loss on the same points, by weight; the majority has none.",
+        "Rising while accuracy stays: margins shrink, or a few points lie far out; see coreset.clip_sd.",
+        ("scorer",),
+    ),
+    Definition(
         "streamsvm_versions_retired",
         "counter",
         "Versions retired because output.keep_versions newer ones are kept.",
@@ -337,6 +440,13 @@ SCORER: Final = (
         ("outcome",),
     ),
     Definition(
+        "streamsvm_scoring_seconds",
+        "histogram",
+        "Seconds from a batch that was read to its scores being committed, one observation a batch.",
+        "Rising: the broker is slow to commit, or the model has more support vectors; see scoring.batch_records.",
+        buckets=SCORING_BUCKETS_S,
+    ),
+    Definition(
         "streamsvm_dead_letters",
         "counter",
         "Rejected rows, by reason.",
@@ -370,6 +480,71 @@ SCORER: Final = (
 )
 """Metrics of the scorer."""
 
+PROCESS: Final = (
+    Definition(
+        "process_virtual_memory_bytes", "gauge", "Virtual memory size in bytes.", "Resident memory is what counts."
+    ),
+    Definition(
+        "process_resident_memory_bytes",
+        "gauge",
+        "Resident memory size in bytes.",
+        "Bounded by the configuration; growing for hours: see streamsvm_points_held, then report it.",
+    ),
+    Definition(
+        "process_start_time_seconds",
+        "gauge",
+        "Start time of the process since unix epoch in seconds.",
+        "Moving often: the process restarts; its last log line says why.",
+    ),
+    Definition(
+        "process_cpu_seconds",
+        "counter",
+        "Total user and system CPU time spent in seconds.",
+        "Its rate is the processors in use; at the container's limit, training and learning wait for each other.",
+    ),
+    Definition(
+        "process_open_fds",
+        "gauge",
+        "Number of open file descriptors.",
+        "Growing without end is a leak; a restart helps, a report more.",
+    ),
+    Definition(
+        "process_max_fds",
+        "gauge",
+        "Maximum number of open file descriptors.",
+        "Close to process_open_fds: raise the limit.",
+    ),
+    Definition(
+        "python_gc_objects_collected",
+        "counter",
+        "Objects collected during gc",
+        "For a report about memory; nothing to do.",
+        ("generation",),
+    ),
+    Definition(
+        "python_gc_objects_uncollectable",
+        "counter",
+        "Uncollectable objects found during GC",
+        "More than 0: report it.",
+        ("generation",),
+    ),
+    Definition(
+        "python_gc_collections",
+        "counter",
+        "Number of times this generation was collected",
+        "For a report about pauses; nothing to do.",
+        ("generation",),
+    ),
+    Definition(
+        "python_info",
+        "gauge",
+        "Python platform information",
+        "Says what runs; attach it to a report.",
+        ("version", "implementation", "major", "minor", "patchlevel"),
+    ),
+)
+"""What prometheus_client tells of any process; meanings in its words."""
+
 
 Instrument = TypeVar("Instrument", Counter, Gauge, Histogram)
 
@@ -387,6 +562,13 @@ class Metrics:
         self.registry = CollectorRegistry()
         self._made = {definition.name: _make(definition, self.registry) for definition in definitions}
 
+    def with_process(self) -> Metrics:
+        """Tell of the process, too (`PROCESS`); once."""
+        ProcessCollector(registry=self.registry)
+        PlatformCollector(registry=self.registry)
+        GCCollector(registry=self.registry)
+        return self
+
     def increase(self, name: str, amount: float = 1.0, **labels: str) -> None:
         """Add to a counter."""
         counter = self._of(name, Counter, labels)
@@ -401,6 +583,12 @@ class Metrics:
         """Set a gauge."""
         gauge = self._of(name, Gauge, labels)
         gauge.set(value)
+
+    def values(self, name: str) -> dict[tuple[str, ...], float]:
+        """Return a counter or a gauge as it stands, by its labels' values in their order; empty if there is none."""
+        made = self._made.get(name)
+        families = () if made is None else made.collect()
+        return {tuple(sample.labels.values()): sample.value for family in families for sample in family.samples}
 
     def observe(self, name: str, value: float, **labels: str) -> None:
         """Add an observation to a histogram."""

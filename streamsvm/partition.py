@@ -62,6 +62,30 @@ class PartitionState:
         return self.leaf_extent.end
 
 
+@dataclass(frozen=True, slots=True)
+class OpenLeaf:
+    """How full a partition's open leaf is.
+
+    Attributes
+    ----------
+    sealed : int
+        Leaves sealed before it.
+    start, end : Position
+        Its rows, the end exclusive.
+    rows, span : int
+        Rows seen, and how many it is full at.
+    points : int
+        Points that it holds.
+    """
+
+    sealed: int
+    start: Position
+    end: Position
+    rows: int
+    span: int
+    points: int
+
+
 class Partition:
     """One partition's structure, open leaf and audit sample.
 
@@ -124,6 +148,12 @@ class Partition:
         screen = self._next_screen(solved)
         if screen is not None:
             self.leaf.screen(Screener.begin(screen, *self._leaf_name))
+
+    def open_leaf(self) -> OpenLeaf:
+        """Return how full the open leaf is."""
+        leaf = self.leaf
+        start, rows = leaf.extent.start, leaf.rows
+        return OpenLeaf(self.structure.sealed, start, leaf.end, rows, rows + leaf.missing, len(leaf.points))
 
     @property
     def observed(self) -> Observed:

@@ -17,7 +17,8 @@ Invariant: a pure function of the cut, the configuration and the seed, whichever
 its rows and of the tuning in force.
 
 Why not the audit sample, which the coreset has no hand in: a thousand points tell accuracies apart to half a point, and
-the choice by them lost more than a point where that by folds lost a tenth of one (`tests/benchmarks/tuning.py`).
+the choice by them lost more than a point of cod_rna where that by folds lost a fifth of one
+(`tests/benchmarks/tuning.py`).
 """
 
 from __future__ import annotations

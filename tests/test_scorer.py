@@ -273,7 +273,7 @@ class Running:
     def __init__(self, settings: Settings, connection: Connection, schemas: Schemas | None = None) -> None:
         self.metrics, self.health, self._stop = Metrics(SCORER), Health(60.0), threading.Event()
         self.failure: BaseException | None = None
-        self._scorer = Scorer(settings, connection, self.metrics, self.health, self._stop, schemas)
+        self._scorer = Scorer(settings, connection, self.metrics, self.health, self._stop, schemas=schemas)
         self._thread = threading.Thread(target=self._run)
 
     def _run(self) -> None:

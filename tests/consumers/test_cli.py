@@ -44,7 +44,7 @@ def error_of(finished: subprocess.CompletedProcess[str]) -> str:
 def test_help_explains_every_option_of_a_trainer() -> None:
     """Each option of the trainer's sections stands in --help."""
     text = run("train", "--help").stdout
-    for section in ("", "input", "points", "coreset", "svm", "training", "checkpoint", "output", "http", "log"):
+    for section in ("", "input", "points", "coreset", "svm", "training", "checkpoint", "quality", "output"):
         for name in fields(section):
             assert is_secret(name) or flag(section, name) in text
     assert "--bootstrap-servers" in text

@@ -1,0 +1,210 @@
+"""Every alert fires when it should and is silent when it should be, by Prometheus's own rule tests; each has a runbook.
+
+Oracle: `promtool test rules`, which evaluates the shipped rules over series that are written down here.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.deploy.files import DEPLOY, RULES, parsed
+
+RUNBOOK = DEPLOY / "RUNBOOK.md"
+TRAINER = 'instance="t:9464",job="streamsvm-trainer"'
+SCORER = 'instance="s:9465",job="streamsvm-scorer"'
+
+
+@dataclass(frozen=True)
+class Case:
+    """One alert over two histories, each a sample a minute from 0 on; after `minutes` it fires in the one only.
+
+    Attributes
+    ----------
+    firing, silent : mapping of a series to its values
+        In promtool's notation.
+    minutes : int
+    """
+
+    firing: dict[str, str]
+    silent: dict[str, str]
+    minutes: int = 60
+
+
+def trainer(name: str, *labels: str) -> str:
+    return f"{name}{{{','.join((TRAINER, *labels))}}}"
+
+
+def scorer(name: str) -> str:
+    return f"{name}{{{SCORER}}}"
+
+
+RECORDS, LAG = trainer("streamsvm_input_records_total"), trainer("streamsvm_input_lag_records", 'partition="0"')
+HEADROOM = trainer("streamsvm_input_headroom_records", 'partition="0"')
+ACCEPTED = trainer("streamsvm_input_rows_total", 'outcome="accepted"')
+REJECTED = trainer("streamsvm_input_rows_total", 'outcome="rejected"')
+BEHIND, BETWEEN = trainer("streamsvm_model_rows_behind"), trainer("streamsvm_model_rows_between_cuts")
+BUSY, RUNNING = trainer("streamsvm_training_seconds_sum"), trainer("streamsvm_training_running_seconds")
+CONVERGED = trainer("streamsvm_trainings_total", 'outcome="converged"')
+LIMITED = trainer("streamsvm_trainings_total", 'outcome="iteration_limit"')
+WRITTEN = trainer("streamsvm_checkpoint_timestamp_seconds")
+RESIDENT, STARTED = trainer("process_resident_memory_bytes"), trainer("process_start_time_seconds")
+OBJECTIVE = trainer("streamsvm_model_objective")
+AUDIT_LOW, AUDIT_HIGH = trainer("streamsvm_audit_objective_low"), trainer("streamsvm_audit_objective_high")
+
+
+def balanced(who: str) -> str:
+    return trainer("streamsvm_prequential_balanced_accuracy", f'scorer="{who}"')
+
+
+def accuracy(who: str) -> str:
+    return trainer("streamsvm_prequential_accuracy", f'scorer="{who}"')
+
+
+CASES = {
+    "StreamsvmTrainerDown": Case({trainer("up"): "1x20 0x40"}, {trainer("up"): "1x20 0 1x40"}),
+    "StreamsvmLagGrowing": Case(
+        {RECORDS: "0+6000x60", LAG: "0+3000x60"},
+        # far behind and catching up; that is what a restart looks like
+        {RECORDS: "0+6000x60", LAG: "500000-3000x60"},
+    ),
+    "StreamsvmRetentionNear": Case(
+        {HEADROOM: "100000-1500x60", LAG: "5000x60"},
+        # everything is read: retention then removes what nobody needs
+        {HEADROOM: "100000-1500x60", LAG: "0x60"},
+    ),
+    "StreamsvmModelStale": Case(
+        {BEHIND: "0+2000x60", BETWEEN: "2000x60", RECORDS: "0+2000x60"},
+        # no input: there is nothing to be stale against
+        {BEHIND: "9000x60", BETWEEN: "2000x60", RECORDS: "80000x60"},
+    ),
+    "StreamsvmTrainingSaturated": Case({BUSY: "0+58x60"}, {BUSY: "0+20x60", RUNNING: "30x60"}),
+    "StreamsvmTrainingUnfinished": Case(
+        {LIMITED: "0+2x60", CONVERGED: "0+1x60"}, {LIMITED: "0x30 1x30", CONVERGED: "0+1x60"}
+    ),
+    "StreamsvmPublishRefused": Case(
+        {trainer("streamsvm_publishes_total", 'outcome="refused"'): "0x50 1x10"},
+        {trainer("streamsvm_publishes_total", 'outcome="refused"'): "1x60"},
+    ),
+    "StreamsvmProducerRenewing": Case(
+        {trainer("streamsvm_producer_renewals_total"): "0+1x60"}, {trainer("streamsvm_producer_renewals_total"): "2x60"}
+    ),
+    "StreamsvmCheckpointStale": Case(
+        {WRITTEN: "0x60", RECORDS: "0+100x60"},
+        # it is written while input flows
+        {WRITTEN: "0+60x60", RECORDS: "0+100x60"},
+    ),
+    "StreamsvmCheckpointFailing": Case(
+        {trainer("streamsvm_checkpoint_failures_total"): "0x50 0+1x10"},
+        {trainer("streamsvm_checkpoint_failures_total"): "3x60"},
+    ),
+    "StreamsvmDeadLetters": Case(
+        {ACCEPTED: "0+900x60", REJECTED: "0+100x60"}, {ACCEPTED: "0+990x60", REJECTED: "0+10x60"}
+    ),
+    "StreamsvmMemoryGrowing": Case(
+        {RESIDENT: "300000000+1000000x600", STARTED: "0x600"}, {RESIDENT: "300000000x600", STARTED: "0x600"}, 599
+    ),
+    "StreamsvmWorseThanBaseline": Case(
+        {balanced("model"): "0.8x60", balanced("sgd"): "0.85x60"},
+        {balanced("model"): "0.84x60", balanced("sgd"): "0.85x60"},
+    ),
+    "StreamsvmWorseThanMajority": Case(
+        {accuracy("model"): "0.8x60", accuracy("majority"): "0.9x60"},
+        {accuracy("model"): "0.9x60", accuracy("majority"): "0.9x60"},
+    ),
+    "StreamsvmCoresetDegraded": Case(
+        {trainer("streamsvm_coreset_reductions", 'outcome="shifted"'): "0x50 1x10"},
+        {
+            trainer("streamsvm_coreset_reductions", 'outcome="shifted"'): "1x60",
+            trainer("streamsvm_coreset_reductions", 'outcome="calibrated"'): "0+1x60",
+        },
+    ),
+    "StreamsvmAuditDisagrees": Case(
+        {OBJECTIVE: "10x60", AUDIT_LOW: "20x60", AUDIT_HIGH: "40x60"},
+        {OBJECTIVE: "19x60", AUDIT_LOW: "20x60", AUDIT_HIGH: "40x60"},
+    ),
+    "StreamsvmScorerDown": Case({scorer("up"): "1x20 0x40"}, {scorer("up"): "1x60"}),
+    "StreamsvmScorerWithoutModel": Case(
+        {scorer("streamsvm_serving_version"): "0x60"}, {scorer("streamsvm_serving_version"): "0x3 1+1x60"}
+    ),
+    "StreamsvmModelMessageRefused": Case(
+        {scorer("streamsvm_model_messages_refused_total"): "0x50 1x10"},
+        {scorer("streamsvm_model_messages_refused_total"): "2x60"},
+    ),
+}
+
+
+def alerts() -> dict[str, dict[str, Any]]:
+    rules = [rule for group in parsed(RULES)["groups"] for rule in group["rules"]]
+    return {rule["alert"]: rule for rule in rules if "alert" in rule}
+
+
+def fires(alert: str, series: dict[str, str], minutes: int, folder: Path, rules: Path = RULES) -> bool:
+    """Ask promtool whether an alert fires at the end of a history."""
+    promtool = shutil.which("promtool")
+    if promtool is None:
+        pytest.skip("promtool is not on PATH (Debian: apt install prometheus)")
+    expected = {"expr": f'count(ALERTS{{alertname="{alert}",alertstate="firing"}}) or vector(0)'}
+    test = {
+        "rule_files": [str(rules)],
+        "evaluation_interval": "1m",
+        "tests": [
+            {
+                "interval": "1m",
+                "input_series": [{"series": name, "values": values} for name, values in series.items()],
+                "promql_expr_test": [
+                    expected | {"eval_time": f"{minutes}m", "exp_samples": [{"labels": "{}", "value": 0}]}
+                ],
+            }
+        ],
+    }
+    written = folder / "rules.test.json"
+    written.write_text(json.dumps(test))
+    checked = subprocess.run([promtool, "test", "rules", written], capture_output=True, text=True, check=False)
+    said = checked.stdout + checked.stderr
+    assert checked.returncode == 0 or re.search(r"got:\s*nil|got:.*\{\} [1-9]", said, re.DOTALL), said
+    return checked.returncode != 0
+
+
+def test_every_alert_has_its_histories() -> None:
+    """No alert is added without saying when it fires and when it does not."""
+    assert alerts().keys() == CASES.keys()
+
+
+@pytest.mark.parametrize("alert", CASES)
+def test_alert_fires(alert: str, tmp_path: Path) -> None:
+    """The alert fires on the history that it is made for."""
+    assert fires(alert, CASES[alert].firing, CASES[alert].minutes, tmp_path)
+
+
+@pytest.mark.parametrize("alert", CASES)
+def test_alert_is_silent(alert: str, tmp_path: Path) -> None:
+    """The alert is silent on a history that looks alike and is harmless."""
+    assert not fires(alert, CASES[alert].silent, CASES[alert].minutes, tmp_path)
+
+
+def test_a_planted_mistake_is_caught(tmp_path: Path) -> None:
+    """A rule whose threshold lost a digit is silent where it should fire, and the test sees it."""
+    wrong = tmp_path / "rules.yml"
+    wrong.write_text(RULES.read_text().replace("rejected_share:rate10m > 0.05", "rejected_share:rate10m > 0.5"))
+    case = CASES["StreamsvmDeadLetters"]
+    assert not fires("StreamsvmDeadLetters", case.firing, case.minutes, tmp_path, wrong)
+
+
+def test_alert_names_its_page_of_the_runbook() -> None:
+    """Every alert points at a section that exists and says what it means, where to look and what to do."""
+    text = RUNBOOK.read_text()
+    sections = {title.lower(): body for title, body in re.findall(r"(?ms)^### (\w+)\n(.*?)(?=^#{2,3} |\Z)", text)}
+    assert sections.keys() == {alert.lower() for alert in alerts()}
+    for alert, rule in alerts().items():
+        assert rule["annotations"]["runbook"] == f"deploy/RUNBOOK.md#{alert.lower()}"
+        assert rule["labels"]["severity"] in {"critical", "warning"}
+        for part in ("**Means.**", "**Look.**", "**Do.**"):
+            assert part in sections[alert.lower()], f"{alert} has no {part}"

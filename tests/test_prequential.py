@@ -1,0 +1,171 @@
+"""Prequential quality: who is asked about which point, and what the figures say."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.metrics import accuracy_score, balanced_accuracy_score, hinge_loss
+
+from streamsvm.points import Points
+from streamsvm.prequential import BASELINE_BATCHES, MOST_KERNELS, Baseline, Prequential, stride_of
+from streamsvm.svm.kernels import RbfKernel
+from streamsvm.svm.model import KernelMachine, LinearMachine, Model, Scaler
+from tests.streams import DIMENSION, gaussian
+
+GOOD = Model(Scaler.identity(DIMENSION), LinearMachine(np.ones(DIMENSION), 0.2))
+BAD = Model(Scaler.identity(DIMENSION), LinearMachine(-np.ones(DIMENSION), 0.0))
+
+
+def kernel_model(support: int) -> Model:
+    """Return a kernel machine of so many support vectors."""
+    points = gaussian(support, 9)
+    machine = KernelMachine(RbfKernel(0.5), points.X.astype(np.float64), points.y * 1.0, 0.0)
+    return Model(Scaler.identity(DIMENSION), machine)
+
+
+def fed(points: Points, sizes: list[int], model: Model, window: int = 400) -> Prequential:
+    """Return what has scored the points, given to it in batches of these sizes, over and over."""
+    made, start, turn = Prequential(DIMENSION, window), 0, 0
+    made.serve(model)
+    while start < len(points):
+        stop = start + sizes[turn % len(sizes)]
+        made.add(points.take(slice(start, stop)))
+        start, turn = stop, turn + 1
+    return made
+
+
+@pytest.mark.parametrize("window", [100, 400, 5_000])
+def test_figures_of_the_model_are_scikit_learns(window: int) -> None:
+    """Weighted accuracy, balanced accuracy and hinge loss of the newest points of the window."""
+    points = gaussian(1_000)
+    newest = points.take(slice(-window, None))
+    found = fed(points, [137], GOOD, window).figures()["model"]
+    answered, values = GOOD.predict_sign(newest.X), GOOD.decision_function(newest.X)
+    weight = newest.weight
+    assert found.points == len(newest)
+    assert found.accuracy == pytest.approx(accuracy_score(newest.y, answered, sample_weight=weight))
+    assert found.balanced_accuracy == pytest.approx(balanced_accuracy_score(newest.y, answered, sample_weight=weight))
+    assert found.hinge_loss == pytest.approx(hinge_loss(newest.y, values, sample_weight=weight))
+
+
+@settings(deadline=None, max_examples=20)
+@given(st.lists(st.integers(5, 700), min_size=1, max_size=5))
+def test_batches_do_not_matter(sizes: list[int]) -> None:
+    """However the points are cut into batches, every scorer's figures are the same, up to rounding."""
+    points = gaussian(3_000, 4)
+    whole, cut = fed(points, [3_000], GOOD).figures(), fed(points, sizes, GOOD).figures()
+    assert whole.keys() == cut.keys() == {"model", "sgd", "majority"}
+    for scorer, quality in whole.items():
+        assert cut[scorer].points == quality.points
+        assert cut[scorer].accuracy == pytest.approx(quality.accuracy, abs=1e-12)
+        assert cut[scorer].hinge_loss == pytest.approx(quality.hinge_loss)
+
+
+def test_points_are_scored_by_the_model_of_their_time() -> None:
+    """A model that comes later changes no answer given before it."""
+    points = gaussian(200)
+    prequential = Prequential(DIMENSION, 200)
+    prequential.serve(GOOD)
+    prequential.add(points.take(slice(0, 100)))
+    before = prequential.figures()["model"]
+    prequential.serve(BAD)
+    assert prequential.figures()["model"] == before
+    prequential.add(points.take(slice(100, 200)))
+    answered = np.concatenate((GOOD.predict_sign(points.X[:100]), BAD.predict_sign(points.X[100:])))
+    expected = accuracy_score(points.y, answered, sample_weight=points.weight)
+    assert prequential.figures()["model"].accuracy == pytest.approx(expected)
+
+
+def test_nothing_is_scored_without_a_model() -> None:
+    """The baseline learns meanwhile, so that it can answer from the first scored point on."""
+    prequential = Prequential(DIMENSION, 100)
+    prequential.add(gaussian(2_000))
+    assert (prequential.scored, prequential.figures()) == (0, {})
+    prequential.serve(GOOD)
+    prequential.add(gaussian(10, 5))
+    assert prequential.scored == 10
+    assert prequential.figures()["sgd"].points == 10
+
+
+def test_baseline_is_not_asked_about_what_it_learns() -> None:
+    """Of its first two batches' points, none has an answer in the first, and all but the learned ones in the second."""
+    every, points = 8, gaussian(2 * 8 * BASELINE_BATCHES[0])
+    values = Baseline(DIMENSION, every).add(points)
+    half = len(points) // 2
+    assert np.isnan(values[:half]).all()
+    assert np.flatnonzero(np.isnan(values[half:])).tolist() == list(range(every - 1, half, every))
+
+
+def test_baseline_does_not_know_a_point_that_it_is_asked_about() -> None:
+    """Turned labels of the newest points change nothing of what it says of them."""
+    points = gaussian(4_000)
+    turned = Points(points.X, np.where(np.arange(4_000) < 2_048, points.y, -points.y).astype(np.int8), points.weight)
+    first, other = Baseline(DIMENSION, 64).add(points), Baseline(DIMENSION, 64).add(turned)
+    np.testing.assert_array_equal(first, other)
+    assert np.isfinite(first[2_048:]).sum() > 1_900
+
+
+def test_baseline_learns() -> None:
+    """On two overlapping classes it comes near the best linear answer."""
+    points = gaussian(60_000, 2)
+    found = fed(points, [5_000], GOOD, 10_000).figures()
+    assert found["sgd"].accuracy > found["majority"].accuracy + 0.1
+    assert found["sgd"].accuracy > found["model"].accuracy - 0.05
+
+
+def test_baseline_follows_a_turned_stream() -> None:
+    """When labels turn, the fixed model answers wrong, and the baseline has forgotten what it learned."""
+    points = gaussian(120_000, 3)
+    turned = Points(points.X, np.where(np.arange(120_000) < 40_000, points.y, -points.y).astype(np.int8), points.weight)
+    found = fed(turned, [5_000], GOOD, 10_000).figures()
+    assert found["model"].accuracy < 0.5 < found["sgd"].accuracy
+
+
+@pytest.mark.filterwarnings("error")
+def test_wild_points_do_not_end_the_baseline() -> None:
+    """Features and weights at the ends of their types leave its answers to other points finite."""
+    points = gaussian(20_000)
+    X, weight = points.X.copy(), points.weight.copy()
+    X[63::640], weight[127::640] = 3e38, 1e12
+    values = Baseline(DIMENSION, 64).add(Points(X, points.y, weight))
+    learned = np.arange(20_000) % 64 == 63
+    assert np.isfinite(values[1_024:][~learned[1_024:]]).all()
+
+
+def test_majority_is_the_commoner_label_before_each_point() -> None:
+    """It answers with what it has seen more of, by weight, and has no hinge loss."""
+    y = np.array([1, 1, -1, -1, -1, -1, 1], np.int8)
+    points = Points(np.zeros((7, DIMENSION), np.float32), y, np.ones(7))
+    found = fed(points, [2], GOOD).figures()["majority"]
+    answered = np.array([-1, 1, 1, 1, -1, -1, -1])  # a tie is the first label's
+    assert found.accuracy == pytest.approx((answered == y).mean())
+    assert found.hinge_loss is None
+
+
+def test_one_label_has_no_balanced_accuracy() -> None:
+    """A window that lacks a label tells no mean over both."""
+    points = Points(np.ones((5, DIMENSION), np.float32), np.ones(5, np.int8), np.ones(5))
+    found = fed(points, [5], GOOD).figures()["model"]
+    assert (found.accuracy, found.balanced_accuracy) == (1.0, None)
+
+
+@pytest.mark.parametrize(("support", "stride"), [(1, 1), (MOST_KERNELS, 1), (MOST_KERNELS + 1, 2), (2_000, 8)])
+def test_large_kernel_machines_score_a_share(support: int, stride: int) -> None:
+    """One point in so many, the same ones however they are batched."""
+    model, points = kernel_model(support), gaussian(1_000)
+    assert stride_of(model) == stride
+    made = fed(points, [7, 64, 129], model, 1_000)
+    assert made.scored == len(range(0, 1_000, stride))
+    chosen = points.take(slice(None, None, stride))
+    expected = accuracy_score(chosen.y, model.predict_sign(chosen.X), sample_weight=chosen.weight)
+    assert made.figures()["model"].accuracy == pytest.approx(expected)
+
+
+def test_without_a_baseline_there_is_none() -> None:
+    """The others remain."""
+    prequential = Prequential(DIMENSION, 100, baseline_every=0)
+    prequential.serve(GOOD)
+    prequential.add(gaussian(5_000))
+    assert prequential.figures().keys() == {"model", "majority"}

@@ -82,7 +82,7 @@ class Prequential:
     """
 
     def __init__(self, dimension: int, window: int = WINDOW_POINTS, baseline_every: int = BASELINE_EVERY) -> None:
-        self._decide = None
+        self._decide: Callable[[Features], Values] | None = None
         self._stride = 1
         self._seen = 0
         self._lead = 0.0
@@ -98,8 +98,8 @@ class Prequential:
     def serve(self, model: Model) -> None:
         """Let this model score from now on."""
         machine = model.machine
-        self._decide: Callable[[Features], Values] | None = (
-            on_raw_features(model, machine).decide if isinstance(machine, LinearMachine) else model.decision_function
+        self._decide = (
+            on_raw_features(model.scaler, machine) if isinstance(machine, LinearMachine) else model.decision_function
         )
         self._stride = stride_of(model)
 
@@ -157,7 +157,7 @@ class Baseline:
         self._waiting: list[Points] = []
         self._moments = Moments.zero(dimension)
         self._machine = LinearMachine(np.zeros(dimension), 0.0)
-        self._raw: LinearMachine | None = None
+        self._decide: Callable[[Features], Values] | None = None
 
     def add(self, points: Points) -> Values:
         """Return decision values, NaN where there is none to be had or the point is learned; then learn its share."""
@@ -179,8 +179,8 @@ class Baseline:
         return whole - self._seen % whole
 
     def _ask(self, X: Features, into: Values) -> None:
-        if self._raw is not None:
-            into[:] = self._raw.decide(X)
+        if self._decide is not None:
+            into[:] = self._decide(X)
 
     def _take(self, points: Points) -> None:
         if len(points):
@@ -197,7 +197,7 @@ class Baseline:
         coefficients = self._machine.coefficients.copy()
         intercept = _descend(Z, points.y, shares, coefficients, self._machine.intercept, BASELINE_RATE, BASELINE_ALPHA)
         self._machine = LinearMachine(coefficients, float(intercept))
-        self._raw = on_raw_features(Model(scaler, self._machine), self._machine)
+        self._decide = on_raw_features(scaler, self._machine)
 
 
 @njit(cache=True, nogil=True)
@@ -224,10 +224,11 @@ def _descend(Z, y, weight, coefficients, intercept, rate, alpha):  # type: ignor
     return intercept
 
 
-def on_raw_features(model: Model, machine: LinearMachine) -> LinearMachine:
-    """Return a linear model's machine with its scaler folded in: the same values, up to rounding, in less time."""
-    coefficients = machine.coefficients / model.scaler.scale
-    return LinearMachine(coefficients, float(machine.intercept - model.scaler.mean @ coefficients))
+def on_raw_features(scaler: Scaler, machine: LinearMachine) -> Callable[[Features], Values]:
+    """Return a linear decision function with its scaler folded in: the same values, up to rounding, in less time."""
+    coefficients = machine.coefficients / scaler.scale
+    intercept = float(machine.intercept - scaler.mean @ coefficients)
+    return lambda X: np.asarray(X @ coefficients + intercept, np.float64)
 
 
 def warm_up(dtype: np.dtype[np.floating]) -> None:

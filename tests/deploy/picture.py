@@ -78,9 +78,14 @@ def draw(drawn: Drawn, end: float, seconds: float) -> Figure:
         else:
             _graph(axes, panel, drawn[panel["title"]], end)
     minutes = f"{seconds / 60:.0f} minutes"
-    figure.text(0.012, 0.972, dashboards()[UID]["panels"][0]["title"], fontsize=13, color=INK, weight="bold")
+    figure.text(0.012, 0.972, _title(), fontsize=13, color=INK, weight="bold")
     figure.text(0.012, 0.012, CAPTION.format(minutes=minutes), fontsize=8.5, color=FAINT)
     return figure
+
+
+def _title() -> str:
+    overview = dashboards()[UID]
+    return f"{overview['title']}: {overview['panels'][0]['title']}"
 
 
 def _box(panel: dict[str, Any], tallest: int) -> tuple[float, float, float, float]:
@@ -137,7 +142,16 @@ def _graph(axes: Axes, panel: dict[str, Any], answers: list[tuple[str, Series]],
     axes.set_axisbelow(True)
     _frame(axes)
     if len(named) > 1:
-        axes.legend(fontsize=7.5, frameon=False, ncols=len(named), loc="upper center", bbox_to_anchor=(0.5, -0.11))
+        axes.legend(
+            fontsize=7,
+            frameon=False,
+            ncols=len(named),
+            loc="upper center",
+            bbox_to_anchor=(0.5, -0.11),
+            handlelength=1.0,
+            handletextpad=0.4,
+            columnspacing=0.9,
+        )
 
 
 def _frame(axes: Axes) -> None:

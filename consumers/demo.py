@@ -23,6 +23,8 @@ from rich.table import Table
 from rich.text import Text
 from sklearn.metrics import accuracy_score, balanced_accuracy_score
 
+from consumers.page.board import TrainerBoard
+from consumers.page.site import site_of
 from consumers.replay import ReplayResult, prepare_topic, replay
 from consumers.runtime import Health, HttpServer, configure_logging, stop_on_signals
 from consumers.topics import output_topics
@@ -115,7 +117,7 @@ def run(reducer: ReducerName, *, keep_open: bool = False) -> bool:
     reducer : str
         As `coreset.reducer`.
     keep_open : bool
-        Stay after the table until interrupted, with /metrics answering.
+        Stay after the table until interrupted, with the live page answering.
     """
     configure_logging(LogConfig(level="warning"))
     console = Console()
@@ -127,12 +129,13 @@ def run(reducer: ReducerName, *, keep_open: bool = False) -> bool:
     with tempfile.TemporaryDirectory() as directory, EmbeddedBroker() as broker:
         settings = settings_for(Path(directory), split, broker.bootstrap_servers, reducer)
         metrics, health = Metrics(TRAINER).with_process(), Health(settings.http.stuck_after_s)
-        with HttpServer(settings.http, health, metrics.registry) as http:
+        board = TrainerBoard(settings, metrics)
+        with HttpServer(settings.http, health, metrics.registry, site_of(settings, board, metrics, health)) as http:
             console.print(
-                f"Embedded broker at {broker.bootstrap_servers}, metrics at http://127.0.0.1:{http.port}/metrics"
+                f"Embedded broker at {broker.bootstrap_servers}, the live page at http://127.0.0.1:{http.port}/"
             )
             console.print("The trainer warms up first: a few seconds, about fifteen where nothing is compiled yet.")
-            stage = _Stage(settings, broker, split, metrics, health)
+            stage = _Stage(settings, broker, split, metrics, health, board)
             received = stage.play(console)
             finished = _reckon(console, split, stage, received)
             if keep_open:
@@ -145,7 +148,13 @@ class _Stage:
     """Producer, trainer and subscriber at work, and what they show."""
 
     def __init__(
-        self, settings: Settings, broker: EmbeddedBroker, split: Split, metrics: Metrics, health: Health
+        self,
+        settings: Settings,
+        broker: EmbeddedBroker,
+        split: Split,
+        metrics: Metrics,
+        health: Health,
+        board: TrainerBoard,
     ) -> None:
         self._settings = settings
         self._connection = broker.connection
@@ -153,7 +162,7 @@ class _Stage:
         self._metrics = metrics
         self._stop = threading.Event()
         self._failure: BaseException | None = None
-        self._trainer = Trainer(settings, Cluster(broker.connection), metrics, health, self._stop)
+        self._trainer = Trainer(settings, Cluster(broker.connection), metrics, health, self._stop, board=board)
         self.produced: ReplayResult | None = None
         self.loaded: Loaded | None = None
 

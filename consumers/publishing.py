@@ -15,6 +15,7 @@ import msgspec
 import structlog
 
 from consumers.gatekeeping import Gatekeeper
+from consumers.page.board import TrainerBoard
 from consumers.session import InDoubt, Session
 from consumers.worker import Result
 from streamsvm.build import build
@@ -51,6 +52,8 @@ class VersionPublisher:
     metrics : Metrics
     now : callable
         The time of day, for headers and metrics.
+    board : TrainerBoard
+        What is published is left there, for people.
     """
 
     def __init__(
@@ -63,6 +66,7 @@ class VersionPublisher:
         gate: Gatekeeper,
         metrics: Metrics,
         now: Callable[[], datetime],
+        board: TrainerBoard,
     ) -> None:
         self._settings = settings
         self._config = settings.models()
@@ -73,6 +77,7 @@ class VersionPublisher:
         self._gate = gate
         self._metrics = metrics
         self._now = now
+        self._board = board
         self._in_doubt: tuple[Version, int, Gate | None] | None = None
         self._untold: list[Message] = []
         metrics.begin("streamsvm_trainings", "outcome", ("converged", "iteration_limit"))
@@ -253,7 +258,9 @@ class VersionPublisher:
         )
 
     def _report(self, version: Version, result: Result, now: datetime, value_bytes: int) -> None:
-        fit, metrics = version.fit, self._metrics
+        fit, metrics, head = version.fit, self._metrics, self._delivery.head
+        assert head is not None
+        self._board.published(version, result, head, now)
         metrics.put("streamsvm_model_version", version.number)
         metrics.put("streamsvm_model_published_timestamp_seconds", now.timestamp())
         metrics.put("streamsvm_model_points_covered", version.stream.points)

@@ -1,4 +1,4 @@
-"""What every daemon shares: logs, signals, health over HTTP, exit codes."""
+"""What every daemon shares: logs, signals, health and pages over HTTP, exit codes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from prometheus_client import CollectorRegistry, make_wsgi_app
 
 from streamsvm.config import HttpConfig, LogConfig, Settings
 from streamsvm.errors import ConfigurationError, StateError, StreamsvmError, TransientError
-from streamsvm.kafka import Connection
+from streamsvm.kafka import Connection, SchemaRegistry
 
 STALE_AFTER_S: Final = 10.0
 """What was true this long ago is no answer to /readyz: the main loop may hang on a broker that is gone."""
@@ -277,8 +277,21 @@ def _head(stream: io.BufferedIOBase) -> bytes:
     return head
 
 
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a request for a page gets; a header `ETag` among `headers` lets who has it already be told so."""
+
+    content_type: str
+    body: bytes
+    headers: tuple[tuple[str, str], ...] = ()
+
+
+Site = Callable[[str], Answer | None]
+"""Answers a request for a path; None if there is nothing of this path."""
+
+
 class HttpServer:
-    """/metrics, /healthz and /readyz in a thread; over HTTPS if a certificate is configured.
+    """/metrics, /healthz, /readyz and a site in a thread; over HTTPS if a certificate is configured.
 
     A request is at most `MOST_HEAD_BYTES` long, has no body, and is over after `REQUEST_TIMEOUT_S`; at most
     `MOST_REQUESTS` are answered at once.
@@ -288,6 +301,8 @@ class HttpServer:
     config : HttpConfig
     health : Health
     registry : CollectorRegistry
+    site : callable, optional
+        Answers for every other path; called in the thread of a request.
 
     Raises
     ------
@@ -295,10 +310,13 @@ class HttpServer:
         If the address cannot be bound, or the certificate or its key cannot be used.
     """
 
-    def __init__(self, config: HttpConfig, health: Health, registry: CollectorRegistry) -> None:
+    def __init__(
+        self, config: HttpConfig, health: Health, registry: CollectorRegistry, site: Site | None = None
+    ) -> None:
         tls = _tls_context(config)
+        routes = _routes(health, registry, site or (lambda _: None))
         try:
-            self._server = make_server(config.host, config.port, _routes(health, registry), _Server, _Handler)
+            self._server = make_server(config.host, config.port, routes, _Server, _Handler)
         except OSError as error:
             raise ConfigurationError(
                 f"cannot listen on {config.host}:{config.port} for metrics and health: {error.strerror}",
@@ -322,7 +340,7 @@ class HttpServer:
         self._server.server_close()
 
 
-def _routes(health: Health, registry: CollectorRegistry) -> Callable[..., Iterable[bytes]]:
+def _routes(health: Health, registry: CollectorRegistry, site: Site) -> Callable[..., Iterable[bytes]]:
     metrics = make_wsgi_app(registry)
     checks = {"/healthz": health.healthy, "/readyz": health.ready}
 
@@ -330,12 +348,20 @@ def _routes(health: Health, registry: CollectorRegistry) -> Callable[..., Iterab
         path = environment.get("PATH_INFO", "")
         if path == "/metrics":
             return metrics(environment, start)  # type: ignore[no-any-return]
-        if path not in checks:
+        if path in checks:
+            fine, answer = checks[path]()
+            start("200 OK" if fine else "503 Service Unavailable", [("Content-Type", "application/json")])
+            return [json.dumps(answer).encode() + b"\n"]
+        page = site(path)
+        if page is None:
             start("404 Not Found", [("Content-Type", "text/plain; charset=utf-8")])
             return [b"Here are /metrics, /healthz and /readyz.\n"]
-        fine, answer = checks[path]()
-        start("200 OK" if fine else "503 Service Unavailable", [("Content-Type", "application/json")])
-        return [json.dumps(answer).encode() + b"\n"]
+        known = environment.get("HTTP_IF_NONE_MATCH", "")
+        if known and known == dict(page.headers).get("ETag"):
+            start("304 Not Modified", list(page.headers))
+            return []
+        start("200 OK", [("Content-Type", page.content_type), *page.headers])
+        return [page.body]
 
     return route
 
@@ -370,3 +396,26 @@ def connect(settings: Settings, role: str) -> Connection:
     for risk in connection.risks():
         structlog.get_logger("streamsvm").warning("insecure_connection", what=risk)
     return connection
+
+
+@contextmanager
+def schemas_of(settings: Settings) -> Iterator[SchemaRegistry | None]:
+    """Hold the configured schema registry; None if there is none.
+
+    Raises
+    ------
+    ConfigurationError
+        If the points are Avro and no registry is configured, or it cannot be used.
+    """
+    if settings.registry.url:
+        registry = SchemaRegistry(settings.registry)
+        try:
+            yield registry
+        finally:
+            registry.close()
+        return
+    if settings.points is not None and settings.points.format == "avro":
+        raise ConfigurationError(
+            "points.format is avro, and no schema registry is configured", "Give registry.url, its base address."
+        )
+    yield None

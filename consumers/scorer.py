@@ -23,6 +23,7 @@ from typing import Final
 import structlog
 
 from consumers.deadletters import DeadLetters
+from consumers.page.board import ScorerBoard
 from consumers.runtime import Health
 from consumers.topics import refuse_shared
 from streamsvm.codec.scores import BatchScorer
@@ -53,6 +54,9 @@ PROMPT_S: Final = 2.0
 TRANSACTION_TIMEOUT_S: Final = 10.0
 """How long a batch may take to be stored, and then to be committed; a killed scorer's open transaction holds readers of
 the scores back for as long."""
+LOST_S: Final = 6 * TRANSACTION_TIMEOUT_S
+"""A call to the publisher that takes longer than this does not return: librdkafka's `send_offsets_to_transaction` may
+pass its own limit of time where the group's coordinator went away meanwhile (confluentinc/librdkafka issue 5456)."""
 GRACE_S: Final = 3.0
 """How long a stop waits for a broker that does not answer."""
 
@@ -70,10 +74,18 @@ class Scorer:
     stop : threading.Event
         Set it to stop: the scorer finishes the batch at hand and returns. With no broker to finish it, it returns
         within seconds, and whoever comes next scores the batch, unless it was committed.
+    board : ScorerBoard, optional
+        Where the version that serves is left, for people.
     """
 
     def __init__(
-        self, settings: Settings, connection: Connection, metrics: Metrics, health: Health, stop: threading.Event
+        self,
+        settings: Settings,
+        connection: Connection,
+        metrics: Metrics,
+        health: Health,
+        stop: threading.Event,
+        board: ScorerBoard | None = None,
     ) -> None:
         self._settings = settings
         self._connection = connection
@@ -81,6 +93,7 @@ class Scorer:
         self._dead_letters = DeadLetters(settings.scoring.topic, settings.scoring.dead_letters, metrics)
         self._health = health
         self._stop = stop
+        self._board = board or ScorerBoard()
         self._serving: Loaded | None = None
         self._refused = 0
         self._group = settings.scoring.group or f"{settings.name}-scorer"
@@ -204,6 +217,7 @@ class Scorer:
             max_message_bytes=self._max_message_bytes,
         )
         self._serving = loaded
+        self._board.serving(loaded)
         self._health.require("model", "")
         self._metrics.put("streamsvm_serving_version", loaded.version.number)
         self._metrics.put("streamsvm_serving_loaded_timestamp_seconds", loaded.loaded_at)
@@ -284,10 +298,22 @@ class Scorer:
             publisher.close()
 
     def _answered(self, call: _Aside) -> bool:
-        """Wait for a call as long as it takes, the main loop alive; False if stopped before it returned."""
+        """Wait for a call, the main loop alive; False if stopped before it returned.
+
+        Raises
+        ------
+        OutcomeUnknown
+            If it does not return. The publisher stays with the call, which can do no harm any more once another one
+            has taken the id.
+        """
         begun, stopped_at = time.monotonic(), None
         while not call.finished(POLL_S):
             self._health.beat()
+            if time.monotonic() - begun > LOST_S:
+                self._publisher = None
+                raise OutcomeUnknown(
+                    f"the client library did not return within {LOST_S:g} s", "A new publisher takes its place."
+                )
             if time.monotonic() - begun > PROMPT_S:
                 self._health.require("broker", "the broker does not answer a commit")
             if self._stop.is_set():

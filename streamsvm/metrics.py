@@ -91,6 +91,12 @@ TRAINER: Final = (
         ("reason",),
     ),
     Definition(
+        "streamsvm_registry_waiting_seconds",
+        "gauge",
+        "Seconds for which the input has waited for the schema registry; 0 while it does not.",
+        "Above 0: the registry does not answer; nothing is lost or rejected, and reading goes on when it does.",
+    ),
+    Definition(
         "streamsvm_coreset_points",
         "gauge",
         "Points held in buckets, by level over all partitions; level `leaf` is the open leaves.",
@@ -571,6 +577,12 @@ class Metrics:
         """Set a gauge."""
         gauge = self._of(name, Gauge, labels)
         gauge.set(value)
+
+    def values(self, name: str) -> dict[tuple[str, ...], float]:
+        """Return a counter or a gauge as it stands, by its labels' values in their order; empty if there is none."""
+        made = self._made.get(name)
+        families = () if made is None else made.collect()
+        return {tuple(sample.labels.values()): sample.value for family in families for sample in family.samples}
 
     def observe(self, name: str, value: float, **labels: str) -> None:
         """Add an observation to a histogram."""

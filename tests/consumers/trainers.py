@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from consumers.page.board import TrainerBoard
 from consumers.ports import Cluster as AnyCluster
 from consumers.runtime import Health
 from consumers.trainer import Trainer
@@ -90,11 +91,17 @@ class Running:
     def __init__(
         self, settings: Settings, connection: Connection, cluster: AnyCluster | None = None, **options: Any
     ) -> None:
-        self.metrics, self.health = Metrics(TRAINER), Health(60.0)
+        self.metrics, self.health = Metrics(TRAINER).with_process(), Health(60.0)
+        self.board = TrainerBoard(settings, self.metrics)
         self.failure: BaseException | None = None
         self._stop = threading.Event()
         self._trainer = Trainer(
-            settings, cluster or Cluster(connection), self.metrics, self.health, self._stop, **options
+            settings,
+            cluster or Cluster(connection),
+            self.metrics,
+            self.health,
+            self._stop,
+            **{"board": self.board, **options},
         )
         self._thread = threading.Thread(target=self._run, name="trainer-under-test", daemon=True)
 

@@ -21,6 +21,8 @@ RULES = DEPLOY / "prometheus" / "rules.yml"
 GENERATOR = DEPLOY / "grafana" / "generate.py"
 DASHBOARDS = DEPLOY / "grafana" / "dashboards"
 PROVISIONING = DEPLOY / "grafana" / "provisioning"
+TARGET_LABELS = {"instance", "job"}
+"""Labels that Prometheus adds when it scrapes."""
 
 TARGET_LABELS = {"instance", "job"}
 """Labels that Prometheus adds when it scrapes."""

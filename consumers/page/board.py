@@ -1,0 +1,268 @@
+"""Where a main loop leaves what the page shows: one immutable value, replaced at most once a second and at versions.
+
+The loop pays for a few numbers a bucket, and at each version for a bounded projection of its training set; everything
+else, the border of a kernel machine above all, is worked out in the thread of whoever asks. Training sets are not kept.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Final
+
+from msgspec import structs
+
+from consumers.page.status import (
+    BucketPart,
+    Figures,
+    GatePart,
+    LeafPart,
+    Moment,
+    PartitionPart,
+    Verdict,
+    VersionPart,
+)
+from consumers.page.verdict import Facts, verdict_of
+from consumers.worker import Result
+from streamsvm.codec.model import Alias, Gate, Head, Version
+from streamsvm.config import Label, Settings
+from streamsvm.coreset.structure import Bucket
+from streamsvm.learner import Learner
+from streamsvm.metrics import Metrics
+from streamsvm.partition import OpenLeaf
+from streamsvm.picture import Projection, project
+from streamsvm.subscriber import Loaded
+from streamsvm.svm.model import Machine
+
+LOOK_EVERY_S: Final = 1.0
+MOST_VERSIONS: Final = 20
+MOST_MOMENTS: Final = 240
+"""History kept; when it is full every second moment goes, and the next ones are twice as far apart."""
+
+
+@dataclass(frozen=True, slots=True)
+class Drawing:
+    """What a picture of the newest training set is made from."""
+
+    number: int
+    labels: tuple[Label, Label]
+    feature_names: tuple[str, ...]
+    projection: Projection
+    machine: Machine
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """What a trainer left; a mapping in it is never changed."""
+
+    taken: datetime
+    verdict: Verdict
+    partitions: tuple[PartitionPart, ...] = ()
+    versions: tuple[VersionPart, ...] = ()
+    history: tuple[Moment, ...] = ()
+    drawing: Drawing | None = None
+
+
+@dataclass(slots=True)
+class History:
+    """A few moments over the whole life of a process, however long that is.
+
+    Attributes
+    ----------
+    interval_s : float
+        Least time between two moments.
+    """
+
+    interval_s: float = LOOK_EVERY_S
+    moments: tuple[Moment, ...] = ()
+    _next_at: float = field(default=-math.inf)
+
+    def due(self, monotonic: float) -> bool:
+        """Tell whether it is time for another moment."""
+        return monotonic >= self._next_at
+
+    def add(self, moment: Moment, monotonic: float) -> None:
+        """Keep a moment; a full history first loses every second one."""
+        if len(self.moments) >= MOST_MOMENTS:
+            self.moments = self.moments[::2]
+            self.interval_s *= 2.0
+        self.moments = (*self.moments, moment)
+        self._next_at = monotonic + self.interval_s
+
+
+class TrainerBoard:
+    """What a trainer shows. Its methods are the main loop's; `snapshot` is anybody's.
+
+    Parameters
+    ----------
+    settings : Settings
+    metrics : Metrics
+        Lag and quality are read from there.
+    """
+
+    def __init__(self, settings: Settings, metrics: Metrics) -> None:
+        self._settings = settings
+        self._metrics = metrics
+        self._cut_rows = settings.coreset.leaf_rows * settings.training.every_leaves
+        self._look_at = -math.inf
+        self._history = History()
+        self._number, self._gate, self._current = 0, None, None
+        self.snapshot: Snapshot | None = None
+        """What was left last; None before the first look."""
+
+    _gate: GatePart | None
+    _current: int | None
+
+    def adopted(self, head: Head | None, current: Alias | None) -> None:
+        """Note what stands on the topic when a life begins."""
+        self._number = 0 if head is None else head.number
+        self._gate = None if head is None else _gate(head.gate)
+        self._current = None if current is None else current.number
+        self._look_at = -math.inf
+
+    def published(self, version: Version, result: Result, head: Head, now: datetime) -> None:
+        """Note a version whose transaction stands."""
+        self._number, self._gate = version.number, _gate(head.gate)
+        if self._gate is None or self._gate.outcome != "refused":
+            self._current = version.number
+        before = self.snapshot or Snapshot(now, Verdict("waiting", None, None, "Starting", ""))
+        line = _version(version, result, head, now)
+        versions = [replace_current(part, self._current) for part in (line, *before.versions)]
+        drawing = before.drawing
+        if len(result.cut.points):
+            model = version.model
+            projection = project(result.cut.points, model)
+            drawing = Drawing(version.number, version.labels, version.feature_names, projection, model.machine)
+        self.snapshot = replace(before, versions=tuple(versions[:MOST_VERSIONS]), drawing=drawing)
+        self._look_at = -math.inf
+
+    def look(self, learner: Learner, now: datetime, monotonic: float) -> None:
+        """Leave what the learner holds now, unless that was done within the last second."""
+        if monotonic < self._look_at:
+            return
+        self._look_at = monotonic + LOOK_EVERY_S
+        before = self.snapshot
+        partitions = _partitions(learner)
+        learned, lag = sum(part.rows for part in partitions), lag_of(self._metrics)
+        balanced = figures_of(self._metrics, "streamsvm_prequential_balanced_accuracy")
+        if self._history.due(monotonic):
+            self._history.add(Moment(now, balanced, learned, None if lag is None else int(lag)), monotonic)
+        versions = before.versions if before else ()
+        covered = versions[0].rows if versions and versions[0].number == self._number else None
+        facts = Facts(
+            self._number,
+            covered,
+            learned,
+            self._cut_rows,
+            lag,
+            self._gate,
+            self._current,
+            figures_of(self._metrics, "streamsvm_prequential_accuracy"),
+            balanced,
+        )
+        verdict = since(verdict_of(facts), before.verdict if before else None, now)
+        drawing = before.drawing if before else None
+        self.snapshot = Snapshot(now, verdict, partitions, versions, self._history.moments, drawing)
+
+
+@dataclass(frozen=True, slots=True)
+class ServingSnapshot:
+    """What a scorer left: the version that serves now."""
+
+    loaded: Loaded | None = None
+
+
+class ScorerBoard:
+    """What a scorer shows."""
+
+    def __init__(self) -> None:
+        self.snapshot = ServingSnapshot()
+
+    def serving(self, loaded: Loaded) -> None:
+        """Note the version that scores from now on."""
+        self.snapshot = ServingSnapshot(loaded)
+
+
+def since(verdict: Verdict, before: Verdict | None, now: datetime) -> Verdict:
+    """Return a verdict with the time since when its headline has been true."""
+    same = before is not None and before.headline == verdict.headline
+    at = before.since if before is not None and same else now
+    return structs.replace(verdict, since=at)
+
+
+def lag_of(metrics: Metrics) -> int | None:
+    """Return the records that wait in all partitions; None where no end is known."""
+    lags = metrics.values("streamsvm_input_lag_records")
+    return int(sum(lags.values())) if lags else None
+
+
+def figures_of(metrics: Metrics, name: str) -> Figures:
+    """Return one figure of quality for each scorer; None where it is not measured."""
+    values: Mapping[tuple[str, ...], float] = metrics.values(name)
+    known = {scorer: _finite(values.get((scorer,))) for scorer in ("model", "sgd", "majority")}
+    return Figures(known["model"], known["sgd"], known["majority"])
+
+
+def _finite(value: float | None) -> float | None:
+    return value if value is not None and math.isfinite(value) else None
+
+
+def replace_current(part: VersionPart, current: int | None) -> VersionPart:
+    """Return a version's line as it is while `current` names that number."""
+    is_current = part.number == current
+    return part if part.current == is_current else structs.replace(part, current=is_current)
+
+
+def _partitions(learner: Learner) -> tuple[PartitionPart, ...]:
+    leaves = learner.open_leaves()
+    return tuple(_partition(number, buckets, leaves[number]) for number, buckets in learner.buckets().items())
+
+
+def _partition(number: int, buckets: tuple[Bucket, ...], leaf: OpenLeaf) -> PartitionPart:
+    parts = tuple(
+        BucketPart(
+            bucket.level,
+            bucket.index,
+            (*bucket.extent.start,),
+            (*bucket.extent.end,),
+            bucket.extent.rows,
+            len(bucket.points),
+            bucket.extent.moments.weight,
+        )
+        for bucket in buckets
+    )
+    rows = sum(part.rows for part in parts) + leaf.rows
+    held = LeafPart((*leaf.start,), (*leaf.end,), leaf.rows, leaf.span, leaf.points)
+    return PartitionPart(number, leaf.sealed, rows, parts, held)
+
+
+def _gate(gate: Gate | None) -> GatePart | None:
+    return None if gate is None else GatePart(gate.outcome, gate.why, gate.candidate, gate.present)
+
+
+def _version(version: Version, result: Result, head: Head, now: datetime) -> VersionPart:
+    fit, stream, audit = version.fit, version.stream, version.audit
+    gap = None
+    if fit.dual_objective is not None and fit.objective:
+        gap = (fit.objective - fit.dual_objective) / fit.objective
+    return VersionPart(
+        version.number,
+        head.sha256,
+        version.lineage.parent,
+        now,
+        False,
+        stream.rows,
+        stream.points,
+        fit.points,
+        fit.support_vectors,
+        fit.objective,
+        gap,
+        None if audit is None else audit.low,
+        None if audit is None else audit.high,
+        fit.converged,
+        result.seconds,
+        _gate(head.gate),
+        {str(part.partition): (part.offset, part.row) for part in version.lineage.cut},
+    )

@@ -1,0 +1,150 @@
+"""From what a daemon left, and its metrics and health, to the status that is shown; runs in the asker's thread."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from consumers.page.board import ScorerBoard, TrainerBoard, figures_of, lag_of
+from consumers.page.status import (
+    Input,
+    Memory,
+    Process,
+    Quality,
+    ScorerStatus,
+    ServingPart,
+    Status,
+    Structure,
+    TrainerStatus,
+    Verdict,
+)
+from consumers.runtime import Health
+from streamsvm import __version__
+from streamsvm.config import Settings
+from streamsvm.metrics import Metrics
+from streamsvm.subscriber import Loaded
+
+MEBIBYTE = 1 << 20
+
+
+def status_of(
+    settings: Settings,
+    board: TrainerBoard | ScorerBoard,
+    metrics: Metrics,
+    health: Health,
+    started: datetime,
+    now: datetime,
+) -> Status:
+    """Return the status of a daemon."""
+    process = _process(metrics, health, started)
+    if isinstance(board, TrainerBoard):
+        return _trainer(settings, board, metrics, process, now)
+    return _scorer(settings, board, metrics, process, now)
+
+
+def _trainer(
+    settings: Settings, board: TrainerBoard, metrics: Metrics, process: Process, now: datetime
+) -> TrainerStatus:
+    snapshot = board.snapshot
+    verdict = snapshot.verdict if snapshot else Verdict("waiting", None, None, "Starting", "")
+    return TrainerStatus(
+        name=settings.name,
+        taken=snapshot.taken if snapshot else now,
+        process=process,
+        verdict=_unless_unwell(process, verdict),
+        input=_input(settings, metrics),
+        structure=Structure(
+            settings.coreset.structure or "tree",
+            settings.coreset.fan_in,
+            snapshot.partitions if snapshot else (),
+        ),
+        memory=Memory(
+            _count(metrics, "streamsvm_points_held"),
+            _count(metrics, "streamsvm_points_held_peak"),
+            _count(metrics, "streamsvm_coreset_bytes"),
+            _count(metrics, "streamsvm_checkpoint_bytes") or None,
+        ),
+        quality=Quality(
+            _count(metrics, "streamsvm_prequential_points") if metrics.values("streamsvm_prequential_points") else None,
+            figures_of(metrics, "streamsvm_prequential_accuracy"),
+            figures_of(metrics, "streamsvm_prequential_balanced_accuracy"),
+            figures_of(metrics, "streamsvm_prequential_hinge_loss"),
+            snapshot.history if snapshot else (),
+        ),
+        versions=snapshot.versions if snapshot else (),
+    )
+
+
+def _scorer(settings: Settings, board: ScorerBoard, metrics: Metrics, process: Process, now: datetime) -> ScorerStatus:
+    loaded = board.snapshot.loaded
+    scored = _count(metrics, "streamsvm_scored_points")
+    if loaded is None:
+        verdict = Verdict("waiting", None, None, "No model yet", "Nothing is read before there is one.")
+    else:
+        number, at = loaded.version.number, datetime.fromtimestamp(loaded.loaded_at, UTC)
+        detail = f"Version {number} scores; {scored:,} points are scored."
+        verdict = Verdict("good", None, None, "Scoring", detail, at)
+    return ScorerStatus(
+        name=settings.name,
+        taken=now,
+        process=process,
+        verdict=_unless_unwell(process, verdict),
+        topic=settings.scoring.topic,
+        output_topic=settings.scoring.output_topic,
+        scored_points=scored,
+        batches=_by_label(metrics, "streamsvm_scored_batches"),
+        dead_letters=_by_label(metrics, "streamsvm_dead_letters"),
+        refused_models=_count(metrics, "streamsvm_model_messages_refused"),
+        serving=None if loaded is None else _serving(loaded),
+    )
+
+
+def _serving(loaded: Loaded) -> ServingPart:
+    version, published = loaded.version, loaded.published_at
+    return ServingPart(
+        version.number,
+        loaded.sha256,
+        version.stream.points,
+        version.fit.support_vectors,
+        datetime.fromtimestamp(loaded.loaded_at, UTC),
+        None if published is None else datetime.fromtimestamp(published, UTC),
+    )
+
+
+def _process(metrics: Metrics, health: Health, started: datetime) -> Process:
+    healthy, why = health.healthy()
+    ready, answer = health.ready()
+    waiting = answer["waiting_for"] if healthy else {"health": why["why"]}
+    resident = metrics.registry.get_sample_value("process_resident_memory_bytes")
+    whole = None if resident is None else round(resident / MEBIBYTE) * MEBIBYTE  # a finer number never stands still
+    return Process(__version__, started, healthy, ready, dict(waiting), whole)
+
+
+def _unless_unwell(process: Process, verdict: Verdict) -> Verdict:
+    """Let health and readiness speak first."""
+    if process.healthy and process.ready:
+        return verdict
+    level, headline = ("waiting", "Waiting") if process.healthy else ("stopped", "Not healthy")
+    why = "; ".join(f"{part}: {what}" for part, what in process.waiting_for.items() if what) or "starting"
+    return Verdict(level, None, None, headline, f"{why[:1].upper()}{why[1:]}.")  # type: ignore[arg-type]
+
+
+def _input(settings: Settings, metrics: Metrics) -> Input:
+    rows = _by_label(metrics, "streamsvm_input_rows")
+    lag = dict(sorted(_by_label(metrics, "streamsvm_input_lag_records").items(), key=lambda part: int(part[0])))
+    return Input(
+        settings.input.topic,
+        sum(_by_label(metrics, "streamsvm_input_records").values()),
+        rows.get("accepted", 0),
+        rows.get("rejected", 0),
+        lag,
+        lag_of(metrics),
+        _by_label(metrics, "streamsvm_dead_letters"),
+    )
+
+
+def _count(metrics: Metrics, name: str) -> int:
+    return int(metrics.values(name).get((), 0.0))
+
+
+def _by_label(metrics: Metrics, name: str) -> dict[str, int]:
+    return {labels[0]: int(value) for labels, value in metrics.values(name).items()}

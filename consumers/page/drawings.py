@@ -1,0 +1,268 @@
+"""SVG made on the server: the coreset on a plane, structures as counters, lines through time.
+
+Colours, widths and fonts are classes of `style.css`, so that one drawing serves light and dark; a class is told by its
+shape as well as by its colour. Every drawing has a title and a description for those who do not see it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from consumers.page.board import Drawing
+from consumers.page.markup import MINUS, Markup, element, join, raw
+from consumers.page.status import Moment, PartitionPart, Structure
+from streamsvm.picture import Projection, Segments, border
+
+WIDTH: Final = 720.0
+HEIGHT: Final = 460.0
+RADII: Final = np.array([1.6, 2.2, 3.0, 4.1, 5.6, 7.6, 10.4])
+"""Radii of the symbols: a symbol's area goes with its point's weight, in steps, so that a step is one path."""
+BOX: Final = 26.0
+GAP: Final = 5.0
+SPARK_WIDTH: Final = 560.0
+SPARK_HEIGHT: Final = 190.0
+LAG_HEIGHT: Final = 60.0
+
+
+def described(
+    name: str, title: str, description: str, view_box: tuple[float, float, float, float], *children: Markup, class_: str
+) -> Markup:
+    """Return an SVG image with a title and a description; `name` makes their ids unique on the page."""
+    return element(
+        "svg",
+        element("title", title, id=f"{name}-title"),
+        element("desc", description, id=f"{name}-desc"),
+        *children,
+        class_=class_,
+        role="img",
+        preserveAspectRatio="xMinYMid meet",
+        view_box=" ".join(f"{number:g}" for number in view_box),
+        aria_labelledby=f"{name}-title {name}-desc",
+    )
+
+
+# ---------------------------------------------------------------------- coreset
+
+
+def coreset(drawing: Drawing) -> Markup:
+    """Return the newest training set over its two principal components, with the model's border and margins."""
+    projection = drawing.projection
+    place = _placed(projection.frame)
+    inside = projection.inside
+    radius = _radii(projection.weight)
+    kinds = (("negative", -1, _circles), ("positive", 1, _diamonds))
+    symbols = [
+        element("path", d=paths(place(projection.xy[chosen]), float(RADII[step])), class_=f"points {name}")
+        for name, sign, paths in kinds
+        for step in range(len(RADII))
+        if (chosen := inside & (projection.sign == sign) & (radius == step)).any()
+    ]
+    lines = [
+        element("path", d=_lines(place, border(projection, drawing.machine, level)), class_=name)
+        for level, name in ((-1.0, "margin"), (1.0, "margin"), (0.0, "border"))
+    ]
+    shown, drawn = int(inside.sum()), len(projection.xy)
+    return described(
+        "coreset",
+        f"The training set of version {drawing.number} on the plane of its two principal components",
+        f"{shown} of {projection.total} points: {_of_class(drawing, -1)} as circles, {_of_class(drawing, 1)} as "
+        f"diamonds; areas show weights. A solid line is the model's border on this plane, dashed lines its margins."
+        + (f" {drawn - shown} points lie outside of the frame." if drawn > shown else ""),
+        (0.0, 0.0, WIDTH, HEIGHT),
+        element("rect", class_="plane", x=0.5, y=0.5, width=WIDTH - 1, height=HEIGHT - 1, rx=6),
+        *symbols,
+        *lines,
+        class_="coreset",
+    )
+
+
+def _of_class(drawing: Drawing, sign: int) -> str:
+    label = drawing.labels[1 if sign > 0 else 0]
+    return f"{int((drawing.projection.sign == sign).sum())} labeled {label}"
+
+
+def _radii(weight: NDArray[np.float64]) -> NDArray[np.intp]:
+    """Return the step of each weight: the lightest is drawn smallest, and areas are to each other as weights."""
+    wanted = RADII[0] * np.sqrt(weight / max(float(np.quantile(weight, 0.1)), float(weight.max()) / 42.0))
+    apart = np.abs(np.log(RADII)[None, :] - np.log(np.maximum(wanted, RADII[0]))[:, None])
+    return np.asarray(apart.argmin(axis=1))
+
+
+Place = Callable[[NDArray[np.float64]], NDArray[np.float64]]
+
+
+def _placed(frame: tuple[float, float, float, float]) -> Place:
+    """Return what takes coordinates of the plane, shape (..., 2), to those of the drawing."""
+    left, right, bottom, top = frame
+    origin = np.array([left, top])
+    scale = np.array([WIDTH / (right - left), -HEIGHT / (top - bottom)])
+    return lambda xy: (xy - origin) * scale
+
+
+def _circles(at: NDArray[np.float64], radius: float) -> str:
+    r, across = f"{radius:g}", f"{2 * radius:g}"
+    return "".join(f"M{x - radius:.1f} {y:.1f}a{r} {r} 0 1 0 {across} 0a{r} {r} 0 1 0-{across} 0" for x, y in at)
+
+
+def _diamonds(at: NDArray[np.float64], radius: float) -> str:
+    reach = 1.2533 * radius  # of the circle's area
+    r = f"{reach:.1f}"
+    return "".join(f"M{x:.1f} {y - reach:.1f}l{r} {r}-{r} {r}-{r}-{r}z" for x, y in at)
+
+
+def _lines(place: Place, segments: Segments) -> str:
+    return "".join(f"M{a[0]:.1f} {a[1]:.1f}L{b[0]:.1f} {b[1]:.1f}" for a, b in place(segments))
+
+
+def component(projection: Projection, index: int, names: Sequence[str]) -> str:
+    """Say what a principal component is: its share of the variance, and the two features that weigh most in it."""
+    axis = projection.axes[index]
+    largest = [feature for feature in np.argsort(-np.abs(axis))[:2] if axis[feature]]
+    mostly = ", ".join(
+        f"{'+' if axis[i] > 0 else MINUS}\N{NO-BREAK SPACE}{names[i] if names else f'x[{i}]'}" for i in largest
+    )
+    return f"{projection.share[index]:.0%} of the variance" + (f", mostly {mostly}" if mostly else "")
+
+
+# -------------------------------------------------------------------- structure
+
+
+def counter(structure: Structure, part: PartitionPart) -> Markup:
+    """Return a partition's structure as the digits of a counter, the highest level first, then the open leaf."""
+    cells = _cells(structure, part)
+    wide = BOX if structure.kind == "tree" else 2 * BOX
+    boxes = []
+    x = 0.0
+    for label, filled, slots in cells:
+        for slot in range(slots):
+            mark = "filled" if slot < filled else "empty"
+            boxes.append(element("rect", class_=f"slot {mark}", x=x + 1, y=1, width=wide - 2, height=BOX - 2, rx=4))
+            x += wide
+        boxes.append(element("text", label, class_="level", x=x - slots * wide / 2, y=BOX + 15, text_anchor="middle"))
+        x += GAP
+    x += GAP
+    leaf, width = part.leaf, 3 * BOX
+    share = leaf.rows / leaf.span if leaf.span else 0.0
+    boxes += [
+        element("rect", class_="slot empty", x=x + 1, y=1, width=width - 2, height=BOX - 2, rx=4),
+        element("rect", class_="leaf", x=x + 3, y=3, width=max(0.0, (width - 6) * share), height=BOX - 6, rx=2),
+        element("text", "leaf", class_="level", x=x + width / 2, y=BOX + 15, text_anchor="middle"),
+    ]
+    held = ", ".join(f"level {label}: {filled} of {slots}" for label, filled, slots in cells) or "no bucket yet"
+    return described(
+        f"counter-{part.partition}",
+        f"The structure of partition {part.partition} as a counter",
+        f"Buckets by level, the highest first: {held}. The open leaf holds {leaf.rows} of {leaf.span} rows.",
+        (0.0, 0.0, max(x + width, 1.0), BOX + 20),
+        *boxes,
+        class_="counter",
+    )
+
+
+def _cells(structure: Structure, part: PartitionPart) -> list[tuple[str, int, int]]:
+    """Return label, buckets held and places of each level, the highest first; a chain is one place."""
+    if structure.kind == "chain":
+        return [("chain", min(1, len(part.buckets)), 1)]
+    highest = max((bucket.level for bucket in part.buckets), default=-1)
+    held = [sum(bucket.level == level for bucket in part.buckets) for level in range(highest + 1)]
+    return [(str(level), held[level], structure.fan_in - 1) for level in reversed(range(highest + 1))]
+
+
+# ------------------------------------------------------------------ through time
+
+
+def lines_of_quality(moments: Sequence[Moment]) -> Markup | None:
+    """Return balanced accuracy through time, of the model and of SGD; None while there is nothing to draw.
+
+    That of always answering with the same class is a half for ever, and would only flatten the others.
+    """
+    named = {
+        "model": [moment.balanced_accuracy.model for moment in moments],
+        "sgd": [moment.balanced_accuracy.sgd for moment in moments],
+    }
+    known = [value for values in named.values() for value in values if value is not None]
+    if len(known) < 2:
+        return None
+    low, high = min(known), max(known)
+    pad = max(0.1 * (high - low), 0.005)
+    low, high = low - pad, high + pad
+    times = _along([moment.time.timestamp() for moment in moments])
+    paths = [
+        element("path", d=_through(times, values, low, high), class_=f"series {name}") for name, values in named.items()
+    ]
+    last = next((value for value in reversed(named["model"]) if value is not None), None)
+    return described(
+        "quality",
+        "Balanced accuracy since the process started",
+        f"Between {min(known):.3f} and {max(known):.3f}; the model's newest is {_shown(last)}.",
+        (0.0, 0.0, SPARK_WIDTH, SPARK_HEIGHT),
+        _grid(low, high),
+        *paths,
+        class_="spark",
+    )
+
+
+def line_of_lag(moments: Sequence[Moment]) -> Markup | None:
+    """Return the records that waited through time; None while there is nothing to draw."""
+    lags = [None if moment.lag is None else float(moment.lag) for moment in moments]
+    known = [lag for lag in lags if lag is not None]
+    if len(known) < 2:
+        return None
+    high = max(*known, 1.0) * 1.05
+    times = _along([moment.time.timestamp() for moment in moments])
+    return described(
+        "lag",
+        "Records behind the end of the input since the process started",
+        f"At most {max(known):,.0f}; the newest is {known[-1]:,.0f}.",
+        (0.0, 0.0, SPARK_WIDTH, LAG_HEIGHT),
+        element("path", d=_through(times, lags, 0.0, high, LAG_HEIGHT), class_="series model"),
+        element("path", d=f"M0 {LAG_HEIGHT - 2:g}H{SPARK_WIDTH:g}", class_="axis"),
+        class_="spark small",
+    )
+
+
+def _shown(value: float | None) -> str:
+    return "not known" if value is None else f"{value:.3f}"
+
+
+def _along(times: Sequence[float]) -> list[float]:
+    first, last = times[0], times[-1]
+    return [SPARK_WIDTH * (time - first) / (last - first or 1.0) for time in times]
+
+
+def _through(
+    x: Sequence[float], values: Sequence[float | None], low: float, high: float, height: float = SPARK_HEIGHT
+) -> str:
+    """Return the path through the values; it is broken where one is not known."""
+    pieces, pen_down = [], False
+    for at, value in zip(x, values, strict=True):
+        if value is None:
+            pen_down = False
+            continue
+        y = (height - 4) * (1.0 - (value - low) / (high - low)) + 2
+        pieces.append(f"{'L' if pen_down else 'M'}{at:.1f} {y:.1f}")
+        pen_down = True
+    return "".join(pieces)
+
+
+def _grid(low: float, high: float) -> Markup:
+    """Return a few levels with their numbers: tenths, or finer where the range is small."""
+    step = next((step for step in (0.2, 0.1, 0.05, 0.02, 0.01, 0.005) if (high - low) / step >= 2), 0.005)
+    levels = np.arange(np.ceil(low / step), np.floor(high / step) + 1) * step
+    marks = []
+    for level in levels[:6]:
+        y = (SPARK_HEIGHT - 4) * (1.0 - (float(level) - low) / (high - low)) + 2
+        marks.append(element("path", d=f"M0 {y:.1f}H{SPARK_WIDTH:g}", class_="axis"))
+        marks.append(element("text", f"{level:.3f}".rstrip("0"), class_="tick", x=2, y=round(y - 4, 1)))
+    return join(*marks)
+
+
+ICON: Final = raw(
+    '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 32 32"><rect width="32" height="32" rx="7" fill="#14213d"/>'
+    '<path d="M6 25 26 7" stroke="#fff" stroke-width="2.5" stroke-linecap="round"/><circle cx="10" cy="10" r="3.5" '
+    'fill="#56b4e9"/><path d="m22 17 5 5-5 5-5-5z" fill="#e69f00"/></svg>'
+)

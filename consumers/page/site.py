@@ -1,0 +1,124 @@
+"""Answers for `/`, `/status.json` and what the page needs; read-only, and nothing comes from another host."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib.resources import files
+from typing import Final
+
+from msgspec import structs
+
+from consumers.page import drawings
+from consumers.page.board import Drawing, ScorerBoard, TrainerBoard
+from consumers.page.collect import status_of
+from consumers.page.markup import Markup
+from consumers.page.page import page_of
+from consumers.page.status import Status, encode
+from consumers.runtime import Answer, Health
+from streamsvm.config import Settings
+from streamsvm.metrics import Metrics
+
+POLICY: Final = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; "
+    "form-action 'none'; frame-ancestors 'none'"
+)
+HEADERS: Final = (
+    ("Content-Security-Policy", POLICY),
+    ("X-Content-Type-Options", "nosniff"),
+    ("Referrer-Policy", "no-referrer"),
+    ("Cache-Control", "no-cache"),
+)
+LONG_AGO: Final = datetime.fromtimestamp(0, UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class _Drawn:
+    """The newest picture, which is made once a version."""
+
+    drawing: Drawing
+    picture: Markup
+
+
+class Site:
+    """The live page of one daemon; safe from any thread.
+
+    Parameters
+    ----------
+    settings : Settings
+    board : TrainerBoard or ScorerBoard
+        Where the main loop leaves what is shown.
+    metrics : Metrics
+    health : Health
+    now : callable
+        The time of day.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        board: TrainerBoard | ScorerBoard,
+        metrics: Metrics,
+        health: Health,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        self._settings = settings
+        self._board = board
+        self._metrics = metrics
+        self._health = health
+        self._now = now
+        self._started = now()
+        self._drawn: _Drawn | None = None
+        here = files(__package__)
+        self._constants = {
+            "/page.css": Answer("text/css; charset=utf-8", here.joinpath("style.css").read_bytes(), HEADERS),
+            "/page.js": Answer("text/javascript; charset=utf-8", here.joinpath("script.js").read_bytes(), HEADERS),
+            "/icon.svg": Answer("image/svg+xml", drawings.ICON.encode(), HEADERS),
+            "/status.schema.json": Answer(
+                "application/schema+json", here.joinpath("status-1.schema.json").read_bytes(), HEADERS
+            ),
+        }
+
+    def answer(self, path: str) -> Answer | None:
+        """Answer a request for a path; None if it is none of the page's."""
+        if path == "/":
+            return Answer("text/html; charset=utf-8", self._page(), HEADERS)
+        if path == "/status.json":
+            status = self.status()
+            return Answer("application/json", encode(status), (*HEADERS, ("ETag", etag(status))))
+        return self._constants.get(path)
+
+    def status(self) -> Status:
+        """Return the status now."""
+        return status_of(self._settings, self._board, self._metrics, self._health, self._started, self._now())
+
+    def _page(self) -> bytes:
+        drawn = self._picture()
+        picture, drawing = (None, None) if drawn is None else (drawn.picture, drawn.drawing)
+        return page_of(self.status(), picture, drawing, self._now())
+
+    def _picture(self) -> _Drawn | None:
+        """Return the newest training set's picture; two threads may both make it, and either's is as good."""
+        snapshot = self._board.snapshot
+        drawing = getattr(snapshot, "drawing", None)
+        if drawing is None:
+            return None
+        drawn = self._drawn
+        if drawn is None or drawn.drawing is not drawing:
+            self._drawn = drawn = _Drawn(drawing, drawings.coreset(drawing))
+        return drawn
+
+
+def site_of(
+    settings: Settings, board: TrainerBoard | ScorerBoard, metrics: Metrics, health: Health
+) -> Callable[[str], Answer | None] | None:
+    """Return what answers for the live page of a daemon; None where it is switched off."""
+    return Site(settings, board, metrics, health).answer if settings.http.page else None
+
+
+def etag(status: Status) -> str:
+    """Return what changes exactly when something but the time at which it was taken does."""
+    timeless = structs.replace(status, taken=LONG_AGO)
+    return f'"{hashlib.sha256(encode(timeless)).hexdigest()[:32]}"'

@@ -1,0 +1,277 @@
+"""The shape of `/status.json`, which the page and `streamsvm top` are made from, too.
+
+`format` names it: a reader refuses another one. Within a format, fields are only ever added. Times are ISO 8601 in UTC;
+`null` is what is not known, or not known yet; a position is `[offset, row]`, the next row to learn. The same as a JSON
+Schema: `status-1.schema.json` beside this module, made by `python -m consumers.page.status`.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from datetime import datetime
+from typing import Final, Literal
+
+import msgspec
+
+FORMAT: Final = "streamsvm.status/1"
+
+Level = Literal["good", "fair", "bad", "waiting", "stopped"]
+
+
+class Verdict(msgspec.Struct, frozen=True, omit_defaults=False):
+    """The status in one line.
+
+    Attributes
+    ----------
+    level : str
+        `good`: current, and at least as good as its baselines; `fair`: current, or not judged yet; `bad`: behind its
+        stream, or worse than a baseline; `waiting`: not ready, it says for what; `stopped`: not healthy.
+    current : bool or None
+        Whether the newest version covers all but the last rows; None before there is one.
+    good : bool or None
+        Whether it is as good as its baselines; None while that is not measured.
+    headline, detail : str
+        For people.
+    since : datetime or None
+        Since when `headline` has been true.
+    """
+
+    level: Level
+    current: bool | None
+    good: bool | None
+    headline: str
+    detail: str
+    since: datetime | None = None
+
+
+class Process(msgspec.Struct, frozen=True):
+    """The daemon itself; `waiting_for` says what is missing where it is not ready."""
+
+    version: str
+    started: datetime
+    healthy: bool
+    ready: bool
+    waiting_for: dict[str, str]
+    resident_bytes: int | None
+
+
+class Input(msgspec.Struct, frozen=True):
+    """What was read: records and rows, records behind the end of each partition, rejected rows by reason."""
+
+    topic: str
+    records: int
+    accepted: int
+    rejected: int
+    lag: dict[str, int]
+    lag_total: int | None
+    dead_letters: dict[str, int]
+
+
+class BucketPart(msgspec.Struct, frozen=True):
+    """A bucket: its rows from `start` up to but not including `end`, the points that stand for them, their weight."""
+
+    level: int
+    index: int
+    start: tuple[int, int]
+    end: tuple[int, int]
+    rows: int
+    points: int
+    weight: float
+
+
+class LeafPart(msgspec.Struct, frozen=True):
+    """The open leaf: rows seen, of how many it is full at, and points held."""
+
+    start: tuple[int, int]
+    end: tuple[int, int]
+    rows: int
+    span: int
+    points: int
+
+
+class PartitionPart(msgspec.Struct, frozen=True):
+    """One partition's structure: leaves sealed, rows learned, its buckets, the oldest first, and the open leaf."""
+
+    partition: int
+    sealed: int
+    rows: int
+    buckets: tuple[BucketPart, ...]
+    leaf: LeafPart
+
+
+class Structure(msgspec.Struct, frozen=True):
+    """All partitions' structures; `fan_in` buckets of a level make one of the next in a `tree`."""
+
+    kind: Literal["tree", "chain"]
+    fan_in: int
+    partitions: tuple[PartitionPart, ...]
+
+
+class Memory(msgspec.Struct, frozen=True):
+    """Points held now and at most, and bytes: of the coresets, and of the newest checkpoint."""
+
+    points_held: int
+    points_held_peak: int
+    coreset_bytes: int
+    checkpoint_bytes: int | None
+
+
+class Figures(msgspec.Struct, frozen=True):
+    """One figure of quality: of the model, of the SGD baseline, of always answering with the majority class."""
+
+    model: float | None = None
+    sgd: float | None = None
+    majority: float | None = None
+
+
+class Moment(msgspec.Struct, frozen=True):
+    """Figures at a time past: balanced accuracies, rows learned, records behind."""
+
+    time: datetime
+    balanced_accuracy: Figures
+    rows: int
+    lag: int | None
+
+
+class Quality(msgspec.Struct, frozen=True):
+    """Prequential figures: each point was scored before it was learned; `points` says how many were."""
+
+    points: int | None
+    accuracy: Figures
+    balanced_accuracy: Figures
+    hinge_loss: Figures
+    history: tuple[Moment, ...]
+
+
+class GatePart(msgspec.Struct, frozen=True):
+    """What the quality gate said; `candidate` and `present` are balanced accuracies on the same points."""
+
+    outcome: Literal["passed", "refused", "unscored"]
+    why: str
+    candidate: float | None
+    present: float | None
+
+
+class VersionPart(msgspec.Struct, frozen=True):
+    """One version that this process published, and its lineage.
+
+    Attributes
+    ----------
+    number : int
+    sha256, parent : str, str or None
+        Of its own value, and of its predecessor's.
+    published : datetime
+    current : bool
+        Whether it is the one that the trainer's alias `current` names; a pin, which people set, may hold readers at
+        another one.
+    rows, points : int
+        Rows seen and valid points that it covers.
+    training_points, support_vectors : int
+    objective : float
+        On its training set.
+    gap : float or None
+        Relative duality gap: how much of the objective the solver may still be off the optimum.
+    audit_low, audit_high : float or None
+        95 % interval of the objective over the whole stream.
+    converged : bool
+    seconds : float
+        Of training.
+    gate : GatePart or None
+        None where there is no gate.
+    cut : dict of partition to (offset, row)
+        Up to where the input was learned.
+    """
+
+    number: int
+    sha256: str
+    parent: str | None
+    published: datetime
+    current: bool
+    rows: int
+    points: int
+    training_points: int
+    support_vectors: int
+    objective: float
+    gap: float | None
+    audit_low: float | None
+    audit_high: float | None
+    converged: bool
+    seconds: float
+    gate: GatePart | None
+    cut: dict[str, tuple[int, int]]
+
+
+class TrainerStatus(msgspec.Struct, frozen=True, kw_only=True, tag_field="role", tag="trainer"):
+    """What a trainer shows; `versions` are the newest ones that this process published, the newest first."""
+
+    format: str = FORMAT
+    name: str
+    taken: datetime
+    process: Process
+    verdict: Verdict
+    input: Input
+    structure: Structure
+    memory: Memory
+    quality: Quality
+    versions: tuple[VersionPart, ...]
+
+
+class ServingPart(msgspec.Struct, frozen=True):
+    """The version that scores now, when it was loaded, and when it was published."""
+
+    number: int
+    sha256: str
+    points: int
+    support_vectors: int
+    loaded: datetime
+    published: datetime | None
+
+
+class ScorerStatus(msgspec.Struct, frozen=True, kw_only=True, tag_field="role", tag="scorer"):
+    """What a scorer shows."""
+
+    format: str = FORMAT
+    name: str
+    taken: datetime
+    process: Process
+    verdict: Verdict
+    topic: str
+    output_topic: str
+    scored_points: int
+    batches: dict[str, int]
+    dead_letters: dict[str, int]
+    refused_models: int
+    serving: ServingPart | None
+
+
+Status = TrainerStatus | ScorerStatus
+
+
+def encode(status: Status) -> bytes:
+    """Return the JSON of a status, with a line's end."""
+    return msgspec.json.encode(status) + b"\n"
+
+
+def decode(value: bytes) -> Status:
+    """Read a status back.
+
+    Raises
+    ------
+    msgspec.DecodeError
+        If it is no status, or of another format.
+    """
+    status: Status = msgspec.json.decode(value, type=Status)
+    if status.format != FORMAT:
+        raise msgspec.ValidationError(f"the format is {status.format}, not {FORMAT}")
+    return status
+
+
+def schema() -> str:
+    """Return the JSON Schema of the shape, as it stands in `status-1.schema.json`."""
+    described = msgspec.json.schema(Status)
+    return json.dumps({"$schema": "https://json-schema.org/draft/2020-12/schema", **described}, indent=2) + "\n"
+
+
+if __name__ == "__main__":
+    sys.stdout.write(schema())

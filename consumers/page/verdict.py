@@ -1,0 +1,120 @@
+"""What a trainer's figures mean, in one line: whether the model is current, and whether it is good.
+
+*Current*: fewer rows are learned and in no version than two cuts have, and no more records wait to be read than one cut
+has rows. *Good*: over the newest rows, each scored before it was learned, neither baseline beats the model by more than
+the alerts of `deploy/prometheus/rules.yml` allow; and the quality gate did not refuse the newest version.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from consumers.page.status import Figures, GatePart, Verdict
+
+BEHIND_CUTS: Final = 2
+SGD_MARGIN: Final = 0.02
+"""Of balanced accuracy."""
+MAJORITY_MARGIN: Final = 0.01
+"""Of accuracy."""
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What the verdict is made from.
+
+    Attributes
+    ----------
+    number : int
+        Of the newest version; 0 if there is none.
+    covered : int or None
+        Rows that it covers; None where that is not known, as after a start.
+    learned : int
+        Rows learned.
+    cut_rows : int
+        Rows after which a cut falls due.
+    lag : int or None
+        Records that wait.
+    gate : GatePart or None
+        Of the newest version.
+    current_number : int or None
+        What the alias `current` names.
+    accuracy, balanced_accuracy : Figures
+    """
+
+    number: int
+    covered: int | None
+    learned: int
+    cut_rows: int
+    lag: int | None
+    gate: GatePart | None
+    current_number: int | None
+    accuracy: Figures
+    balanced_accuracy: Figures
+
+
+def verdict_of(facts: Facts) -> Verdict:
+    """Judge; `since` is left open."""
+    if not facts.number:
+        return Verdict("fair", None, None, "No model yet", _first(facts))
+    behind, faults = _behind(facts), _faults(facts)
+    judged = facts.balanced_accuracy.model is not None
+    good = False if faults else True if judged else None
+    if behind:
+        return Verdict("bad", False, good, "Behind" if not faults else "Behind, and not good", _join(behind, *faults))
+    if faults:
+        return Verdict("bad", True, False, "Current, but not good", _join(*faults, _covers(facts)))
+    if judged:
+        return Verdict("good", True, True, "Current and good", _join(_covers(facts), _better(facts.balanced_accuracy)))
+    return Verdict("fair", True, None, "Current", _join(_covers(facts), "how good it is was not measured yet"))
+
+
+def _first(facts: Facts) -> str:
+    waits = f", {facts.lag:,} records wait" if facts.lag else ""
+    return f"{facts.learned:,} rows are learned{waits}; a version is due every {facts.cut_rows:,}."
+
+
+def _behind(facts: Facts) -> str:
+    """Say how far the newest version is behind, if it is."""
+    if facts.lag is not None and facts.lag > facts.cut_rows:
+        return f"{facts.lag:,} records wait to be read; version {facts.number} is the newest"
+    if facts.covered is not None and facts.learned - facts.covered >= BEHIND_CUTS * facts.cut_rows:
+        return f"{facts.learned - facts.covered:,} rows are learned that version {facts.number} does not cover"
+    return ""
+
+
+def _faults(facts: Facts) -> list[str]:
+    """Say what is not good."""
+    accuracy, balanced, gate = facts.accuracy, facts.balanced_accuracy, facts.gate
+    found = []
+    if gate is not None and gate.outcome == "refused":
+        kept = "none is current" if facts.current_number is None else f"version {facts.current_number} stays current"
+        found.append(f"the quality gate refused version {facts.number}: {kept}")
+    if _beaten(balanced.model, balanced.sgd, SGD_MARGIN):
+        found.append(f"balanced accuracy {balanced.model:.3f}, and an SGD baseline's is {balanced.sgd:.3f}")
+    if _beaten(accuracy.model, accuracy.majority, MAJORITY_MARGIN):
+        found.append(f"accuracy {accuracy.model:.3f}, and {accuracy.majority:.3f} by always saying the larger class")
+    return found
+
+
+def _beaten(own: float | None, other: float | None, margin: float) -> bool:
+    return own is not None and other is not None and own + margin < other
+
+
+def _covers(facts: Facts) -> str:
+    if facts.covered is None:
+        return f"version {facts.number} is the newest; none was published since this process started"
+    return f"version {facts.number} covers {facts.covered:,} of the {facts.learned:,} rows learned"
+
+
+def _better(balanced: Figures) -> str:
+    if balanced.model is None or balanced.sgd is None:
+        return f"its balanced accuracy is {balanced.model:.3f}"
+    apart = balanced.model - balanced.sgd
+    side = "above" if apart >= 0 else "below"
+    return f"balanced accuracy {balanced.model:.3f}, {abs(apart):.3f} {side} the SGD baseline"
+
+
+def _join(*clauses: str) -> str:
+    sentence = "; ".join(clauses)
+    return f"{sentence[:1].upper()}{sentence[1:]}."

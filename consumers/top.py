@@ -1,0 +1,251 @@
+"""A running daemon's figures in the terminal: the same as on its live page, from `/status.json`."""
+
+from __future__ import annotations
+
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Final
+
+import msgspec
+from rich.columns import Columns
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from consumers.page.page import MARKS, NONE, SCORERS, age
+from consumers.page.status import (
+    FORMAT,
+    PartitionPart,
+    ScorerStatus,
+    Status,
+    Structure,
+    TrainerStatus,
+    Verdict,
+    VersionPart,
+    decode,
+)
+from streamsvm.errors import ConfigurationError, FatalError, StreamsvmError, TransientError
+
+TIMEOUT_S: Final = 5.0
+MOST_BYTES: Final = 32 << 20
+MOST_VERSIONS: Final = 8
+STYLES: Final = {"good": "green", "fair": "default", "bad": "red", "waiting": "yellow", "stopped": "red"}
+
+
+def show(url: str, every_s: float, *, once: bool = False, as_json: bool = False) -> None:
+    """Show the figures until interrupted.
+
+    Parameters
+    ----------
+    url : str
+        Address of the health port.
+    every_s : float
+        Seconds between two looks.
+    once, as_json : bool
+        Print one frame, or the document as it came, and return.
+
+    Raises
+    ------
+    StreamsvmError
+        If nothing answers at the first look, or what answers is no status of this format.
+    """
+    address = _address(url)
+    value = fetch(address)
+    status = _decoded(value, address)
+    console = Console()
+    if as_json:
+        console.out(value.decode(), end="", highlight=False)
+        return
+    if once:
+        console.print(frame(status, _now()))
+        return
+    with Live(frame(status, _now()), console=console, screen=True, auto_refresh=False) as live:
+        try:
+            _follow(address, every_s, lambda shown: live.update(shown, refresh=True), frame(status, _now()))
+        except KeyboardInterrupt:
+            return
+
+
+def _follow(address: str, every_s: float, update: Callable[[RenderableType], None], last: RenderableType) -> None:
+    while True:
+        time.sleep(every_s)
+        try:
+            last = frame(_decoded(fetch(address), address), _now())
+            update(last)
+        except StreamsvmError as error:
+            update(Group(Text(f"{error.what}; these are the last figures", style="red"), last))
+
+
+def fetch(address: str) -> bytes:
+    """Return the document at an address.
+
+    Raises
+    ------
+    TransientError
+        If nothing answers.
+    FatalError
+        If something else does.
+    """
+    try:
+        with urllib.request.urlopen(address, timeout=TIMEOUT_S) as answer:  # noqa: S310 - _address allows HTTP only
+            value: bytes = answer.read(MOST_BYTES)
+            return value
+    except urllib.error.HTTPError as error:
+        with error:
+            raise FatalError(
+                f"{address} answers {error.code} {error.reason}",
+                "Name the health port of a trainer or a scorer, and see whether its http.page is on.",
+            ) from None
+    except (OSError, ValueError) as error:
+        why = getattr(error, "reason", error)
+        why = getattr(why, "strerror", None) or why
+        raise TransientError(
+            f"nothing answers at {address}: {why}",
+            "Start a trainer or a scorer, or name the address of its health port with --url.",
+        ) from None
+
+
+def _address(url: str) -> str:
+    if not url.startswith(("http://", "https://")):
+        raise ConfigurationError(f"--url is {url!r}", "Give an address such as http://127.0.0.1:9464.")
+    return url.removesuffix("/").removesuffix("/status.json") + "/status.json"
+
+
+def _decoded(value: bytes, address: str) -> Status:
+    try:
+        return decode(value)
+    except msgspec.DecodeError as error:
+        raise FatalError(
+            f"what answers at {address} is no status of the format {FORMAT}: {error}",
+            "Use the streamsvm of the same version as the daemon.",
+        ) from None
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+def frame(status: Status, now: datetime) -> RenderableType:
+    """Return one frame: the figures as a table for people."""
+    parts = _trainer(status, now) if isinstance(status, TrainerStatus) else _scorer(status, now)
+    spaced = [Padding(part, (0, 0, 1, 0)) for part in parts]
+    return Group(*spaced, Text(f"figures of {status.taken:%H:%M:%S} UTC", style="dim"))
+
+
+def _trainer(status: TrainerStatus, now: datetime) -> list[RenderableType]:
+    return [
+        _headline(status, status.verdict, status.input.topic, now),
+        Columns([_quality(status), _input(status)], padding=(0, 4)),
+        _structure(status.structure),
+        _versions(status.versions, now),
+    ]
+
+
+def _headline(status: Status, verdict: Verdict, topic: str, now: datetime) -> RenderableType:
+    line = Text(f"{MARKS[verdict.level]} {_plain(verdict.headline)}", style=f"bold {STYLES[verdict.level]}")
+    if verdict.since is not None:
+        line.append(f"  for {age((now - verdict.since).total_seconds())}", style="not bold dim")
+    name = Text(_plain(status.name), style="bold").append(f"  {_plain(topic)}", style="not bold dim")
+    return Group(name, line, Text(_plain(verdict.detail)))
+
+
+def _quality(status: TrainerStatus) -> Table:
+    quality = status.quality
+    table = _table("Quality", "", "accuracy", "balanced", "hinge loss")
+    for scorer, title in SCORERS:
+        figures = (quality.accuracy, quality.balanced_accuracy, quality.hinge_loss)
+        table.add_row(title, *(_number(getattr(figure, scorer), ".4f") for figure in figures))
+    return table
+
+
+def _input(status: TrainerStatus) -> Table:
+    read, memory = status.input, status.memory
+    table = _table("Input and memory", "", "")
+    for title, value in (
+        ("rows learned", read.accepted),
+        ("rows rejected", read.rejected),
+        ("records behind", read.lag_total),
+        ("points held", memory.points_held),
+        ("at most", memory.points_held_peak),
+        ("bytes of coresets", memory.coreset_bytes),
+        ("bytes of the process", status.process.resident_bytes),
+        *((f"dead letters: {_plain(reason)}", count) for reason, count in read.dead_letters.items() if count),
+    ):
+        table.add_row(Text(title), _number(value))
+    return table
+
+
+def _structure(structure: Structure) -> Table:
+    table = _table(f"Structure ({structure.kind})", "partition", "levels", "leaf", "leaves sealed", "rows")
+    for part in structure.partitions:
+        leaf = f"{part.leaf.rows:,} of {part.leaf.span:,}"
+        table.add_row(f"{part.partition}", _levels(structure, part), leaf, _number(part.sealed), _number(part.rows))
+    return table
+
+
+def _levels(structure: Structure, part: PartitionPart) -> Text:
+    """Draw the counter: a filled square for each bucket, an empty one for each free place, the highest level first."""
+    levels = [bucket.level for bucket in part.buckets]
+    text = Text()
+    for level in reversed(range(max(levels, default=-1) + 1)):
+        held = levels.count(level)
+        text.append("■" * held, style="cyan")
+        text.append("□" * (structure.fan_in - 1 - held if structure.kind == "tree" else 0), style="dim")
+        text.append(f"{level} " if structure.kind == "tree" else " chain", style="dim")
+    return text
+
+
+def _versions(versions: tuple[VersionPart, ...], now: datetime) -> Table:
+    table = _table("Versions", "", "age", "rows", "trained on", "objective", "over the stream", "gap", "gate", "hash")
+    for version in versions[:MOST_VERSIONS]:
+        between = NONE
+        if version.audit_low is not None and version.audit_high is not None:
+            between = f"{version.audit_low:.4g} to {version.audit_high:.4g}"
+        table.add_row(
+            f"{version.number}{' current' if version.current else ''}",
+            age((now - version.published).total_seconds()),
+            _number(version.rows),
+            _number(version.training_points),
+            _number(version.objective, ".5g"),
+            between,
+            _number(version.gap, ".1e"),
+            NONE if version.gate is None else version.gate.outcome,
+            version.sha256[:8],
+        )
+    return table
+
+
+def _scorer(status: ScorerStatus, now: datetime) -> list[RenderableType]:
+    serving = status.serving
+    table = _table("Scoring", "", "")
+    for title, value in (
+        ("serving version", serving.number if serving else None),
+        ("points scored", status.scored_points),
+        ("batches committed", status.batches.get("committed")),
+        ("batches put back", status.batches.get("put_back")),
+        ("models refused", status.refused_models),
+        *((f"dead letters: {_plain(reason)}", count) for reason, count in status.dead_letters.items() if count),
+    ):
+        table.add_row(Text(title), _number(value))
+    return [_headline(status, status.verdict, f"{status.topic} to {status.output_topic}", now), table]
+
+
+def _table(title: str, *headings: str) -> Table:
+    table = Table(title=title, title_justify="left", title_style="bold", box=None, padding=(0, 2, 0, 0))
+    for index, heading in enumerate(headings):
+        table.add_column(heading, justify="right" if index and heading not in ("levels", "gate", "hash") else "left")
+    return table
+
+
+def _number(value: float | None, form: str = ",") -> str:
+    return NONE if value is None else f"{value:{form}}"
+
+
+def _plain(text: str) -> str:
+    """Return a name without what a terminal would obey."""
+    return "".join(character if character.isprintable() else "?" for character in text)

@@ -1,0 +1,84 @@
+"""Boards with something on them, without a trainer; names as bad as they come."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from consumers.page.board import Drawing, Snapshot, TrainerBoard
+from consumers.page.site import Site
+from consumers.page.status import BucketPart, Figures, GatePart, LeafPart, Moment, PartitionPart, Verdict, VersionPart
+from consumers.runtime import Health
+from streamsvm.config import InputConfig, PointsConfig, Settings
+from streamsvm.metrics import TRAINER, Metrics
+from streamsvm.picture import project
+from streamsvm.svm.kernels import Float
+from streamsvm.svm.model import LinearMachine, Model, Scaler
+from tests.streams import gaussian
+
+HOSTILE = "</title></bdi><script>window.hacked=1</script><img src=x onerror=window.hacked=1>\"'&"
+T0 = datetime(2026, 3, 1, 12, 0, 0, tzinfo=UTC)
+
+
+def settings() -> Settings:
+    """Return settings whose topic and labels are markup."""
+    points = PointsConfig(dimension=3, labels=(f"no{HOSTILE}", f"yes{HOSTILE}"), feature_names=_names())
+    return Settings(name="m", input=InputConfig(topic=HOSTILE), points=points)
+
+
+def _names() -> tuple[str, ...]:
+    return tuple(f"{index}{HOSTILE}" for index in range(3))
+
+
+def drawing(coefficients: Float) -> Drawing:
+    """Return a picture of a small linear model."""
+    model = Model(Scaler.identity(3), LinearMachine(coefficients, 0.1))
+    return Drawing(7, (f"no{HOSTILE}", f"yes{HOSTILE}"), _names(), project(gaussian(60), model), model.machine)
+
+
+def version(number: int, outcome: str = "passed") -> VersionPart:
+    """Return a line of the table of versions; its reason is markup."""
+    gate = GatePart(outcome, HOSTILE, None, None)  # type: ignore[arg-type]
+    return VersionPart(
+        number=number,
+        sha256=f"{number:064x}",
+        parent=None if number == 1 else f"{number - 1:064x}",
+        published=T0,
+        current=number == 7,
+        rows=100 * number,
+        points=100 * number - 1,
+        training_points=60,
+        support_vectors=20,
+        objective=12.5 / number,
+        gap=1e-6,
+        audit_low=10.0,
+        audit_high=15.0,
+        converged=number != 6,
+        seconds=0.01,
+        gate=gate,
+        cut={"0": (100 * number, 0)},
+    )
+
+
+def snapshot(picture: Drawing | None, partitions: int = 1) -> Snapshot:
+    """Return what a trainer with two buckets a partition and two versions leaves."""
+    buckets = (
+        BucketPart(1, 0, (0, 0), (400, 0), 400, 10, 400.0),
+        BucketPart(0, 2, (400, 0), (600, 2), 200, 10, 200.0),
+    )
+    leaf = LeafPart((600, 2), (650, 0), 48, 200, 47)
+    parts = tuple(PartitionPart(number, 3, 648, buckets, leaf) for number in range(partitions))
+    history = tuple(Moment(T0, Figures(0.9 + place / 100, 0.85, 0.5), 100 * place, place) for place in range(5))
+    verdict = Verdict("good", True, True, f"Current {HOSTILE}", HOSTILE, T0)
+    return Snapshot(T0, verdict, parts, (version(7), version(6)), history, picture)
+
+
+def site(given: Snapshot | None, now: datetime = T0, *, ready: bool = True, own: Settings | None = None) -> Site:
+    """Return the site of a trainer that left this, whose dead letters have a hostile reason."""
+    chosen = own or settings()
+    metrics, health = Metrics(TRAINER), Health(60.0)
+    board = TrainerBoard(chosen, metrics)
+    board.snapshot = given
+    metrics.increase("streamsvm_dead_letters", 3, reason=HOSTILE)
+    metrics.put("streamsvm_input_lag_records", 4, partition="0")
+    health.require("broker", "" if ready else f"no broker {HOSTILE}")
+    return Site(chosen, board, metrics, health, lambda: now)

@@ -1,0 +1,241 @@
+"""The live page in a real browser, of a trainer that really runs."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import numpy as np
+import pytest
+from selenium import webdriver
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
+from selenium.webdriver.support.ui import WebDriverWait
+
+from consumers.page.site import Site
+from consumers.runtime import Health, HttpServer
+from streamsvm.config import HttpConfig
+from streamsvm.kafka import EmbeddedBroker
+from streamsvm.metrics import TRAINER, Metrics
+from tests.page import boards
+from tests.page.axe import NoChecker, checker
+from tests.page.browser import NoBrowser, chromium, programs
+from tests.page.stage import Stage, staged
+from tests.page.test_site import value_at
+
+PATIENCE_S = 30.0
+PERIOD_S = 2.0
+"""Of the script's looks at the figures."""
+LOOKS = [(1280, "light"), (1280, "dark"), (360, "light"), (320, "dark")]
+NUMBERS = "return Object.fromEntries([...document.querySelectorAll('data')].map(d => [d.dataset.field, d.value]))"
+Open = Callable[..., webdriver.Chrome]
+
+
+@pytest.fixture(scope="module")
+def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+    """A trainer that learned 4,000 points of the survey, and refused three records."""
+    try:
+        programs()
+    except NoBrowser as missing:
+        pytest.skip(f"no browser: {missing}")
+    with (
+        EmbeddedBroker() as broker,
+        staged(broker.connection, "candidates", tmp_path_factory.mktemp("state")) as running,
+    ):
+        running.produce(4_000, bad=3)
+        running.settle()
+        yield running
+
+
+@pytest.fixture
+def open_browser(tmp_path: Path) -> Iterator[Open]:
+    """Return what opens a browser, with the options of `chromium`; it is closed after the test."""
+    from contextlib import ExitStack
+
+    with ExitStack() as stack:
+
+        def opened(*size: int, **options: Any) -> webdriver.Chrome:
+            return stack.enter_context(chromium(tmp_path / "profile", *size, **options))
+
+        yield opened
+
+
+def number(chrome: webdriver.Chrome, field: str) -> str:
+    return str(chrome.execute_script(f"return document.querySelector('data[data-field=\"{field}\"]').value"))
+
+
+def troubles(chrome: webdriver.Chrome) -> list[str]:
+    """Return what the console complained of, and every host but ours that was asked."""
+    said = [entry["message"] for entry in chrome.get_log("browser")]  # type: ignore[no-untyped-call]
+    for entry in chrome.get_log("performance"):  # type: ignore[no-untyped-call]
+        event = json.loads(entry["message"])["message"]
+        if event["method"] == "Network.requestWillBeSent":
+            asked = urlsplit(event["params"]["request"]["url"])
+            if asked.scheme not in ("data", "chrome", "devtools") and asked.hostname != "127.0.0.1":
+                said.append(f"asked {asked.geturl()}")
+    return said
+
+
+def test_without_javascript_the_numbers_are_those_of_the_status(stage: Stage, open_browser: Open) -> None:
+    """A browser that runs no script shows every number, each as it stands in /status.json, and the pictures."""
+    chrome = open_browser(javascript=False)
+    chrome.get(stage.url)
+    document = json.loads(_text_of(stage, "/status.json"))
+    shown = {
+        str(each.get_attribute("data-field")): (str(each.get_attribute("value")), each.text)
+        for each in chrome.find_elements(By.TAG_NAME, "data")
+    }
+    assert len(shown) > 40
+    still = {field: pair for field, pair in shown.items() if not field.startswith(("memory.", "process."))}
+    for field, (exact, text) in still.items():
+        expected = value_at(document, field)
+        assert exact == ("" if expected is None else repr(expected)), field
+        if isinstance(expected, int):
+            assert not text or int(text.replace(",", "")) == expected, field
+    assert number_of(shown, "input.rejected") == 3
+    assert number_of(shown, "input.dead_letters.wrong_dimension") == 3
+    assert number_of(shown, "versions.0.number") == 4
+    assert chrome.find_elements(By.CSS_SELECTOR, "svg.coreset path.border")
+    assert not chrome.find_element(By.ID, "pause").is_displayed()
+
+
+def number_of(shown: dict[str, tuple[str, str]], field: str) -> int:
+    return int(shown[field][0])
+
+
+def _text_of(stage: Stage, path: str) -> str:
+    from urllib.request import urlopen
+
+    with urlopen(stage.url + path, timeout=10) as answer:
+        return str(answer.read().decode())
+
+
+def test_new_versions_appear_without_a_reload(stage: Stage, open_browser: Open) -> None:
+    """Numbers and picture follow the stream on the page that was opened; what was unfolded and focused stays so."""
+    chrome = open_browser()
+    chrome.get(stage.url)
+    chrome.execute_script("window.opened = true")
+    before, picture = int(number(chrome, "versions.0.number")), chrome.find_element(By.CLASS_NAME, "coreset")
+    drawn = picture.get_attribute("innerHTML")
+    summary = chrome.find_element(By.CSS_SELECTOR, "details summary")
+    summary.click()
+    assert chrome.execute_script("return document.activeElement.localName") == "summary"
+    stage.produce(2_000)
+    stage.settle()
+    WebDriverWait(chrome, PATIENCE_S).until(lambda c: int(number(c, "versions.0.number")) >= before + 1)
+    assert chrome.execute_script("return window.opened") is True
+    assert picture.get_attribute("innerHTML") != drawn
+    assert chrome.execute_script("return document.activeElement.localName") == "summary"
+    assert chrome.find_element(By.TAG_NAME, "details").get_attribute("open") is not None
+    assert troubles(chrome) == []
+
+
+def test_paused_or_hidden_it_asks_for_nothing(stage: Stage, open_browser: Open) -> None:
+    """Two periods without a request, whether the button was pressed or the tab is hidden; then it goes on by itself."""
+    chrome = open_browser()
+    chrome.get(stage.url)
+    button = chrome.find_element(By.ID, "pause")
+    hide = "Object.defineProperty(document, 'hidden', {configurable: true, get: () => %s});"
+    for stop, resume in (
+        (button.click, button.click),
+        (
+            lambda: chrome.execute_script((hide % "true") + "document.dispatchEvent(new Event('visibilitychange'))"),
+            lambda: chrome.execute_script((hide % "false") + "document.dispatchEvent(new Event('visibilitychange'))"),
+        ),
+    ):
+        WebDriverWait(chrome, PATIENCE_S).until(lambda c: _requests(c) > 0)
+        stop()
+        WebDriverWait(chrome, PATIENCE_S).until(lambda c: _requests(c) == 0)
+        threading.Event().wait(2.0 * PERIOD_S)  # the absence of requests has no event to wait for
+        assert _requests(chrome) == 0
+        resume()
+        WebDriverWait(chrome, PATIENCE_S).until(lambda c: _requests(c) > 0)
+    assert button.get_attribute("aria-pressed") == "false"
+
+
+def _requests(chrome: webdriver.Chrome) -> int:
+    """Return how many requests were sent since the last call."""
+    events = [json.loads(entry["message"])["message"] for entry in chrome.get_log("performance")]  # type: ignore[no-untyped-call]
+    return sum(event["method"] == "Network.requestWillBeSent" for event in events)
+
+
+@pytest.mark.parametrize(("width", "scheme"), LOOKS)
+def test_the_page_fits(stage: Stage, open_browser: Open, width: int, scheme: str) -> None:
+    """Wide and narrow, light and dark: no scrolling sideways, no complaint, and the scheme is the one asked for."""
+    chrome = open_browser(width, 900, scheme=scheme)
+    chrome.get(stage.url)
+    inner, scrolled = chrome.execute_script(
+        "const e = document.documentElement; return [e.clientWidth, Math.max(e.scrollWidth, document.body.scrollWidth)]"
+    )
+    assert inner == width
+    assert scrolled <= inner
+    paper = chrome.execute_script("return getComputedStyle(document.body).backgroundColor")
+    lightness = np.mean([int(part) for part in paper.removeprefix("rgb(").removesuffix(")").split(",")])
+    assert (lightness > 128) == (scheme == "light")
+    assert troubles(chrome) == []
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_checker_of_accessibility_finds_nothing(stage: Stage, open_browser: Open, scheme: str) -> None:
+    """axe-core, all of its rules for WCAG 2.2 A and AA and its best practices: no violation."""
+    try:
+        script = checker()
+    except NoChecker as missing:
+        pytest.skip(f"axe-core is not to be had: {missing}")
+    chrome = open_browser(1280, 1000, scheme=scheme)
+    chrome.get(stage.url)
+    chrome.find_element(By.CSS_SELECTOR, "details summary").click()
+    chrome.execute_cdp_cmd("Runtime.evaluate", {"expression": script})
+    found = chrome.execute_async_script("axe.run(document).then(arguments[arguments.length - 1])")
+    assert len(found["passes"]) > 20
+    assert [(each["id"], each["nodes"][0]["html"]) for each in found["violations"]] == []
+
+
+def test_the_keyboard_is_enough(stage: Stage, open_browser: Open) -> None:
+    """The first Tab shows the way to the figures, others reach the button, tables and details; focus is seen."""
+    chrome = open_browser()
+    chrome.get(stage.url)
+    reached = []
+    for _ in range(12):
+        chrome.switch_to.active_element.send_keys(Keys.TAB)
+        focused = chrome.switch_to.active_element
+        reached.append(str(focused.get_attribute("id") or focused.get_attribute("class") or focused.tag_name))
+        if len(reached) == 1:
+            assert focused.text == "Skip to the figures"
+            assert focused.rect["y"] >= 0
+        assert chrome.execute_script("return getComputedStyle(document.activeElement).outlineStyle") == "solid"
+    assert reached[:3] == ["skip", "pause", "scroll"]
+    assert "summary" in reached
+
+
+def test_hostile_names_run_nothing(open_browser: Open) -> None:
+    """Topic, labels, features and reasons made of markup are read as they are written, before and after an update."""
+    site = boards.site(boards.snapshot(boards.drawing(np.array([1.0, -0.5, 0.2]))))
+    with HttpServer(HttpConfig(port=0), Health(60.0), Metrics(TRAINER).registry, site.answer) as server:
+        chrome = open_browser()
+        chrome.get(server.url)
+        assert boards.HOSTILE in chrome.find_element(By.CLASS_NAME, "about").text
+        _updated(chrome, site)
+        assert chrome.execute_script("return window.hacked === undefined")
+        assert boards.HOSTILE in chrome.find_element(By.CLASS_NAME, "picture").text
+        assert troubles(chrome) == []
+
+
+def _updated(chrome: webdriver.Chrome, site: Site) -> None:
+    site._metrics.increase("streamsvm_input_rows", 41, outcome="accepted")
+    WebDriverWait(chrome, PATIENCE_S).until(lambda c: number(c, "input.accepted") == "41")
+
+
+def test_a_daemon_that_is_gone_is_said(open_browser: Open) -> None:
+    """When no answer comes, the page says so and keeps the last figures; a pause button is still a pause button."""
+    site = boards.site(boards.snapshot(None))
+    with HttpServer(HttpConfig(port=0), Health(60.0), Metrics(TRAINER).registry, site.answer) as server:
+        chrome = open_browser()
+        chrome.get(server.url)
+        assert chrome.find_element(By.ID, "connection").text == ""
+    WebDriverWait(chrome, PATIENCE_S).until(lambda c: "No answer" in c.find_element(By.ID, "connection").text)
+    assert number(chrome, "versions.0.number") == "7"

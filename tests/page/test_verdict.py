@@ -1,0 +1,80 @@
+"""The status in one line."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from consumers.page.status import Figures, GatePart
+from consumers.page.verdict import MAJORITY_MARGIN, SGD_MARGIN, Facts, verdict_of
+
+FINE = Facts(
+    number=5,
+    covered=5_000,
+    learned=5_100,
+    cut_rows=1_000,
+    lag=3,
+    gate=None,
+    current_number=5,
+    accuracy=Figures(0.97, 0.96, 0.90),
+    balanced_accuracy=Figures(0.91, 0.90, 0.50),
+)
+
+
+def test_a_model_that_keeps_up_and_beats_its_baselines_is_current_and_good() -> None:
+    """Level, both answers, and the figures that say why."""
+    verdict = verdict_of(FINE)
+    assert (verdict.level, verdict.current, verdict.good) == ("good", True, True)
+    assert verdict.headline == "Current and good"
+    assert verdict.detail == (
+        "Version 5 covers 5,000 of the 5,100 rows learned; balanced accuracy 0.910, 0.010 above the SGD baseline."
+    )
+
+
+@pytest.mark.parametrize("changed", [{"lag": 1_001}, {"learned": 7_000}])
+def test_rows_that_no_version_covers_make_it_behind(changed: dict[str, int]) -> None:
+    """More records wait than a cut has rows, or two cuts' worth of rows are in no version; one fewer is current."""
+    verdict = verdict_of(replace(FINE, **changed))
+    assert (verdict.level, verdict.current, verdict.headline) == ("bad", False, "Behind")
+    fewer = {name: value - 1 for name, value in changed.items()}
+    assert verdict_of(replace(FINE, **fewer)).current
+
+
+@pytest.mark.parametrize(
+    ("field", "beaten", "margin"),
+    [
+        ("balanced_accuracy", lambda margin: Figures(0.88, 0.88 + margin, 0.5), SGD_MARGIN),
+        ("accuracy", lambda margin: Figures(0.88, None, 0.88 + margin), MAJORITY_MARGIN),
+    ],
+)
+def test_a_baseline_that_is_better_makes_it_not_good(field: str, beaten: object, margin: float) -> None:
+    """By more than the margin of the alerts; a little less is good."""
+    verdict = verdict_of(replace(FINE, **{field: beaten(margin + 0.001)}))  # type: ignore[operator]
+    assert (verdict.level, verdict.current, verdict.good) == ("bad", True, False)
+    assert verdict_of(replace(FINE, **{field: beaten(margin - 0.001)})).good  # type: ignore[operator]
+
+
+def test_a_refused_version_is_said_with_the_one_that_stays() -> None:
+    """The quality gate's word comes first."""
+    refused = GatePart("refused", "", 0.7, 0.9)
+    verdict = verdict_of(replace(FINE, gate=refused, current_number=4))
+    assert verdict.good is False
+    assert "refused version 5: version 4 stays current" in verdict.detail
+
+
+def test_what_is_not_measured_is_not_called_good() -> None:
+    """Without figures: current, not judged; without a version: neither."""
+    unmeasured = verdict_of(replace(FINE, accuracy=Figures(), balanced_accuracy=Figures()))
+    assert (unmeasured.level, unmeasured.current, unmeasured.good) == ("fair", True, None)
+    none = verdict_of(replace(FINE, number=0, covered=None, learned=40))
+    assert (none.level, none.current, none.good, none.headline) == ("fair", None, None, "No model yet")
+    assert "due every 1,000" in none.detail
+
+
+def test_behind_and_worse_says_both() -> None:
+    """One trouble does not hide the other."""
+    verdict = verdict_of(replace(FINE, lag=9_000, balanced_accuracy=Figures(0.7, 0.9, 0.5)))
+    assert (verdict.current, verdict.good) == (False, False)
+    assert "9,000 records wait" in verdict.detail
+    assert "0.700" in verdict.detail

@@ -41,8 +41,8 @@ FARTHEST_SD: Final = 10.0
 """Where a feature is clipped for the baseline, in standard deviations: one wild point must not end it."""
 GREATEST_SHARE: Final = 100.0
 """Most that a point weighs for the baseline, in mean weights."""
-MOST_KERNELS: Final = 256
-"""Kernel values a point of the stream, on average, that scoring may take."""
+MOST_KERNELS: Final = 16
+"""Kernel values a point of the stream, on average, that scoring may take: a few per cent of what learning it takes."""
 
 Values = NDArray[np.float64]
 

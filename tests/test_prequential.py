@@ -187,7 +187,9 @@ def test_one_label_has_no_balanced_accuracy() -> None:
     assert (found.accuracy, found.balanced_accuracy) == (1.0, None)
 
 
-@pytest.mark.parametrize(("support", "stride"), [(1, 1), (MOST_KERNELS, 1), (MOST_KERNELS + 1, 2), (2_000, 8)])
+@pytest.mark.parametrize(
+    ("support", "stride"), [(1, 1), (MOST_KERNELS, 1), (MOST_KERNELS + 1, 2), (8 * MOST_KERNELS, 8)]
+)
 def test_large_kernel_machines_score_a_share(support: int, stride: int) -> None:
     """One point in so many, the same ones however they are batched."""
     model, points = kernel_model(support), gaussian(1_000)

@@ -39,7 +39,7 @@ from consumers.session import Session
 from consumers.startup import Started, Startup, check_partitions
 from consumers.watch import MakeWatch, Surveyor, ThreadedWatch
 from consumers.worker import Result, TrainFunction, Worker
-from streamsvm import tuning
+from streamsvm import prequential, tuning
 from streamsvm.build import build
 from streamsvm.checkpoint import CheckpointDirectory
 from streamsvm.codec import json_scan
@@ -277,6 +277,7 @@ class Trainer:
         log.debug("compiling", solver=self._config.svm.solver, reducer=self._config.coreset.reducer)
         warm_up(self._config, self._compiling)
         tuning.warm_up(self._config, self._compiling)
+        prequential.warm_up(self._config.points.numpy_dtype)
         json_scan.warm_up()
         seconds = self._clock.monotonic() - begun
         if seconds > 1.0:

@@ -339,7 +339,8 @@ TRAINER: Final = (
         "streamsvm_prequential_points",
         "counter",
         "Points scored by the current version before they were learned: all of them, or, by a kernel machine of more "
-        "than 256 support vectors, every so manieth, so that it takes few kernel values a point of the stream.",
+        "than 16 support vectors, one in a sixteenth as many points as it has of them, so that it takes few per cent "
+        "of the time.",
         "Flat while rows are learned: nothing is current yet, input is being read again, or quality.enabled is off.",
     ),
     Definition(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import product
 from typing import Final, Literal
 
+from streamsvm import prequential
 from streamsvm.codec import json_scan
 from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig
 from streamsvm.learner import warm_up
@@ -19,6 +20,8 @@ def main() -> None:
     for dtype, kernel, structure in product(DTYPES, KERNELS, STRUCTURES):
         points, coreset = PointsConfig(dimension=1, dtype=dtype), CoresetConfig(structure=structure)
         warm_up(ModelConfig(points=points, coreset=coreset, svm=SvmConfig(kernel=kernel)))
+    for dtype in DTYPES:
+        prequential.warm_up(PointsConfig(dimension=1, dtype=dtype).numpy_dtype)
     json_scan.warm_up()
 
 

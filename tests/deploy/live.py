@@ -57,7 +57,7 @@ class Live:
         X, y, _ = load_htru2()
         order = np.random.default_rng(7).permutation(len(y))
         self._X, self._y = X[order], np.where(y[order] > 0, 1, -1)
-        self._sent = 0
+        self.sent = 0
         self._stack = ExitStack()
 
     def __enter__(self) -> Self:
@@ -131,13 +131,13 @@ class Live:
 
     def feed(self, rows: int) -> None:
         """Send the next rows of the survey, over and over, labeled ones and a tenth as many to be scored."""
-        for index in range(self._sent, self._sent + rows):
+        for index in range(self.sent, self.sent + rows):
             x = self._X[index % len(self._X)]
             y = int(self._y[index % len(self._y)])
             self._outbox.send(Message(self._labeled, encode(x, y), partition=index % PARTITIONS))
             if index % 10 == 0:
                 self._outbox.send(Message(self._points, encode(x), partition=index // 10 % PARTITIONS))
-        self._sent += rows
+        self.sent += rows
         self._outbox.poll()
 
     def feed_malformed(self) -> None:

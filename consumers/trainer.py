@@ -38,7 +38,7 @@ from consumers.session import Session
 from consumers.startup import Started, Startup, check_partitions
 from consumers.watch import MakeWatch, Surveyor, ThreadedWatch
 from consumers.worker import Result, TrainFunction, Worker
-from streamsvm import tuning
+from streamsvm import prequential, tuning
 from streamsvm.build import build
 from streamsvm.checkpoint import CheckpointDirectory
 from streamsvm.codec.checkpoint import Snapshot
@@ -267,6 +267,7 @@ class Trainer:
         log.debug("compiling", solver=self._config.svm.solver, reducer=self._config.coreset.reducer)
         warm_up(self._config, self._compiling)
         tuning.warm_up(self._config, self._compiling)
+        prequential.warm_up(self._config.points.numpy_dtype)
         seconds = self._clock.monotonic() - begun
         if seconds > 1.0:
             log.info("compiled", seconds=round(seconds, 1), remedy="a cold start; the next one loads it from the cache")

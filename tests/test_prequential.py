@@ -6,10 +6,20 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.linear_model import SGDClassifier
 from sklearn.metrics import accuracy_score, balanced_accuracy_score, hinge_loss
 
+from streamsvm.coreset.moments import Moments
 from streamsvm.points import Points
-from streamsvm.prequential import BASELINE_BATCHES, MOST_KERNELS, Baseline, Prequential, stride_of
+from streamsvm.prequential import (
+    BASELINE_ALPHA,
+    BASELINE_BATCH,
+    BASELINE_RATE,
+    MOST_KERNELS,
+    Baseline,
+    Prequential,
+    stride_of,
+)
 from streamsvm.svm.kernels import RbfKernel
 from streamsvm.svm.model import KernelMachine, LinearMachine, Model, Scaler
 from tests.streams import DIMENSION, gaussian
@@ -91,7 +101,7 @@ def test_nothing_is_scored_without_a_model() -> None:
 
 def test_baseline_is_not_asked_about_what_it_learns() -> None:
     """Of its first two batches' points, none has an answer in the first, and all but the learned ones in the second."""
-    every, points = 8, gaussian(2 * 8 * BASELINE_BATCHES[0])
+    every, points = 8, gaussian(2 * 8 * BASELINE_BATCH)
     values = Baseline(DIMENSION, every).add(points)
     half = len(points) // 2
     assert np.isnan(values[:half]).all()
@@ -101,10 +111,36 @@ def test_baseline_is_not_asked_about_what_it_learns() -> None:
 def test_baseline_does_not_know_a_point_that_it_is_asked_about() -> None:
     """Turned labels of the newest points change nothing of what it says of them."""
     points = gaussian(4_000)
-    turned = Points(points.X, np.where(np.arange(4_000) < 2_048, points.y, -points.y).astype(np.int8), points.weight)
+    turned = Points(points.X, np.where(np.arange(4_000) < 3_072, points.y, -points.y).astype(np.int8), points.weight)
     first, other = Baseline(DIMENSION, 64).add(points), Baseline(DIMENSION, 64).add(turned)
     np.testing.assert_array_equal(first, other)
-    assert np.isfinite(first[2_048:]).sum() > 1_900
+    assert np.isfinite(first[3_072:]).sum() > 900
+
+
+def test_baseline_takes_the_steps_of_scikit_learn() -> None:
+    """On features of known scale, its answers are those of SGDClassifier that was given the same points."""
+    every, n = 4, 4 * 40 * BASELINE_BATCH
+    random = np.random.default_rng(3)
+    X = np.where(random.random((n, DIMENSION)) < 0.5, -1.0, 1.0)
+    y = np.where(X @ np.ones(DIMENSION) + random.normal(size=n) > 0, 1, -1).astype(np.int8)
+    points = Points(X, y, random.uniform(0.5, 2.0, n))
+    machine = SGDClassifier(
+        loss="hinge", alpha=BASELINE_ALPHA, learning_rate="constant", eta0=BASELINE_RATE, shuffle=False
+    )
+    moments, asked, learned = Moments.zero(DIMENSION), Baseline(DIMENSION, every), np.arange(n) % every == every - 1
+    values = np.full(n, np.nan)
+    for start in range(0, n, every * BASELINE_BATCH):
+        part = slice(start, start + every * BASELINE_BATCH)
+        if start:
+            scale = np.sqrt(moments.square / moments.weight)
+            values[part] = machine.decision_function((X[part] - moments.mean) / scale)
+        own = points.take(np.flatnonzero(learned[part]) + start)
+        moments = moments.add(own)
+        scale = np.sqrt(moments.square / moments.weight)
+        Z, shares = (own.X - moments.mean) / scale, own.weight * moments.count / moments.weight
+        machine.partial_fit(Z, own.y, classes=(-1, 1), sample_weight=shares)
+    values[learned] = np.nan
+    np.testing.assert_allclose(asked.add(points), values, rtol=1e-9, atol=1e-9)
 
 
 def test_baseline_learns() -> None:

@@ -1,7 +1,8 @@
-"""Writes the dashboard: `python deploy/grafana/generate.py` after a change here or in `streamsvm.metrics`.
+"""Writes the dashboards: `python deploy/grafana/generate.py` after a change here or in `streamsvm.metrics`.
 
-A panel names its metrics; what it says about them is what `streamsvm.metrics` says. The test suite compares the file
-with what this program makes, and checks every query.
+The overview answers in ten seconds whether the model is current and good; the deep dive has every metric. A panel names
+its metrics; what it says about them is what `streamsvm.metrics` says. The test suite compares the files with what this
+program makes, and checks every query.
 """
 
 from __future__ import annotations
@@ -12,14 +13,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from streamsvm.metrics import TRAINER
+from streamsvm.metrics import PROCESS, SCORER, TRAINER
 
-DASHBOARD: Final = Path(__file__).parent / "dashboards" / "streamsvm.json"
+FOLDER: Final = Path(__file__).parent / "dashboards"
 DATASOURCE: Final = {"type": "prometheus", "uid": "${datasource}"}
 ONE: Final = '{instance=~"$instance"}'
+SCORERS: Final = '{instance=~"$scorer"}'
+EITHER: Final = '{instance=~"$instance|$scorer"}'
 WINDOW: Final = "5m"
 """Trainings may be rarer than the scrapes that a shorter window holds."""
-DEFINITIONS: Final = {definition.name: definition for definition in TRAINER}
+DEFINITIONS: Final = {definition.name: definition for definition in (*SCORER, *PROCESS, *TRAINER)}
 
 
 @dataclass(frozen=True)
@@ -43,6 +46,8 @@ class Panel:
         The value holds until the next; no line leads from one to the other.
     right : dict
         Unit by legend, for what belongs to the right axis.
+    floor : float or None
+        Where the axis begins at the latest; None lets it begin at the least value.
     """
 
     title: str
@@ -55,22 +60,92 @@ class Panel:
     stacked: bool = False
     steps: bool = False
     right: dict[str, str] = field(default_factory=dict)
+    floor: float | None = 0
 
 
-def _age(metric: str) -> str:
+def _age(metric: str, whose: str = ONE) -> str:
     """Return the query for seconds since a time; a gauge that was never set shows nothing."""
-    return f"time() - max({metric}{ONE} > 0)"
+    return f"time() - max({metric}{whose} > 0)"
 
 
-def _quantile(share: float, metric: str) -> str:
-    return f"histogram_quantile({share}, sum by (le) (rate({metric}_bucket{ONE}[{WINDOW}])))"
+def _quantile(share: float, metric: str, whose: str = ONE) -> str:
+    return f"histogram_quantile({share}, sum by (le) (rate({metric}_bucket{whose}[{WINDOW}])))"
+
+
+def _by_scorer(title: str, unit: str, metric: str, width: int = 12) -> Panel:
+    """Show the model beside what anybody can have without it."""
+    return Panel(title, unit, (metric,), (("{{scorer}}", f"avg by (scorer) ({metric}{ONE})"),), width=width, floor=None)
 
 
 def _stat(title: str, unit: str, metric: str, query: str) -> Panel:
     return Panel(title, unit, (metric,), (("", query),), "stat", width=4, height=4)
 
 
-ROWS: Final[tuple[tuple[str, tuple[Panel, ...]], ...]] = (
+Rows = tuple[tuple[str, tuple[Panel, ...]], ...]
+
+MODEL_ACCURACY: Final = 'streamsvm_prequential_balanced_accuracy{instance=~"$instance",scorer="model"}'
+BASELINE_ACCURACY: Final = 'streamsvm_prequential_balanced_accuracy{instance=~"$instance",scorer="sgd"}'
+
+OVERVIEW: Final[Rows] = (
+    (
+        "Is the model current, and is it good?",
+        (
+            _stat(
+                "Age of the model",
+                "s",
+                "streamsvm_model_published_timestamp_seconds",
+                _age("streamsvm_model_published_timestamp_seconds"),
+            ),
+            _stat("Rows behind", "short", "streamsvm_model_rows_behind", f"max(streamsvm_model_rows_behind{ONE})"),
+            _stat("Lag", "short", "streamsvm_input_lag_records", f"sum(streamsvm_input_lag_records{ONE})"),
+            _stat(
+                "Balanced accuracy", "percentunit", "streamsvm_prequential_balanced_accuracy", f"min({MODEL_ACCURACY})"
+            ),
+            _stat(
+                "Ahead of SGD by",
+                "percentunit",
+                "streamsvm_prequential_balanced_accuracy",
+                f"min({MODEL_ACCURACY} - ignoring (scorer) {BASELINE_ACCURACY})",
+            ),
+            _stat("Coreset", "short", "streamsvm_coreset_points", f"sum(streamsvm_coreset_points{ONE})"),
+            _by_scorer("Balanced accuracy on new points", "percentunit", "streamsvm_prequential_balanced_accuracy"),
+            Panel(
+                "Lag by partition",
+                "short",
+                ("streamsvm_input_lag_records",),
+                (("partition {{partition}}", f"sum by (partition) (streamsvm_input_lag_records{ONE})"),),
+            ),
+            Panel(
+                "Coreset size by level",
+                "short",
+                ("streamsvm_coreset_points",),
+                (("level {{level}}", f"sum by (level) (streamsvm_coreset_points{ONE})"),),
+                width=8,
+                stacked=True,
+                steps=True,
+            ),
+            Panel(
+                "Training time",
+                "s",
+                ("streamsvm_training_seconds",),
+                (
+                    ("p50", _quantile(0.5, "streamsvm_training_seconds")),
+                    ("p95", _quantile(0.95, "streamsvm_training_seconds")),
+                ),
+                width=8,
+            ),
+            Panel(
+                "Model age",
+                "s",
+                ("streamsvm_model_published_timestamp_seconds",),
+                (("age", _age("streamsvm_model_published_timestamp_seconds")),),
+                width=8,
+            ),
+        ),
+    ),
+)
+
+DEEP_DIVE: Final[Rows] = (
     (
         "Now",
         (
@@ -94,6 +169,24 @@ ROWS: Final[tuple[tuple[str, tuple[Panel, ...]], ...]] = (
                 "s",
                 "streamsvm_checkpoint_timestamp_seconds",
                 _age("streamsvm_checkpoint_timestamp_seconds"),
+            ),
+        ),
+    ),
+    (
+        "Quality on points not learned yet",
+        (
+            _by_scorer("Balanced accuracy on new points", "percentunit", "streamsvm_prequential_balanced_accuracy"),
+            _by_scorer("Accuracy on new points", "percentunit", "streamsvm_prequential_accuracy"),
+            _by_scorer("Hinge loss on new points", "short", "streamsvm_prequential_hinge_loss"),
+            Panel(
+                "Points scored before they are learned, and what it takes",
+                "cps",
+                ("streamsvm_prequential_points", "streamsvm_prequential_seconds"),
+                (
+                    ("points", f"sum(rate(streamsvm_prequential_points_total{ONE}[$__rate_interval]))"),
+                    ("share of the time", f"sum(rate(streamsvm_prequential_seconds_total{ONE}[$__rate_interval]))"),
+                ),
+                right={"share of the time": "percentunit"},
             ),
         ),
     ),
@@ -138,6 +231,23 @@ ROWS: Final[tuple[tuple[str, tuple[Panel, ...]], ...]] = (
                 ),
                 width=8,
                 steps=True,
+            ),
+            Panel(
+                "Time to seal a leaf",
+                "s",
+                ("streamsvm_coreset_reduce_seconds",),
+                (
+                    ("p50", _quantile(0.5, "streamsvm_coreset_reduce_seconds")),
+                    ("p95", _quantile(0.95, "streamsvm_coreset_reduce_seconds")),
+                ),
+                width=8,
+            ),
+            Panel(
+                "Weight that the coreset stands for",
+                "short",
+                ("streamsvm_coreset_weight",),
+                (("weight", f"sum(streamsvm_coreset_weight{ONE})"),),
+                width=8,
             ),
         ),
     ),
@@ -185,6 +295,13 @@ ROWS: Final[tuple[tuple[str, tuple[Panel, ...]], ...]] = (
                 "sci",
                 ("streamsvm_model_kkt_gap",),
                 (("gap", f"max(streamsvm_model_kkt_gap{ONE})"),),
+                steps=True,
+            ),
+            Panel(
+                "Iterations of the solver",
+                "short",
+                ("streamsvm_training_iterations",),
+                (("iterations", f"max(streamsvm_training_iterations{ONE})"),),
                 steps=True,
             ),
             Panel(
@@ -238,6 +355,31 @@ ROWS: Final[tuple[tuple[str, tuple[Panel, ...]], ...]] = (
                     ("age", _age("streamsvm_model_published_timestamp_seconds")),
                 ),
                 right={"age": "s"},
+            ),
+            Panel(
+                "From sealed leaf to published version",
+                "s",
+                ("streamsvm_model_staleness_seconds",),
+                (
+                    ("p50", _quantile(0.5, "streamsvm_model_staleness_seconds")),
+                    ("p95", _quantile(0.95, "streamsvm_model_staleness_seconds")),
+                ),
+            ),
+            Panel(
+                "Rows that the model lacks",
+                "short",
+                ("streamsvm_model_rows_behind", "streamsvm_model_rows_between_cuts"),
+                (
+                    ("rows behind", f"max(streamsvm_model_rows_behind{ONE})"),
+                    ("between two cuts", f"max(streamsvm_model_rows_between_cuts{ONE})"),
+                ),
+            ),
+            Panel(
+                "Size of the model's message",
+                "bytes",
+                ("streamsvm_model_message_bytes",),
+                (("bytes", f"max(streamsvm_model_message_bytes{ONE})"),),
+                steps=True,
             ),
             Panel(
                 "Publishes",
@@ -304,6 +446,12 @@ ROWS: Final[tuple[tuple[str, tuple[Panel, ...]], ...]] = (
                 stacked=True,
             ),
             Panel(
+                "Bytes read",
+                "Bps",
+                ("streamsvm_input_bytes",),
+                (("bytes", f"sum(rate(streamsvm_input_bytes_total{ONE}[$__rate_interval]))"),),
+            ),
+            Panel(
                 "Rows by outcome",
                 "cps",
                 ("streamsvm_input_rows",),
@@ -344,38 +492,184 @@ ROWS: Final[tuple[tuple[str, tuple[Panel, ...]], ...]] = (
             ),
         ),
     ),
+    (
+        "Scorers",
+        (
+            Panel(
+                "Version that scores, and its age",
+                "none",
+                ("streamsvm_serving_version", "streamsvm_serving_loaded_timestamp_seconds"),
+                (
+                    ("version", f"min(streamsvm_serving_version{SCORERS})"),
+                    ("age", _age("streamsvm_serving_loaded_timestamp_seconds", SCORERS)),
+                ),
+                right={"age": "s"},
+            ),
+            Panel(
+                "Points scored",
+                "cps",
+                ("streamsvm_scored_points",),
+                (("points", f"sum(rate(streamsvm_scored_points_total{SCORERS}[$__rate_interval]))"),),
+            ),
+            Panel(
+                "Batches by outcome",
+                "short",
+                ("streamsvm_scored_batches",),
+                (("{{outcome}}", f"sum by (outcome) (streamsvm_scored_batches_total{SCORERS})"),),
+                steps=True,
+            ),
+            Panel(
+                "Time to score and commit a batch",
+                "s",
+                ("streamsvm_scoring_seconds",),
+                (
+                    ("p50", _quantile(0.5, "streamsvm_scoring_seconds", SCORERS)),
+                    ("p95", _quantile(0.95, "streamsvm_scoring_seconds", SCORERS)),
+                ),
+            ),
+            Panel(
+                "Dead letters of the scorers, by reason",
+                "short",
+                ("streamsvm_dead_letters",),
+                (("{{reason}}", f"sum by (reason) (streamsvm_dead_letters_total{SCORERS})"),),
+                stacked=True,
+                steps=True,
+            ),
+            Panel(
+                "Model messages refused",
+                "short",
+                ("streamsvm_model_messages_refused",),
+                (("refused", f"sum(streamsvm_model_messages_refused_total{SCORERS})"),),
+                steps=True,
+            ),
+        ),
+    ),
+    (
+        "Processes",
+        (
+            Panel(
+                "Memory",
+                "bytes",
+                ("process_resident_memory_bytes", "process_virtual_memory_bytes"),
+                (
+                    ("resident {{instance}}", f"process_resident_memory_bytes{EITHER}"),
+                    ("virtual {{instance}}", f"process_virtual_memory_bytes{EITHER}"),
+                ),
+                width=8,
+            ),
+            Panel(
+                "Processors in use",
+                "short",
+                ("process_cpu_seconds",),
+                (("{{instance}}", f"rate(process_cpu_seconds_total{EITHER}[$__rate_interval])"),),
+                width=8,
+            ),
+            Panel(
+                "Up for",
+                "s",
+                ("process_start_time_seconds",),
+                (("{{instance}}", f"time() - process_start_time_seconds{EITHER}"),),
+                width=8,
+            ),
+            Panel(
+                "File descriptors",
+                "short",
+                ("process_open_fds", "process_max_fds"),
+                (
+                    ("open {{instance}}", f"process_open_fds{EITHER}"),
+                    ("limit {{instance}}", f"process_max_fds{EITHER}"),
+                ),
+                width=8,
+            ),
+            Panel(
+                "Garbage collection",
+                "short",
+                ("python_gc_collections", "python_gc_objects_collected", "python_gc_objects_uncollectable"),
+                (
+                    ("collections", f"sum(python_gc_collections_total{EITHER})"),
+                    ("collected", f"sum(python_gc_objects_collected_total{EITHER})"),
+                    ("uncollectable", f"sum(python_gc_objects_uncollectable_total{EITHER})"),
+                ),
+                width=8,
+            ),
+            Panel(
+                "Python",
+                "none",
+                ("python_info",),
+                (("{{implementation}} {{version}}", f"count by (implementation, version) (python_info{EITHER})"),),
+                "stat",
+                width=8,
+            ),
+        ),
+    ),
+)
+"""Every metric."""
+
+
+@dataclass(frozen=True)
+class Dashboard:
+    """A dashboard: its identity, which links go by, and its rows."""
+
+    uid: str
+    title: str
+    description: str
+    rows: Rows
+
+    @property
+    def path(self) -> Path:
+        """The file that it is provisioned from."""
+        return FOLDER / f"{self.uid}.json"
+
+
+DASHBOARDS: Final = (
+    Dashboard(
+        "streamsvm-overview",
+        "streamsvm: overview",
+        "Whether the model is current and good: age, quality against a baseline, coreset, training time, lag.",
+        OVERVIEW,
+    ),
+    Dashboard("streamsvm", "streamsvm: deep dive", "Every metric of trainers and scorers.", DEEP_DIVE),
 )
 
 
-def dashboard() -> dict[str, Any]:
-    """Return the dashboard as Grafana reads it."""
+def dashboard(of: Dashboard) -> dict[str, Any]:
+    """Return a dashboard as Grafana reads it."""
     return {
-        "uid": "streamsvm",
-        "title": "streamsvm",
-        "description": "Coreset, training, models and input of a streamsvm trainer.",
+        "uid": of.uid,
+        "title": of.title,
+        "description": of.description,
         "tags": ["streamsvm"],
+        "links": [
+            {"type": "dashboards", "title": "streamsvm", "tags": ["streamsvm"], "includeVars": True, "keepTime": True}
+        ],
         "schemaVersion": 39,
         "editable": False,
         "graphTooltip": 1,
         "refresh": "5s",
         "time": {"from": "now-15m", "to": "now"},
         "timezone": "browser",
-        "templating": {"list": [_datasource_variable(), _instance_variable()]},
-        "panels": [{"id": number, **panel} for number, panel in enumerate(_panels(), start=1)],
+        "templating": {
+            "list": [
+                _datasource_variable(),
+                _instances("instance", "Trainer", "streamsvm_model_version"),
+                _instances("scorer", "Scorer", "streamsvm_serving_version"),
+            ]
+        },
+        "panels": [{"id": number, **panel} for number, panel in enumerate(_panels(of.rows), start=1)],
     }
 
 
-def _panels() -> Iterator[dict[str, Any]]:
+def _panels(rows: Rows) -> Iterator[dict[str, Any]]:
     """Yield the panels from left to right and down, a heading before each row."""
     y = 0
-    for title, panels in ROWS:
+    for title, panels in rows:
         yield {"type": "row", "title": title, "collapsed": False, "panels": [], "gridPos": _place(0, y, 24, 1)}
-        x, y = 0, y + 1
+        x, y, height = 0, y + 1, 0
         for panel in panels:
             if x + panel.width > 24:
-                x, y = 0, y + panel.height
+                x, y = 0, y + height
             yield _panel(panel, _place(x, y, panel.width, panel.height))
-            x += panel.width
+            x, height = x + panel.width, panel.height
         y += panels[-1].height
 
 
@@ -404,7 +698,7 @@ def _description(panel: Panel) -> str:
     for name in panel.metrics:
         definition = DEFINITIONS[name]
         raw = definition.kind == "counter" and not any(f"rate({name}" in query for _, query in panel.queries)
-        since = " Since the trainer's start." if raw else ""
+        since = " Since the process started." if raw else ""
         parts.append(f"{definition.meaning}{since}\n\n{definition.advice}")
     return "\n\n".join(parts)
 
@@ -430,7 +724,7 @@ def _timeseries_options(panel: Panel) -> dict[str, Any]:
     }
     return {
         "fieldConfig": {
-            "defaults": {"unit": panel.unit, "min": 0, "custom": drawn},
+            "defaults": {"unit": panel.unit, "custom": drawn} | ({} if panel.floor is None else {"min": panel.floor}),
             "overrides": [
                 {
                     "matcher": {"id": "byName", "options": legend},
@@ -450,14 +744,15 @@ def _datasource_variable() -> dict[str, Any]:
     return {"name": "datasource", "label": "Data source", "type": "datasource", "query": "prometheus", "refresh": 1}
 
 
-def _instance_variable() -> dict[str, Any]:
+def _instances(name: str, label: str, metric: str) -> dict[str, Any]:
+    """Return a variable of the processes that tell a metric."""
     return {
-        "name": "instance",
-        "label": "Trainer",
+        "name": name,
+        "label": label,
         "type": "query",
         "datasource": DATASOURCE,
-        "query": {"query": "label_values(streamsvm_model_version, instance)", "refId": "instance"},
-        "definition": "label_values(streamsvm_model_version, instance)",
+        "query": {"query": f"label_values({metric}, instance)", "refId": name},
+        "definition": f"label_values({metric}, instance)",
         "refresh": 2,
         "sort": 1,
         "multi": False,
@@ -468,13 +763,14 @@ def _instance_variable() -> dict[str, Any]:
 
 
 def main() -> None:
-    """Write the file."""
-    DASHBOARD.write_text(rendered(), encoding="utf-8")
+    """Write the files."""
+    for path, text in rendered().items():
+        path.write_text(text, encoding="utf-8")
 
 
-def rendered() -> str:
-    """Return the text of the file."""
-    return json.dumps(dashboard(), indent=2) + "\n"
+def rendered() -> dict[Path, str]:
+    """Return the text of each file."""
+    return {of.path: json.dumps(dashboard(of), indent=2) + "\n" for of in DASHBOARDS}
 
 
 if __name__ == "__main__":

@@ -10,6 +10,8 @@ from typing import Any
 
 import yaml  # type: ignore[import-untyped]
 
+from streamsvm.metrics import Definition
+
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
 COMPOSE = DEPLOY / "compose.yaml"
@@ -17,14 +19,18 @@ DOCKERFILE = DEPLOY / "Dockerfile"
 PROMETHEUS = DEPLOY / "prometheus" / "prometheus.yml"
 RULES = DEPLOY / "prometheus" / "rules.yml"
 GENERATOR = DEPLOY / "grafana" / "generate.py"
-DASHBOARD = DEPLOY / "grafana" / "dashboards" / "streamsvm.json"
+DASHBOARDS = DEPLOY / "grafana" / "dashboards"
 PROVISIONING = DEPLOY / "grafana" / "provisioning"
+
+TARGET_LABELS = {"instance", "job"}
+"""Labels that Prometheus adds when it scrapes."""
 
 
 @dataclass(frozen=True)
 class Query:
     """One query of one panel."""
 
+    dashboard: str
     panel: str
     legend: str
     promql: str
@@ -32,23 +38,33 @@ class Query:
     @property
     def runnable(self) -> str:
         """The query as Prometheus takes it, with Grafana's variables filled in."""
-        filled = self.promql.replace("$instance", ".*").replace("$__rate_interval", "1m")
+        filled = self.promql
+        for variable, value in (("$instance", ".*"), ("$scorer", ".*"), ("$__rate_interval", "1m")):
+            filled = filled.replace(variable, value)
         assert "$" not in filled, f"{self.panel}: a variable that only Grafana knows: {filled}"
         return filled
 
 
-def dashboard() -> dict[str, Any]:
-    loaded: dict[str, Any] = json.loads(DASHBOARD.read_text())
-    return loaded
+def dashboards() -> dict[str, dict[str, Any]]:
+    """Return each dashboard by its uid."""
+    loaded = [json.loads(path.read_text()) for path in sorted(DASHBOARDS.glob("*.json"))]
+    return {one["uid"]: one for one in loaded}
 
 
 def panels() -> list[dict[str, Any]]:
-    return [panel for panel in dashboard()["panels"] if panel["type"] != "row"]
+    """Return the panels of all dashboards, each with its dashboard's uid."""
+    return [
+        {"dashboard": uid, **panel}
+        for uid, one in dashboards().items()
+        for panel in one["panels"]
+        if panel["type"] != "row"
+    ]
 
 
 def queries() -> list[Query]:
+    """Return the queries of all panels of all dashboards."""
     return [
-        Query(panel["title"], target["legendFormat"], target["expr"])
+        Query(panel["dashboard"], panel["title"], target["legendFormat"], target["expr"])
         for panel in panels()
         for target in panel["targets"]
     ]
@@ -58,9 +74,23 @@ def selectors(promql: str) -> dict[str, set[str]]:
     """Return each series of a query with the labels that the query asks of it, in matchers, `by` and the legend."""
     grouped = {label for labels in re.findall(r"\bby \(([^)]*)\)", promql) for label in re.split(r",\s*", labels)}
     found: dict[str, set[str]] = {}
-    for name, matchers in re.findall(r"\b(streamsvm_\w+)(?:\{([^}]*)\})?", promql):
+    for name, matchers in re.findall(r"\b((?:streamsvm|process|python)_\w+)(?:\{([^}]*)\})?", promql):
         found.setdefault(name, set()).update(re.findall(r"(\w+)\s*(?:=~|!~|!=|=)", matchers), grouped)
     return found
+
+
+def series(definition: Definition) -> dict[str, set[str]]:
+    """Return the series of a metric, as a scrape shows them, with their labels."""
+    labels = set(definition.labels) | TARGET_LABELS
+    if definition.kind == "counter":
+        return {f"{definition.name}_total": labels}
+    if definition.kind == "gauge":
+        return {definition.name: labels}
+    return {
+        f"{definition.name}_bucket": labels | {"le"},
+        f"{definition.name}_sum": labels,
+        f"{definition.name}_count": labels,
+    }
 
 
 def parsed(path: Path) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The dashboard asks only for what the trainer tells, shows all of it, and says what it means."""
+"""The dashboards ask only for what the daemons tell, show all of it, and say what it means."""
 
 from __future__ import annotations
 
@@ -11,42 +11,29 @@ from pathlib import Path
 
 import pytest
 
-from streamsvm.metrics import TRAINER, Definition
+from streamsvm.metrics import PROCESS, SCORER, TRAINER, Definition
 from tests.deploy.files import (
-    DASHBOARD,
+    DASHBOARDS,
+    DEPLOY,
     GENERATOR,
     PROMETHEUS,
     PROVISIONING,
     Query,
-    dashboard,
+    dashboards,
     panels,
     parsed,
     queries,
     selectors,
+    series,
 )
 
-TARGET_LABELS = {"instance", "job"}
-"""Labels that Prometheus adds when it scrapes."""
+ALL = (*TRAINER, *SCORER, *PROCESS)
+SERIES = {name: labels for definition in ALL for name, labels in series(definition).items()}
 
 
-def series(definition: Definition) -> dict[str, set[str]]:
-    """Return the series of a metric, as a scrape shows them, with their labels."""
-    labels = set(definition.labels) | TARGET_LABELS
-    if definition.kind == "counter":
-        return {f"{definition.name}_total": labels}
-    if definition.kind == "gauge":
-        return {definition.name: labels}
-    return {
-        f"{definition.name}_bucket": labels | {"le"},
-        f"{definition.name}_sum": labels,
-        f"{definition.name}_count": labels,
-    }
-
-
-SERIES = {name: labels for definition in TRAINER for name, labels in series(definition).items()}
-
-
-@pytest.mark.parametrize("query", queries(), ids=lambda query: f"{query.panel}: {query.legend or 'value'}")
+@pytest.mark.parametrize(
+    "query", queries(), ids=lambda query: f"{query.dashboard}: {query.panel}: {query.legend or 'value'}"
+)
 def test_query_asks_for_series_and_labels_that_exist(query: Query) -> None:
     """Every series and label of a query is one that `streamsvm.metrics` declares."""
     asked = selectors(query.promql)
@@ -58,9 +45,9 @@ def test_query_asks_for_series_and_labels_that_exist(query: Query) -> None:
         assert shown <= labels, f"the legend shows {shown - labels}, which the query aggregates away"
 
 
-@pytest.mark.parametrize("definition", TRAINER, ids=lambda definition: definition.name)
+@pytest.mark.parametrize("definition", dict.fromkeys(ALL), ids=lambda definition: definition.name)
 def test_metric_is_on_a_panel_that_explains_it(definition: Definition) -> None:
-    """Every metric of the trainer is on a panel whose description says its meaning and its advice."""
+    """Every metric of every daemon is on a panel whose description says its meaning and its advice."""
     showing = [
         panel
         for panel in panels()
@@ -68,14 +55,40 @@ def test_metric_is_on_a_panel_that_explains_it(definition: Definition) -> None:
     ]
     assert showing, f"{definition.name} is on no panel"
     for panel in showing:
-        assert definition.meaning in panel["description"], panel["title"]
-        assert definition.advice in panel["description"], panel["title"]
+        others = [one for one in ALL if one.name == definition.name]  # two daemons have it
+        assert any(one.meaning in panel["description"] and one.advice in panel["description"] for one in others), panel[
+            "title"
+        ]
+
+
+def test_the_deep_dive_has_every_metric() -> None:
+    """Whoever looks for a number finds it there, whatever the overview leaves out."""
+    deep = [panel for panel in panels() if panel["dashboard"] == "streamsvm"]
+    shown = {name for panel in deep for target in panel["targets"] for name in selectors(target["expr"])}
+    assert [one.name for one in ALL if not shown & series(one).keys()] == []
+
+
+def test_the_overview_fits_a_screen() -> None:
+    """What it must tell in ten seconds is there without scrolling: 22 of Grafana's rows are a screen."""
+    overview = dashboards()["streamsvm-overview"]
+    titles = " ".join(panel["title"] for panel in overview["panels"]).lower()
+    assert all(word in titles for word in ("coreset", "training time", "age", "accuracy", "lag"))
+    assert max(panel["gridPos"]["y"] + panel["gridPos"]["h"] for panel in overview["panels"]) <= 22
 
 
 def test_file_is_what_the_generator_makes() -> None:
-    """Nobody edited the dashboard without its generator, or changed a metric without making it anew."""
+    """Nobody edited a dashboard without its generator, or changed a metric without making it anew."""
     made = runpy.run_path(str(GENERATOR))["rendered"]()
-    assert DASHBOARD.read_text() == made, "run python deploy/grafana/generate.py"
+    assert set(DASHBOARDS.glob("*")) == made.keys()
+    for path, text in made.items():
+        assert path.read_text() == text, "run python deploy/grafana/generate.py"
+
+
+def test_table_of_metrics_is_what_its_generator_makes() -> None:
+    """METRICS.md has every metric, in the words of `streamsvm.metrics`."""
+    made = runpy.run_path(str(DEPLOY / "metrics.py"))["rendered"]()
+    assert (DEPLOY / "METRICS.md").read_text() == made, "run python deploy/metrics.py"
+    assert [one.name for one in ALL if f"| `{one.name}" not in made] == []
 
 
 def test_panels_have_units_and_the_datasource_by_variable() -> None:
@@ -87,22 +100,26 @@ def test_panels_have_units_and_the_datasource_by_variable() -> None:
         assert [panel["datasource"], *(target["datasource"] for target in panel["targets"])] == [chosen] * (
             1 + len(panel["targets"])
         )
-    assert [variable["name"] for variable in dashboard()["templating"]["list"]] == ["datasource", "instance"]
+    for one in dashboards().values():
+        names = [variable["name"] for variable in one["templating"]["list"]]
+        assert names == ["datasource", "instance", "scorer"]
 
 
 def test_identity_is_stable() -> None:
-    """Links to the dashboard survive: its uid is fixed, its panels' numbers and titles are unique."""
-    assert dashboard()["uid"] == "streamsvm"
-    numbers = [panel["id"] for panel in dashboard()["panels"]]
-    titles = [panel["title"] for panel in panels()]
-    assert len(set(numbers)) == len(numbers)
-    assert len(set(titles)) == len(titles)
+    """Links to a dashboard survive: its uid is fixed, its panels' numbers and titles are unique."""
+    assert dashboards().keys() == {"streamsvm", "streamsvm-overview"}
+    for uid, one in dashboards().items():
+        numbers = [panel["id"] for panel in one["panels"]]
+        titles = [panel["title"] for panel in panels() if panel["dashboard"] == uid]
+        assert len(set(numbers)) == len(numbers)
+        assert len(set(titles)) == len(titles)
 
 
-def test_panels_lie_within_the_grid_and_apart() -> None:
+@pytest.mark.parametrize("uid", dashboards())
+def test_panels_lie_within_the_grid_and_apart(uid: str) -> None:
     """No panel leaves the 24 columns or covers another."""
     taken: set[tuple[int, int]] = set()
-    for panel in dashboard()["panels"]:
+    for panel in dashboards()[uid]["panels"]:
         place = panel["gridPos"]
         cells = {(place["x"] + column, place["y"] + row) for column in range(place["w"]) for row in range(place["h"])}
         assert place["x"] + place["w"] <= 24, panel["title"]

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from streamsvm.config import load
-from streamsvm.metrics import TRAINER
-from tests.deploy.files import COMPOSE, DEPLOY, DOCKERFILE, PROMETHEUS, ROOT, RULES, compose, parsed, selectors
+from streamsvm.metrics import PROCESS, SCORER, TRAINER
+from tests.deploy.files import COMPOSE, DEPLOY, DOCKERFILE, PROMETHEUS, ROOT, RULES, compose, parsed, selectors, series
 
 YAMLLINT = "{extends: default, rules: {line-length: {max: 120}, document-start: disable}}"
 
@@ -64,16 +64,21 @@ def test_prometheus_takes_its_configuration() -> None:
 
 
 def test_alerts_ask_for_metrics_and_labels_that_exist() -> None:
-    """Every series of every alert is one of the trainer's, with the labels it has there."""
-    known = {definition.name: {*definition.labels, "instance", "job"} for definition in TRAINER}
+    """Every series of every rule is one that a daemon tells, with the labels it has there, or one recorded here."""
+    known = {
+        name: labels for definition in (*TRAINER, *SCORER, *PROCESS) for name, labels in series(definition).items()
+    }
     assert parsed(PROMETHEUS)["rule_files"] == [RULES.name]
     rules = [rule for group in parsed(RULES)["groups"] for rule in group["rules"]]
+    recorded = {rule["record"] for rule in rules if "record" in rule}
     assert rules
     for rule in rules:
         asked = selectors(rule["expr"])
-        assert asked
+        named = re.findall(r"\bstreamsvm:\w+(?::\w+)*", rule["expr"])
+        assert set(named) <= recorded, rule
+        assert asked or named or rule["expr"].startswith("up{"), rule
         for name, labels in asked.items():
-            assert labels <= known[name], rule["alert"]
+            assert labels <= known[name], rule
 
 
 def test_ports_are_bound_to_the_loopback_address() -> None:

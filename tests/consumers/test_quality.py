@@ -1,0 +1,128 @@
+"""What the trainer scores before it learns, and what it tells of quality and freshness."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.metrics import accuracy_score, balanced_accuracy_score, hinge_loss
+
+from consumers.gatekeeping import Open
+from consumers.quality import QualityWatch
+from streamsvm.codec.model import Gate
+from streamsvm.config import QualityConfig
+from streamsvm.kafka import Cluster
+from streamsvm.metrics import TRAINER, Metrics
+from tests.brokers.fixtures import TestBroker
+from tests.consumers.trainers import Running, produce, records, run_until, settings_for, versions
+from tests.streams import gaussian, rows_of
+
+CUT_ROWS = 40
+"""Of `settings_for`: two leaves of 20 rows."""
+
+
+def scored(running: Running) -> int:
+    return int(running.value("streamsvm_prequential_points_total"))
+
+
+def figure(running: Running, name: str, scorer: str) -> float:
+    return running.value(f"streamsvm_prequential_{name}", scorer=scorer)
+
+
+def test_points_are_scored_from_the_first_version_on(embedded_broker: TestBroker, tmp_path: Path) -> None:
+    """The first cut's points are not, and at most those of one more cut pass while the first model trains."""
+    prefix = embedded_broker.name()
+    settings = settings_for(prefix, tmp_path)
+    produce(embedded_broker.connection, settings.input.topic, records(400))
+    running = run_until(settings, embedded_broker.connection, 400)
+    assert 400 - 2 * CUT_ROWS <= scored(running) <= 400 - CUT_ROWS
+    assert running.value("streamsvm_prequential_seconds_total") > 0.0
+
+
+def test_figures_are_of_the_current_version_on_points_it_has_not_learned(
+    embedded_broker: TestBroker, tmp_path: Path
+) -> None:
+    """After a restart that publishes nothing, they are scikit-learn's of the newest version on the new points alone."""
+    connection, settings = embedded_broker.connection, settings_for(embedded_broker.name(), tmp_path)
+    produce(connection, settings.input.topic, records(200))
+    run_until(settings, connection, 200)
+    (*_, current) = versions(connection, settings)
+    produce(connection, settings.input.topic, records(130, seed=5))
+    rare = settings.model_copy(update={"training": settings.training.model_copy(update={"every_leaves": 1_000})})
+    running = run_until(rare, connection, 130)
+    points, model = gaussian(130, 5), current.model
+    X = np.asarray(points.X, np.float64)
+    answered, weight = model.predict_sign(X), points.weight
+    assert scored(running) == 130
+    expected = {
+        "accuracy": accuracy_score(points.y, answered, sample_weight=weight),
+        "balanced_accuracy": balanced_accuracy_score(points.y, answered, sample_weight=weight),
+        "hinge_loss": hinge_loss(points.y, model.decision_function(X), sample_weight=weight),
+    }
+    for name, value in expected.items():
+        assert figure(running, name, "model") == pytest.approx(value, abs=1e-6), name
+    assert figure(running, "accuracy", "majority") > 0.5
+    assert running.value("streamsvm_model_rows_behind") == 130
+
+
+def test_what_is_read_again_is_not_scored(embedded_broker: TestBroker, tmp_path: Path) -> None:
+    """A trainer that comes back with an old checkpoint scores only what lies past the newest version's cut."""
+    connection, settings = embedded_broker.connection, settings_for(embedded_broker.name(), tmp_path / "now")
+    produce(connection, settings.input.topic, records(120))
+    run_until(settings, connection, 120)
+    shutil.copytree(tmp_path / "now", tmp_path / "old")
+    produce(connection, settings.input.topic, records(200, seed=1))
+    run_until(settings, connection, 200)
+    shutil.rmtree(tmp_path / "now")
+    shutil.copytree(tmp_path / "old", tmp_path / "now")
+    produce(connection, settings.input.topic, records(30, seed=2))
+    running = run_until(settings, connection, 230)
+    assert scored(running) == 30
+    assert running.value("streamsvm_model_rows_behind") == 30
+
+
+def test_freshness_is_told(embedded_broker: TestBroker, tmp_path: Path) -> None:
+    """One observation a version and a leaf, the rows since the newest cut, and the rows between two."""
+    settings = settings_for(embedded_broker.name(), tmp_path)
+    unscreened = settings.coreset.model_copy(update={"screening": 0.0})  # a screened leaf is longer
+    settings = settings.model_copy(update={"coreset": unscreened})
+    produce(embedded_broker.connection, settings.input.topic, records(210))
+    running = run_until(settings, embedded_broker.connection, 210)
+    assert running.value("streamsvm_model_staleness_seconds_count") == 210 // CUT_ROWS
+    assert running.value("streamsvm_coreset_reduce_seconds_count") == 210 // 20
+    assert running.value("streamsvm_model_rows_behind") == 210 % CUT_ROWS
+    assert running.value("streamsvm_model_rows_between_cuts") == CUT_ROWS
+    assert running.value("streamsvm_coreset_weight") == pytest.approx(float(gaussian(210).weight.sum()))
+    assert running.value("streamsvm_input_bytes_total") == sum(map(len, records(210)))
+    assert running.value("streamsvm_model_message_bytes") > 0
+    assert running.value("streamsvm_training_iterations") > 0
+
+
+def test_a_refused_version_does_not_score(embedded_broker: TestBroker, tmp_path: Path) -> None:
+    """What the gate keeps from becoming current scores nothing; what it lets pass does from then on."""
+    connection, settings = embedded_broker.connection, settings_for(embedded_broker.name(), tmp_path)
+    produce(connection, settings.input.topic, records(CUT_ROWS))
+    run_until(settings, connection, CUT_ROWS)
+    (version,) = versions(connection, settings)
+    metrics = Metrics(TRAINER)
+    watch = QualityWatch(settings, Cluster(connection), None, Open(), metrics, lambda: 0.0)
+    rows = rows_of(gaussian(50, 8), accepted=np.arange(50) % 5 > 0)
+    for outcome, expected in (("refused", 0.0), ("passed", 40.0)):
+        watch.published(version, Gate(outcome, "", "", 0, None, None, None, 0.1, ()))
+        watch.score(rows)
+        assert metrics.registry.get_sample_value("streamsvm_prequential_points_total") == expected
+
+
+def test_scoring_can_be_left_out(embedded_broker: TestBroker, tmp_path: Path) -> None:
+    """With quality.enabled off nothing is scored, and the models are the same."""
+    connection, made = embedded_broker.connection, []
+    for enabled in (True, False):
+        settings = settings_for(embedded_broker.name(), tmp_path / str(enabled))
+        settings = settings.model_copy(update={"quality": QualityConfig(enabled=enabled)})
+        produce(connection, settings.input.topic, records(200))
+        running = run_until(settings, connection, 200)
+        assert (scored(running) > 0) == enabled
+        made.append([version.lineage.training_set_sha256 for version in versions(connection, settings)])
+    assert made[0] == made[1]

@@ -1,0 +1,85 @@
+"""Every panel has an answer from a real Prometheus that watches a real run, and its checker likes what it scrapes."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Iterator
+
+import pytest
+
+from streamsvm.metrics import PROCESS, SCORER, TRAINER
+from tests.brokers.fixtures import TestBroker
+from tests.deploy.files import Query, queries
+from tests.deploy.live import Live, Series
+
+pytestmark = [
+    pytest.mark.timeout(600),
+    pytest.mark.skipif(
+        shutil.which("prometheus") is None or shutil.which("promtool") is None,
+        reason="prometheus and promtool are not on PATH (Debian: apt install prometheus)",
+    ),
+]
+
+
+@pytest.fixture(scope="module")
+def live(real_broker: TestBroker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
+    """A trainer and a scorer at work, with two bad records behind them."""
+    with Live(real_broker.connection, tmp_path_factory.mktemp("live"), real_broker.name("live")) as running:
+        running.feed_malformed()
+        yield running
+
+
+def table(answers: dict[Query, Series]) -> str:
+    """Return dashboard, panel, legend and values, a line each."""
+    lines = []
+    for query, series in answers.items():
+        values = ", ".join(" ".join([*one["metric"].values(), f"{float(one['value'][1]):.6g}"]) for one in series)
+        lines.append(f"{query.dashboard:<18} | {query.panel:<44} | {query.legend:<22} | {values or 'EMPTY'}")
+    return "\n".join(lines)
+
+
+def test_every_panel_has_an_answer(live: Live, capsys: pytest.CaptureFixture[str]) -> None:
+    """No query of any dashboard comes back empty from daemons at work."""
+    answers: dict[Query, Series] = {query: [] for query in queries()}
+
+    def all_answered() -> bool:
+        for query, answer in answers.items():
+            if not answer:
+                answers[query] = live.query(query.runnable)
+        return all(answers.values())
+
+    try:
+        live.feed_until("an answer to every query", all_answered)
+    finally:
+        with capsys.disabled():
+            print(f"\n{table(answers)}")
+
+
+def test_a_query_of_nothing_is_empty(live: Live) -> None:
+    """The check can fail: a metric that nobody tells has no answer."""
+    assert live.query("streamsvm_there_is_no_such_metric") == []
+
+
+def test_rules_evaluate_without_errors(live: Live) -> None:
+    """Prometheus evaluates every shipped rule over what it scraped."""
+    live.feed_until("every rule evaluated", lambda: all(rule["health"] != "unknown" for rule in live.rules()))
+    assert {rule["name"]: rule.get("lastError", "") for rule in live.rules() if rule["health"] != "ok"} == {}
+
+
+@pytest.mark.parametrize("daemon", ["trainer", "scorer"])
+def test_promtool_likes_what_is_scraped(live: Live, daemon: str) -> None:
+    """Names, types, units and help texts are as Prometheus asks, and the metrics are those that are declared."""
+    text = live.scraped(live.trainer_url if daemon == "trainer" else live.scorer_url)
+    checked = subprocess.run(["promtool", "check", "metrics"], input=text, capture_output=True, text=True, check=False)
+    assert (checked.returncode, checked.stdout + checked.stderr) == (0, "")
+    declared = {one.name for one in (*(TRAINER if daemon == "trainer" else SCORER), *PROCESS)}
+    told = {line.split()[2].removesuffix("_total") for line in text.splitlines() if line.startswith("# TYPE")}
+    assert told == declared
+
+
+def test_promtool_refuses_a_counter_of_a_wrong_name() -> None:
+    """The check can fail: a counter must end in _total."""
+    text = "# HELP wrong A counter.\n# TYPE wrong counter\nwrong 1\n"
+    checked = subprocess.run(["promtool", "check", "metrics"], input=text, capture_output=True, text=True, check=False)
+    assert checked.returncode != 0

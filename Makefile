@@ -37,6 +37,7 @@ lint: env
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/pytest -q tests/deploy/test_checkers.py tests/consumers/test_supervision.py -k "files or mistake or unit"
 
 bench: env
 	$(BIN)/python -m tests.benchmarks.pipeline --points 30000
@@ -47,6 +48,8 @@ requirements: env
 		--no-annotate --extra dev pyproject.toml -o requirements/dev.txt
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
 		--no-annotate --constraint requirements/dev.txt pyproject.toml -o requirements/runtime.txt
+	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
+		--no-annotate --constraint requirements/dev.txt --extra avro --extra onnx pyproject.toml -o requirements/extras.txt
 	{ head -n 1 requirements/build.txt; echo hatchling | $(BIN)/uv pip compile --universal --python-version 3.11 \
 		--generate-hashes --no-emit-index-url --no-header --no-annotate --constraint requirements/dev.txt -; } \
 		> $(VENV)/build.txt && mv $(VENV)/build.txt requirements/build.txt

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from contextlib import closing
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -18,11 +19,12 @@ from consumers.runtime import (
     configure_logging,
     connect,
     exit_code,
+    schemas_of,
     stop_on_signals,
 )
 from consumers.supervision import Supervision
 from streamsvm import __version__
-from streamsvm.config import ReducerName, Settings
+from streamsvm.config import ReducerName, Settings, is_secret
 from streamsvm.crashpoints import arm
 from streamsvm.errors import ConfigurationError, StreamsvmError, TopicMissing
 
@@ -38,7 +40,8 @@ app.add_typer(models.app, name="model")
 app.add_typer(topics_app, name="topics")
 
 Format = Literal["csv", "svm", "jsonl", "parquet", "npz"]
-TRAINER_SECTIONS = ("input", "points", "coreset", "svm", "training", "checkpoint", "quality")
+RecordFormat = Literal["json", "json-array", "arrow", "avro"]
+TRAINER_SECTIONS = ("input", "points", "registry", "coreset", "svm", "training", "checkpoint", "quality")
 
 
 def main() -> None:
@@ -95,7 +98,7 @@ def train(
 
 
 @app.command()
-@with_settings("scoring")
+@with_settings("scoring", "registry")
 def score(settings: Settings) -> None:
     """Score a topic of unlabeled points with the current model, following every new version."""
     from consumers.page.board import ScorerBoard
@@ -114,7 +117,7 @@ def score(settings: Settings) -> None:
 
 
 @app.command(name="replay")
-@with_settings()
+@with_settings("registry")
 def replay_command(
     settings: Settings,
     topic: Annotated[str, typer.Option(help="Topic to write to.")],
@@ -137,6 +140,9 @@ def replay_command(
     ] = False,
     unlabeled: Annotated[bool, typer.Option("--unlabeled", help="Leave the labels out of the records.")] = False,
     rate: Annotated[float | None, typer.Option(help="Points a second; as fast as possible if left out.")] = None,
+    record_format: Annotated[
+        RecordFormat, typer.Option(help="Format of the records; avro needs registry.url, and registers its schema.")
+    ] = "json",
     rows_per_record: Annotated[int, typer.Option(help="Points in one record; more than 1 writes arrays.")] = 1,
     limit: Annotated[int | None, typer.Option(help="Stop after so many points.")] = None,
     shuffle: Annotated[int | None, typer.Option(help="Shuffle in memory with this seed, for sorted files.")] = None,
@@ -175,7 +181,7 @@ def replay_command(
     connection, stop = connect(settings, "replay"), stop_on_signals()
     prepare_topic(connection, topic, create_partitions=create, partition=partition)
     outbox = Outbox(connection)
-    try:
+    with schemas_of(settings) as schemas, closing(outbox):
         while True:
             with progress_bar(expected_points(source, limit), topic) as progress:
                 sent = replay(
@@ -185,6 +191,8 @@ def replay_command(
                     rate_per_s=rate,
                     labeled=labeled,
                     partition=partition,
+                    format=record_format,
+                    register=None if schemas is None else schemas.register,
                     rows_per_record=rows_per_record,
                     limit=limit,
                     shuffle_seed=shuffle,
@@ -197,8 +205,6 @@ def replay_command(
             )
             if stop.is_set() or not repeat:
                 return
-    finally:
-        outbox.close()
 
 
 @app.command(name="evaluate")
@@ -254,7 +260,8 @@ def evaluate_command(
 
     Beside it: a uniform sample of the same size (reservoir), SGD in one pass, and the optimum on all training points.
     Peers of --against are fitted on all training points, scaled; those with a parameter C get the same C and kernel.
-    A gap is (F - F*) / F*, F the SVM's objective on the training part.
+    A gap is (F - F*) / F*, F the SVM's objective on the training part; of more than two labels, the sum over each
+    against the rest.
     """
     from rich.console import Console
 
@@ -372,11 +379,12 @@ def config(
         for name, info in fields(section).items():
             typer.echo(f"{name} = {shown_default(info) or '-'}   ({shown_type(info)})")
             typer.echo(f"    {info.description}")
-            typer.echo(f"    {flag(section, name)}   {variable(section, name)}")
+            shown = "--secrets" if is_secret(name) else flag(section, name)
+            typer.echo(f"    {shown}   {variable(section, name)}")
 
 
 @app.command(name="verify")
-@with_settings()
+@with_settings("registry")
 def verify_command(
     settings: Settings,
     version: Annotated[int | None, typer.Option(help="Recompute this version only.")] = None,

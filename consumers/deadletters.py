@@ -65,6 +65,8 @@ class DeadLetters:
 
     def letters(self, records: Sequence[Record], rejected: Sequence[RejectedRecord]) -> list[Message]:
         """Return the messages to send for the rejected ones of a batch of records, and count their rows."""
+        if not rejected:
+            return []
         sources = {(record.partition, record.offset): record for record in records}
         messages = []
         for bad in rejected:
@@ -75,7 +77,7 @@ class DeadLetters:
         for reason, count in reasons.items():
             self._metrics.increase("streamsvm_dead_letters", count, reason=reason)
         self._unsaid += reasons.total()
-        if rejected and self._clock() - self._said_at >= SAID_EVERY_S:
+        if self._clock() - self._said_at >= SAID_EVERY_S:
             self._say(rejected[0])
         return messages
 

@@ -126,6 +126,7 @@ def _parameters(section: str) -> list[inspect.Parameter]:
             shown_type(info),
         )
         for name, info in fields(section).items()
+        if not is_secret(name)  # everyone who can list processes would see it
     ]
     return _source_parameters() + made if not section else made
 

@@ -53,7 +53,7 @@ class Input(Protocol):
     def assign(self, positions: Mapping[int, int]) -> None:
         """Read these partitions from these offsets on, and no others."""
 
-    def poll(self, max_records: int, timeout_s: float) -> list[Record]:
+    def poll(self, max_records: int, timeout_s: float) -> Sequence[Record]:
         """Return at most so many records, in at most so many seconds."""
 
     def pause(self) -> None:

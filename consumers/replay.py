@@ -1,7 +1,8 @@
 """Replay: the points of a source go to a topic, as fast as the broker takes them or at a given rate.
 
-Each point becomes the project's JSON, with features as the shortest text that reads back as the same float64. A result
-counts what the broker has acknowledged: it exists only once the last message is stored.
+Points become JSON, with features as the shortest text that reads back as the same float64; or Arrow IPC streams of
+float64; or Avro, whose schema is registered first. A result counts what the broker has acknowledged: it exists only
+once the last message is stored.
 """
 
 from __future__ import annotations
@@ -10,17 +11,20 @@ import math
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice, repeat
-from typing import Final, Literal, Protocol
+from typing import Final, Literal, NamedTuple, Protocol
 
+import numpy as np
 from rich.console import Console
 from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn, Task, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
-from streamsvm.codec.points import encode
+from streamsvm.codec import arrow, avro
+from streamsvm.codec.points import CONTENT_TYPE_HEADER, encode
+from streamsvm.config import Label
 from streamsvm.errors import ConfigurationError, TopicMissing
 from streamsvm.kafka import Connection, Message, PublishRefused, TopicSpec, create_topics, describe_topic
 from streamsvm.sources import Id, Source, SourceBatch, shuffled
@@ -30,6 +34,11 @@ BURST_S: Final = 0.1
 LONGEST_SLEEP_S: Final = 1.0
 """Failed deliveries are noticed this often, however low the rate."""
 REPORT_EVERY_S: Final = 0.1
+
+RecordFormat = Literal["json", "json-array", "arrow", "avro"]
+Register = Callable[[str, str], int]
+"""Returns the id of a schema, given the subject that it is registered under and its text."""
+Headers = tuple[tuple[str, bytes], ...]
 
 
 class Sink(Protocol):
@@ -127,6 +136,8 @@ def replay(
     labeled: bool = True,
     key: Literal["id"] | None = None,
     partition: int | None = None,
+    format: RecordFormat = "json",  # noqa: A002
+    register: Register | None = None,
     rows_per_record: int = 1,
     limit: int | None = None,
     shuffle_seed: int | None = None,
@@ -153,6 +164,11 @@ def replay(
         Use each point's id as its record's key, which then chooses the partition. Default: no key.
     partition : int, optional
         Send everything to this one. Default: by key, else spread over all.
+    format : "json", "json-array", "arrow" or "avro"
+        How records are written; all but plain JSON say so in a header. `json` with several rows a record writes
+        arrays, `json-array` arrays of one, too.
+    register : callable, optional
+        Registers Avro's schema under `<topic>-value`; needed for `avro`.
     rows_per_record : int
         Points in a record; more than one makes arrays, which travel faster.
     limit : int, optional
@@ -179,6 +195,8 @@ def replay(
         If a message was not delivered, or not in time.
     """
     _check(source, rate_per_s, rows_per_record, limit, labeled=labeled, key=key)
+    if format == "avro" and register is None:
+        raise ConfigurationError("Avro needs a schema registry, and none is configured", "Give registry.url.")
     if shuffle_seed is not None and shuffle_seed < 0:
         raise ConfigurationError(f"shuffle_seed is {shuffle_seed}", "Give 0 or more.")
     stop = stop or threading.Event()
@@ -186,14 +204,15 @@ def replay(
     began = clock()
     pace = None if rate_per_s is None else _Pace(rate_per_s, rows_per_record, began)
     points = _points(source if shuffle_seed is None else shuffled(source, shuffle_seed), labeled=labeled, key=key)
+    records = _records(islice(points, limit), rows_per_record, _encoder(format, topic, register, rows_per_record))
     sent, reported_at = Sent(0, 0, 0), began
     try:
-        for rows, record_key, value in _records(islice(points, limit), rows_per_record):
+        for rows, record_key, headers, value in records:
             if pace is not None:
                 _wait(pace.take(rows, clock()), outbox, stop, sleep)
             if stop.is_set():
                 break
-            outbox.send(Message(topic, value, record_key, (), partition))
+            outbox.send(Message(topic, value, record_key, headers, partition))
             sent = Sent(sent.points + rows, sent.records + 1, sent.bytes + len(value))
             if progress is not None and (now := clock()) - reported_at >= REPORT_EVERY_S:
                 progress(sent)
@@ -223,20 +242,77 @@ def _check(
         raise ConfigurationError("a record of several points cannot have an id as its key", "Leave one of them out.")
 
 
-def _points(source: Source, *, labeled: bool, key: str | None) -> Iterator[tuple[bytes | None, bytes]]:
-    """Yield each point's key and JSON."""
+class _Row(NamedTuple):
+    """A point on its way."""
+
+    key: bytes | None
+    x: list[float]
+    y: Label | None
+    weight: float | None
+    id: Id | None
+
+
+def _points(source: Source, *, labeled: bool, key: str | None) -> Iterator[_Row]:
     for batch in source.batches():
-        if key is None:
-            yield from zip(repeat(None), _encoded(batch, labeled=labeled), strict=False)
-        else:
-            yield from zip(_keys(source, batch), _encoded(batch, labeled=labeled), strict=True)
+        n = len(batch)
+        yield from map(
+            _Row,
+            repeat(None, n) if key is None else _keys(source, batch),
+            batch.X.tolist(),
+            batch.y if labeled and batch.y is not None else repeat(None, n),
+            repeat(None, n) if batch.weight is None else batch.weight.tolist(),
+            repeat(None, n) if batch.ids is None else batch.ids,
+        )
 
 
-def _encoded(batch: SourceBatch, *, labeled: bool) -> Iterator[bytes]:
-    y = batch.y if labeled and batch.y is not None else repeat(None)
-    weight = repeat(None) if batch.weight is None else batch.weight.tolist()
-    ids = repeat(None) if batch.ids is None else batch.ids
-    return map(encode, batch.X.tolist(), y, weight, ids)
+Encode = Callable[[Sequence[_Row]], bytes]
+
+
+def _encoder(
+    format_: RecordFormat, topic: str, register: Register | None, rows_per_record: int
+) -> tuple[Headers, Encode]:
+    """Return the headers of every record, and what makes one of some points."""
+    if format_ == "arrow":
+        return _content_type(arrow.CONTENT_TYPE), _arrow
+    if format_ == "avro":
+        assert register is not None
+        return _content_type(avro.CONTENT_TYPE), _Avro(f"{topic}-value", register, many=rows_per_record > 1)
+    if format_ == "json-array" or rows_per_record > 1:
+        return (), lambda rows: b"[" + b",".join(map(_json, rows)) + b"]"
+    return (), lambda rows: _json(rows[0])
+
+
+def _content_type(content_type: str) -> Headers:
+    return ((CONTENT_TYPE_HEADER, content_type.encode()),)
+
+
+def _json(row: _Row) -> bytes:
+    return encode(row.x, row.y, row.weight, row.id)
+
+
+def _arrow(rows: Sequence[_Row]) -> bytes:
+    _, X, y, weight, ids = zip(*rows, strict=True)
+    return arrow.encode(
+        np.array(X, np.float64),
+        None if y[0] is None else y,
+        None if weight[0] is None else np.array(weight, np.float64),
+        None if all(mark is None for mark in ids) else ids,
+    )
+
+
+class _Avro:
+    """Encodes by one schema, which the first point decides and the registry then knows."""
+
+    def __init__(self, subject: str, register: Register, *, many: bool) -> None:
+        self._subject, self._register, self._many = subject, register, many
+        self._writer: avro.AvroWriter | None = None
+
+    def __call__(self, rows: Sequence[_Row]) -> bytes:
+        if self._writer is None:
+            schema = avro.schema_of(rows[0].y, many=self._many)
+            self._writer = avro.AvroWriter(schema, self._register(self._subject, schema))
+        data = [{"x": row.x, "y": row.y, "w": row.weight, "id": row.id} for row in rows]
+        return self._writer.encode(data if self._many else data[0])
 
 
 def _keys(source: Source, batch: SourceBatch) -> Iterator[bytes]:
@@ -250,15 +326,12 @@ def _keys(source: Source, batch: SourceBatch) -> Iterator[bytes]:
 
 
 def _records(
-    points: Iterator[tuple[bytes | None, bytes]], rows_per_record: int
-) -> Iterator[tuple[int, bytes | None, bytes]]:
-    """Yield the number of points, the key and the value of each record."""
-    if rows_per_record == 1:
-        for key, value in points:
-            yield 1, key, value
-        return
-    while group := [value for _, value in islice(points, rows_per_record)]:
-        yield len(group), None, b"[" + b",".join(group) + b"]"
+    points: Iterator[_Row], rows_per_record: int, encoder: tuple[Headers, Encode]
+) -> Iterator[tuple[int, bytes | None, Headers, bytes]]:
+    """Yield the number of points, the key, the headers and the value of each record."""
+    headers, encode_rows = encoder
+    while rows := list(islice(points, rows_per_record)):
+        yield len(rows), rows[0].key if rows_per_record == 1 else None, headers, encode_rows(rows)
 
 
 class _Pace:

@@ -25,7 +25,7 @@ from prometheus_client import CollectorRegistry, make_wsgi_app
 
 from streamsvm.config import HttpConfig, LogConfig, Settings
 from streamsvm.errors import ConfigurationError, StateError, StreamsvmError, TransientError
-from streamsvm.kafka import Connection
+from streamsvm.kafka import Connection, SchemaRegistry
 
 STALE_AFTER_S: Final = 10.0
 """What was true this long ago is no answer to /readyz: the main loop may hang on a broker that is gone."""
@@ -396,3 +396,26 @@ def connect(settings: Settings, role: str) -> Connection:
     for risk in connection.risks():
         structlog.get_logger("streamsvm").warning("insecure_connection", what=risk)
     return connection
+
+
+@contextmanager
+def schemas_of(settings: Settings) -> Iterator[SchemaRegistry | None]:
+    """Hold the configured schema registry; None if there is none.
+
+    Raises
+    ------
+    ConfigurationError
+        If the points are Avro and no registry is configured, or it cannot be used.
+    """
+    if settings.registry.url:
+        registry = SchemaRegistry(settings.registry)
+        try:
+            yield registry
+        finally:
+            registry.close()
+        return
+    if settings.points is not None and settings.points.format == "avro":
+        raise ConfigurationError(
+            "points.format is avro, and no schema registry is configured", "Give registry.url, its base address."
+        )
+    yield None

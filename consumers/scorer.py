@@ -54,6 +54,9 @@ PROMPT_S: Final = 2.0
 TRANSACTION_TIMEOUT_S: Final = 10.0
 """How long a batch may take to be stored, and then to be committed; a killed scorer's open transaction holds readers of
 the scores back for as long."""
+LOST_S: Final = 6 * TRANSACTION_TIMEOUT_S
+"""A call to the publisher that takes longer than this does not return: librdkafka's `send_offsets_to_transaction` may
+pass its own limit of time where the group's coordinator went away meanwhile (confluentinc/librdkafka issue 5456)."""
 GRACE_S: Final = 3.0
 """How long a stop waits for a broker that does not answer."""
 
@@ -295,10 +298,22 @@ class Scorer:
             publisher.close()
 
     def _answered(self, call: _Aside) -> bool:
-        """Wait for a call as long as it takes, the main loop alive; False if stopped before it returned."""
+        """Wait for a call, the main loop alive; False if stopped before it returned.
+
+        Raises
+        ------
+        OutcomeUnknown
+            If it does not return. The publisher stays with the call, which can do no harm any more once another one
+            has taken the id.
+        """
         begun, stopped_at = time.monotonic(), None
         while not call.finished(POLL_S):
             self._health.beat()
+            if time.monotonic() - begun > LOST_S:
+                self._publisher = None
+                raise OutcomeUnknown(
+                    f"the client library did not return within {LOST_S:g} s", "A new publisher takes its place."
+                )
             if time.monotonic() - begun > PROMPT_S:
                 self._health.require("broker", "the broker does not answer a commit")
             if self._stop.is_set():

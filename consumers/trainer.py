@@ -32,8 +32,9 @@ from consumers.ports import Worker as AnyWorker
 from consumers.publishing import VersionPublisher
 from consumers.quality import QualityWatch
 from consumers.rereading import compare_with_head, refuse_gap
-from consumers.runtime import Health
+from consumers.runtime import Health, schemas_of
 from consumers.saving import Saver
+from consumers.schemas import SchemaWait
 from consumers.session import Session
 from consumers.startup import Started, Startup, check_partitions
 from consumers.watch import MakeWatch, Surveyor, ThreadedWatch
@@ -41,14 +42,16 @@ from consumers.worker import Result, TrainFunction, Worker
 from streamsvm import prequential, tuning
 from streamsvm.build import build
 from streamsvm.checkpoint import CheckpointDirectory
+from streamsvm.codec import json_scan
+from streamsvm.codec.avro import Schemas
 from streamsvm.codec.checkpoint import Snapshot
-from streamsvm.codec.points import PointDecoder, RejectedRecord
+from streamsvm.codec.points import Decoded, PointDecoder, RejectedRecord
 from streamsvm.config import ModelConfig, Settings
 from streamsvm.crashpoints import crash_point
 from streamsvm.delivery import Delivery
 from streamsvm.disk import Disk, FileSystem
 from streamsvm.errors import ConfigurationError, LogGap, TopicMissing, TransientError
-from streamsvm.kafka import OffsetOutOfRange, Record
+from streamsvm.kafka import Batch, OffsetOutOfRange, Record
 from streamsvm.learner import Cut, warm_up
 from streamsvm.metrics import Metrics
 from streamsvm.points import Position, Rows
@@ -92,6 +95,8 @@ class Trainer:
         Given settings, cluster, what is current, what returns the rows not learned yet, and metrics, returns who says
         which version becomes current.
     train_function : callable
+    schemas : Schemas, optional
+        Where Avro's schemas come from; the configured registry, if there is one, by default.
     session : str
         Names this process in what it publishes, with a number if it starts over; a random one by default.
     board : TrainerBoard
@@ -113,6 +118,7 @@ class Trainer:
         make_watch: MakeWatch = ThreadedWatch,
         make_gate: MakeGate = gate_of,
         train_function: TrainFunction = train,
+        schemas: Schemas | None = None,
         session: str = "",
         board: TrainerBoard | None = None,
     ) -> None:
@@ -129,6 +135,7 @@ class Trainer:
         self._make_watch = make_watch
         self._make_gate = make_gate
         self._train = train_function
+        self._schemas = schemas
         self._name = session or uuid.uuid4().hex
         self._lives = 0
         self._gauges = Gauges(metrics)
@@ -179,6 +186,7 @@ class Trainer:
     def _forget(self) -> None:
         """Begin a life with nothing."""
         self._lives += 1
+        self._undecoded: deque[Sequence[Record]] = deque()
         self._backlog: deque[Rows] = deque()
         self._fetched: dict[int, int] = {}
         self._waiting: Cut | None = None
@@ -209,7 +217,9 @@ class Trainer:
         self._outbox = self._cluster.outbox()
         stack.callback(self._outbox.close)
         self._warm_up()
-        self._decoder = PointDecoder(self._config.points)
+        schemas = stack.enter_context(schemas_of(settings)) if self._schemas is None else self._schemas
+        self._decoder = PointDecoder(self._config.points, schemas=schemas)
+        self._schema_wait = SchemaWait(self._metrics, self._health, clock.monotonic)
         self._worker = self._make_worker(self._train, self._config)
         stack.callback(self._worker.close)
         self._save()
@@ -268,6 +278,7 @@ class Trainer:
         warm_up(self._config, self._compiling)
         tuning.warm_up(self._config, self._compiling)
         prequential.warm_up(self._config.points.numpy_dtype)
+        json_scan.warm_up()
         seconds = self._clock.monotonic() - begun
         if seconds > 1.0:
             log.info("compiled", seconds=round(seconds, 1), remedy="a cold start; the next one loads it from the cache")
@@ -291,6 +302,7 @@ class Trainer:
             published = self._delivery.published_cut
             positions = {p: at for p, at in positions.items() if p in published and at < published[p]}
         self._release()
+        self._undecoded.clear()
         self._backlog.clear()
         self._fetched = {partition: self._read_to.get(partition, at.offset) for partition, at in positions.items()}
         self._input.assign(self._fetched)
@@ -304,7 +316,7 @@ class Trainer:
         self._collect(0.0)
         self._learn()
         self._feed_worker()
-        if self._backlog:
+        if self._backlog or self._undecoded:
             self._hold()
         else:
             self._release()
@@ -320,27 +332,53 @@ class Trainer:
             self._measure()
 
     def _read(self, most: int, timeout_s: float) -> None:
-        """Take records from the client into the backlog; bad rows go to the dead letters on the way."""
+        """Take records from the client, and decode them."""
         try:
             records = self._input.poll(most, timeout_s)
         except TopicMissing as missing:
             raise LogGap(missing.what, missing.remedy) from missing
         self._health.require("broker", "" if self._input.connected() else "no broker connection is up")
-        if not records:
-            return
-        decoded = self._decoder.decode(records)
+        if records:
+            self._note(records)
+            self._undecoded.append(records)
+        self._decode()
+
+    def _note(self, records: Sequence[Record]) -> None:
+        """Note what was read, decoded or not."""
+        if isinstance(records, Batch):
+            ends, counts, values = records.ends(), records.counts(), records.values
+        else:
+            values = [record.value for record in records]
+            ends = {record.partition: record.offset + 1 for record in records}
+            counts = Counter(record.partition for record in records)
+        self._fetched |= ends
+        self._metrics.increase("streamsvm_input_bytes", sum(len(value or b"") for value in values))
+        for partition, count in counts.items():
+            self._metrics.increase("streamsvm_input_records", count, partition=str(partition))
+
+    def _decode(self) -> None:
+        """Turn what was read into the backlog; bad rows go to the dead letters on the way.
+
+        While a schema cannot be had nothing is decided: what was read waits, and so does what comes after it.
+        """
+        while self._undecoded and self._schema_wait.over:
+            try:
+                decoded = self._decoder.decode(self._undecoded[0])
+            except TransientError as error:
+                self._schema_wait.failed(error)
+                return
+            self._schema_wait.end()
+            self._take_in(self._undecoded.popleft(), decoded)
+
+    def _take_in(self, records: Sequence[Record], decoded: Decoded) -> None:
         for letter in self._dead_letters.letters(records, decoded.rejected):
             self._outbox.send(letter)
         if decoded.rejected:
             crash_point("deadletters.sent")
         self._count_rejected(records, decoded.rejected)
         self._backlog.extend(decoded.rows)
-        self._fetched |= {record.partition: record.offset + 1 for record in records}
-        self._metrics.increase("streamsvm_input_bytes", sum(len(record.value or b"") for record in records))
-        for partition, count in Counter(record.partition for record in records).items():
-            self._metrics.increase("streamsvm_input_records", count, partition=str(partition))
 
-    def _count_rejected(self, records: list[Record], rejected: Sequence[RejectedRecord]) -> None:
+    def _count_rejected(self, records: Sequence[Record], rejected: Sequence[RejectedRecord]) -> None:
         """Stop when this is plainly the wrong stream, all its letters delivered."""
         try:
             self._limits.count(records, rejected)
@@ -375,7 +413,7 @@ class Trainer:
 
     def _refuse_missing_end(self) -> None:
         """Do not wait for the last records of the newest version's cut where the log ends without them."""
-        if not self._catching_up:
+        if not self._catching_up or self._undecoded:
             return
         for partition in self._fetched:
             end, cut = self._input.seen_end(partition), self._delivery.published_cut[partition]
@@ -419,7 +457,7 @@ class Trainer:
             self._worker.submit(waiting, self._delivery.tuning)
 
     def _hold(self) -> None:
-        """Wait for the worker without reading; after a while pause the input, so that its client stays served."""
+        """Wait, for the worker or for a schema, without reading; after a while pause the input, to serve its client."""
         now = self._clock.monotonic()
         if self._held_since is None:
             self._held_since = now
@@ -428,7 +466,10 @@ class Trainer:
         elif now - self._held_since > HOLD_BEFORE_PAUSE_S:
             self._input.pause()
             self._paused = True
+        self._decode()
         self._collect(POLL_S)
+        if self._undecoded and self._worker.training is None:
+            self._stop.wait(POLL_S)
 
     def _release(self) -> None:
         self._held_since = None

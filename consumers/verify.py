@@ -17,6 +17,7 @@ from typing import Final
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 
+from consumers.runtime import schemas_of
 from consumers.topics import READ_TIMEOUT_S
 from streamsvm.codec.model import Version
 from streamsvm.codec.points import PointDecoder
@@ -27,6 +28,7 @@ from streamsvm.kafka import (
     Input,
     OffsetOutOfRange,
     Record,
+    SchemaRegistry,
     describe_topic,
     log_range,
     read_to_end,
@@ -94,7 +96,7 @@ def verify(
     _require(survey, settings, number)
     auditor, at_head, input_rows, done = Auditor(survey, number), {}, 0, 0
     total = sum(map(len, survey.found.values()))
-    with _Replayed(connection, timeout_s) as replayed:
+    with schemas_of(settings) as schemas, _Replayed(connection, timeout_s, schemas) as replayed:
         for record in _versions(connection, settings, survey, timeout_s):
             version = _judge(record, auditor, replayed)
             if version is not None and before.head is not None and version.number == before.head.number:
@@ -184,10 +186,12 @@ class _Replayed:
     ----------
     connection : Connection
     timeout_s : float
+    schemas : SchemaRegistry, optional
     """
 
-    def __init__(self, connection: Connection, timeout_s: float) -> None:
+    def __init__(self, connection: Connection, timeout_s: float, schemas: SchemaRegistry | None = None) -> None:
         self._connection = connection
+        self._schemas = schemas
         self._timeout_s = timeout_s
         self._recomputation: Recomputation | None = None
         self._source: _Source | None = None
@@ -240,7 +244,7 @@ class _Replayed:
         self._drop()
         self._recomputation = Recomputation(version, self._ids[topic] or "")
         self._threads.enter_context(limited(self._recomputation.config.svm))
-        self._source = _Source(self._connection, self._recomputation, self._timeout_s)
+        self._source = _Source(self._connection, self._recomputation, self._timeout_s, self._schemas)
         return self._recomputation, self._source
 
     def _look(self, topic: str) -> None:
@@ -272,12 +276,19 @@ class _Source:
     connection : Connection
     recomputation : Recomputation
     timeout_s : float
+    schemas : SchemaRegistry, optional
     """
 
-    def __init__(self, connection: Connection, recomputation: Recomputation, timeout_s: float) -> None:
+    def __init__(
+        self,
+        connection: Connection,
+        recomputation: Recomputation,
+        timeout_s: float,
+        schemas: SchemaRegistry | None = None,
+    ) -> None:
         self._timeout_s = timeout_s
         self._topic = recomputation.topic
-        self._decoder = PointDecoder(recomputation.config.points)
+        self._decoder = PointDecoder(recomputation.config.points, schemas=schemas)
         self._input = Input(connection, self._topic, group=None)
         self._assigned: frozenset[int] = frozenset()
         self._backlog: dict[int, deque[Rows]] = {}

@@ -85,6 +85,11 @@ class PointsConfig(Section):
     dtype: Literal["float32", "float64"] = Field(
         default="float32", description="How features are stored; float64 doubles the memory a point takes."
     )
+    format: Literal["auto", "json", "arrow", "avro"] = Field(
+        default="auto",
+        description="How records are written: JSON, Arrow IPC streams, or Avro with a schema registry; `auto` goes by "
+        "each record's header `content-type`, and takes one without it for JSON.",
+    )
     max_record_bytes: Annotated[int, Field(ge=64, le=1 << 30)] = Field(
         default=1_000_000,
         description="A record whose value is larger, in bytes, is a dead letter and is not decoded.",
@@ -516,11 +521,31 @@ class ModelConfig(Section):
 
     def canonical(self) -> dict[str, Any]:
         """Return the plain JSON value that is hashed: sizes, not the budget that they came from."""
-        return self.model_dump(mode="json", exclude={"coreset": {"memory_points", "memory_bytes"}})
+        plain = self.model_dump(mode="json", exclude={"coreset": {"memory_points", "memory_bytes"}})
+        if self.points.format == "auto":  # as what was published before there was a choice
+            del plain["points"]["format"]
+        return plain
 
     def sha256(self) -> str:
         """Hash the canonical value (keys sorted, no spaces; lower-case hexadecimal)."""
         return hashlib.sha256(json.dumps(self.canonical(), sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+
+    def toml(self) -> str:
+        """Return it as the part of a configuration file under which a trainer makes the same models.
+
+        What is not in it, such as the topics, does not change a model of the same rows. Further top-level options go
+        before it, further tables after it.
+
+        Examples
+        --------
+        >>> ModelConfig(points=PointsConfig(dimension=8), seed=7).toml().splitlines()[:4]
+        ['seed = 7', '', '[points]', 'dimension = 8']
+        """
+        tables = self.model_dump(mode="json", exclude={"coreset": {"memory_points", "memory_bytes"}}, exclude_none=True)
+        lines = [f"seed = {tables.pop('seed')}"]
+        for table, options in tables.items():
+            lines += ["", f"[{table}]", *(f"{name} = {json.dumps(value)}" for name, value in options.items())]
+        return "\n".join(lines) + "\n"
 
 
 Start = Literal["earliest", "latest"] | datetime
@@ -575,6 +600,37 @@ class InputConfig(Section):
     def dead_letters(self) -> str:
         """The dead-letter topic."""
         return self.dead_letter_topic or f"{self.topic}.dlq"
+
+
+class RegistryConfig(Section):
+    """The schema registry, for points that come as Avro."""
+
+    url: str = Field(
+        default="",
+        description="Base address of the registry's API as Confluent's has it, such as http://registry:8081; several, "
+        "separated by commas, are tried in turn. Without it every Avro record is a dead letter.",
+    )
+    username: str = Field(default="", description="Name for basic authentication; empty: none.")
+    password: str = Field(
+        default="", repr=False, description="Password to it; only from a file in --secrets or the environment."
+    )
+    token: str = Field(
+        default="", repr=False, description="Bearer token instead; only from a file in --secrets or the environment."
+    )
+    ca_file: Path | None = Field(
+        default=None, description="PEM file of who signed the registry's certificate; else the well-known ones."
+    )
+    timeout_s: Annotated[float, Field(gt=0, le=60)] = Field(
+        default=2.0, description="Seconds to wait for an answer; the input waits, and asks again, if there is none."
+    )
+
+    @model_validator(mode="after")
+    def _one_identity(self) -> Self:
+        if "@" in self.url:
+            raise ValueError("registry.url holds a name or password; give registry.username and registry.password")
+        if self.token and self.username:
+            raise ValueError("registry.username and registry.token are both given; keep one")
+        return self
 
 
 class OutputConfig(Section):
@@ -771,7 +827,7 @@ MASK = "********"
 DEFAULT_KAFKA: dict[str, KafkaValue] = {"bootstrap.servers": "localhost:9092"}
 
 
-_SECRET_WORDS = frozenset({"password", "passphrase", "secret", "pem"})
+_SECRET_WORDS = frozenset({"password", "passphrase", "secret", "pem", "token"})
 _SECRET_PARTS = ("sasl.oauthbearer.config", "assertion.claim", "kinit.cmd")
 
 
@@ -805,6 +861,7 @@ class Settings(BaseSettings):
     )
     input: InputConfig = Field(default=InputConfig(), description="Where labeled points come from.")
     points: PointsConfig | None = Field(default=None, description="What a valid point is.")
+    registry: RegistryConfig = Field(default=RegistryConfig(), description="Where the schemas of Avro points are.")
     coreset: CoresetConfig = Field(default=CoresetConfig(), description="How a stream is summarised.")
     svm: SvmConfig = Field(default=SvmConfig(), description="What is trained on the summary.")
     training: TrainingConfig = Field(default=TrainingConfig(), description="When models are trained.")
@@ -852,6 +909,7 @@ class Settings(BaseSettings):
         """Return the effective configuration as a plain JSON value, secrets masked."""
         plain = self.model_dump(mode="json")
         plain["kafka"] = {key: MASK if is_secret(key) else value for key, value in self.kafka.items()}
+        plain["registry"] |= {key: MASK for key in ("password", "token") if plain["registry"][key]}
         return plain
 
 

@@ -2,7 +2,8 @@
 
 Invariant: whatever is compared is measured by one F (`streamsvm.svm.objective`): the same points, standardised by their
 own moments, the same C, the same kernel. A machine over other units is rewritten in these; one that has no norm in that
-kernel's space, a forest say, has no F, and so no gap.
+kernel's space, a forest say, has no F, and so no gap. Of more than two classes F is the sum over the problems of one
+class against the rest.
 
 Sources: Vitter 1985, Alg. R (the reservoir); the optimum is `STDASVC`'s, its dual variables certify how near it is.
 """
@@ -10,6 +11,7 @@ Sources: Vitter 1985, Alg. R (the reservoir); the optimum is `STDASVC`'s, its du
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -27,6 +29,7 @@ from streamsvm.svm.kernels import Float, Kernel, LinearKernel, RbfKernel
 from streamsvm.svm.model import KernelMachine, LinearMachine, Machine, Model, Scaler
 from streamsvm.svm.objective import primal_objective
 from streamsvm.svm.probability import Method
+from streamsvm.tasks import Task
 from streamsvm.training import kernel_of, scaler_of, train
 
 OPTIMUM_TOLERANCE: Final = 1e-5
@@ -146,6 +149,110 @@ def optimum(objective: Objective) -> Optimum:
     return Optimum(model, objective.value(model), float(np.abs(machine.dual_coef_).sum()) - 0.5 * norm)
 
 
+@dataclass(frozen=True, slots=True)
+class Optima:
+    """The best machines of objectives; a gap is that of the sum.
+
+    Attributes
+    ----------
+    each : tuple of Optimum
+    """
+
+    each: tuple[Optimum, ...]
+
+    @property
+    def models(self) -> tuple[Model, ...]:
+        """The machines."""
+        return tuple(best.model for best in self.each)
+
+    @property
+    def objective(self) -> float:
+        """Sum of F."""
+        return sum(best.objective for best in self.each)
+
+    @property
+    def uncertainty(self) -> float:
+        """How far above the true optimum the sum may lie, relative."""
+        return max(0.0, 1.0 - sum(best.lower_bound for best in self.each) / self.objective)
+
+    def gap(self, objective: float) -> float:
+        """Return (F - F*) / F* of the sums, 0 if F is lower than this optimum's."""
+        return max(0.0, objective / self.objective - 1.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Objectives:
+    """F over one set of points, of each machine that a task has; see `over`.
+
+    Attributes
+    ----------
+    points : Points
+        Raw, labeled as the task has them.
+    moments : Moments
+        Of these points.
+    task : TwoClasses or OneVsRest
+    each : tuple of Objective
+        One a machine; scaler, kernel and C are the same.
+    """
+
+    points: Points
+    moments: Moments
+    task: Task
+    each: tuple[Objective, ...]
+
+    @staticmethod
+    def over(points: Points, svm: SvmConfig, task: Task) -> Objectives:
+        """Return the objectives that are minimised over all of these points."""
+        moments = Moments.zero(points.dimension, task.classes).add(points)
+        problems = task.problems(points, moments)
+        return Objectives(points, moments, task, tuple(Objective.over(problem, svm) for problem, _ in problems))
+
+    @property
+    def scaler(self) -> Scaler:
+        """By the moments."""
+        return self.each[0].scaler
+
+    @property
+    def kernel(self) -> Kernel:
+        """Over scaled features."""
+        return self.each[0].kernel
+
+    @property
+    def penalty(self) -> float:
+        """C."""
+        return self.each[0].penalty
+
+    def value(self, models: Sequence[Model]) -> float:
+        """Return the sum of F over the machines."""
+        return sum(objective.value(model) for objective, model in zip(self.each, models, strict=True))
+
+    def of_few(self, few: Points) -> tuple[Model, ...]:
+        """Return the models of points that stand for all of them; see `Objective.of_few`."""
+        problems = self.task.problems(few, self.moments)
+        return tuple(own.of_few(problem) for own, (problem, _) in zip(self.each, problems, strict=True))
+
+    def machines_of(self, classifier: Any) -> tuple[Machine, ...] | None:
+        """Return a fitted classifier's machines, or None: see `machine_of`; of more classes, linear ones only.
+
+        One of scikit-learn's that tells classes apart in pairs has other machines.
+        """
+        if len(self.each) == 1:
+            machine = machine_of(classifier, self.kernel)
+            return None if machine is None else (machine,)
+        if not isinstance(self.kernel, LinearKernel) or hasattr(classifier, "decision_function_shape"):
+            return None
+        w, b = np.asarray(getattr(classifier, "coef_", ())), np.ravel(getattr(classifier, "intercept_", ()))
+        if w.ndim != 2 or not len(w) == len(b) == len(self.each):
+            return None
+        return tuple(LinearMachine(row.astype(np.float64), float(one)) for row, one in zip(w, b, strict=True))
+
+
+def decisions(models: Sequence[Model], X: Features) -> Float:
+    """Return decision values, shape (n,) of one model, (n, n_classes) of several."""
+    columns = [model.decision_function(X) for model in models]
+    return columns[0] if len(columns) == 1 else np.column_stack(columns)
+
+
 def machine_of(classifier: Any, kernel: Kernel) -> Machine | None:
     """Return what a fitted classifier of scikit-learn's kind is as a machine of this kernel; None if it is none.
 
@@ -227,7 +334,8 @@ class Scores:
     ----------
     accuracy, balanced_accuracy : float
     auc : float or None
-        Area under the ROC curve; None of points of one label only.
+        Area under the ROC curve, of more than two classes the mean over each against the rest; None of points of one
+        label only.
     """
 
     accuracy: float
@@ -236,22 +344,30 @@ class Scores:
 
 
 def scores(test: Points, decision: Float) -> Scores:
-    """Score decision values, positive for +1.
+    """Score decision values.
 
     Parameters
     ----------
     test : Points
-    decision : ndarray of shape (n,)
+    decision : ndarray of shape (n,), or (n, n_classes)
+        Positive for +1; of several classes, the greatest for the one that is chosen.
     """
-    predicted = np.where(decision > 0, 1, -1)
-    both = np.unique(test.y).size == 2
+    several = decision.ndim == 2
+    predicted = decision.argmax(axis=1) if several else np.where(decision > 0, 1, -1)
+    both = np.unique(test.y).size >= 2
     weighted: dict[str, Any] = {"sample_weight": test.weight}
     accuracy = float(accuracy_score(test.y, predicted, **weighted))
     return Scores(
         accuracy,
         float(balanced_accuracy_score(test.y, predicted, **weighted)) if both else accuracy,
-        float(roc_auc_score(test.y, decision, **weighted)) if both else None,
+        float((_mean_auc if several else roc_auc_score)(test.y, decision, **weighted)) if both else None,
     )
+
+
+def _mean_auc(y: NDArray[np.int8], decision: Float, sample_weight: Float) -> float:
+    """Return the mean over the classes that are present of the area under the curve of each against the rest."""
+    areas = [roc_auc_score(y == label, decision[:, label], sample_weight=sample_weight) for label in np.unique(y)]
+    return float(np.mean(areas))
 
 
 @dataclass(frozen=True, slots=True)
@@ -299,12 +415,27 @@ def cross_validated_probabilities(objective: Objective, method: Method, X: Featu
 
 
 def decisions_of(classifier: Any, Z: Features) -> Float:
-    """Return decision values of a fitted classifier of -1 and +1: its own, else P(+1) - 1/2, else what it predicts."""
+    """Return decision values of a fitted classifier of -1 and +1: its own, else P(+1) - 1/2, else what it predicts.
+
+    Of more classes, shape (n, n_classes): its own, else probabilities, else 1 for what it predicts.
+    """
+    if len(classifier.classes_) > 2:
+        return _several_decisions(classifier, Z)
     if hasattr(classifier, "decision_function"):
         return np.asarray(classifier.decision_function(Z), np.float64)
     if hasattr(classifier, "predict_proba"):
         return np.asarray(classifier.predict_proba(Z)[:, 1] - 0.5, np.float64)
     return np.asarray(classifier.predict(Z), np.float64)
+
+
+def _several_decisions(classifier: Any, Z: Features) -> Float:
+    for method in ("decision_function", "predict_proba"):
+        if hasattr(classifier, method):
+            values = np.asarray(getattr(classifier, method)(Z), np.float64)
+            if values.shape == (len(Z), len(classifier.classes_)):
+                return values
+    chosen = np.equal.outer(classifier.predict(Z), classifier.classes_)
+    return np.asarray(chosen, np.float64)
 
 
 def split(points: Points, test_share: float, seed: int) -> tuple[Points, Points]:

@@ -20,10 +20,11 @@ from streamsvm.coreset.audit import Sampled
 from streamsvm.coreset.calibrated import CalibratedReducer, Observed
 from streamsvm.coreset.moments import Moments
 from streamsvm.coreset.reduce import Purpose, generator, reduce_for
+from streamsvm.coreset.shared import SharedReducer
 from streamsvm.coreset.structure import Bucket, Leaf, time_range
-from streamsvm.partition import REDUCERS, OpenLeaf, Partition, PartitionState
-from streamsvm.pilots import pilot_for
+from streamsvm.partition import OpenLeaf, Partition, PartitionState
 from streamsvm.points import Points, Position, Positions, Rows
+from streamsvm.tasks import Task, TwoClasses
 
 REHEARSED = 2_000
 """Rows with which a learner is warmed up."""
@@ -83,14 +84,20 @@ class Learner:
         Where each partition begins.
     every_leaves : int
         Sealed leaves, over all partitions, after which a cut is due.
+    task : Task, optional
+        What the labels are for; to tell two classes apart.
     """
 
-    def __init__(self, config: ModelConfig, base: Positions, every_leaves: int) -> None:
+    def __init__(self, config: ModelConfig, base: Positions, every_leaves: int, task: Task | None = None) -> None:
         self._config = config
+        self._task = task or TwoClasses()
         self._every_leaves = every_leaves
         self._leaves_since_cut = 0
-        self._union_reducer = REDUCERS[config.coreset.reducer](config.coreset)
-        self._partitions = {partition: Partition(partition, base[partition], config) for partition in sorted(base)}
+        self._union_reducer = self._task.reducer(config.coreset)
+        self._partitions = {partition: self._begun(partition, base) for partition in sorted(base)}
+
+    def _begun(self, partition: int, base: Positions) -> Partition:
+        return Partition(partition, base[partition], self._config, self._task)
 
     @property
     def positions(self) -> dict[int, Position]:
@@ -153,7 +160,7 @@ class Learner:
         """Return what calibrated reductions, of partitions and cuts, met since this was made; zeros of other ones."""
         whole = Observed()
         for reducer in (self._union_reducer, *(held.structure.reducer for held in self._partitions.values())):
-            if isinstance(reducer, CalibratedReducer):
+            if isinstance(reducer, CalibratedReducer | SharedReducer):
                 whole.add(reducer.observed)
         return whole
 
@@ -203,7 +210,7 @@ class Learner:
             if len(part)
         ]
         extents = [held.extent for held in self._partitions.values()]
-        moments = Moments.zero(self._config.points.dimension)
+        moments = Moments.zero(self._config.points.dimension, self._task.classes)
         for extent in extents:
             moments = moments.merge(extent.moments)
         self._leaves_since_cut = 0
@@ -239,14 +246,14 @@ class Learner:
         if len(union) <= coreset.train_points:
             return union
         reducer = self._union_reducer
-        pilot = pilot_for(union, moments.weight, moments, self._config) if reducer.needs_pilot else None
+        pilot = self._task.pilot(union, moments.weight, moments, self._config) if reducer.needs_pilot else None
         random = generator(self._config.seed, Purpose.CUT, cut_counter(self.positions))
         return reduce_for(reducer, union, coreset.train_points, random, pilot)
 
     def extend(self, base: Positions) -> None:
         """Take up partitions that are new; they change no other partition's structure."""
         assert not base.keys() & self._partitions.keys()
-        added = {partition: Partition(partition, base[partition], self._config) for partition in base}
+        added = {partition: self._begun(partition, base) for partition in base}
         self._partitions = dict(sorted({**self._partitions, **added}.items()))
 
     def state(self) -> LearnerState:

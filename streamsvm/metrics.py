@@ -91,6 +91,12 @@ TRAINER: Final = (
         ("reason",),
     ),
     Definition(
+        "streamsvm_registry_waiting_seconds",
+        "gauge",
+        "Seconds for which the input has waited for the schema registry; 0 while it does not.",
+        "Above 0: the registry does not answer; nothing is lost or rejected, and reading goes on when it does.",
+    ),
+    Definition(
         "streamsvm_coreset_points",
         "gauge",
         "Points held in buckets, by level over all partitions; level `leaf` is the open leaves.",

@@ -6,8 +6,9 @@ changes it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,19 +18,14 @@ from streamsvm.coreset.audit import Held, Reservoir, Sampled
 from streamsvm.coreset.calibrated import CalibratedReducer, Observed
 from streamsvm.coreset.clipping import Bounds, freed_of_outliers
 from streamsvm.coreset.moments import Moments, merge_all
-from streamsvm.coreset.reduce import Pilot, Purpose, Reducer, SensitivityReducer, UniformReducer, generator
+from streamsvm.coreset.reduce import Pilot, Purpose, generator
 from streamsvm.coreset.screening import LEAST_CAPACITY, Screen, Screened, Screener, make_screen, turned
+from streamsvm.coreset.shared import SharedReducer
 from streamsvm.coreset.shift import ShiftWatch
 from streamsvm.coreset.structure import Bucket, Chain, Extent, Leaf, Structure, Tree, joined
-from streamsvm.pilots import linear_pilot, pilot_for
+from streamsvm.pilots import linear_pilot
 from streamsvm.points import Points, Position, Rows
-
-REDUCERS: dict[str, Callable[[CoresetConfig], Reducer]] = {
-    "uniform": lambda config: UniformReducer(),  # noqa: ARG005
-    "sensitivity": lambda config: SensitivityReducer(config.clusters),
-    "calibrated": lambda config: CalibratedReducer(),  # noqa: ARG005
-}
-"""What makes every reducer, by the name it has in the configuration."""
+from streamsvm.tasks import Task
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,17 +95,18 @@ class Partition:
     base : Position
         Its first row.
     config : ModelConfig
+    task : Task
     """
 
-    def __init__(self, partition: int, base: Position, config: ModelConfig) -> None:
-        coreset = config.coreset
-        self._partition, self._config = partition, config
+    def __init__(self, partition: int, base: Position, config: ModelConfig, task: Task) -> None:
+        coreset, points = config.coreset, config.points
+        self._partition, self._config, self._task = partition, config, task
         self._bounds: Bounds | None = None
         self.clipped = 0
         self.leader_epoch = -1
-        self.leaf = Leaf(base, coreset.leaf_rows, config.points.dimension, config.points.numpy_dtype)
-        self.structure = make_structure(partition, config.seed, coreset)
-        self._shift = ShiftWatch(config.points.dimension)
+        self.leaf = Leaf(base, coreset.leaf_rows, points.dimension, points.numpy_dtype, task.classes)
+        self.structure = make_structure(partition, config.seed, coreset, task)
+        self._shift = ShiftWatch(points.dimension, task.classes)
         self.audit = make_reservoir(partition, config)
 
     @property
@@ -140,10 +137,10 @@ class Partition:
         points, extent = self._sealed_leaf()
         sealed = [bucket.extent.moments for bucket in self.structure.buckets]
         seen = merge_all([*sealed, extent.moments], points.dimension)
-        solved: dict[tuple[Position, Position], Pilot] = {}
+        solved: dict[tuple[Position, Position], Any] = {}
 
-        def pilot_of(points: Points, extent: Extent) -> Pilot:
-            solved[extent.start, extent.end] = pilot_for(points, extent.moments.weight, seen, self._config)
+        def pilot_of(points: Points, extent: Extent) -> Any:
+            solved[extent.start, extent.end] = self._task.pilot(points, extent.moments.weight, seen, self._config)
             return solved[extent.start, extent.end]
 
         self.structure.insert(points, extent, pilot_of)
@@ -162,7 +159,7 @@ class Partition:
     def observed(self) -> Observed:
         """What calibrated reductions met; of other ones, nothing."""
         reducer = self.structure.reducer
-        return reducer.observed if isinstance(reducer, CalibratedReducer) else Observed()
+        return reducer.observed if isinstance(reducer, CalibratedReducer | SharedReducer) else Observed()
 
     @property
     def _leaf_name(self) -> tuple[int, int, int]:
@@ -191,7 +188,8 @@ class Partition:
     @property
     def _screens(self) -> bool:
         coreset = self._config.coreset
-        return coreset.screens and self._config.svm.kernel == "linear" and coreset.leaf_rows >= LEAST_CAPACITY
+        enough = self._task.classes == 2 and coreset.leaf_rows >= LEAST_CAPACITY
+        return coreset.screens and self._config.svm.kernel == "linear" and enough
 
     def state(self) -> PartitionState:
         """Return everything a checkpoint needs; what the open leaf may still change is copied."""
@@ -251,7 +249,7 @@ class Partition:
 
     def _look_for_shift(self) -> None:
         """Note a leaf that is unlike all sealed ones; it changes nothing."""
-        if isinstance(self.structure.reducer, CalibratedReducer):
+        if isinstance(self.structure.reducer, CalibratedReducer | SharedReducer):
             leaf, buckets = self.leaf.extent.moments, self.structure.buckets
             sealed = merge_all([bucket.extent.moments for bucket in buckets], len(leaf.mean))
             shifted = self._shift.shifted(sealed, leaf, self.leaf.points)
@@ -260,9 +258,9 @@ class Partition:
             self.structure.reducer.observed.shifted += shifted
 
 
-def make_structure(partition: int, seed: int, config: CoresetConfig) -> Structure:
+def make_structure(partition: int, seed: int, config: CoresetConfig, task: Task) -> Structure:
     """Return the empty structure of a partition."""
-    reducer = REDUCERS[config.reducer](config)
+    reducer = task.reducer(config)
     if config.structure == "chain":
         return Chain(partition, seed, config.bucket_points, reducer)
     return Tree(partition, seed, config.fan_in, config.bucket_points, reducer)

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 Features = NDArray[np.floating]
 """Raw features, shape (n, d), float32 or float64 as configured."""
 Signs = NDArray[np.int8]
-"""Labels as -1 and +1, shape (n,)."""
+"""Labels as -1 and +1, shape (n,); where more than two classes share a structure, the index of each point's class."""
 Weights = NDArray[np.float64]
 """Positive weights, shape (n,)."""
 
@@ -46,6 +46,7 @@ class Points:
     ----------
     X : ndarray of shape (n, d), float32 or float64
     y : ndarray of shape (n,), int8, each -1 or +1
+        Where more than two classes share a structure, the index of the point's class; `against_the_rest` has signs.
     weight : ndarray of shape (n,), float64, each positive
     """
 
@@ -74,11 +75,19 @@ class Points:
         """Return the same points under other weights."""
         return Points(self.X, self.y, weight)
 
-    def class_weighted(self, class_weight: tuple[float, float]) -> Points:
-        """Return the same points, weights times the first number where y = -1, times the second where y = +1."""
-        if class_weight == (1.0, 1.0):
+    def class_weighted(self, class_weight: tuple[float, ...]) -> Points:
+        """Return the same points, weights times the first number where y = -1, times the second where y = +1.
+
+        More than two numbers are those of the classes that y has indices of.
+        """
+        if all(factor == 1.0 for factor in class_weight):
             return self
-        return self.reweighted(self.weight * np.where(self.y > 0, class_weight[1], class_weight[0]))
+        label = self.y if len(class_weight) > 2 else (self.y > 0).astype(np.intp)
+        return self.reweighted(self.weight * np.array(class_weight)[label])
+
+    def against_the_rest(self, label: int) -> Points:
+        """Return the same points with signs: +1 where y is the index of this class, else -1."""
+        return Points(self.X, np.where(self.y == label, 1, -1).astype(np.int8), self.weight)
 
     def sha256(self) -> str:
         """Hash shape, dtype and every byte of the points in their order (lower-case hexadecimal)."""
@@ -144,6 +153,20 @@ class Rows:
         """Return the position once row `index` is learned."""
         offset, row = int(self.offset[index]), int(self.row[index])
         return Position(offset + 1, 0) if self.last[index] else Position(offset, row + 1)
+
+    @staticmethod
+    def union(parts: Sequence[Rows]) -> Rows:
+        """Concatenate rows of one partition that follow each other (`parts` must not be empty)."""
+        return Rows(
+            parts[0].partition,
+            np.concatenate([part.offset for part in parts]),
+            np.concatenate([part.row for part in parts]),
+            np.concatenate([part.last for part in parts]),
+            np.concatenate([part.time_ms for part in parts]),
+            np.concatenate([part.accepted for part in parts]),
+            Points.union([part.points for part in parts]),
+            np.concatenate([part.leader_epoch for part in parts]),
+        )
 
     def index_of(self, position: Position) -> int:
         """Return the index of the first row at or past `position` (n if all lie before it)."""

@@ -17,7 +17,8 @@ Invariant: a pure function of the cut, the configuration and the seed, whichever
 its rows and of the tuning in force.
 
 Why not the audit sample, which the coreset has no hand in: a thousand points tell accuracies apart to half a point, and
-the choice by them lost more than a point where that by folds lost a tenth of one (`tests/benchmarks/tuning.py`).
+the choice by them lost more than a point of cod_rna where that by folds lost a fifth of one
+(`tests/benchmarks/tuning.py`).
 """
 
 from __future__ import annotations
@@ -33,13 +34,13 @@ from streamsvm import training
 from streamsvm.config import ModelConfig, SvmConfig
 from streamsvm.coreset.reduce import Purpose, generator, reduce_for
 from streamsvm.learner import Cut
-from streamsvm.partition import REDUCERS
 from streamsvm.pilots import pilot_for
 from streamsvm.points import Points, Position
 from streamsvm.svm import fast
 from streamsvm.svm.fast import BlockDescent
 from streamsvm.svm.kernels import Float, Kernel, LinearKernel, RbfKernel
 from streamsvm.svm.model import KernelMachine, LinearMachine, Machine
+from streamsvm.tasks import REDUCERS
 
 FOLDS: Final = 5
 STEPS: Final = (0.01, 0.1, 1.0, 10.0, 100.0)

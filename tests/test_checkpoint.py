@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 from streamsvm.checkpoint import CheckpointDirectory
 from streamsvm.codec import checkpoint as codec
 from streamsvm.codec.checkpoint import Snapshot
-from streamsvm.codec.model import Head, PartitionCut, TuningInForce
+from streamsvm.codec.model import Gate, GatePart, Head, PartitionCut, TuningInForce
 from streamsvm.crashpoints import POINTS
 from streamsvm.disk import FileSystem
 from streamsvm.errors import ConfigurationError, CorruptCheckpoint, StateError, TransientError
@@ -465,6 +465,8 @@ def test_the_document_has_every_field() -> None:
         "header": codec._Header,
         "head": Head,
         "tuning": TuningInForce,
+        "gate": Gate,
+        "part of a window": GatePart,
         "part of a cut": PartitionCut,
         "partition": codec._Partition,
         "screened": codec._Screened,

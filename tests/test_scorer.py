@@ -273,7 +273,7 @@ def connection(broker: TestBroker) -> Connection:
     return broker.connect(fetch_wait_max_ms=10)
 
 
-def settings_for(connection: Connection) -> Settings:
+def settings_for(connection: Connection, batch_records: int = 7) -> Settings:
     """Return settings whose topics no other test uses; input and models exist, the others do not yet."""
     unique = uuid.uuid4().hex[:12]
     points, models = f"points-{unique}", f"models-{unique}"
@@ -282,7 +282,9 @@ def settings_for(connection: Connection) -> Settings:
         name=NAME,
         kafka={"bootstrap.servers": "unused:1"},
         output=OutputConfig(models_topic=models),
-        scoring=ScoringConfig(topic=points, output_topic=f"scores-{unique}", group=f"g-{unique}", batch_records=7),
+        scoring=ScoringConfig(
+            topic=points, output_topic=f"scores-{unique}", group=f"g-{unique}", batch_records=batch_records
+        ),
     )
 
 
@@ -525,7 +527,7 @@ def test_scorers_that_come_and_go_score_each_point_once(
 def test_a_broker_that_restarts_costs_no_point(restartable: JvmBroker) -> None:
     """A broker killed in the midst of the work and started again gets one score for every point."""
     connection = Connection({"bootstrap.servers": restartable.bootstrap_servers}, request_timeout_s=5.0)
-    settings = settings_for(connection)
+    settings = settings_for(connection, batch_records=40)
     with closing(Trainer(connection, settings.output.models_topic)) as trainer:
         trainer.publish(version_of(1))
     produce(connection, settings.scoring.topic, points(range(2_000)))

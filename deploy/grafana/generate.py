@@ -466,6 +466,12 @@ DEEP_DIVE: Final[Rows] = (
                 stacked=True,
                 steps=True,
             ),
+            Panel(
+                "Waiting for the schema registry",
+                "s",
+                ("streamsvm_registry_waiting_seconds",),
+                (("waiting", f"max(streamsvm_registry_waiting_seconds{ONE})"),),
+            ),
         ),
     ),
     (

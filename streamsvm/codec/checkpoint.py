@@ -283,7 +283,7 @@ def _decode_2(content: memoryview, header_bytes: int) -> Snapshot:
 
 
 def _decode_3(content: memoryview, header_bytes: int) -> Snapshot:
-    """Decode what stands between the prefix and the checksum of format 3, whose head had a tuning of null only."""
+    """Decode what stands between the prefix and the checksum of format 3, whose head had no tuning and no gate."""
     return _decoded(content, header_bytes, _Header)
 
 

@@ -583,7 +583,8 @@ def _decode_audit(audit: _Audit | None) -> Audit | None:
 def largest_bytes(config: ModelConfig) -> int:
     """Return a bound on the bytes of a version's value under a configuration."""
     points, partitions = config.points, config.coreset.max_partitions
-    fixed = 8_192 + len(msgspec.json.encode(config.canonical())) + 2 * partitions * PARTITION_BYTES
+    cuts = 2 if config.svm.tune is None else 3
+    fixed = 8_192 + len(msgspec.json.encode(config.canonical())) + cuts * partitions * PARTITION_BYTES
     fixed += probability_codec.largest_bytes(config.svm.probability)
     probes = count_of(points.dimension) * (points.dimension + 3) * NUMBER_BYTES
     described = (

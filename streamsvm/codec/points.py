@@ -1,37 +1,71 @@
-"""Points as JSON: one object a record, or an array of them.
+"""Records to rows: which format a record has, which of its rows are valid points, and why the others are not.
 
-A labeled point is ``{"x": [1.5, ...], "y": 1, "w": 1.0, "id": "..."}``; `w` defaults to 1 and `id` is optional. An
-unlabeled point has no `y`. Other fields are ignored, except `op`: a record that asks for an operation must not be
-learned as a point.
+JSON (`streamsvm.codec.json_rows`), Arrow (`arrow`) and Avro (`avro`) are told apart by the record's content type, or by
+`points.format`. The checks stand here, once for all formats.
 
-Invariant: whether a row is accepted depends on its record's bytes and the configuration only. One bad row rejects that
-row; a record that cannot be told into rows is one rejected row.
+Invariant: whether a row is accepted depends on its record's bytes and the configuration only; for Avro also on the
+schema of its id, which never changes. One bad row rejects that row; a record that cannot be told into rows is one
+rejected row.
 """
 
 from __future__ import annotations
 
-import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from itertools import groupby
+from typing import Any, Final, Protocol, overload, runtime_checkable
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from streamsvm.codec import arrow, json_rows, json_scan
+from streamsvm.codec.arrow import ArrowRows, Columns
+from streamsvm.codec.avro import AvroReader, Schemas
+from streamsvm.codec.json_rows import CONTENT_TYPE, DEEPEST_NESTING, encode, fast_one, nesting
+from streamsvm.codec.row import Point, excerpt
 from streamsvm.config import Label, PointsConfig
 from streamsvm.errors import InvalidPoint
 from streamsvm.points import Points, Rows
 
-CONTENT_TYPE: Final = "application/json"
+__all__ = [
+    "CONTENT_TYPE",
+    "DEEPEST_NESTING",
+    "LARGEST_FEATURE",
+    "LARGEST_WEIGHT",
+    "REASONS",
+    "SMALLEST_WEIGHT",
+    "Decoded",
+    "PointDecoder",
+    "RawRecord",
+    "RejectedRecord",
+    "Rejection",
+    "encode",
+]
+
+CONTENT_TYPES: Final[Mapping[str, str]] = {
+    "application/json": "json",
+    "text/json": "json",
+    arrow.CONTENT_TYPE: "arrow",
+    "application/avro": "avro",
+    "avro/binary": "avro",
+    "application/vnd.confluent.avro": "avro",
+}
+"""Formats by what the header `content-type` says, parameters aside; without the header a record is JSON."""
+CONTENT_TYPE_HEADER: Final = "content-type"
 
 REASONS: Final[Mapping[str, str]] = {
     "empty_record": "the record has no value, or holds no row",
     "oversize_record": "the value is larger than points.max_record_bytes",
     "too_many_rows": "the record holds more rows than points.max_rows_per_record",
+    "unknown_content_type": "the header content-type names a format that is not read",
     "malformed_json": "the value is not JSON (UTF-8 without a byte order mark), or nests deeper than 100",
-    "wrong_type": "a field, or the row itself, has the wrong JSON type",
+    "malformed_arrow": "the value is not one Arrow IPC stream of record batches, uncompressed and without dictionaries",
+    "malformed_avro": "the value is not a zero byte, a schema's id, and one datum of that schema",
+    "unknown_schema": "the schema registry has no schema of the value's id, or none is configured",
+    "incompatible_schema": "the value's schema does not describe points, or could not be read safely",
+    "wrong_type": "a field, or the row itself, has the wrong type",
     "missing_field": "x or y is missing",
     "wrong_dimension": "x does not have points.dimension entries",
     "not_finite": "an entry of x is NaN, infinite, or beyond the range of points.dtype",
@@ -45,13 +79,11 @@ SMALLEST_WEIGHT: Final = 1e-15
 LARGEST_WEIGHT: Final = 1e15
 """Between them a weight times C can neither vanish nor overflow: LIBSVM refuses a class without weight."""
 
+LARGEST_EXACT: Final = 2**53
+"""Greatest magnitude of a label up to which float64 tells integers apart."""
+
 LARGEST_FEATURE: Final[Mapping[str, float]] = {"float32": float(np.finfo(np.float32).max), "float64": 1e100}
 """Greatest magnitude of a feature: what the storage dtype holds, and what can be squared and summed in float64."""
-
-DEEPEST_NESTING: Final = 100
-"""Brackets open at once, those inside strings counted too: how deep a parser could go would depend on its caller."""
-
-EXCERPT_CHARACTERS: Final = 80
 
 
 class RawRecord(Protocol):
@@ -73,6 +105,11 @@ class RawRecord(Protocol):
         ...
 
     @property
+    def headers(self) -> Sequence[tuple[str, bytes]]:
+        """Its headers; names may repeat."""
+        ...
+
+    @property
     def timestamp_ms(self) -> int | None:
         """Its timestamp in the log, milliseconds."""
         ...
@@ -81,6 +118,100 @@ class RawRecord(Protocol):
     def leader_epoch(self) -> int | None:
         """Leader epoch it was written under."""
         ...
+
+
+@runtime_checkable
+class RecordBatch(Protocol):
+    """Records that can be had column by column, without an object for each.
+
+    Attributes
+    ----------
+    partitions, offsets, times_ms, leader_epochs : ndarray of shape (n,), int64
+        -1 where there is no time or epoch.
+    values : list of n bytes or None
+    plain : bool
+        Whether no record has headers.
+    """
+
+    partitions: NDArray[np.int64]
+    offsets: NDArray[np.int64]
+    times_ms: NDArray[np.int64]
+    leader_epochs: NDArray[np.int64]
+    values: list[bytes | None]
+    plain: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """Consecutive records of one partition, and their columns."""
+
+    records: Sequence[RawRecord]
+    values: list[bytes | None]
+    offset: NDArray[np.int64]
+    time_ms: NDArray[np.int64]
+    leader_epoch: NDArray[np.int64]
+    plain: bool
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    @staticmethod
+    def of(records: Sequence[RawRecord]) -> _Run:
+        places = [(r.offset, _or_unknown(r.timestamp_ms), _or_unknown(r.leader_epoch)) for r in records]
+        offset, time_ms, epoch = np.array(places, dtype=np.int64).T
+        plain = not any(record.headers for record in records)
+        return _Run(records, [record.value for record in records], offset, time_ms, epoch, plain)
+
+    def slice(self, start: int, stop: int) -> _Run:
+        if stop - start == len(self):
+            return self
+        part = slice(start, stop)
+        return _Run(
+            self.records[part],
+            self.values[part],
+            self.offset[part],
+            self.time_ms[part],
+            self.leader_epoch[part],
+            self.plain,
+        )
+
+
+def _by_partition(records: Sequence[RawRecord]) -> Iterator[tuple[int, _Run]]:
+    """Yield each partition, in ascending order, with its records."""
+    if not isinstance(records, RecordBatch):
+        by_partition: dict[int, list[RawRecord]] = {}
+        for record in records:
+            by_partition.setdefault(record.partition, []).append(record)
+        for partition in sorted(by_partition):
+            yield partition, _Run.of(by_partition[partition])
+        return
+    offset, time_ms, epoch = records.offsets, records.times_ms, records.leader_epochs
+    for partition in np.unique(records.partitions).tolist():
+        at = np.flatnonzero(records.partitions == partition)
+        if len(at) == len(records.values):
+            yield partition, _Run(records, records.values, offset, time_ms, epoch, records.plain)
+        else:
+            values = [records.values[index] for index in at.tolist()]
+            yield partition, _Run(_Some(records, at), values, offset[at], time_ms[at], epoch[at], records.plain)
+
+
+class _Some(Sequence[RawRecord]):
+    """Some records of a batch, each made when it is asked for."""
+
+    def __init__(self, records: Sequence[RawRecord], at: NDArray[np.intp]) -> None:
+        self._records, self._at = records, at
+
+    def __len__(self) -> int:
+        return len(self._at)
+
+    @overload
+    def __getitem__(self, index: int) -> RawRecord: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[RawRecord]: ...
+    def __getitem__(self, index: int | slice) -> RawRecord | Sequence[RawRecord]:
+        if isinstance(index, slice):
+            return _Some(self._records, self._at[index])
+        return self._records[int(self._at[index])]
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,25 +250,12 @@ class Decoded:
         One for each partition in the batch, in ascending order of partition.
     rejected : list of RejectedRecord
     ids : list of (str, int or None)
-        The `id` of each row, partition after partition; kept by `decode_unlabeled` only.
+        The `id` of each row, partition after partition; of unlabeled points only.
     """
 
     rows: list[Rows]
     rejected: list[RejectedRecord]
     ids: list[str | int | None]
-
-
-class _Point(msgspec.Struct):
-    x: list[float]
-    y: int | float | str | bool | None = None
-    w: float = 1.0
-    id: str | int | None = None
-    op: Any = None
-
-
-_fast_one = msgspec.json.Decoder(_Point)
-_fast_many = msgspec.json.Decoder(list[_Point])
-_raw_many = msgspec.json.Decoder(list[msgspec.Raw])
 
 
 class PointDecoder:
@@ -148,87 +266,204 @@ class PointDecoder:
     config : PointsConfig
     labeled : bool
         Whether a row must have `y`.
+    schemas : Schemas, optional
+        Where Avro's schemas come from; without it every one is unknown.
+
+    Raises
+    ------
+    ConfigurationError
+        If there are schemas, and what reads Avro is not installed.
     """
 
-    def __init__(self, config: PointsConfig, *, labeled: bool = True) -> None:
+    def __init__(self, config: PointsConfig, *, labeled: bool = True, schemas: Schemas | None = None) -> None:
         self._config = config
         self._labeled = labeled
+        self._avro = AvroReader(schemas, config.feature_names)
         self._plain_signs = dict(zip(config.labels, (-1, 1), strict=True))
         self._signs = {(_kind(label), label): sign for label, sign in zip(config.labels, (-1, 1), strict=True)}
 
     def decode(self, records: Sequence[RawRecord]) -> Decoded:
-        """Decode a batch; records of one partition must be in the order of their offsets."""
-        by_partition: dict[int, list[RawRecord]] = {}
-        for record in records:
-            by_partition.setdefault(record.partition, []).append(record)
+        """Decode a batch; records of one partition must be in the order of their offsets.
+
+        Raises
+        ------
+        TransientError
+            If a schema cannot be had now: nothing of the batch is decided; decode it again later.
+        ConfigurationError
+            If the schema registry refuses us.
+        """
         decoded = Decoded([], [], [])
-        for partition in sorted(by_partition):
-            builder = _Builder(self._config.dimension)
-            whole = self._columns(partition, by_partition[partition])
-            if whole is not None:
-                decoded.rows.append(whole[0])
-                decoded.ids.extend(whole[1])
-                continue
-            for record in by_partition[partition]:
-                self._decode_record(record, builder)
-            decoded.rows.append(builder.rows(partition, self._config))
+        for partition, run in _by_partition(records):
+            builder = _Builder(partition, self._config, keeps_ids=not self._labeled)
+            if run.plain and self._config.format in ("auto", "json"):
+                self._decode_run("json", run, builder)
+            else:
+                start = 0
+                for format_, same in groupby(run.records, key=self._format_of):
+                    stop = start + sum(1 for _ in same)
+                    self._decode_run(format_, run.slice(start, stop), builder)
+                    start = stop
+            decoded.rows.append(builder.rows())
             decoded.rejected.extend(builder.rejected)
-            decoded.ids.extend(builder.ids)
+            decoded.ids.extend(builder.ids if not self._labeled else ())
         return decoded
 
-    def _columns(self, partition: int, records: Sequence[RawRecord]) -> tuple[Rows, list[str | int | None]] | None:
-        """Decode records of one point each in which all is well, column by column; None if anything at all is not.
+    def _format_of(self, record: RawRecord) -> str:
+        """Return a record's format; empty if it says one that is not known."""
+        if self._config.format != "auto":
+            return self._config.format
+        for name, content in record.headers:
+            if name.lower() == CONTENT_TYPE_HEADER:
+                media_type = content.decode("latin-1").partition(";")[0].strip().lower()
+                return CONTENT_TYPES.get(media_type, "json" if media_type.endswith("+json") else "")
+        return "json"
+
+    def _decode_run(self, format_: str, run: _Run, builder: _Builder) -> None:
+        """Decode consecutive records of one format."""
+        if format_ == "json" and (self._scanned(run, builder) or self._singles(run, builder)):
+            return
+        for index in range(len(run)):
+            self._one(format_, run, index, builder)
+
+    def _one(self, format_: str, run: _Run, index: int, builder: _Builder) -> None:
+        try:
+            self._decode_record(format_, run, index, builder)
+        except InvalidPoint as error:
+            self._row_by_row(run.records[index], [error], builder)
+
+    def _scanned(self, run: _Run, builder: _Builder) -> bool:
+        """Decode JSON records of one point each by the compiled parser; False, and nothing done, if it declines most.
+
+        It only saves time: a record that it declines, or that is no valid point, is decoded by itself, and what it
+        accepts comes out the same.
+        """
+        config = self._config
+        if not (self._labeled and self._numbers_for_labels):
+            return False
+        values = [value or b"" for value in run.values]
+        found = json_scan.scan(values, config.dimension, LARGEST_FEATURE[config.dtype])
+        X, weight, positive = found.X, found.weight, found.y == config.labels[1]
+        good = found.accepted & (positive | (found.y == config.labels[0]))
+        good &= (weight >= SMALLEST_WEIGHT) & (weight <= LARGEST_WEIGHT)
+        if max(map(len, values)) > config.max_record_bytes:
+            good &= np.array([len(value) <= config.max_record_bytes for value in values])
+        if 2 * np.count_nonzero(good) < len(run):
+            return False
+        signs = np.where(positive, np.int8(1), np.int8(-1))
+        start = 0
+        for bad in [*np.flatnonzero(~good).tolist(), len(run)]:
+            if start < bad:
+                points = Points(X[start:bad].astype(config.numpy_dtype), signs[start:bad], weight[start:bad])
+                builder.add(run.slice(start, bad), None, points, None)
+            if bad < len(run):
+                self._one("json", run, bad, builder)
+            start = bad + 1
+        return True
+
+    @property
+    def _numbers_for_labels(self) -> bool:
+        return all(
+            isinstance(label, int) and not isinstance(label, bool) and abs(label) < LARGEST_EXACT
+            for label in self._config.labels
+        )
+
+    def _singles(self, run: _Run, builder: _Builder) -> bool:
+        """Decode JSON records of one point each in which all is well; False, and nothing done, if anything is not.
 
         It only saves time: whatever it declines is decoded row by row, and what it accepts comes out the same.
         """
-        config, n = self._config, len(records)
         try:
-            values = [record.value for record in records]
-            if max(map(len, values)) > config.max_record_bytes:  # type: ignore[arg-type]
-                return None
+            values = run.values
+            if max(map(len, values)) > self._config.max_record_bytes:  # type: ignore[arg-type]
+                return False
             if max(map(nesting, values)) > DEEPEST_NESTING:  # type: ignore[arg-type]
-                return None
-            points = [_fast_one.decode(value) for value in values]  # type: ignore[arg-type]
-            X = np.array([point.x for point in points], dtype=np.float64)
+                return False
+            points = [fast_one.decode(value) for value in values]  # type: ignore[arg-type]
         except (msgspec.DecodeError, UnicodeDecodeError, AttributeError, TypeError, ValueError):
-            return None
-        weight = np.array([point.w for point in points], dtype=np.float64)
-        signs = self._column_of_signs(points)
-        if (
-            signs is None
-            or X.shape != (n, config.dimension)
-            or not np.abs(X).max() <= LARGEST_FEATURE[config.dtype]
-            or not (weight.min() >= SMALLEST_WEIGHT and weight.max() <= LARGEST_WEIGHT)
-            or any(point.op is not None for point in points)
-        ):
-            return None
-        rows = Rows(
-            partition,
-            np.array([record.offset for record in records], dtype=np.int64),
-            np.zeros(n, dtype=np.int64),
-            np.ones(n, dtype=np.bool_),
-            np.array([_or_unknown(record.timestamp_ms) for record in records], dtype=np.int64),
-            np.ones(n, dtype=np.bool_),
-            Points(X.astype(config.numpy_dtype), signs, weight),
-            np.array([_or_unknown(record.leader_epoch) for record in records], dtype=np.int64),
-        )
-        return rows, [point.id for point in points]
+            return False
+        found = self._all_well(_columns_of(points))
+        if found is not None:
+            builder.add(run, None, *found)
+        return found is not None
 
-    def _column_of_signs(self, points: Sequence[_Point]) -> NDArray[np.int8] | None:
-        if not self._labeled:
-            return np.ones(len(points), dtype=np.int8)
-        labels = [point.y for point in points]
-        if set(map(type, labels)) != {type(self._config.labels[0])}:
+    def _decode_record(self, format_: str, run: _Run, index: int, builder: _Builder) -> None:
+        config, record = self._config, run.records[index]
+        if not record.value:
+            raise InvalidPoint("empty_record", "the record has no value")
+        if len(record.value) > config.max_record_bytes:
+            raise InvalidPoint(
+                "oversize_record",
+                f"the value has {len(record.value)} bytes, points.max_record_bytes is {config.max_record_bytes}",
+            )
+        points: Callable[[], Sequence[Point | InvalidPoint]]
+        if format_ == "arrow":
+            read = ArrowRows(record.value, config)
+            count, columns, points = len(read), read.columns(), read.points
+        elif format_:
+            rows = self._rows_of(format_, record.value)
+            count, columns, points = len(rows), _columns_of(rows), lambda: rows
+        else:
+            raise InvalidPoint("unknown_content_type", f"the header {CONTENT_TYPE_HEADER} names no format that is read")
+        if not count:
+            raise InvalidPoint("empty_record", "the array holds no row")
+        if count > config.max_rows_per_record:
+            raise InvalidPoint(
+                "too_many_rows",
+                f"the record holds {count} rows, points.max_rows_per_record is {config.max_rows_per_record}",
+            )
+        found = self._all_well(columns)
+        if found is None:
+            self._row_by_row(record, points(), builder)
+        else:
+            builder.add(run.slice(index, index + 1), count, *found)
+
+    def _rows_of(self, format_: str, value: bytes) -> Sequence[Point | InvalidPoint]:
+        if format_ == "json":
+            return json_rows.rows_of(value)
+        return self._avro.rows_of(value, self._config.max_rows_per_record)
+
+    def _all_well(self, columns: Columns | None) -> tuple[Points, list[str | int | None] | None] | None:
+        """Check rows all at once; None if any may be invalid: row by row then tells which, and why."""
+        config = self._config
+        if columns is None or columns.X.ndim != 2 or columns.X.shape[1] != config.dimension:
             return None
-        signs = [self._plain_signs.get(label, 0) for label in labels]  # type: ignore[arg-type]
+        n, largest, weight = len(columns.X), LARGEST_FEATURE[config.dtype], columns.weight
+        if not (n and columns.X.max() <= largest and columns.X.min() >= -largest):
+            return None
+        if weight is not None and not (weight.min() >= SMALLEST_WEIGHT and weight.max() <= LARGEST_WEIGHT):
+            return None
+        signs = self._column_of_signs(columns.y, n)
+        if signs is None:
+            return None
+        X = columns.X.astype(config.numpy_dtype)
+        return Points(X, signs, np.ones(n) if weight is None else weight), columns.ids
+
+    def _column_of_signs(
+        self, labels: Sequence[object] | NDArray[np.generic] | None, n: int
+    ) -> NDArray[np.int8] | None:
+        if not self._labeled:
+            return np.ones(n, dtype=np.int8)
+        if isinstance(labels, np.ndarray):
+            return self._array_of_signs(labels)
+        if labels is None or set(map(type, labels)) != {type(self._config.labels[0])}:
+            return None
+        known: Mapping[Any, int] = self._plain_signs
+        signs = [known.get(label, 0) for label in labels]
         return np.array(signs, dtype=np.int8) if all(signs) else None
 
-    def _decode_record(self, record: RawRecord, builder: _Builder) -> None:
+    def _array_of_signs(self, labels: NDArray[Any]) -> NDArray[np.int8] | None:
+        negative, positive = self._config.labels
+        if isinstance(negative, str) or isinstance(negative, bool) != (labels.dtype.kind == "b"):
+            return None
+        if max(abs(int(negative)), abs(int(positive))) > LARGEST_EXACT:
+            return None
+        is_positive = labels == positive
+        if not (is_positive | (labels == negative)).all():
+            return None
+        return np.where(is_positive, np.int8(1), np.int8(-1))
+
+    def _row_by_row(self, record: RawRecord, rows: Sequence[Point | InvalidPoint], builder: _Builder) -> None:
         rejections: list[Rejection] = []
-        try:
-            rows = self._rows_of(record.value)
-        except InvalidPoint as error:
-            rows = [error]
         for index, row in enumerate(rows):
             try:
                 if isinstance(row, InvalidPoint):
@@ -243,33 +478,9 @@ class PointDecoder:
         if rejections:
             builder.rejected.append(RejectedRecord(record, len(rows), tuple(rejections)))
 
-    def _rows_of(self, value: bytes | None) -> Sequence[_Point | InvalidPoint]:
-        if not value:
-            raise InvalidPoint("empty_record", "the record has no value")
-        if len(value) > self._config.max_record_bytes:
-            raise InvalidPoint(
-                "oversize_record",
-                f"the value has {len(value)} bytes, points.max_record_bytes is {self._config.max_record_bytes}",
-            )
-        if nesting(value) > DEEPEST_NESTING:
-            raise InvalidPoint("malformed_json", f"the value nests deeper than {DEEPEST_NESTING}")
-        many = value.lstrip(b" \t\r\n")[:1] == b"["
-        try:
-            rows: Sequence[_Point | InvalidPoint] = _fast_many.decode(value) if many else [_fast_one.decode(value)]
-        except (msgspec.DecodeError, UnicodeDecodeError):
-            rows = _decode_slowly(value, many=many)
-        if not rows:
-            raise InvalidPoint("empty_record", "the array holds no row")
-        if len(rows) > self._config.max_rows_per_record:
-            raise InvalidPoint(
-                "too_many_rows",
-                f"the record holds {len(rows)} rows, points.max_rows_per_record is {self._config.max_rows_per_record}",
-            )
-        return rows
-
-    def _check(self, point: _Point) -> int:
+    def _check(self, point: Point) -> int:
         if point.op is not None:
-            raise InvalidPoint("unsupported_operation", f"op is {_excerpt(repr(point.op))}")
+            raise InvalidPoint("unsupported_operation", f"op is {excerpt(repr(point.op))}")
         if len(point.x) != self._config.dimension:
             raise InvalidPoint(
                 "wrong_dimension", f"x has {len(point.x)} entries, points.dimension is {self._config.dimension}"
@@ -290,9 +501,21 @@ class PointDecoder:
         if sign is None:
             negative, positive = self._config.labels
             raise InvalidPoint(
-                "unknown_label", f"y is {_excerpt(repr(label))}, points.labels are {negative!r} and {positive!r}"
+                "unknown_label", f"y is {excerpt(repr(label))}, points.labels are {negative!r} and {positive!r}"
             )
         return sign
+
+
+def _columns_of(rows: Sequence[Point | InvalidPoint]) -> Columns | None:
+    """Return points as columns; None if one is none, asks for an operation, or is of another dimension."""
+    try:
+        X = np.array([row.x for row in rows], dtype=np.float64)  # type: ignore[union-attr]
+        weight = np.array([row.w for row in rows], dtype=np.float64)  # type: ignore[union-attr]
+        if any(row.op is not None for row in rows):  # type: ignore[union-attr]
+            return None
+    except (AttributeError, ValueError):
+        return None
+    return Columns(X, [row.y for row in rows], weight, [row.id for row in rows])  # type: ignore[union-attr]
 
 
 def _or_unknown(number: int | None) -> int:
@@ -306,23 +529,39 @@ def _refuse_outsized(x: Sequence[float], largest: float) -> None:
 
 
 class _Builder:
-    """Collects the rows of one partition."""
+    """Collects the rows of one partition: blocks in which all is well, and rows one by one between them."""
 
-    def __init__(self, dimension: int) -> None:
-        self._blank = [0.0] * dimension
+    def __init__(self, partition: int, config: PointsConfig, *, keeps_ids: bool) -> None:
+        self._partition, self._config, self._keeps_ids = partition, config, keeps_ids
+        self._blank = [0.0] * config.dimension
+        self._blocks: list[Rows] = []
+        self.ids: list[str | int | None] = []
+        self.rejected: list[RejectedRecord] = []
+        self._begin()
+
+    def _begin(self) -> None:
         self._x: list[list[float]] = []
         self._sign: list[int] = []
         self._weight: list[float] = []
         self._accepted: list[bool] = []
-        self._offset: list[int] = []
-        self._row: list[int] = []
-        self._last: list[bool] = []
-        self._time: list[int] = []
-        self._epoch: list[int] = []
-        self.ids: list[str | int | None] = []
-        self.rejected: list[RejectedRecord] = []
+        self._at: list[tuple[int, int, bool, int, int]] = []
 
-    def accept(self, record: RawRecord, row: int, point: _Point, sign: int) -> None:
+    def add(self, run: _Run, rows: int | None, points: Points, ids: list[str | int | None] | None) -> None:
+        """Add one record of so many rows, or many of one row each (None)."""
+        self._end_block()
+        n, several = len(points), rows is not None
+        offset, time_ms, epoch = run.offset, run.time_ms, run.leader_epoch
+        if several:
+            offset, time_ms, epoch = (np.full(n, place[0]) for place in (offset, time_ms, epoch))
+        last = np.ones(n, dtype=np.bool_)
+        last[: n - 1] = not several
+        row = np.arange(n) if several else np.zeros(n, dtype=np.int64)
+        accepted = np.ones(n, dtype=np.bool_)
+        self._blocks.append(Rows(self._partition, offset, row, last, time_ms, accepted, points, epoch))
+        if self._keeps_ids:
+            self.ids.extend([None] * n if ids is None else ids)
+
+    def accept(self, record: RawRecord, row: int, point: Point, sign: int) -> None:
         self._append(record, row, point.x, sign, point.w, accepted=True)
         self.ids.append(point.id)
 
@@ -335,122 +574,28 @@ class _Builder:
         self._sign.append(sign)
         self._weight.append(weight)
         self._accepted.append(accepted)
-        self._offset.append(record.offset)
-        self._row.append(row)
-        self._last.append(False)
-        self._time.append(_or_unknown(record.timestamp_ms))
-        self._epoch.append(_or_unknown(record.leader_epoch))
+        self._at.append((record.offset, row, False, _or_unknown(record.timestamp_ms), _or_unknown(record.leader_epoch)))
 
     def end_record(self) -> None:
-        self._last[-1] = True
+        offset, row, _, time_ms, epoch = self._at[-1]
+        self._at[-1] = (offset, row, True, time_ms, epoch)
 
-    def rows(self, partition: int, config: PointsConfig) -> Rows:
-        X = np.array(self._x, dtype=np.float64).reshape(len(self._x), config.dimension)
-        return Rows(
-            partition,
-            np.array(self._offset, dtype=np.int64),
-            np.array(self._row, dtype=np.int64),
-            np.array(self._last, dtype=np.bool_),
-            np.array(self._time, dtype=np.int64),
-            np.array(self._accepted, dtype=np.bool_),
-            Points(
-                X.astype(config.numpy_dtype), np.array(self._sign, dtype=np.int8), np.array(self._weight, np.float64)
-            ),
-            np.array(self._epoch, dtype=np.int64),
+    def _end_block(self) -> None:
+        if not self._at:
+            return
+        X = np.array(self._x, dtype=np.float64).reshape(len(self._x), self._config.dimension)
+        offset, row, last, time_ms, epoch = np.array(self._at, dtype=np.int64).T
+        points = Points(
+            X.astype(self._config.numpy_dtype), np.array(self._sign, dtype=np.int8), np.array(self._weight, np.float64)
         )
+        accepted = np.array(self._accepted, dtype=np.bool_)
+        self._blocks.append(Rows(self._partition, offset, row, last.astype(np.bool_), time_ms, accepted, points, epoch))
+        self._begin()
 
-
-def _decode_slowly(value: bytes, *, many: bool) -> list[_Point | InvalidPoint]:
-    """Decode row by row, to reject only the bad ones; knows the NaN and Infinity that JSON does not."""
-    if many:
-        try:
-            return [_decode_row(bytes(row)) for row in _raw_many.decode(value)]
-        except (msgspec.DecodeError, UnicodeDecodeError):
-            pass
-    try:
-        loose = json.loads(value.decode())  # from bytes it would guess UTF-16 and pass over a byte order mark
-    except ValueError as error:
-        raise InvalidPoint("malformed_json", f"{error}; the value begins {_excerpt(repr(value[:200]))}") from None
-    return [_convert_row(row) for row in (loose if isinstance(loose, list) else [loose])]
-
-
-def _decode_row(raw: bytes) -> _Point | InvalidPoint:
-    try:
-        return _fast_one.decode(raw)
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        try:
-            return _convert_row(json.loads(raw.decode()))
-        except ValueError as error:
-            return InvalidPoint("malformed_json", str(error))
-
-
-def _convert_row(row: Any) -> _Point | InvalidPoint:
-    if not isinstance(row, dict):
-        return InvalidPoint("wrong_type", f"a row is {_excerpt(json.dumps(row))}, not an object")
-    if "x" not in row:
-        return InvalidPoint("missing_field", "x is missing")
-    if isinstance(row.get("id"), str) and not _is_text(row["id"]):
-        return InvalidPoint("malformed_json", "id holds half of a surrogate pair")
-    try:
-        return msgspec.convert(_with_floats(row), _Point)
-    except (msgspec.ValidationError, OverflowError) as error:
-        return InvalidPoint("wrong_type", str(error))
-
-
-def _is_text(text: str) -> bool:
-    """Tell whether a string can be written as UTF-8; Python's parser lets escaped halves of a pair through."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
-def nesting(value: bytes) -> int:
-    """Return how many brackets are open at once, at most, as if there were no strings; a pure function of the bytes.
-
-    At most the number of opening ones, which is cheap to count and all that most records need.
-    """
-    opening = value.count(b"[") + value.count(b"{")
-    if opening <= DEEPEST_NESTING:
-        return opening
-    brackets = np.frombuffer(value.translate(None, _NO_BRACKETS), np.uint8)
-    steps = np.where((brackets == ord("[")) | (brackets == ord("{")), 1, -1)
-    return int(np.cumsum(steps).max())
-
-
-_NO_BRACKETS: Final = bytes(byte for byte in range(256) if byte not in b"[]{}")
-
-
-def _with_floats(row: dict[str, Any]) -> dict[str, Any]:
-    """Let an integer beyond float64 count as infinite."""
-    changed = dict(row)
-    if isinstance(changed["x"], list):
-        changed["x"] = [_as_float(entry) for entry in changed["x"]]
-    if "w" in changed:
-        changed["w"] = _as_float(changed["w"])
-    return changed
-
-
-def _as_float(entry: Any) -> Any:
-    if isinstance(entry, int) and not isinstance(entry, bool):
-        try:
-            return float(entry)
-        except OverflowError:
-            return math.inf if entry > 0 else -math.inf
-    return entry
+    def rows(self) -> Rows:
+        self._end_block()
+        return self._blocks[0] if len(self._blocks) == 1 else Rows.union(self._blocks)
 
 
 def _kind(label: object) -> str:
     return "number" if isinstance(label, int | float) and not isinstance(label, bool) else type(label).__name__
-
-
-def _excerpt(text: str) -> str:
-    return text if len(text) <= EXCERPT_CHARACTERS else text[: EXCERPT_CHARACTERS - 3] + "..."
-
-
-def encode(x: Iterable[float], y: Label | None = None, w: float | None = None, id: str | int | None = None) -> bytes:  # noqa: A002
-    """Encode one point as a JSON record; `y`, `w` and `id` are left out where None."""
-    optional = {"y": y, "w": w, "id": id}
-    given = {name: value for name, value in optional.items() if value is not None}
-    return msgspec.json.encode({"x": [float(entry) for entry in x], **given})

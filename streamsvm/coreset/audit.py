@@ -17,7 +17,7 @@ the threshold); Steele, Lea and Flood 2014 (the hash: SplitMix64's finaliser).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numba import njit
@@ -62,13 +62,22 @@ class Sampled:
         Raw, with their own weights.
     threshold : float
         Points of less weight stand for this much; 0 if these are all points of the partition.
-    class_weight : ndarray of shape (2,)
-        Exact weight of the label -1 and of the label +1 in the partition.
+    class_weight : ndarray of shape (2,), or (n_classes,)
+        Exact weight of the label -1 and of the label +1 in the partition; of more than two classes, that of each.
     """
 
     points: Points
     threshold: float
     class_weight: Float
+
+    def against_the_rest(self, label: int) -> Sampled:
+        """Return the same sample of the problem that tells one class, +1, from all others."""
+        rest = np.delete(self.class_weight, label).sum()
+        return replace(
+            self,
+            points=self.points.against_the_rest(label),
+            class_weight=np.array([rest, self.class_weight[label]]),
+        )
 
 
 class Reservoir:

@@ -30,8 +30,8 @@ class Moments:
     ----------
     count : int
         Points counted.
-    class_weight : ndarray of shape (2,)
-        Total weight of the label -1 and of the label +1.
+    class_weight : ndarray of shape (2,), or (n_classes,)
+        Total weight of the label -1 and of the label +1; of more than two classes, that of each.
     mean : ndarray of shape (d,)
         Weighted mean.
     square : ndarray of shape (d,)
@@ -46,12 +46,18 @@ class Moments:
     @property
     def weight(self) -> float:
         """Total weight U."""
-        return float(self.class_weight[0] + self.class_weight[1])
+        return float(_total(self.class_weight))
 
     @staticmethod
-    def zero(dimension: int) -> Moments:
+    def zero(dimension: int, classes: int = 2) -> Moments:
         """Return the moments of no points."""
-        return Moments(0, np.zeros(2), np.zeros(dimension), np.zeros(dimension))
+        return Moments(0, np.zeros(classes), np.zeros(dimension), np.zeros(dimension))
+
+    def against_the_rest(self, label: int) -> Moments:
+        """Return the moments of the problem that tells one class, +1, from all others."""
+        own = self.class_weight[label]
+        rest = np.delete(self.class_weight, label)
+        return Moments(self.count, np.array([_total(rest), own]), self.mean, self.square)
 
     def add(self, points: Points) -> Moments:
         """Return these moments with `points` added one after another."""
@@ -78,9 +84,9 @@ class Moments:
     def distance(self, other: Moments) -> float:
         """Return how far two sets lie apart: the greatest squared difference of means, over variances.
 
-        Over every feature, and the label as one more: (mean - mean')^2 / (variance + variance'). In two random parts of
-        one set it is about 1 / n + 1 / n' over 2 in each feature; an outlier, which raises its part's variance as it
-        moves the mean, adds no more than 1 / n. 0 if either set is empty.
+        Over every feature, and the label, or each class, as one more: (mean - mean')^2 / (variance + variance'). In two
+        random parts of one set it is about 1 / n + 1 / n' over 2 in each feature; an outlier, which raises its part's
+        variance as it moves the mean, adds no more than 1 / n. 0 if either set is empty.
         """
         if not (self.count and other.count):
             return 0.0
@@ -88,10 +94,8 @@ class Moments:
         spread += ROUNDING * (np.square(self.mean) + np.square(other.mean))
         apart = np.square(self.mean - other.mean)
         features = np.divide(apart, spread, out=np.zeros_like(apart), where=spread > 0.0)
-        share, of_other = (float(part.class_weight[1]) / part.weight for part in (self, other))
-        within = share * (1.0 - share) + of_other * (1.0 - of_other)
-        label = (share - of_other) ** 2 / within if within > 0.0 else float(share != of_other)
-        return max(float(features.max(initial=0.0)), label)
+        labels = (_label_distance(self, other, label) for label in range(1, len(self.class_weight)))
+        return max(float(features.max(initial=0.0)), *labels)
 
 
 def merge_all(parts: Iterable[Moments], dimension: int) -> Moments:
@@ -102,13 +106,28 @@ def merge_all(parts: Iterable[Moments], dimension: int) -> Moments:
     return merged
 
 
+def _label_distance(one: Moments, other: Moments, label: int) -> float:
+    share, of_other = (float(part.class_weight[label]) / part.weight for part in (one, other))
+    within = share * (1.0 - share) + of_other * (1.0 - of_other)
+    return (share - of_other) ** 2 / within if within > 0.0 else float(share != of_other)
+
+
+@njit(cache=True, nogil=True)
+def _total(class_weight):  # type: ignore[no-untyped-def]
+    total = class_weight[0]
+    for label in range(1, len(class_weight)):
+        total += class_weight[label]
+    return total
+
+
 @njit(cache=True, nogil=True)
 def _add(X, y, weight, class_weight, mean, square):  # type: ignore[no-untyped-def]
     """Add rows one by one: mean += (u/U)(x - mean); square += u (x - old mean)(x - new mean)."""
+    two = len(class_weight) == 2
     for i in range(X.shape[0]):
         u = weight[i]
-        class_weight[1 if y[i] > 0 else 0] += u
-        share = u / (class_weight[0] + class_weight[1])  # not a running total: it must not depend on the call's border
+        class_weight[(1 if y[i] > 0 else 0) if two else y[i]] += u
+        share = u / _total(class_weight)  # not a running total: it must not depend on the call's border
         for j in range(X.shape[1]):
             shift = np.float64(X[i, j]) - mean[j]
             mean[j] += share * shift

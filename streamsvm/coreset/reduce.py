@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -88,7 +88,24 @@ def generator(seed: int, purpose: Purpose, counter: tuple[int, int, int]) -> np.
     return np.random.Generator(np.random.Philox(key=key, counter=np.array([0, *counter], dtype=np.uint64)))
 
 
-class Reducer(Protocol):
+class Weighed(Protocol):
+    """What every kind of pilot says of the weights of its problem."""
+
+    @property
+    def class_weight(self) -> tuple[float, ...]:
+        """By what the problem multiplies the weights of each class."""
+        ...
+
+    @property
+    def lower_bound(self) -> float:
+        """0 where no optimum has another bound, and points are to be sampled by weight."""
+        ...
+
+
+P_contra = TypeVar("P_contra", bound=Weighed, contravariant=True)
+
+
+class Reducer(Protocol[P_contra]):
     """Reduces a weighted set; `m` or fewer points come back, in log order, and never a weight that is not positive.
 
     Attributes
@@ -99,25 +116,27 @@ class Reducer(Protocol):
 
     needs_pilot: ClassVar[bool]
 
-    def reduce(self, points: Points, m: int, random: np.random.Generator, pilot: Pilot | None) -> Points:
+    def reduce(self, points: Points, m: int, random: np.random.Generator, pilot: P_contra | None) -> Points:
         """Return at most `m` weighted points that stand for `points`; all of them if they are no more than `m`."""
         ...
 
 
-def reduce_for(reducer: Reducer, points: Points, m: int, random: np.random.Generator, pilot: Pilot | None) -> Points:
+P = TypeVar("P", bound=Weighed)
+
+
+def reduce_for(reducer: Reducer[P], points: Points, m: int, random: np.random.Generator, pilot: P | None) -> Points:
     """Reduce for the problem of a pilot, whose class weights make it another than that of the points' own weights.
 
     The reducer sees points as heavy as the problem has them; what comes back has the points' own kind of weight again,
     so that class weights may change, as balanced ones do, while a bucket lives. Reducers that then go by weight alone,
     without a bound or with room for one point only, keep the total of the points' own weights.
     """
-    if pilot is None or pilot.class_weight == (1.0, 1.0) or pilot.lower_bound <= 0.0 or m < 2:
+    if pilot is None or set(pilot.class_weight) == {1.0} or pilot.lower_bound <= 0.0 or m < 2:
         return reducer.reduce(points, m, random, pilot)
     if len(points) <= m:
         return points
-    negative, positive = pilot.class_weight
     reduced = reducer.reduce(points.class_weighted(pilot.class_weight), m, random, pilot)
-    return reduced.class_weighted((1.0 / negative, 1.0 / positive))
+    return reduced.class_weighted(tuple(1.0 / factor for factor in pilot.class_weight))
 
 
 class UniformReducer:
@@ -133,7 +152,7 @@ class UniformReducer:
 
     needs_pilot: ClassVar[bool] = False
 
-    def reduce(self, points: Points, m: int, random: np.random.Generator, pilot: Pilot | None) -> Points:  # noqa: ARG002
+    def reduce(self, points: Points, m: int, random: np.random.Generator, pilot: Any) -> Points:  # noqa: ARG002
         """Return at most `m` points; see the class."""
         if len(points) <= m:
             return points

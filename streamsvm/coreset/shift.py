@@ -34,10 +34,12 @@ class ShiftWatch:
     Parameters
     ----------
     dimension : int
+    classes : int
     """
 
-    def __init__(self, dimension: int) -> None:
-        self._labels = {sign: Moments.zero(dimension) for sign in (-1, 1)}
+    def __init__(self, dimension: int, classes: int = 2) -> None:
+        labels = (-1, 1) if classes == 2 else range(classes)
+        self._labels = {label: Moments.zero(dimension, classes) for label in labels}
 
     def shifted(self, before: Moments, leaf: Moments, points: Points) -> bool:
         """Tell whether a leaf is unlike what came before it, and count it to that.
@@ -50,11 +52,11 @@ class ShiftWatch:
             What the leaf holds.
         """
         found = is_shifted(before, leaf, effective(points.weight))
-        for sign, seen in self._labels.items():
-            own = points.take(points.y == sign)
-            moments = Moments.zero(points.dimension).add(own)
+        for label, seen in self._labels.items():
+            own = points.take(points.y == label)
+            moments = Moments.zero(points.dimension, len(seen.class_weight)).add(own)
             found |= is_shifted(seen, moments, effective(own.weight))
-            self._labels[sign] = seen.merge(moments)
+            self._labels[label] = seen.merge(moments)
         return found
 
 

@@ -19,6 +19,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numba import njit
@@ -26,7 +27,7 @@ from numpy.typing import NDArray
 
 from streamsvm.coreset.calibrated import Observed
 from streamsvm.coreset.moments import Moments
-from streamsvm.coreset.reduce import Pilot, Purpose, Reducer, generator, reduce_for
+from streamsvm.coreset.reduce import Purpose, Reducer, generator, reduce_for
 from streamsvm.coreset.screening import Screened, Screener, calibrated
 from streamsvm.points import Points, Position, Rows
 
@@ -106,16 +107,20 @@ class Leaf:
         rows.
     dimension : int
     dtype : numpy dtype of the features
+    classes : int
+        Whose totals its moments have.
     """
 
-    def __init__(self, start: Position, rows: int, dimension: int, dtype: np.dtype[np.floating]) -> None:
+    def __init__(
+        self, start: Position, rows: int, dimension: int, dtype: np.dtype[np.floating], classes: int = 2
+    ) -> None:
         self._buffer = Points(np.empty((rows, dimension), dtype), np.empty(rows, np.int8), np.empty(rows, np.float64))
         self._capacity = rows
+        self._nothing = Moments.zero(dimension, classes)
         self._reset(start)
 
     def _reset(self, start: Position) -> None:
         self._kept = 0
-        self._nothing = Moments.zero(self._buffer.dimension)
         self._extent = Extent(start, start, 0, -1, -1, self._nothing)
         self._screener: Screener | None = None
 
@@ -222,8 +227,8 @@ def time_range(time_ms: NDArray[np.int64]) -> tuple[int, int]:
     return first, last
 
 
-PilotOf = Callable[[Points, Extent], Pilot]
-"""Solves the pilot of a node from the node's own points and what they stand for (Alg. 1, line 1)."""
+PilotOf = Callable[[Points, Extent], Any]
+"""Solves the pilot, of the reducer's kind, of a node from its own points and what they stand for (Alg. 1, line 1)."""
 
 
 class Structure(ABC):
@@ -238,7 +243,7 @@ class Structure(ABC):
     reducer : Reducer
     """
 
-    def __init__(self, partition: int, seed: int, bucket_points: int, reducer: Reducer) -> None:
+    def __init__(self, partition: int, seed: int, bucket_points: int, reducer: Reducer[Any]) -> None:
         self._partition = partition
         self._seed = seed
         self._bucket_points = bucket_points
@@ -257,7 +262,7 @@ class Structure(ABC):
         return self._sealed
 
     @property
-    def reducer(self) -> Reducer:
+    def reducer(self) -> Reducer[Any]:
         """What makes its nodes."""
         return self._reducer
 
@@ -303,7 +308,7 @@ class Tree(Structure):
         Buckets of one level that make one of the next; 2 is the paper's Alg. 2.
     """
 
-    def __init__(self, partition: int, seed: int, fan_in: int, bucket_points: int, reducer: Reducer) -> None:
+    def __init__(self, partition: int, seed: int, fan_in: int, bucket_points: int, reducer: Reducer[Any]) -> None:
         super().__init__(partition, seed, bucket_points, reducer)
         self._fan_in = fan_in
 

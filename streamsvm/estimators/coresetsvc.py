@@ -2,99 +2,44 @@
 
 Invariant: rows that are given in any portions are one stream, the one partition that a trainer of the same
 configuration (`model_config`) would read; the model after n rows is, to the last bit, the one that it would publish of
-a cut there.
+a cut there. A trainer tells two labels apart; more classes are learned by the same learner, one against the rest over
+one shared structure (`streamsvm.coreset.shared`).
 """
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from pydantic import ValidationError
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils import Tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, column_or_1d, validate_data
 
 from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig
-from streamsvm.estimators.persistence import Made, Plain, from_plain, to_plain
-from streamsvm.learner import Learner
-from streamsvm.points import Points, Position, Rows
+from streamsvm.estimators.persistence import Plain
+from streamsvm.estimators.stdasvc import chosen_class
+from streamsvm.estimators.stream import Stream
+from streamsvm.points import Points
 from streamsvm.svm.kernels import Float
 from streamsvm.svm.model import LinearMachine, Model
-from streamsvm.training import Fit, train, with_probability
-from streamsvm.tuning import Score, tune
+from streamsvm.tasks import MOST_CLASSES, OneVsRest, Task, TwoClasses
+from streamsvm.training import Fit
+from streamsvm.tuning import Score
 
 AUDIT_POINTS = 1_000
 """Most points to fit probabilities to, as by the option's default."""
-NO_CUT = 1 << 30
-"""Leaves after which a cut falls due by itself: never, predictions ask for theirs."""
-
-
-class _Stream:
-    """What was learned, and the model of it, made when it is first asked for."""
-
-    def __init__(self, config: ModelConfig) -> None:
-        self.config = config
-        self.learner = Learner(config, {0: Position(0, 0)}, NO_CUT)
-        self._made: Made | None = None
-
-    @property
-    def rows(self) -> int:
-        return self.learner.positions[0].offset
-
-    def learn(self, points: Points) -> None:
-        n = len(points)
-        rows = Rows(
-            partition=0,
-            offset=np.arange(self.rows, self.rows + n),
-            row=np.zeros(n, np.int64),
-            last=np.ones(n, np.bool_),
-            time_ms=np.full(n, -1, np.int64),
-            accepted=np.ones(n, np.bool_),
-            points=points,
-            leader_epoch=np.full(n, -1, np.int64),
-        )
-        done = 0
-        while done < n:
-            done += self.learner.learn(rows.slice(done, n))
-            if self.learner.cut_due:
-                self.learner.decline_cut()
-        self._made = None
-
-    def made(self) -> Made:
-        if self._made is None:
-            cut, svm = self.learner.cut(), self.config.svm
-            tuned = None if svm.tune is None else tune(cut, self.config)
-            chosen = svm if tuned is None else tuned.tuning.applied(svm)
-            scores = () if tuned is None else tuned.scores
-            trained = with_probability(train(cut.points, cut.moments, chosen), cut.audit, chosen)
-            if trained.no_probability:
-                warnings.warn(f"no probabilities: {trained.no_probability}", UserWarning, stacklevel=4)
-            self._made = Made(cut.points.sha256(), trained, cut.moments.weight, scores)
-        return self._made
-
-    def state(self) -> Plain:
-        return to_plain(self.config, self.learner.state(), self._made)
-
-    @classmethod
-    def of(cls, state: Plain) -> Self:
-        config, learned, made = from_plain(state)
-        stream = cls(config)
-        stream.learner.restore(learned)
-        stream._made = made
-        return stream
 
 
 class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """Support vector classifier of two classes over a weighted coreset of everything that it was shown.
+    """Support vector classifier over a weighted coreset of everything that it was shown.
 
     `partial_fit` takes a stream in portions of any size, which change nothing; memory is bounded by `memory_points`,
     and until that many points came nothing is reduced. The model is trained when it is first needed after new points.
+    More than two classes are told apart one against the rest, by machines that share the points held.
 
     Parameters
     ----------
@@ -110,7 +55,7 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     tol : float, default 1e-3
         KKT gap at which the solver stops.
     class_weight : dict, "balanced" or None, default None
-        Multiplies the weights of each class. Balanced: by the weights seen so far.
+        Multiplies the weights of each class, in every machine. Balanced: by the weights seen so far.
     standardize : bool, default True
         Scale features to zero mean and unit variance of everything seen, weights counted.
     probability : "sigmoid", "isotonic" or None, default None
@@ -126,7 +71,7 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         Most points a model is trained on.
     tune : "auto" or None, default None
         Choose `alpha` (or `C`), and `gamma`, by five-fold cross-validation on the points held, whenever a model is
-        made; see `streamsvm.tuning`.
+        made; see `streamsvm.tuning`. Of two classes only.
     alphas, gammas : sequence of float, optional
         Values to choose among; by default multiples of the given ones, from a hundredth to 100 times `alpha` (or `C`)
         and from a sixteenth to 16 times `gamma`.
@@ -134,12 +79,14 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     Attributes
     ----------
-    classes_ : ndarray of shape (2,)
+    classes_ : ndarray of shape (n_classes,)
     model_config : ModelConfig
-        The configuration under which a trainer learns the same from the same rows.
+        The configuration under which a trainer learns the same from the same rows, if they are of two classes:
+        `model_config.toml()` is its file. Labels that are neither text, whole numbers nor truth values are -1 and 1 to
+        a trainer.
     training_set_sha256_ : str
         Of the points that the model is trained on.
-    fit_ : Fit
+    fit_ : Fit, or tuple of n_classes
         Objectives, KKT gap, penalty and size of the training.
     C_, alpha_ : float
         The penalty used, and 1 / (C U).
@@ -147,11 +94,11 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         The width used; None with the linear kernel.
     tuning_ : tuple of Score
         What `tune` chose by; empty without it, and where a class has fewer points than there are folds.
-    model_ : Model
+    model_ : Model, or tuple of n_classes
         Scaler and machine, as a trainer would publish them.
-    coef_ : ndarray of shape (1, n_features)
+    coef_ : ndarray of shape (1, n_features), or (n_classes, n_features)
         Over raw features, with the linear kernel only.
-    intercept_ : ndarray of shape (1,)
+    intercept_ : ndarray of shape (1,), or (n_classes,)
         Over raw features, with the linear kernel only.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
@@ -160,7 +107,8 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     Notes
     -----
     Source: Tukan, Baykal, Feldman and Rus 2020 (merge and reduce); `streamsvm.coreset.calibrated` says what is kept.
-    Points of weight 0 are passed over. float32 input is stored as it is, all other as float64.
+    Of more than two classes, one of which nothing came yet has the decision value -1 everywhere. Points of weight 0 are
+    passed over. float32 input is stored as it is, all other as float64.
 
     Examples
     --------
@@ -214,12 +162,6 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.gammas = gammas
         self.seed = seed
 
-    def __sklearn_tags__(self) -> Tags:
-        """Two classes only, so far."""
-        tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_class = False
-        return tags
-
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Forget everything, and learn these points in their order.
 
@@ -227,7 +169,7 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         ----------
         X : array-like of shape (n, d)
         y : array-like of shape (n,)
-            Labels of two classes.
+            Labels of two classes or more, at most 128.
         sample_weight : array-like of shape (n,), optional
             Not negative.
 
@@ -254,42 +196,57 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         ----------
         X : array-like of shape (n, d)
         y : array-like of shape (n,)
-        classes : array-like of shape (2,), optional
-            Both labels; needed with the first call unless both are among its points.
+        classes : array-like of shape (n_classes,), optional
+            All labels that will come; needed with the first call unless all are among its points.
         sample_weight : array-like of shape (n,), optional
         """
         self._learn(X, y, classes, sample_weight, first=not hasattr(self, "_stream"))
         return self
 
     def decision_function(self, X: ArrayLike) -> Float:
-        """Return decision values, shape (n,); positive for `classes_[1]`."""
-        check_is_fitted(self)
-        features = validate_data(self, X, dtype=[np.float64, np.float32], order="C", reset=False)
-        return self._stream.made().trained.model.decision_function(features)
+        """Return how far on which side points lie.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+
+        Returns
+        -------
+        ndarray of shape (n,), or (n, n_classes) for more than two classes
+            Of two classes: positive for `classes_[1]`.
+        """
+        features = self._features(X)
+        columns = [machine.model.decision_function(features) for machine in self._stream.made().machines]
+        return columns[0] if len(columns) == 1 else np.column_stack(columns)
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """Return the class of each point, shape (n,)."""
-        positive = self.decision_function(X) > 0
-        return np.asarray(self.classes_[positive.astype(np.intp)])
+        decision = self.decision_function(X)
+        return chosen_class(self.classes_, decision)
 
     @available_if(lambda self: self.probability is not None)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: ArrayLike) -> Float:
-        """Return the probability of each class of `classes_`, shape (n, 2); only with `probability`.
+        """Return the probability of each class of `classes_`, shape (n, n_classes); only with `probability`.
 
         Of points as they came, sample weights counted and class weights not. The more probable class is not always that
-        of `predict`, which goes by the sign of the decision value.
+        of `predict`, which goes by decision values. More than two classes: the K probabilities against the rest, over
+        their sum.
 
         Raises
         ------
         ValueError
             If too few points came to fit them to; training has warned of it.
         """
-        check_is_fitted(self)
-        features = validate_data(self, X, dtype=[np.float64, np.float32], order="C", reset=False)
-        trained = self._stream.made().trained
-        if trained.no_probability:
-            raise ValueError(f"there are no probabilities: {trained.no_probability}")
-        return trained.model.predict_proba(features)
+        features, machines = self._features(X), self._stream.made().machines
+        for machine in machines:
+            if machine.no_probability:
+                raise ValueError(f"there are no probabilities: {machine.no_probability}")
+        if len(machines) == 1:
+            return machines[0].model.predict_proba(features)
+        positive = np.column_stack([machine.model.predict_proba(features)[:, 1] for machine in machines])
+        total = positive.sum(axis=1, keepdims=True)
+        even = np.full_like(positive, 1.0 / len(machines))
+        return np.asarray(np.divide(positive, total, out=even, where=total > 0.0), dtype=np.float64)
 
     @property
     def model_config(self) -> ModelConfig:
@@ -304,26 +261,29 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return self._stream.made().training_set_sha256
 
     @property
-    def fit_(self) -> Fit:
+    def fit_(self) -> Fit | tuple[Fit, ...]:
         """See the class."""
         check_is_fitted(self)
-        return self._stream.made().trained.fit
+        fits = tuple(machine.fit for machine in self._stream.made().machines)
+        return fits[0] if len(fits) == 1 else fits
 
     @property
     def C_(self) -> float:  # noqa: N802 - the name that SVC's parameter has
         """See the class."""
-        return self.fit_.C
+        check_is_fitted(self)
+        return self._stream.made().machines[0].fit.C
 
     @property
     def alpha_(self) -> float:
         """See the class."""
         check_is_fitted(self)
-        return 1.0 / (self.fit_.C * self._stream.made().weight)
+        return 1.0 / (self.C_ * self._stream.made().weight)
 
     @property
     def gamma_(self) -> float | None:
         """See the class."""
-        return self.fit_.gamma
+        check_is_fitted(self)
+        return self._stream.made().machines[0].fit.gamma
 
     @property
     def tuning_(self) -> tuple[Score, ...]:
@@ -332,20 +292,21 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return self._stream.made().scores
 
     @property
-    def model_(self) -> Model:
+    def model_(self) -> Model | tuple[Model, ...]:
         """See the class."""
         check_is_fitted(self)
-        return self._stream.made().trained.model
+        models = self._models
+        return models[0] if len(models) == 1 else models
 
     @property
     def coef_(self) -> Float:
         """See the class."""
-        return self._raw_plane()[0][None, :]
+        return np.array([w for w, _ in self._raw_planes()])
 
     @property
     def intercept_(self) -> Float:
         """See the class."""
-        return np.array([self._raw_plane()[1]])
+        return np.array([b for _, b in self._raw_planes()])
 
     def __sklearn_is_fitted__(self) -> bool:
         """Whether anything was learned."""
@@ -362,7 +323,7 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         stream = state.get("_stream")
         super().__setstate__({name: value for name, value in state.items() if name != "_stream"})
         if stream is not None:
-            self._stream = _Stream.of(stream)
+            self._stream = Stream.of(stream)
 
     def _learn(self, X: Any, y: Any, classes: Any, sample_weight: Any, *, first: bool) -> None:
         features, y = validate_data(self, X, y, dtype=[np.float64, np.float32], order="C", reset=first)
@@ -373,33 +334,48 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if first:
             self._begin(features, labels, classes)
         elif classes is not None and list(np.unique(classes)) != list(self.classes_):
-            raise ValueError(f"classes = {list(classes)} is not the same as on the first call, {list(self.classes_)}")
+            given = np.asarray(classes).tolist()
+            raise ValueError(f"classes = {given} is not the same as on the first call, {self.classes_.tolist()}")
         unknown = ~np.isin(labels, self.classes_)
         if unknown.any():
-            raise ValueError(f"y holds {labels[unknown][0]!r}, which is none of the classes {list(self.classes_)}")
-        signs = np.where(labels == self.classes_[1], 1, -1).astype(np.int8)
-        self._stream.learn(Points(features.astype(self._stream.config.points.numpy_dtype), signs, weight))
+            first_of_them = labels[unknown].tolist()[0]
+            raise ValueError(f"y holds {first_of_them!r}, which is none of the classes {self.classes_.tolist()}")
+        y = np.searchsorted(self.classes_, labels).astype(np.int8)
+        if len(self.classes_) == 2:
+            y = 2 * y - 1
+        self._stream.learn(Points(features.astype(self._stream.config.points.numpy_dtype), y, weight))
 
     def _begin(self, features: NDArray[Any], labels: NDArray[Any], classes: Any) -> None:
         if classes is None:
             check_classification_targets(labels)
         found = np.unique(labels if classes is None else classes)
-        if len(found) != 2:
+        if not 2 <= len(found) <= MOST_CLASSES:
+            raise ValueError(f"give two classes or more, at most {MOST_CLASSES}; {len(found)} class was given")
+        if len(found) > 2 and self.tune is not None:
             raise ValueError(
-                f"Only binary classification is supported: give two classes; {len(found)} class was given. For more, "
-                "put this classifier into sklearn.multiclass.OneVsRestClassifier"
+                f"tune = {self.tune!r} chooses for two classes, {len(found)} classes were given: put this classifier "
+                "into sklearn.model_selection.GridSearchCV"
             )
         self.classes_ = found
-        self._stream = _Stream(self._configuration(features))
+        self._stream = Stream(self._configuration(features), self._task())
+
+    def _task(self) -> Task:
+        """Return what the labels are for; class weights of two classes stand in the configuration."""
+        if len(self.classes_) == 2:
+            return TwoClasses()
+        return OneVsRest(len(self.classes_), self._class_weights())
+
+    def _class_weights(self) -> Literal["balanced"] | tuple[float, ...] | None:
+        if not isinstance(self.class_weight, dict):
+            return self.class_weight
+        return tuple(float(self.class_weight.get(label, 1.0)) for label in self.classes_)
 
     def _configuration(self, features: NDArray[Any]) -> ModelConfig:
-        weights: Any = "none" if self.class_weight is None else self.class_weight
-        if isinstance(weights, dict):
-            weights = tuple(float(weights.get(label, 1.0)) for label in self.classes_)
+        weights: Any = self._class_weights() if len(self.classes_) == 2 else None
         dtype: Literal["float32", "float64"] = "float32" if features.dtype == np.float32 else "float64"
         try:
             return ModelConfig(
-                points=PointsConfig(dimension=features.shape[1], dtype=dtype),
+                points=PointsConfig(dimension=features.shape[1], dtype=dtype, **self._labels()),
                 coreset=CoresetConfig(
                     reducer=self.reducer,
                     structure=self.structure,
@@ -413,7 +389,7 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                     gamma=self.gamma,
                     alpha=self.alpha,
                     C=self.C,
-                    class_weight=weights,
+                    class_weight=weights or "none",
                     standardize=self.standardize,
                     probability=self.probability,
                     tolerance=self.tol,
@@ -426,13 +402,28 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         except ValidationError as error:
             raise ValueError("; ".join(_said(one) for one in error.errors())) from None
 
-    def _raw_plane(self) -> tuple[Float, float]:
+    def _labels(self) -> dict[str, Any]:
+        """Return the two labels, if messages can have them; else -1 and 1 stand for them."""
+        labels = tuple(self.classes_.tolist())
+        told = len(labels) == 2 and all(isinstance(label, bool | int | str) for label in labels)
+        return {"labels": labels} if told else {}
+
+    def _features(self, X: ArrayLike) -> NDArray[Any]:
         check_is_fitted(self)
-        model = self._stream.made().trained.model
-        if not isinstance(model.machine, LinearMachine):
-            raise AttributeError("coef_ and intercept_ exist with the linear kernel only")
-        w = model.machine.coefficients / model.scaler.scale
-        return w, model.machine.intercept - float(w @ model.scaler.mean)
+        return np.asarray(validate_data(self, X, dtype=[np.float64, np.float32], order="C", reset=False))
+
+    @property
+    def _models(self) -> tuple[Model, ...]:
+        return tuple(machine.model for machine in self._stream.made().machines)
+
+    def _raw_planes(self) -> Iterator[tuple[Float, float]]:
+        """Yield coefficients and intercept of each machine over raw features."""
+        check_is_fitted(self)
+        for model in self._models:
+            if not isinstance(model.machine, LinearMachine):
+                raise AttributeError("coef_ and intercept_ exist with the linear kernel only")
+            w = model.machine.coefficients / model.scaler.scale
+            yield w, model.machine.intercept - float(w @ model.scaler.mean)
 
 
 def _said(error: Any) -> str:

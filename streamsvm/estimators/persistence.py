@@ -19,6 +19,7 @@ from streamsvm.points import Position
 from streamsvm.svm.kernels import RbfKernel
 from streamsvm.svm.model import KernelMachine, LinearMachine, Machine, Model, Scaler
 from streamsvm.svm.probability import Isotonic, Probability, Sigmoid
+from streamsvm.tasks import OneVsRest
 from streamsvm.training import Fit, Trained
 from streamsvm.tuning import Score
 
@@ -28,12 +29,13 @@ Plain = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """A model of everything learned so far.
+    """The machines of everything learned so far.
 
     Attributes
     ----------
     training_set_sha256 : str
-    trained : Trained
+    machines : tuple of Trained
+        The one that tells two classes apart; of more classes, one each against the rest.
     weight : float
         Of all that was learned.
     scores : tuple of Score
@@ -41,13 +43,13 @@ class Made:
     """
 
     training_set_sha256: str
-    trained: Trained
+    machines: tuple[Trained, ...]
     weight: float
     scores: tuple[Score, ...] = ()
 
 
-def to_plain(config: ModelConfig, learned: LearnerState, made: Made | None) -> Plain:
-    """Return all that a stream is."""
+def to_plain(config: ModelConfig, shared: OneVsRest | None, learned: LearnerState, made: Made | None) -> Plain:
+    """Return all that a stream is; `shared` is its task where it has more than two classes."""
     snapshot = Snapshot(
         name="CoresetSVC",
         incarnation=1,
@@ -62,10 +64,14 @@ def to_plain(config: ModelConfig, learned: LearnerState, made: Made | None) -> P
         learner=learned,
         pending=None,
     )
-    return {"learned": checkpoint.encode(snapshot), "made": None if made is None else _plain_made(made)}
+    return {
+        "learned": checkpoint.encode(snapshot),
+        "shared": None if shared is None else asdict(shared),
+        "made": None if made is None else _plain_made(made),
+    }
 
 
-def from_plain(plain: Plain) -> tuple[ModelConfig, LearnerState, Made | None]:
+def from_plain(plain: Plain) -> tuple[ModelConfig, OneVsRest | None, LearnerState, Made | None]:
     """Return what `to_plain` was given.
 
     Raises
@@ -78,22 +84,29 @@ def from_plain(plain: Plain) -> tuple[ModelConfig, LearnerState, Made | None]:
     except CorruptCheckpoint as error:
         raise ValueError(f"what this CoresetSVC learned cannot be read: {error}") from None
     config = ModelConfig.model_validate(snapshot.configuration)
-    return config, snapshot.learner, None if plain["made"] is None else _made(plain["made"])
+    shared = None if plain["shared"] is None else OneVsRest(**plain["shared"])
+    return config, shared, snapshot.learner, None if plain["made"] is None else _made(plain["made"])
 
 
 def _plain_made(made: Made) -> Plain:
-    model = made.trained.model
     return {
         "training_set_sha256": made.training_set_sha256,
+        "machines": {str(rank): _plain_trained(trained) for rank, trained in enumerate(made.machines)},
+        "weight": made.weight,
+        "scores": {str(rank): asdict(score) for rank, score in enumerate(made.scores)},
+    }
+
+
+def _plain_trained(trained: Trained) -> Plain:
+    model = trained.model
+    return {
         "mean": model.scaler.mean,
         "scale": model.scaler.scale,
         "machine": _plain_machine(model.machine),
         "probability": _plain_probability(model.probability),
-        "fit": asdict(made.trained.fit),
-        "squared_norm": made.trained.squared_norm,
-        "no_probability": made.trained.no_probability,
-        "weight": made.weight,
-        "scores": {str(rank): asdict(score) for rank, score in enumerate(made.scores)},
+        "fit": asdict(trained.fit),
+        "squared_norm": trained.squared_norm,
+        "no_probability": trained.no_probability,
     }
 
 
@@ -117,11 +130,15 @@ def _plain_machine(machine: Machine) -> Plain:
 
 
 def _made(plain: Plain) -> Made:
+    machines = tuple(_trained(trained) for trained in plain["machines"].values())
+    scores = tuple(Score(**score) for score in plain["scores"].values())
+    return Made(plain["training_set_sha256"], machines, plain["weight"], scores)
+
+
+def _trained(plain: Plain) -> Trained:
     scaler = Scaler(plain["mean"], plain["scale"])
     model = Model(scaler, _machine(plain["machine"]), _probability(plain["probability"]))
-    trained = Trained(model, Fit(**plain["fit"]), plain["squared_norm"], plain["no_probability"])
-    scores = tuple(Score(**score) for score in plain["scores"].values())
-    return Made(plain["training_set_sha256"], trained, plain["weight"], scores)
+    return Trained(model, Fit(**plain["fit"]), plain["squared_norm"], plain["no_probability"])
 
 
 def _probability(plain: Plain | None) -> Probability | None:

@@ -15,12 +15,14 @@ from streamsvm.kafka.log import log_range, start_positions
 from streamsvm.kafka.membership import Progress, Subscription
 from streamsvm.kafka.producing import Outbox, Publisher
 from streamsvm.kafka.reading import Reader, Tail, fetch_one, read_to_end
-from streamsvm.kafka.records import Message, Record
+from streamsvm.kafka.records import Batch, Message, Record
+from streamsvm.kafka.registry import RegistryUnavailable, SchemaRegistry
 from streamsvm.kafka.topics import TopicInfo, TopicSpec, create_topics, describe_topic
 
 __all__ = [
     "RESERVED",
     "Backoff",
+    "Batch",
     "Cluster",
     "Connection",
     "DamagedBatch",
@@ -35,6 +37,8 @@ __all__ = [
     "Publisher",
     "Reader",
     "Record",
+    "RegistryUnavailable",
+    "SchemaRegistry",
     "Subscription",
     "Tail",
     "TopicInfo",

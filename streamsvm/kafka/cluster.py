@@ -73,13 +73,19 @@ class Cluster:
     def newest(self, topic: str, keys: Iterable[bytes], timeout_s: float) -> dict[bytes, Record]:
         """Return the newest committed record of each key in partition 0, having read it to its end.
 
-        The end is the read-uncommitted high watermark of when this is called; see `read_to_end`.
+        The end is the read-uncommitted high watermark of when this is called, see `read_to_end`; but where a key was
+        not found and the log has grown, what was added is read, too: compaction may have removed the record meanwhile
+        for the sake of a newer one behind that end.
         """
-        wanted, found = set(keys), {}
-        for record in read_to_end(self._connection, topic, 0, timeout_s=timeout_s):
-            if record.key in wanted:
-                found[record.key] = record
-        return found
+        wanted, found, start = set(keys), dict[bytes, Record](), None
+        while True:
+            _, end = log_range(self._connection, topic, 0)
+            for record in read_to_end(self._connection, topic, 0, start=start, timeout_s=timeout_s):
+                if record.key in wanted:
+                    found[record.key] = record
+            if wanted <= found.keys() or log_range(self._connection, topic, 0)[1] <= end:
+                return found
+            start = end
 
     def newest_under(self, topic: str, prefix: bytes, timeout_s: float) -> dict[bytes, Record]:
         """Return the newest committed record of each key that begins so, tombstones included; else as `newest`."""

@@ -13,7 +13,7 @@ from streamsvm.kafka.connection import Connection, Option
 from streamsvm.kafka.failures import error_of, text_of, translate
 from streamsvm.kafka.feed import Feed
 from streamsvm.kafka.log import require_partitions
-from streamsvm.kafka.records import Record
+from streamsvm.kafka.records import Batch
 
 DEFAULT_BUFFERED_BYTES = 32 * 2**20
 """Default bound of what a reader holds ahead of its caller; one fetched batch may come on top."""
@@ -83,7 +83,7 @@ class Input:
         self._assigned = sorted(positions)
         self._feed.ends.clear()
 
-    def poll(self, max_records: int, timeout_s: float) -> list[Record]:
+    def poll(self, max_records: int, timeout_s: float) -> Batch:
         """Return at most `max_records` records; blocks at most `timeout_s`, then returns none.
 
         With records at hand it waits at most 0.1 s for the batch to fill. Call it often, also while

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
+from operator import methodcaller
 
 from confluent_kafka import Consumer, KafkaError, KafkaException
 from confluent_kafka import Message as Consumed
@@ -27,10 +28,12 @@ from streamsvm.kafka.failures import (
     translate,
 )
 from streamsvm.kafka.log import log_range
-from streamsvm.kafka.records import Record
+from streamsvm.kafka.records import Batch
 
 logger = logging.getLogger("streamsvm.kafka")
 
+
+_error = methodcaller("error")
 
 SHORTEST_WAIT_S = 0.001
 """The client counts whole milliseconds: a shorter wait would not wait at all, and turn this loop into a spin."""
@@ -75,7 +78,7 @@ class Feed:
         self._ending: StreamsvmError | None = None
         self.ends: dict[int, int] = {}
 
-    def take(self, max_records: int, timeout_s: float, *, gather: bool) -> list[Record]:
+    def take(self, max_records: int, timeout_s: float, *, gather: bool) -> Batch:
         """Return at most `max_records`, as soon as there are any; blocks at most `timeout_s`.
 
         Parameters
@@ -99,7 +102,7 @@ class Feed:
             if self._ending is None:
                 self._link.check()
                 if deadline - time.monotonic() < SHORTEST_WAIT_S:
-                    return []
+                    return Batch([])
 
     def _consume(self, max_records: int, wait_s: float, gather: bool) -> list[Consumed]:
         try:
@@ -112,15 +115,17 @@ class Feed:
         except KafkaException as error:
             raise self._link.failure(error_of(error), f"read {self._topic}") from error
 
-    def _records(self, consumed: Iterable[Consumed]) -> list[Record]:
+    def _records(self, consumed: list[Consumed]) -> Batch:
+        if not any(map(_error, consumed)):
+            return Batch(consumed)
         records = []
         for message in consumed:
             error = message.error()
             if error is None:
-                records.append(_record(message))
+                records.append(message)
             elif self._ending is None:
                 self._ending = self._meaning(error, message)
-        return records
+        return Batch(records)
 
     def _meaning(self, error: KafkaError, message: Consumed) -> StreamsvmError | None:
         """Return the error to raise, or None for an event that is no reason to end."""
@@ -155,18 +160,3 @@ class Feed:
         except TransientError:
             return OffsetOutOfRange(self._topic, partition, offset or 0)
         return OffsetOutOfRange(self._topic, partition, offset or 0, low, high)
-
-
-def _record(message: Consumed) -> Record:
-    kind, timestamp_ms = message.timestamp()
-    headers = message.headers()
-    return Record(
-        message.topic(),  # type: ignore[arg-type]
-        message.partition(),  # type: ignore[arg-type]
-        message.offset(),  # type: ignore[arg-type]
-        message.key(),
-        message.value(),
-        tuple((name, value or b"") for name, value in headers) if headers else (),  # type: ignore[str-unpack,misc]
-        timestamp_ms if kind else None,
-        message.leader_epoch(),
-    )

@@ -11,7 +11,7 @@ Source: KIP-447. A commit that names no member at all would be let through unche
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -106,7 +106,7 @@ class Subscription:
         self._feed = Feed(self._consumer, self._link, connection, topic, group=group, on_unplaced=self._place)
         self._consumer.subscribe([topic], on_revoke=self._on_taken, on_lost=self._on_taken)
 
-    def poll(self, max_records: int, timeout_s: float) -> list[Record]:
+    def poll(self, max_records: int, timeout_s: float) -> Sequence[Record]:
         """Return at most `max_records` records as soon as there are any; blocks at most `timeout_s`.
 
         After a `rewind`, and after a rebalance that took partitions, it first asks where the group stands, which may

@@ -155,7 +155,7 @@ class Tail:
         OffsetOutOfRange, TopicMissing, ConfigurationError, FatalError
             As for `Input.poll`.
         """
-        records = self._feed.take(max_records, timeout_s, gather=False)
+        records = list(self._feed.take(max_records, timeout_s, gather=False))
         if records:
             self._position = records[-1].offset + 1
         return records

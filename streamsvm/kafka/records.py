@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from functools import cached_property
+from operator import methodcaller
+from typing import NamedTuple, overload
+
+import numpy as np
+from confluent_kafka import Message as Consumed
+from numpy.typing import NDArray
 
 
 class Record(NamedTuple):
@@ -34,6 +41,112 @@ class Record(NamedTuple):
     headers: tuple[tuple[str, bytes], ...]
     timestamp_ms: int | None
     leader_epoch: int | None
+
+
+class Batch(Sequence[Record]):
+    """Consumed records: column by column, or one by one, each made when it is asked for.
+
+    A record takes longer to make than its value takes to decode; who needs columns only asks for none.
+
+    Parameters
+    ----------
+    messages : list of confluent_kafka.Message
+        None of them an error.
+
+    Attributes
+    ----------
+    partitions, offsets, times_ms, leader_epochs : ndarray of shape (n,), int64
+        -1 where there is no time or epoch.
+    values : list of n bytes or None
+    plain : bool
+        Whether no record has headers.
+    """
+
+    def __init__(self, messages: list[Consumed]) -> None:
+        self._messages = messages
+
+    def __len__(self) -> int:
+        return len(self._messages)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and list(self) == list(other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    @overload
+    def __getitem__(self, index: int) -> Record: ...
+    @overload
+    def __getitem__(self, index: slice) -> Batch: ...
+    def __getitem__(self, index: int | slice) -> Record | Batch:
+        if isinstance(index, slice):
+            return Batch(self._messages[index])
+        return record_of(self._messages[index])
+
+    @cached_property
+    def values(self) -> list[bytes | None]:  # noqa: D102
+        return list(map(methodcaller("value"), self._messages))
+
+    @cached_property
+    def partitions(self) -> NDArray[np.int64]:  # noqa: D102
+        return _column(list(map(methodcaller("partition"), self._messages)))
+
+    @cached_property
+    def offsets(self) -> NDArray[np.int64]:  # noqa: D102
+        messages = self._messages
+        if messages and self.partitions.min() == self.partitions.max():
+            first, last = messages[0].offset() or 0, messages[-1].offset() or 0
+            if last - first == len(messages) - 1:  # they only grow, so that nothing is left out between
+                return np.arange(first, last + 1, dtype=np.int64)
+        return np.array(list(map(methodcaller("offset"), messages)), dtype=np.int64)
+
+    @cached_property
+    def times_ms(self) -> NDArray[np.int64]:  # noqa: D102
+        told = list(map(methodcaller("timestamp"), self._messages))
+        return np.array([time_ms if kind else -1 for kind, time_ms in told], dtype=np.int64)
+
+    @cached_property
+    def leader_epochs(self) -> NDArray[np.int64]:  # noqa: D102
+        return _column(list(map(methodcaller("leader_epoch"), self._messages)))
+
+    @cached_property
+    def plain(self) -> bool:  # noqa: D102
+        return not any(map(methodcaller("headers"), self._messages))
+
+    def ends(self) -> dict[int, int]:
+        """Return the offset after the last record of each partition."""
+        if self._messages and self.partitions.min() == self.partitions.max():
+            return {int(self.partitions[0]): int(self.offsets[-1]) + 1}
+        return dict(zip(self.partitions.tolist(), (self.offsets + 1).tolist(), strict=True))
+
+    def counts(self) -> dict[int, int]:
+        """Return how many records there are of each partition."""
+        if self._messages and self.partitions.min() == self.partitions.max():
+            return {int(self.partitions[0]): len(self)}
+        partitions, counts = np.unique(self.partitions, return_counts=True)
+        return dict(zip(partitions.tolist(), counts.tolist(), strict=True))
+
+
+def _column(told: list[int | None]) -> NDArray[np.int64]:
+    """Return numbers, most often all the same one, as an array; -1 for None."""
+    if told and told.count(told[0]) == len(told):
+        return np.full(len(told), -1 if told[0] is None else told[0], dtype=np.int64)
+    return np.array([-1 if number is None else number for number in told], dtype=np.int64)
+
+
+def record_of(message: Consumed) -> Record:
+    """Return a consumed message, which is no error, as a record."""
+    kind, timestamp_ms = message.timestamp()
+    headers = message.headers()
+    return Record(
+        message.topic(),  # type: ignore[arg-type]
+        message.partition(),  # type: ignore[arg-type]
+        message.offset(),  # type: ignore[arg-type]
+        message.key(),
+        message.value(),
+        tuple((name, value or b"") for name, value in headers) if headers else (),  # type: ignore[str-unpack,misc]
+        timestamp_ms if kind else None,
+        message.leader_epoch(),
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,8 @@ W, a few hundred points with all kernel values among them:
 
 Pairs alone need millions of steps where boxes are large and few features make the problem ill-conditioned. So with the
 linear kernel, when they have cost as much as an interior-point method would, b is put where that method ends, and the
-blocks go on from there (`streamsvm.svm.interior`).
+blocks go on from there (`streamsvm.svm.interior`). With the RBF kernel, as often as the pairs of one block have cost
+twice what Newton's method over its free points would, that method takes its turn (`streamsvm.svm.face`).
 
 So a column is computed about as often as a point becomes a support vector, and thrown away: computing it again is
 cheaper than keeping it.
@@ -38,7 +39,7 @@ from typing import Final
 import numpy as np
 
 from streamsvm.points import Signs
-from streamsvm.svm import blocks, interior, linear
+from streamsvm.svm import blocks, face, interior, linear
 from streamsvm.svm.blocks import RbfBlocks, Values
 from streamsvm.svm.columns import Index
 from streamsvm.svm.inner import choose, extremes, solve_block
@@ -49,7 +50,7 @@ BLOCK: Final = 256
 """Points of a block at first, of few points."""
 LINEAR_BLOCK: Final = 192
 """Points of a block of the linear kernel, whose columns cost nothing: large ones gain less than their steps cost."""
-NARROW_BLOCK: Final = 64
+NARROW_BLOCK: Final = 48
 """The same of up to `NARROW` features: few points are free at once."""
 NARROW: Final = 16
 LARGE_BLOCK: Final = 512
@@ -221,8 +222,9 @@ class BlockDescent:
             if self._spent_ns > self._patience_ns:
                 self._jump(stop - self.iterations)
             top, bottom = extremes(self.F, self.b, self._low, self._high)
-            reached = not top - bottom >= max(self._tolerance, self._rounding)
-            if reached or self._stagnant() or not self._solve_one(top, bottom, stop - self.iterations):
+            rounding = self._rounding
+            reached = not top - bottom >= max(self._tolerance, rounding)
+            if reached or self._stagnant() or not self._solve_one(top, bottom, rounding, stop - self.iterations):
                 if not self._confirm():
                     return
             elif self._ended(top - bottom):
@@ -305,16 +307,17 @@ class BlockDescent:
             self.seconds[phase] += now - self._lapped
             self._lapped = now
 
-    def _solve_one(self, top: float, bottom: float, limit: int) -> bool:
+    def _solve_one(self, top: float, bottom: float, rounding: float, limit: int) -> bool:
         """Choose and solve one block; return whether anything moved."""
         K, members = self._block(top, bottom)
         self._lap("choose")
         change = np.empty(len(members))
         share = 0.0 if self._whole is not None else SHARE
-        floor = max(FLOOR * self._tolerance, self._rounding)
+        floor = max(FLOOR * self._tolerance, rounding)
         step_ns = STEP_NS * len(members)
         most_steps = int(min(limit, BLOCK_STEPS, 1.0 + max(0.0, self._patience_ns - self._spent_ns) / step_ns))
-        steps = solve_block(K, members, self.F, self.b, self._low, self._high, share, floor, most_steps, change)
+        inside = face.solve_block if isinstance(self._source, RbfBlocks) else solve_block
+        steps = inside(K, members, self.F, self.b, self._low, self._high, share, floor, most_steps, change)
         moved = np.flatnonzero(change)
         self._grow(members)
         self.iterations += steps
@@ -325,7 +328,8 @@ class BlockDescent:
         self._source.add(members[moved], change[moved], self.F)
         self._spent_ns += step_ns * steps + self._block_ns
         self.exact = False
-        self._moved[members] += np.abs(change)
+        if isinstance(self._source, RbfBlocks):
+            self._moved[members] += np.abs(change)
         self._lap("update")
         return True
 
@@ -434,6 +438,8 @@ def _exercise(kernel: Kernel, dimension: int, tolerance: float) -> None:
         y = np.where(np.arange(n) % 2 > 0, 1, -1).astype(np.int8)
         run = BlockDescent(np.cos(place * place), y, np.ones(n), kernel, tolerance)
         run.advance(1_000)
-        if not isinstance(kernel, RbfKernel):
-            run._jump(3)
-            linear.warm_up()
+    if isinstance(kernel, RbfKernel):
+        face.warm_up(np.float32 if tolerance >= SINGLE else np.float64)
+    else:
+        run._jump(3)
+        linear.warm_up()

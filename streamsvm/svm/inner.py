@@ -70,9 +70,11 @@ def choose(F, b, low, high, top, bottom, previous, fresh, places, mark, members)
     falls, rises = places[0], places[1]
     _classify(F, b, low, high, top, bottom, falls, rises)
     fall_counts, rise_counts = np.zeros(BINS, np.int64), np.zeros(BINS, np.int64)
-    for j in range(len(F)):
-        fall_counts[falls[j]] += 1
-        rise_counts[rises[j]] += 1
+    for j in range(len(F)):  # most points are in class 0, whose count nobody needs: adding to one place is slow
+        if falls[j] > 0:
+            fall_counts[falls[j]] += 1
+        if rises[j] > 0:
+            rise_counts[rises[j]] += 1
     last_fall, some_falls = _threshold(fall_counts, fresh)
     last_rise, some_rises = _threshold(rise_counts, fresh)
     count = fall_share = rise_share = 0
@@ -154,7 +156,7 @@ def solve_block(K, members, F, b, low, high, share, floor, limit, change):  # ty
         Steps made.
     """
     own = b[members]
-    steps = _descend(K, F[members], own, low[members], high[members], share, floor, limit)
+    steps = descend(K, F[members], own, low[members], high[members], share, floor, limit)
     for i in range(len(members)):
         change[i] = own[i] - b[members[i]]
         b[members[i]] = own[i]
@@ -162,7 +164,7 @@ def solve_block(K, members, F, b, low, high, share, floor, limit, change):  # ty
 
 
 @njit(cache=True, nogil=True, fastmath={"nnan", "nsz"}, error_model="numpy")
-def _descend(K, F, b, low, high, share, floor, limit):  # type: ignore[no-untyped-def]
+def descend(K, F, b, low, high, share, floor, limit):  # type: ignore[no-untyped-def]
     """Step along pairs until the violation is small enough; F and b are changed."""
     widest_vectors()
     m = len(F)

@@ -109,7 +109,7 @@ def _fetch(connection: Connection, topic: str, n: int) -> list[list[Record]]:
     batches: list[list[Record]] = []
     missing = n
     while missing:
-        batch = reader.poll(min(BATCH, missing), TIMEOUT_S)
+        batch = list(reader.poll(min(BATCH, missing), TIMEOUT_S))
         assert batch, f"{missing} records of {topic} did not come"
         batches.append(batch)
         missing -= len(batch)

@@ -39,8 +39,9 @@ REASONS: Final = {
     "check_sample_weight_equivalence_on_dense_data": "A point of weight 2 and a point given twice fill leaves at "
     "different rows and meet different random numbers, so other points stand for the stream; seven digits are left "
     "only where what was drawn has no part in the solution. On average both come near the same optimum.",
-    "check_classifiers_train": "It asks an accuracy above 0.83 of one set, and a tree so small has buckets of one to "
-    "three points, which hold a plane by chance only. A chain of 16 points, whose bucket has 11, holds it.",
+    "check_classifiers_train": "It asks an accuracy above 0.83 of one set of three classes and of one of two. A tree "
+    "so small has buckets of one to three points, and a chain of 16 points a bucket of 11, for three classes few: they "
+    "hold the planes by chance only. A chain of 30 points holds them.",
     "check_class_weight_classifiers": "It asks that nearly all points go to the class that weighs 10^7 times as much, "
     "and a bucket of a single point has a single label. A chain of 16 points holds it.",
 }

@@ -1,7 +1,8 @@
 """The STDA solver beside others on the same problem, at the same tolerance, one thread, compilation excluded.
 
     python -m tests.benchmarks.solver --data DIR [--sets a9a,...] [--kernel rbf|linear] [--C 1,10,20] [--rows N]
-        [--weighted] [--peers svc,svc-sparse,onedal,liblinear,stda-paper] [--trials 5] [--json] [--into FILE]
+        [--weighted] [--peers svc,svc-sparse,onedal,liblinear,liblinear-1e-4,stda-paper] [--trials 5]
+        [--svc-iterations N] [--json] [--into FILE]
 
 Every `NAME.npz` in DIR with X (n, d) and y (+-1) is a set. `--rows` draws so many of its rows once. A set with any
 value beyond `SCALED` counts as raw and is standardised. gamma = 1 / d. `--weighted` draws weights log-uniformly over
@@ -10,8 +11,11 @@ three orders of magnitude, of mean 1; C times a weight is a point's box.
 Peers: `svc` is scikit-learn's SVC (LIBSVM) on a dense array, `svc-sparse` the same on a CSR matrix, both with a
 cache of 2000 MB; `onedal` is scikit-learn-intelex; `liblinear` is LinearSVC, whose problem is another one (it
 regularises the bias), so that its objective is the primal one of *our* problem with the best bias for its w;
-`stda-paper` is the method to its paper's letter. A peer that is not installed or does not know the kernel is named
-under `absent`.
+`liblinear-1e-3` and its like are LinearSVC with the scaling of the bias and the least number of passes, among powers of
+two, that bring that objective to within so much of ours, relatively: what a tolerance that knew the optimum would cost;
+`stda-paper` is the method to its paper's letter. `--svc-iterations` ends SVC earlier than usual: where it has not
+converged by then, the ratio is a lower bound of what it would be. A peer that is not installed, does not know the
+kernel or never comes so near is named under `absent`.
 
 A figure is a median over alternating rounds with its least and greatest; a case in which any contender needs more than
 `LONG_S` gets `LONG_ROUNDS` rounds. With `--into` every case is written to FILE as soon as it is measured, and as a line
@@ -35,7 +39,7 @@ import statistics
 import time
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -45,6 +49,7 @@ from sklearn.svm import SVC
 from threadpoolctl import threadpool_limits
 
 from streamsvm.svm.exponential import powers_of_two
+from streamsvm.svm.fast import warm_up as prepare
 from streamsvm.svm.kernels import Float, LinearKernel, RbfKernel
 from streamsvm.svm.objective import optimality, primal_objective
 from streamsvm.svm.problem import Problem, Solution
@@ -60,7 +65,19 @@ WEIGHT_SEED: Final = 5
 DECADES: Final = 3.0
 LONG_S: Final = 20.0
 LONG_ROUNDS: Final = 2
-PEERS: Final = ("svc", "svc-sparse", "onedal", "liblinear", "stda-paper")
+REACHING: Final = "liblinear-"
+PEERS: Final = (
+    "svc",
+    "svc-sparse",
+    "onedal",
+    "liblinear",
+    "liblinear-1e-2",
+    "liblinear-1e-3",
+    "liblinear-1e-4",
+    "stda-paper",
+)
+SCALINGS: Final = (1.0, 10.0, 100.0)
+MOST_PASSES: Final = 2**14
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +115,10 @@ def _svc(machine: Any, problem: Problem, Z: Any) -> Found:
     )
 
 
+SVC_ITERATIONS: list[int] = [MOST_ITERATIONS]
+"""Its bound, by `--svc-iterations`."""
+
+
 def _options(problem: Problem) -> dict[str, Any]:
     kernel = problem.kernel
     return {
@@ -106,7 +127,7 @@ def _options(problem: Problem) -> dict[str, Any]:
         "gamma": kernel.gamma if isinstance(kernel, RbfKernel) else "auto",
         "tol": problem.tolerance,
         "cache_size": CACHE_MB,
-        "max_iter": problem.max_iterations,
+        "max_iter": min(problem.max_iterations, SVC_ITERATIONS[-1]),
     }
 
 
@@ -116,6 +137,20 @@ def _repeated(solve: Callable[[Problem], Solution]) -> Contender:
         return Found(found.alpha, found.intercept, found.iterations, found.converged, found.coefficients)
 
     return run
+
+
+def reaching(problem: Problem, relative: float) -> Contender | None:
+    """Return the cheapest LinearSVC whose primal objective of our problem is near ours; None if none gets there."""
+    ours_at = primal_of(problem, StdaSolver().solve(problem))
+    passes = 1
+    while passes <= MOST_PASSES:
+        for scaling in SCALINGS:
+            limited = replace(problem, tolerance=1e-12, max_iterations=passes * len(problem.y))
+            machine = LiblinearSolver(intercept_scaling=scaling)
+            if primal_of(problem, machine.solve(limited)) <= (1.0 + relative) * ours_at:
+                return lambda _: _repeated(machine.solve)(limited)
+        passes *= 2
+    return None
 
 
 def contenders(names: list[str], problem: Problem) -> tuple[dict[str, Contender], dict[str, str]]:
@@ -130,10 +165,15 @@ def contenders(names: list[str], problem: Problem) -> tuple[dict[str, Contender]
             made[name] = lambda p, sparse=sparse: _svc(SVC(**_options(p)), p, sparse)  # type: ignore[misc]
         elif name == "stda-paper":
             made[name] = _repeated(PaperStdaSolver(cache_bytes=CACHE_MB * 10**6).solve)
-        elif name == "liblinear" and isinstance(problem.kernel, LinearKernel):
-            made[name] = _repeated(LiblinearSolver().solve)
-        elif name == "liblinear":
+        elif name.startswith("liblinear") and not isinstance(problem.kernel, LinearKernel):
             absent[name] = "knows the linear kernel only"
+        elif name == "liblinear":
+            made[name] = _repeated(LiblinearSolver().solve)
+        elif name.startswith(REACHING):
+            if reached := reaching(problem, float(name.removeprefix(REACHING))):
+                made[name] = reached
+            else:
+                absent[name] = f"not so near to our objective within {MOST_PASSES} passes on some set"
         else:
             try:
                 from sklearnex import svm as intelex
@@ -193,14 +233,18 @@ def measure(problem: Problem, peers: dict[str, Contender], trials: int) -> dict[
     return {name: (found[name][0], laps[name]) for name in names}
 
 
+def primal_of(problem: Problem, found: Any) -> float:
+    """Return our primal objective of a linear machine."""
+    w = found.coefficients
+    return primal_objective(problem.Z @ w + found.intercept, problem.y, problem.upper, float(w @ w))
+
+
 def quality(problem: Problem, found: Any, primal: bool) -> tuple[float | None, float]:
     """Return KKT gap and objective, in float64 from scratch."""
     if found.alpha is not None and not primal:
         measured = optimality(problem.Z, problem.y, problem.upper, found.alpha, found.intercept, problem.kernel)
         return measured.kkt_gap, -measured.dual
-    w = found.coefficients
-    assert w is not None
-    return None, primal_objective(problem.Z @ w + found.intercept, problem.y, problem.upper, float(w @ w))
+    return None, primal_of(problem, found)
 
 
 def rows_of(case: dict[str, Any], problem: Problem, peers: dict[str, Contender], trials: int) -> list[dict[str, Any]]:
@@ -220,9 +264,9 @@ def rows_of(case: dict[str, Any], problem: Problem, peers: dict[str, Contender],
             "seconds": median,
             "peer_seconds": statistics.median(lap.cpu_s for lap in theirs),
             "gap": quality(problem, mine, False)[0],
-            "peer_gap": quality(problem, found, name == "liblinear")[0],
-            "objective": quality(problem, mine, name == "liblinear")[1],
-            "peer_objective": quality(problem, found, name == "liblinear")[1],
+            "peer_gap": quality(problem, found, name.startswith("liblinear"))[0],
+            "objective": quality(problem, mine, name.startswith("liblinear"))[1],
+            "peer_objective": quality(problem, found, name.startswith("liblinear"))[1],
             "support_vectors": support,
             "peer_support_vectors": None if found.alpha is None else int(np.count_nonzero(found.alpha)),
             "iterations": mine.iterations,
@@ -273,6 +317,7 @@ def warm_up() -> None:
         Z = random.normal(size=(1500, d)) * (random.uniform(size=(1500, d)) < 4 / d)
         y = np.where(Z[:, 0] + 0.1 > 0, 1, -1).astype(np.int8)
         for kernel in (LinearKernel(), RbfKernel(1.0 / d)):
+            prepare(kernel)
             for solver in (StdaSolver(), PaperStdaSolver()):
                 solver.solve(Problem(Z, y, np.ones(1500), kernel, TOLERANCE, 1000))
             StdaSolver().solve(Problem(Z, y, np.ones(1500), kernel, 1e-7, 1000))
@@ -289,6 +334,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--weighted", action="store_true", help="weights over three orders of magnitude")
     parser.add_argument("--peers", default="svc,svc-sparse", help=f"by commas, of {', '.join(PEERS)}")
     parser.add_argument("--trials", type=int, default=ROUNDS_AT_LEAST, help="rounds of each case")
+    parser.add_argument("--svc-iterations", type=int, default=MOST_ITERATIONS, help="most iterations of SVC")
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     parser.add_argument("--into", type=Path, default=None, help="JSON file to go on with and to write to")
     options = parser.parse_args(arguments)
@@ -299,6 +345,7 @@ def main(arguments: list[str] | None = None) -> None:
     sets = [name for name in options.sets.split(",") if name] or list(files)
     if missing := [name for name in sets if name not in files]:
         parser.error(f"no {missing[0]}.npz in {options.data}")
+    SVC_ITERATIONS.append(options.svc_iterations)
     report = Report(options.into)
     with threadpool_limits(1):
         measure_rates()
@@ -372,11 +419,12 @@ def line(row: dict[str, Any]) -> str:
     worse = (row["objective"] - row["peer_objective"]) / abs(row["peer_objective"])
     gap, theirs = (f"{gap:.1e}" if gap is not None else "-" for gap in (row["gap"], row["peer_gap"]))
     share = f"{row['share_of_limit']:.0%}" if row["share_of_limit"] else "-"
+    bound = "" if row["peer_converged"] or row["peer"].startswith("liblinear") else ">="
     ended = "" if row["converged"] else " NOT CONVERGED"
     theirs += "" if row["peer_converged"] else " (peer not converged)"
     case = row["case"] + (" weighted" if row["weighted"] else "")
     return (
-        f"{case:34} n={row['n']:<6} {row['peer']:10} x{row['ratio']:<7.2f} [{low:.2f}, {high:.2f}] of "
+        f"{case:34} n={row['n']:<6} {row['peer']:10} {bound}x{row['ratio']:<7.2f} [{low:.2f}, {high:.2f}] of "
         f"{row['rounds']}  {row['seconds']:.4f} s  gap {gap} / {theirs}  objective {worse:+.1e}  "
         f"limit {share}{ended}"
     )

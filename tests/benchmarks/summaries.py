@@ -24,9 +24,9 @@ from streamsvm.coreset.reduce import Purpose, UniformReducer, generator
 from streamsvm.evaluation import SGD_SETTINGS
 from streamsvm.learner import Learner
 from streamsvm.linear import Float
-from streamsvm.partition import REDUCERS
 from streamsvm.pilots import linear_pilot
 from streamsvm.points import Points, Position
+from streamsvm.tasks import REDUCERS
 from tests.streams import rows_of
 
 BATCH: Final = 1_000

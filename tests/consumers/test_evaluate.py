@@ -21,8 +21,22 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 from sklearn.tree import DecisionTreeClassifier
 
-from consumers import evaluate as command
-from consumers.evaluate import Plan, Report, Row, check_plot, describe, evaluate, headline, notes, plot, resolve
+from consumers.evaluate import (
+    Plan,
+    Report,
+    Row,
+    check_plot,
+    describe,
+    evaluate,
+    headline,
+    load,
+    notes,
+    plot,
+    resolve,
+)
+from consumers.evaluate import (
+    run as passes,
+)
 from streamsvm import CoresetSVC
 from streamsvm.datasets import load_htru2
 from streamsvm.errors import ConfigurationError
@@ -150,7 +164,7 @@ def test_rbf_has_gaps_where_they_have_a_meaning(source: Source) -> None:
 def test_without_an_optimum_there_are_no_gaps(source: Source, monkeypatch: pytest.MonkeyPatch) -> None:
     """Not asked for, or too large to be had: the row says so, the objectives stay."""
     unwanted = evaluate(source, replace(PLAN, find_optimum=False))
-    monkeypatch.setattr(command, "MOST_CELLS", 10_000)
+    monkeypatch.setattr(passes, "MOST_CELLS", 10_000)
     too_large = evaluate(source, PLAN)
     for found, note in (
         (unwanted, "not sought"),
@@ -177,7 +191,7 @@ def test_labels_may_be_text(arrays: Arrays) -> None:
     """The higher one is positive."""
     X, y = arrays
     text = from_arrays("named", X[:500], np.where(y[:500] > 0, "pulsar", "noise"))
-    points, labels = command.load(text)
+    points, labels = load(text)
     assert labels == ("noise", "pulsar")
     np.testing.assert_array_equal(points.y, y[:500])
 
@@ -222,12 +236,73 @@ def test_a_plot_needs_the_optimum(source: Source) -> None:
 
 @pytest.mark.parametrize(
     ("y", "said"),
-    [([0, 1, 2, 1], "has 3 labels \\(0, 1, 2\\)"), ([7, 7, 7, 7], "has 1 labels"), ([1, 2, 2, 2], "not of both")],
+    [
+        ([7, 7, 7, 7], "has 1 labels \\(7\\)"),
+        ([1, 2, 2, 2], "not of both"),
+        ([0, 1, 2, 1], "not of all"),
+        (list(range(129)), "has 129 labels \\(0, 1, 2, 3, 4, ...\\)"),
+    ],
 )
-def test_other_than_two_labels_are_refused(y: list[int], said: str) -> None:
-    """Three, one, or two of which the training part has one."""
+def test_labels_that_cannot_be_learned_are_refused(y: list[int], said: str) -> None:
+    """One, more than a point has room for, or several of which the training part lacks one."""
     with pytest.raises(ConfigurationError, match=said):
-        evaluate(from_arrays("four", np.arange(8.0).reshape(4, 2), y), Plan(test_share=0.5, seed=0))
+        evaluate(from_arrays("few", np.arange(2.0 * len(y)).reshape(-1, 2), y), Plan(test_share=0.5, seed=0))
+
+
+@pytest.fixture(scope="module")
+def three() -> Arrays:
+    """Three labels, named, of which the rarest has a tenth."""
+    random = np.random.default_rng(0)
+    y = random.choice(3, 2_500, p=[0.5, 0.4, 0.1])
+    X = random.normal(size=(3, 5))[y] * 1.5 + random.normal(size=(2_500, 5))
+    return X, np.array(["bird", "cat", "dog"])[y]
+
+
+def test_the_figures_of_three_labels_are_those_computed_by_hand(three: Arrays) -> None:
+    """The gap is that of the sum over each against the rest, by LIBSVM's optima; the scores are scikit-learn's."""
+    X, y = three
+    plan = replace(PLAN, against=("streamsvm.STDASVC", "sklearn.svm.SVC", "sklearn.naive_bayes.GaussianNB"))
+    found = evaluate(from_arrays("animals", X, y), plan, curve=True)
+    order = np.random.Generator(np.random.PCG64(PLAN.seed)).permutation(len(y))
+    train, test = order[500:], order[:500]
+    scaler = StandardScaler().fit(X[train])
+    Z = scaler.transform(X[train])
+    ours = CoresetSVC(memory_points=200, C=1.0).fit(X[train], y[train])
+
+    def objective(label: str, w: np.ndarray, b: float) -> float:
+        signs = np.where(y[train] == label, 1, -1)
+        return 0.5 * float(w @ w) + float(np.maximum(0.0, 1.0 - signs * (Z @ w + b)).sum())
+
+    reached, least = 0.0, 0.0
+    for label, coef, intercept in zip(ours.classes_, ours.coef_, ours.intercept_, strict=True):
+        exact = SVC(kernel="linear", C=1.0, tol=1e-6).fit(Z, y[train] == label)
+        reached += objective(label, coef * scaler.scale_, float(intercept + coef @ scaler.mean_))
+        least += objective(label, exact.coef_[0], float(exact.intercept_[0]))
+    row = named(found, "streamsvm")
+    assert found.labels == ("bird", "cat", "dog")
+    assert row.gap == pytest.approx(reached / least - 1.0, abs=1e-6)
+    assert row.scores is not None
+    assert row.scores.accuracy == ours.score(X[test], y[test])
+    assert row.scores.balanced_accuracy == balanced_accuracy_score(y[test], ours.predict(X[test]))
+    decision = ours.decision_function(X[test])
+    areas = [roc_auc_score(y[test] == label, decision[:, place]) for place, label in enumerate(ours.classes_)]
+    assert row.scores.auc == pytest.approx(np.mean(areas))
+    gaps = {row.name: row.gap for row in found.rows}
+    assert 0.0 == gaps["optimum"] < gaps["streamsvm"] < gaps["reservoir"]
+    assert gaps["SGD"] is not None
+    assert gaps["streamsvm.STDASVC"] < 1e-3
+    assert gaps["sklearn.svm.SVC"] is gaps["sklearn.naive_bayes.GaussianNB"] is None
+    assert all(row.scores is not None and row.scores.accuracy > 0.75 for row in found.rows)
+    assert found.curve[2][1:] == (gaps["streamsvm"], gaps["reservoir"])
+
+
+def test_three_labels_under_rbf_have_gaps(three: Arrays) -> None:
+    """Ours, the reservoir's and the optimum's; a classifier by pairs has scores only."""
+    plan = replace(PLAN, kernel="rbf", against=("sklearn.svm.SVC",), memory_points=400)
+    found = evaluate(from_arrays("animals", three[0][:1_200], three[1][:1_200]), plan)
+    gaps = {row.name: row.gap for row in found.rows}
+    assert 0.0 == gaps["optimum"] < gaps["streamsvm"] < gaps["reservoir"]
+    assert gaps["sklearn.svm.SVC"] is gaps["SGD"] is None
 
 
 @pytest.mark.parametrize(

@@ -53,7 +53,7 @@ def test_reading_resumes_at_a_position(broker: TestBroker) -> None:
     with closing(Input(broker.connection, topic, group=None)) as reader:
         reader.assign({0: first[-1].offset + 1})
         rest = drain(reader, 10 - len(first))
-    assert values_of(first + rest) == numbers(10)
+    assert values_of([*first, *rest]) == numbers(10)
 
 
 def test_poll_returns_no_more_than_asked_and_nothing_at_the_end(broker: TestBroker) -> None:
@@ -137,7 +137,7 @@ def test_pausing_loses_nothing(broker: TestBroker) -> None:
     send_values(broker.connection, topic, numbers(50))
     with closing(Input(broker.connection, topic, group=None)) as reader:
         reader.assign({0: 0})
-        records = reader.poll(7, 10.0)
+        records = list(reader.poll(7, 10.0))
         reader.pause()
         assert reader.poll(7, 0.2) == []
         reader.resume()

@@ -21,6 +21,8 @@ RULES = DEPLOY / "prometheus" / "rules.yml"
 GENERATOR = DEPLOY / "grafana" / "generate.py"
 DASHBOARDS = DEPLOY / "grafana" / "dashboards"
 PROVISIONING = DEPLOY / "grafana" / "provisioning"
+TARGET_LABELS = {"instance", "job"}
+"""Labels that Prometheus adds when it scrapes."""
 
 TARGET_LABELS = {"instance", "job"}
 """Labels that Prometheus adds when it scrapes."""
@@ -101,3 +103,17 @@ def parsed(path: Path) -> dict[str, Any]:
 
 def compose() -> dict[str, Any]:
     return parsed(COMPOSE)
+
+
+def series(definition: Definition) -> dict[str, set[str]]:
+    """Return the series of a metric, as a scrape shows them, with their labels."""
+    labels = set(definition.labels) | TARGET_LABELS
+    if definition.kind == "counter":
+        return {f"{definition.name}_total": labels}
+    if definition.kind == "gauge":
+        return {definition.name: labels}
+    return {
+        f"{definition.name}_bucket": labels | {"le"},
+        f"{definition.name}_sum": labels,
+        f"{definition.name}_count": labels,
+    }

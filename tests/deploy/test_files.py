@@ -3,31 +3,12 @@
 from __future__ import annotations
 
 import re
-import shutil
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
 from streamsvm.config import load
 from streamsvm.metrics import PROCESS, SCORER, TRAINER
-from tests.deploy.files import COMPOSE, DEPLOY, DOCKERFILE, PROMETHEUS, ROOT, RULES, compose, parsed, selectors, series
-
-YAMLLINT = "{extends: default, rules: {line-length: {max: 120}, document-start: disable}}"
-
-
-def run(*command: str | Path) -> None:
-    """Run a checker and fail with what it said."""
-    checked = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
-    assert checked.returncode == 0, checked.stdout + checked.stderr
-
-
-def tool(name: str) -> Path:
-    """Return a checker that is installed beside this interpreter."""
-    path = Path(sys.executable).parent / name
-    assert path.exists(), f"{name} is missing: install the extra `dev`"
-    return path
+from tests.deploy.files import DOCKERFILE, PROMETHEUS, ROOT, RULES, compose, parsed, selectors, series
 
 
 def requirements(name: str) -> dict[str, str]:
@@ -38,29 +19,6 @@ def requirements(name: str) -> dict[str, str]:
         if match := re.match(r"([\w.-]+)==(\S+)", block):
             found[match[1]] = " ".join([match[2], *sorted(re.findall(r"--hash=\S+", block))])
     return found
-
-
-def test_compose_file_follows_the_specification() -> None:
-    """The compose file is valid by the specification's schema."""
-    run(tool("check-jsonschema"), "--builtin-schema", "vendor.compose-spec", COMPOSE)
-
-
-def test_yaml_is_clean() -> None:
-    """yamllint finds nothing, not even a warning."""
-    run(tool("yamllint"), "--strict", "-d", YAMLLINT, DEPLOY)
-
-
-def test_dockerfile_is_clean() -> None:
-    """hadolint finds nothing."""
-    run(tool("hadolint"), DOCKERFILE)
-
-
-def test_prometheus_takes_its_configuration() -> None:
-    """Prometheus's own checker takes the scrape configuration."""
-    promtool = shutil.which("promtool")
-    if promtool is None:
-        pytest.skip("promtool is not on PATH (Debian: apt install prometheus)")
-    run(promtool, "check", "config", PROMETHEUS)
 
 
 def test_alerts_ask_for_metrics_and_labels_that_exist() -> None:
@@ -104,28 +62,54 @@ def test_long_running_services_restart() -> None:
         assert service["restart"] == expected, name
 
 
-def test_containers_get_options_that_exist(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The environment of image and compose file is a valid configuration of a trainer."""
+OURS = ("trainer", "scorer", "replay", "questions")
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_containers_get_options_that_exist(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The environment of image and compose file is a valid configuration, and the topics are those that are made."""
     image = dict(re.findall(r"(STREAMSVM_\w+)=(\S+)", DOCKERFILE.read_text()))
-    for name in ("trainer", "replay"):
-        with monkeypatch.context() as patch:
-            for variable, value in {**image, **compose()["services"][name]["environment"]}.items():
-                patch.setenv(variable, str(value))
-            settings = load()
-        assert settings.kafka["bootstrap.servers"] == "kafka:19092"
-        assert str(settings.checkpoint.directory) == "/var/lib/streamsvm/checkpoint"
-        if name == "trainer":
-            assert settings.models().points.dimension == 8
-            assert settings.input.topic in compose()["services"]["topics"]["command"]
-            assert settings.input.topic in compose()["services"]["replay"]["command"]
+    services = compose()["services"]
+    for variable, value in {**image, **services[name]["environment"]}.items():
+        monkeypatch.setenv(variable, str(value))
+    settings = load()
+    (script,) = services["topics"]["command"]
+    (made,) = re.findall(r"for topic in (.+); do", script)
+    assert settings.kafka["bootstrap.servers"] == "kafka:19092"
+    assert str(settings.checkpoint.directory) == "/var/lib/streamsvm/checkpoint"
+    assert made.split() == ["candidates", "points"]
+    if name == "trainer":
+        assert settings.models().points.dimension == 8
+        assert settings.input.topic == "candidates"
+    if name == "scorer":
+        assert settings.scoring.topic == "points"
+    if name in ("replay", "questions"):
+        (topic,) = [here for here in made.split() if here in services[name]["command"]]
+        assert topic == {"replay": "candidates", "questions": "points"}[name]
 
 
-def test_prometheus_scrapes_the_trainer() -> None:
-    """The scrape target is the compose file's trainer at the port that the image opens."""
-    (job,) = parsed(PROMETHEUS)["scrape_configs"]
-    assert job["static_configs"] == [{"targets": ["trainer:9464"]}]
+@pytest.mark.parametrize("name", OURS)
+def test_containers_are_confined(name: str) -> None:
+    """Ours have a read-only root, no capabilities, and a place for numba's cache that their user may write to."""
+    service = compose()["services"][name]
+    (user,) = re.findall(r"(?m)^USER (\d+):\1$", DOCKERFILE.read_text())
+    assert service["read_only"] is True
+    assert service["tmpfs"] == ["/tmp", f"/var/cache/streamsvm:uid={user},gid={user},mode=0700"]
+
+
+def test_no_container_gains_privileges() -> None:
+    """Every container but Grafana's, which nobody could try here, has lost its capabilities for good."""
+    for name, service in compose()["services"].items():
+        if name != "grafana":
+            assert (service["cap_drop"], service["security_opt"]) == (["ALL"], ["no-new-privileges:true"]), name
+
+
+def test_prometheus_scrapes_the_daemons() -> None:
+    """The scrape targets are the compose file's trainer and scorer at the port that the image opens."""
+    targets = {job["job_name"]: job["static_configs"] for job in parsed(PROMETHEUS)["scrape_configs"]}
+    assert targets == {f"streamsvm-{daemon}": [{"targets": [f"{daemon}:9464"]}] for daemon in ("trainer", "scorer")}
     assert "EXPOSE 9464" in DOCKERFILE.read_text()
-    assert "trainer" in compose()["services"]
+    assert {"trainer", "scorer"} <= compose()["services"].keys()
 
 
 def test_build_requirements_are_those_of_development() -> None:

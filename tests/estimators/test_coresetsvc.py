@@ -15,14 +15,13 @@ from sklearn.calibration import CalibratedClassifierCV
 from sklearn.datasets import make_blobs
 from sklearn.metrics import brier_score_loss, log_loss
 from sklearn.model_selection import GridSearchCV
-from sklearn.multiclass import OneVsRestClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from streamsvm import STDASVC, CoresetSVC
 from streamsvm.codec.points import encode
-from streamsvm.config import CheckpointConfig, CoresetConfig, InputConfig, OutputConfig, Settings, TrainingConfig
+from streamsvm.config import load
 from streamsvm.datasets import load_htru2
 from streamsvm.estimators import coresetsvc
 from streamsvm.kafka import TopicSpec, create_topics
@@ -99,15 +98,17 @@ REDUCED = [
 """Points, and a machine that holds fewer than a quarter of them."""
 
 
+@pytest.mark.parametrize("centers", [2, 3])
 @pytest.mark.parametrize(("points", "options"), REDUCED)
-def test_accuracy_holds_on_average(points, options) -> None:
+def test_accuracy_holds_on_average(points, options, centers) -> None:
     """Where points are reduced (m < n / 4), the accuracy that scikit-learn's check asks of one fit holds on average
-    over seeds, and the average is near that of all the points."""
-    X, y = make_blobs(points, centers=2, random_state=0)
+    over seeds, and the average is near that of all the points: within two hundredths, but for three classes in a tree
+    whose buckets have six points."""
+    X, y = make_blobs(points, centers=centers, random_state=0)
     whole = CoresetSVC(C=1.0).fit(X, y).score(X, y)
     mean = np.mean([CoresetSVC(C=1.0, seed=seed, **options).fit(X, y).score(X, y) for seed in range(10)])
     assert mean > 0.83
-    assert mean > whole - 0.02
+    assert mean > whole - (0.02 if centers == 2 or "structure" not in options else 0.1)
 
 
 @pytest.mark.parametrize(("points", "options"), REDUCED)
@@ -186,30 +187,47 @@ def test_a_weight_is_worth_repetitions_on_average(htru2) -> None:
             assert objective(Z, y, w, b, times) <= 1.02 * optimum
 
 
+@pytest.mark.parametrize("centers", [2, 3])
+def test_a_weight_is_worth_repetitions_in_distribution(centers) -> None:
+    """Where points are reduced (m < n / 4), planes of weighted points and of repeated ones have means over seeds within
+    three of their standard deviations of each other; without the weights some are more than five apart."""
+    X, y = make_blobs(600, centers=centers, cluster_std=3.0, random_state=4)
+    times = np.where(y == 1, 6, 1)
+    shuffled = np.random.default_rng(0).permutation(int(times.sum()))
+    repeated = np.repeat(X, times, axis=0)[shuffled], np.repeat(y, times)[shuffled], None
+
+    def planes(X, y, weight) -> np.ndarray:
+        machines = [CoresetSVC(alpha=1e-2, memory_points=120, seed=seed).fit(X, y, weight) for seed in range(12)]
+        return np.array([np.append(machine.coef_, machine.intercept_) for machine in machines])
+
+    weighted, ignored = planes(X, y, times), planes(X, y, None)
+    spread = weighted.std(axis=0)
+    assert (np.abs(planes(*repeated).mean(axis=0) - weighted.mean(axis=0)) < 3.0 * spread).all()
+    assert (np.abs(ignored.mean(axis=0) - weighted.mean(axis=0)) > 5.0 * spread).any()
+
+
 def objective(Z, y, w, b, weight=1.0) -> float:
     """1/2 |w|^2 + sum of weight times hinge, C = 1."""
     return 0.5 * float(w @ w) + float((weight * np.maximum(0.0, 1.0 - y * (Z @ w + b))).sum())
 
 
 def test_the_trainer_publishes_the_same_bits(broker: TestBroker, tmp_path: Path, htru2) -> None:
-    """A trainer of the same configuration publishes the same training set, scaler, coefficients and probabilities to
-    the last bit."""
+    """A trainer under a file of the estimator's configuration publishes the same training set, scaler, coefficients and
+    probabilities to the last bit."""
     X, y = htru2[0][:4_000], htru2[1][:4_000]
     options = {"memory_points": 2_000, "probability": "isotonic"}
     connection, config = broker.connection, CoresetSVC(**options).fit(X[:500], y[:500]).model_config
-    sizes = config.coreset.model_dump(exclude={"memory_points", "memory_bytes", "max_partitions"})
-    settings = Settings(
-        name="m",
-        kafka={"bootstrap.servers": "unused:1"},
-        points=config.points,
-        coreset=CoresetConfig(**sizes, max_partitions=4),  # as many as the embedded broker gives a topic
-        svm=config.svm,
-        seed=config.seed,
-        input=InputConfig(topic=broker.name("in")),
-        output=OutputConfig(models_topic=broker.name("models")),
-        training=TrainingConfig(policy="every"),
-        checkpoint=CheckpointConfig(directory=tmp_path),
-    )
+    file = tmp_path / "streamsvm.toml"  # with as many partitions as the embedded broker gives a topic
+    file.write_text(config.toml().replace("max_partitions = 1", "max_partitions = 4"))
+    elsewhere = {
+        "name": "m",
+        "kafka": {"bootstrap.servers": "unused:1"},
+        "input": {"topic": broker.name("in")},
+        "output": {"models_topic": broker.name("models")},
+        "training": {"policy": "every"},
+        "checkpoint": {"directory": tmp_path},
+    }
+    settings = load(elsewhere, file=file)
     create_topics(connection, [TopicSpec(settings.input.topic, 4)])
     produce(connection, settings.input.topic, [encode(x, int(sign), 1.0) for x, sign in zip(X, y, strict=True)])
     run_until(settings, connection, len(y))
@@ -219,12 +237,12 @@ def test_the_trainer_publishes_the_same_bits(broker: TestBroker, tmp_path: Path,
         covered = version.lineage.cut[0].offset
         ours = CoresetSVC(**options).fit(X[:covered], y[:covered])
         assert version.lineage.training_set_sha256 == ours.training_set_sha256_
-        made = ours._stream.made().trained.model
+        made = ours.model_
         assert version.model.machine.coefficients.tobytes() == made.machine.coefficients.tobytes()
         assert version.model.machine.intercept == made.machine.intercept
         assert version.model.scaler.mean.tobytes() == made.scaler.mean.tobytes()
         assert version.model.scaler.scale.tobytes() == made.scaler.scale.tobytes()
-        assert (version.model.probability is None) == bool(ours._stream.made().trained.no_probability)
+        assert (version.model.probability is None) == bool(ours._stream.made().machines[0].no_probability)
         if version.model.probability is not None:
             assert version.model.predict_proba(X).tobytes() == ours.predict_proba(X).tobytes()
             assert version.model.probability.x.tobytes() == made.probability.x.tobytes()
@@ -351,15 +369,6 @@ def test_partial_fit_takes_routed_weights(htru2) -> None:
         machine = CoresetSVC().set_partial_fit_request(classes=True, sample_weight=True)
         requests = machine.get_metadata_routing().partial_fit.requests
     assert requests == {"classes": True, "sample_weight": True}
-
-
-def test_more_classes_by_one_against_the_rest(htru2) -> None:
-    """Three classes are told apart inside scikit-learn's own wrapper; without it the refusal names the wrapper."""
-    X = htru2[0][:900]
-    y = np.digitize(X[:, 0], np.quantile(X[:, 0], [0.3, 0.6]))
-    assert OneVsRestClassifier(CoresetSVC(memory_points=200)).fit(X, y).score(X, y) > 0.6
-    with pytest.raises(ValueError, match="OneVsRestClassifier"):
-        CoresetSVC().fit(X, y)
 
 
 def test_what_makes_no_sense_is_named(htru2) -> None:

@@ -1,16 +1,71 @@
-"""The README's example of the estimators runs as it stands there."""
+"""The examples of the estimators, in README and in the package's own words, run as they stand there."""
 
 from __future__ import annotations
 
+import csv
+import doctest
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from streamsvm import CoresetSVC, config, estimators
+from streamsvm.config import load
+from streamsvm.datasets import load_htru2
 
-def test_the_notebook_example_runs(capsys: pytest.CaptureFixture[str]) -> None:
-    """The example prints an accuracy that is worth showing."""
-    readme = (Path(__file__).parents[2] / "README.md").read_text()
-    (example,) = (code for code in re.findall(r"```python\n(.*?)```", readme, re.DOTALL) if "CoresetSVC" in code)
-    exec(compile(example, "README.md", "exec"), {})
+README = Path(__file__).parents[2] / "README.md"
+
+
+@pytest.fixture
+def pulsars(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty directory to work in, but for pulsars.csv: columns by name, then a label by name."""
+    X, y, names = load_htru2()
+    order = np.random.default_rng(0).permutation(len(y))
+    with (tmp_path / "pulsars.csv").open("w", newline="") as file:
+        table = csv.writer(file)
+        table.writerow([*names, "label"])
+        table.writerows([*map(float, X[row]), "pulsar" if y[row] > 0 else "noise"] for row in order[:6_000])
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_the_notebook_examples_run(pulsars: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """README's examples run one after another; the first prints an accuracy that is worth showing."""
+    blocks = re.findall(r"```python\n(.*?)```", README.read_text(), re.DOTALL)
+    examples = [code for code in blocks if "CoresetSVC" in code or "model_config" in code]
+    known: dict[str, object] = {}
+    for example in examples:
+        exec(compile(example, "README.md", "exec"), known)
     assert float(capsys.readouterr().out.split()[0]) > 0.97
+
+
+def test_the_way_from_a_csv_to_a_trainer_runs(pulsars: Path) -> None:
+    """The package's example says what it prints, and leaves a file that means the estimator's configuration."""
+    assert doctest.testmod(estimators) == doctest.TestResults(failed=0, attempted=7)
+    settings = load(file=pulsars / "streamsvm.toml").models()
+    assert settings.points.labels == ("noise", "pulsar")
+    assert settings.coreset.partition_points <= 2_000
+
+
+def test_the_examples_of_the_configuration() -> None:
+    """Examples in the configuration's docstrings say what they print."""
+    found = doctest.testmod(config)
+    assert (found.failed, found.attempted > 0) == (0, True)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"class_weight": {"a": 2.0, "b": 0.25}, "alpha": 1e-5, "seed": (1 << 64) - 1},
+        {"kernel": "rbf", "gamma": 0.1, "C": 3.0, "structure": "tree", "reducer": "sensitivity"},
+        {"probability": "sigmoid", "tune": "auto", "alphas": [1e-3, 1e-6], "standardize": False},
+    ],
+)
+def test_a_file_means_the_same_configuration(options: dict[str, object], tmp_path: Path) -> None:
+    """What the estimator is and what the file of it is read as have the same hash."""
+    X = np.random.default_rng(0).normal(size=(50, 3))
+    machine = CoresetSVC(memory_points=700, **options).partial_fit(X, np.where(X[:, 0] > 0, "a", "b"))
+    (tmp_path / "streamsvm.toml").write_text(machine.model_config.toml())
+    assert load(file=tmp_path / "streamsvm.toml").models().sha256() == machine.model_config.sha256()

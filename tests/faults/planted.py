@@ -20,8 +20,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import structlog
 
 import consumers.publishing
+import consumers.scorer
 import consumers.trainer
 from consumers.deadletters import DeadLetters
 from consumers.scorer import Scorer
@@ -231,6 +233,25 @@ def commits_beside_its_scores() -> None:
     wrap(Scorer, "_hand_over", hand_over)
 
 
+def hangs_in_the_client() -> None:
+    """A disturbance: the second call that adds positions to a transaction comes back long after it was given up."""
+    consumers.scorer.LOST_S = 2.0  # type: ignore[misc]
+    calls = [0]
+
+    def add(original: Any, publisher: Publisher, progress: Any) -> None:
+        calls[0] += 1
+        if calls[0] == 2:
+            time.sleep(3 * consumers.scorer.LOST_S)
+            try:
+                original(publisher, progress)
+            finally:
+                structlog.get_logger("planted").info("returned_late")
+        else:
+            original(publisher, progress)
+
+    wrap(Publisher, "_add", add)
+
+
 def loses_an_answer() -> None:
     """A disturbance: the second commit is made, and its answer is lost."""
     commits = [0]
@@ -277,6 +298,7 @@ DEFECTS = {
         publishes_copies_apart,
         keeps_what_it_read,
         commits_beside_its_scores,
+        hangs_in_the_client,
         loses_an_answer,
         follows_another_clock,
     )

@@ -233,6 +233,17 @@ def test_a_frozen_scorer_that_wakes_adds_nothing(site: Site) -> None:
     site.finish(other)
 
 
+def test_a_client_that_hangs_is_given_up_and_does_no_harm_later(site: Site) -> None:
+    """A call that does not return in time is left behind, its id taken over; when it does return, it adds nothing."""
+    site.feed(300)
+    scorer = site.start("hangs-in-the-client")
+    scorer.wait_for("batch_put_back")
+    scorer.wait_for("publisher_renewed")
+    scorer.wait_for("returned_late")
+    site.feed(300)
+    site.finish(scorer)
+
+
 @pytest.mark.faults_long
 @pytest.mark.parametrize("point", ["scores.placed", "scores.placed:3"])
 def test_a_scorer_that_commits_beside_its_scores_is_found(site: Site, point: str) -> None:

@@ -15,7 +15,7 @@ import msgspec
 import numpy as np
 
 from streamsvm.codec.checkpoint import FORMAT, Snapshot, encode
-from streamsvm.codec.model import Head, PartitionCut, TuningInForce
+from streamsvm.codec.model import Gate, GatePart, Head, PartitionCut, TuningInForce
 from streamsvm.coreset.audit import Held, Sampled
 from streamsvm.coreset.moments import Moments
 from streamsvm.coreset.screening import BINS, Screen, Screened
@@ -52,7 +52,8 @@ def handmade() -> Snapshot:
         (Sampled(points, 1.25, np.array([3.5, 1e9])),),
     )
     tuning = TuningInForce(1e-5, None, 0.125, (PartitionCut(0, 4, 0, 7),), 6)
-    head = Head(41, 2, (PartitionCut(0, 8, 0, 7),), "ab" * 32, 57, "cd" * 32, {"numpy": "2.0"}, tuning)
+    gate = Gate("refused", "", "window", 99, 0.75, 0.875, 40, 0.01, (GatePart(0, (8, 0), (9, 3)),))
+    head = Head(41, 2, (PartitionCut(0, 8, 0, 7),), "ab" * 32, 57, "cd" * 32, {"numpy": "2.0"}, tuning, gate)
     return Snapshot(
         "model",
         2,

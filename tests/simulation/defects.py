@@ -398,7 +398,7 @@ DEFECTS: dict[str, Defect] = {
     ),
     "8 people and trainer share the key of current": Defect(
         "a key for pins",
-        "people pinned",
+        "people pinned|current does not follow",
         {"pin": 2},
         Design(ports=_with_publisher(_OneKey).ports, world=_WorldOfOneKey),
     ),

@@ -182,11 +182,13 @@ class Cluster(_Port):
             raise TransientError(f"could not read {topic}: a transaction is open there")
         self._point(f"reads {topic}")
         wanted = set(keys)
-        return {
+        found = {
             entry.key: log.record(topic, 0, offset, entry)
             for offset, entry in log.committed(stop=end)
             if entry.key in wanted
         }
+        missing = wanted - found.keys()
+        return found | self.newest(topic, missing, timeout_s) if missing and self._end(topic) > end else found
 
     def newest_under(self, topic: str, prefix: bytes, timeout_s: float) -> dict[bytes, Record]:
         keys = {entry.key for _, entry in self._broker.log(topic).committed() if entry.key.startswith(prefix)}

@@ -1,0 +1,95 @@
+"""Peers: classifiers by their dotted names, fitted on all training points; what they raise becomes a note."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import time
+import warnings
+from typing import Any
+
+from sklearn.base import BaseEstimator, is_classifier
+
+from consumers.evaluate.plan import Plan, Row, Step
+from streamsvm.errors import ConfigurationError
+from streamsvm.evaluation import Objectives, decisions_of, scores
+from streamsvm.points import Points
+from streamsvm.svm.kernels import RbfKernel
+from streamsvm.svm.model import Model
+
+
+def resolve(name: str) -> Any:
+    """Return a new classifier by the dotted name of its class, with that class's own defaults.
+
+    Raises
+    ------
+    ConfigurationError
+        If it cannot be imported, is no classifier, or cannot be made without parameters.
+    """
+    module, _, attribute = name.rpartition(".")
+    remedy = "Give the dotted name of a classifier, such as sklearn.svm.SVC."
+    if not (module and all(part.isidentifier() for part in name.split("."))):
+        raise ConfigurationError(f"--against {name!r} is no dotted name", remedy)
+    try:
+        found = getattr(importlib.import_module(module), attribute, None)
+    except Exception as error:  # noqa: BLE001 - foreign code: what its import raises is not ours to know
+        raise ConfigurationError(f"--against {name} cannot be imported: {one_line(error)}", remedy) from None
+    if found is None:
+        raise ConfigurationError(f"--against {name}: {module} has no {attribute}", remedy)
+    if not (inspect.isclass(found) and issubclass(found, BaseEstimator) and hasattr(found, "fit")):
+        raise ConfigurationError(f"--against {name} is no classifier of scikit-learn's kind", remedy)
+    try:
+        made = found()
+    except Exception as error:  # noqa: BLE001 - the same
+        what = f"--against {name} cannot be made without parameters: {one_line(error)}"
+        raise ConfigurationError(what, remedy) from None
+    if not is_classifier(made):
+        raise ConfigurationError(f"--against {name} is no classifier", remedy)
+    return made
+
+
+def peer(name: str, classifier: Any, plan: Plan, objective: Objectives, test: Points, step: Step) -> Row:
+    """Fit a peer on all training points, scaled; what goes wrong in foreign code becomes a note."""
+    step(name, 0, None)
+    given = _given(classifier, plan, objective)
+    note = ", ".join(f"{key}={value:.6g}" if key == "C" else f"{key}={value}" for key, value in given.items())
+    note = f"all training points, scaled; {note or 'its own defaults'}"
+    train, Z = objective.points, objective.scaler.transform(objective.points.X)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            classifier.set_params(**given)
+            begun = time.perf_counter()
+            if (train.weight == 1.0).all():
+                classifier.fit(Z, train.y)
+            else:
+                classifier.fit(Z, train.y, sample_weight=train.weight)
+            seconds = time.perf_counter() - begun
+            scored = scores(test, decisions_of(classifier, objective.scaler.transform(test.X)))
+        except Exception as error:  # noqa: BLE001 - foreign code: what it raises is not ours to know
+            return Row(name, note=f"failed: {one_line(error)}")
+    note += "".join(f"; {one_line(text)}" for text in dict.fromkeys(str(warning.message) for warning in caught))
+    machines = objective.machines_of(classifier)
+    models = None if machines is None else [Model(objective.scaler, machine) for machine in machines]
+    reached = None if models is None else objective.value(models)
+    return Row(name, reached, None, scored, len(train) / max(seconds, 1e-9), len(train), note)
+
+
+def _given(classifier: Any, plan: Plan, objective: Objectives) -> dict[str, Any]:
+    """Return the parameters that a peer shares with the objective: C and what goes with it, and the seed."""
+    known, given = classifier.get_params(deep=False), dict[str, Any]()
+    if "C" in known:
+        given["C"] = objective.penalty
+        if "kernel" in known:
+            given["kernel"] = plan.kernel
+        if "gamma" in known and isinstance(objective.kernel, RbfKernel):
+            given["gamma"] = objective.kernel.gamma
+    if "random_state" in known:
+        given["random_state"] = plan.seed
+    return given
+
+
+def one_line(what: object) -> str:
+    """Return a message of foreign code on one line of bounded length."""
+    text = " ".join(str(what).split()) or type(what).__name__
+    return text if len(text) <= 160 else f"{text[:157]}..."

@@ -1,0 +1,165 @@
+"""What to evaluate, and what came out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Any, Final, Literal
+
+import numpy as np
+
+from streamsvm.config import Label
+from streamsvm.errors import ConfigurationError
+from streamsvm.estimators import CoresetSVC
+from streamsvm.evaluation import ProbabilityScores, Scores
+from streamsvm.svm.probability import Method
+
+DEFAULT_TRAIN_POINTS: Final = 20_000
+LEAST_MEMORY: Final = 16
+
+Step = Callable[[str, int, int | None], None]
+"""Told what is going on, how many points of it are done, and of how many; None where that is not known."""
+
+
+def silent(what: str, done: int, total: int | None) -> None:
+    """Tell nobody."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What to evaluate.
+
+    Attributes
+    ----------
+    memory_points : int
+        Of the coreset, and of the reservoir.
+    alpha, C : float, optional
+        At most one of them; alpha = 1e-4 without.
+    kernel, gamma, structure, reducer, probability
+        As `CoresetSVC`'s.
+    seed : int
+        Of the split, the order, the coreset, the reservoir and SGD.
+    test_share : float
+        Share of the points that is set aside, in (0, 1).
+    find_optimum : bool, optional
+        Whether to train on all points, without which there are no gaps. Default: unless they are too many.
+    against : tuple of str
+        Dotted names of classifiers.
+    """
+
+    memory_points: int = 10_000
+    alpha: float | None = None
+    C: float | None = None
+    kernel: Literal["linear", "rbf"] = "linear"
+    gamma: Literal["scale", "auto"] | float = "scale"
+    structure: Literal["tree", "chain"] = "chain"
+    reducer: Literal["calibrated", "sensitivity", "uniform"] = "calibrated"
+    probability: Method | None = None
+    seed: int = 0
+    test_share: float = 0.2
+    find_optimum: bool | None = None
+    against: tuple[str, ...] = ()
+
+    def machine(self) -> CoresetSVC:
+        """Return a new classifier of this plan."""
+        return CoresetSVC(
+            memory_points=self.memory_points,
+            alpha=self.alpha,
+            C=self.C,
+            kernel=self.kernel,
+            gamma=self.gamma,
+            structure=self.structure,
+            reducer=self.reducer,
+            probability=self.probability,
+            train_points=max(DEFAULT_TRAIN_POINTS, self.memory_points),
+            seed=self.seed,
+        )
+
+    def check(self, *, curve: bool) -> None:
+        """Refuse what does not make sense.
+
+        Raises
+        ------
+        ConfigurationError
+        """
+        if self.alpha is not None and self.C is not None:
+            raise ConfigurationError("--alpha and --C are both given", "They are two ways to say one thing: keep one.")
+        if not 0.0 < self.test_share < 1.0:
+            raise ConfigurationError(f"--test-share is {self.test_share}", "Give a share above 0 and below 1.")
+        for name, value in (("--alpha", self.alpha), ("--C", self.C), ("--gamma", self.gamma)):
+            if isinstance(value, float) and not 0.0 < value < np.inf:
+                raise ConfigurationError(f"{name} is {value}", "Give a number above 0.")
+        if self.memory_points < LEAST_MEMORY:
+            raise ConfigurationError(f"--memory-points is {self.memory_points}", f"Give {LEAST_MEMORY} or more.")
+        if self.seed < 0:
+            raise ConfigurationError(f"--seed is {self.seed}", "Give 0 or more.")
+        if curve and self.find_optimum is False:
+            raise ConfigurationError("--plot shows gaps, which --no-optimum leaves out", "Keep one of them.")
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """What one method made of the training part.
+
+    Attributes
+    ----------
+    name : str
+    objective : float or None
+        F on the training part, of more than two labels the sum over each against the rest; None of a machine of another
+        kind.
+    gap : float or None
+        Of F to the optimum's; None without one of both.
+    scores : Scores or None
+        On what was set aside; None of a method that failed.
+    points_per_s : float or None
+        Training points over the wall time of reading them and of training.
+    points_held : int or None
+        At most.
+    note : str
+    probabilities : ProbabilityScores or None
+        On what was set aside; of streamsvm and the optimum, if they were asked for.
+    """
+
+    name: str
+    objective: float | None = None
+    gap: float | None = None
+    scores: Scores | None = None
+    points_per_s: float | None = None
+    points_held: int | None = None
+    note: str = ""
+    probabilities: ProbabilityScores | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """The outcome.
+
+    Attributes
+    ----------
+    source : str
+    labels : tuple
+        Negative, positive; or all of more than two.
+    training_points, test_points, dimension : int
+    C : float
+    gamma : float or None
+    uncertainty : float or None
+        Relative distance from the true optimum within which the optimum lies; None if it was not sought.
+    rows : tuple of Row
+    curve : tuple of (memory, our gap, the reservoir's)
+        Empty unless asked for.
+    """
+
+    source: str
+    labels: tuple[Label, ...]
+    training_points: int
+    test_points: int
+    dimension: int
+    C: float
+    gamma: float | None
+    uncertainty: float | None
+    rows: tuple[Row, ...]
+    curve: tuple[tuple[int, float, float], ...] = ()
+
+    def plain(self) -> dict[str, Any]:
+        """Return it as what JSON can hold."""
+        return asdict(self)

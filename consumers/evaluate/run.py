@@ -1,0 +1,280 @@
+"""One pass by each method, and the optimum that their gaps are measured from."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final, TypeVar
+
+import numpy as np
+from sklearn.linear_model import SGDClassifier
+
+from consumers.evaluate.peers import one_line, peer, resolve
+from consumers.evaluate.plan import Plan, Report, Row, Step, silent
+from consumers.evaluate.reading import check_parts, load
+from streamsvm.errors import ConfigurationError
+from streamsvm.estimators import CoresetSVC
+from streamsvm.evaluation import (
+    SGD_SETTINGS,
+    Objectives,
+    Optima,
+    Reservoir,
+    cross_validated_probabilities,
+    decisions,
+    optimum,
+    probability_scores,
+    scores,
+    split,
+)
+from streamsvm.learner import warm_up
+from streamsvm.points import Points
+from streamsvm.sources import Source
+from streamsvm.svm.kernels import RbfKernel
+from streamsvm.svm.model import LinearMachine, Model
+from streamsvm.tasks import OneVsRest, Task, TwoClasses
+
+T = TypeVar("T")
+
+PORTION: Final = 1_000
+"""Points that a learner is given at once."""
+MOST_CELLS: Final = 1 << 28
+"""Points times features beyond which the linear optimum is not sought: minutes, and gigabytes."""
+MOST_RBF_POINTS: Final = 50_000
+"""The same for RBF, whose time grows faster than the points."""
+WARM_UP_MEMORY: Final = 256
+WARM_UP_POINTS: Final = 2_000
+"""Enough to fill and reduce that memory a few times, unmeasured."""
+MEMORY_FACTORS: Final = (0.25, 0.5, 1.0, 2.0, 4.0)
+"""Of the chosen memory, for the plot."""
+LEAST_PLOTTED: Final = 32
+
+
+def evaluate(source: Source, plan: Plan, *, curve: bool = False, step: Step | None = None) -> Report:
+    """Read, split, learn once, and measure.
+
+    Parameters
+    ----------
+    source : Source
+        Labeled with two labels or more; it is held in memory as a whole.
+    plan : Plan
+    curve : bool
+        Measure the gap for a few memories, too.
+    step : callable, optional
+
+    Raises
+    ------
+    ConfigurationError
+        If an option or the source does not make sense; before anything takes long, but for bad rows of a file.
+    """
+    step = step or silent
+    plan.check(curve=curve)
+    peers = [resolve(name) for name in plan.against]
+    points, labels = load(source, step)
+    train, test = split(points, plan.test_share, plan.seed)
+    check_parts(source, train, test, len(labels))
+    if plan.probability is not None and len(labels) > 2:
+        raise ConfigurationError(
+            f"--probability is judged for two labels, {source.name} has {len(labels)}", "Leave it out."
+        )
+    task: Task = TwoClasses() if len(labels) == 2 else OneVsRest(len(labels))
+    without = _without_optimum(plan, train, curve=curve)
+    objective = _prepared(plan, train, task, step)
+    rows = [method(plan, objective, test, step) for method in (_streamsvm, _reservoir, _sgd)]
+    best = None
+    if without:
+        rows.append(Row("optimum", note=without))
+    else:
+        best, row = _optimum(plan, objective, test, step)
+        rows.append(row)
+    rows += [peer(name, made, plan, objective, test, step) for name, made in zip(plan.against, peers, strict=True)]
+    return Report(
+        source=source.name,
+        labels=labels,
+        training_points=len(train),
+        test_points=len(test),
+        dimension=train.dimension,
+        C=objective.penalty,
+        gamma=objective.kernel.gamma if isinstance(objective.kernel, RbfKernel) else None,
+        uncertainty=None if best is None else best.uncertainty,
+        rows=tuple(_with_gap(row, best) for row in rows),
+        curve=tuple(_curve(plan, objective, best, step)) if curve and best is not None else (),
+    )
+
+
+def _prepared(plan: Plan, train: Points, task: Task, step: Step) -> Objectives:
+    """Check the options by what a point of each label needs, compile what the pass will run, state the objective."""
+    step("warming up", 0, None)
+    _, first = np.unique(train.y, return_index=True)
+    try:
+        config = replace(plan, probability=None).machine().fit(train.X[first], train.y[first]).model_config
+    except ValueError as error:
+        reason = str(error).removeprefix(": Value error, ")
+        raise ConfigurationError(reason, "See streamsvm evaluate --help.") from None
+    warm_up(config)
+    few = replace(plan, memory_points=min(plan.memory_points, WARM_UP_MEMORY), probability=None)
+    assert _learned(few, train.take(slice(WARM_UP_POINTS)), task, silent).model_  # what reducers compile is not in it
+    return Objectives.over(train, config.svm, task)
+
+
+def _without_optimum(plan: Plan, train: Points, *, curve: bool) -> str:
+    """Say why the optimum is not sought; nothing if it is."""
+    if plan.find_optimum is not None:
+        return "" if plan.find_optimum else "not sought"
+    if plan.kernel == "rbf" and len(train) > MOST_RBF_POINTS:
+        reason = f"{len(train):,} points, more than {MOST_RBF_POINTS:,} under RBF"
+    elif train.X.size > MOST_CELLS:
+        reason = f"{train.X.size:,} values, more than {MOST_CELLS:,}"
+    else:
+        return ""
+    if curve:
+        raise ConfigurationError(
+            f"--plot shows gaps, and the optimum is not sought for {reason}", "Give --optimum to wait for it."
+        )
+    return f"skipped for {reason}; --optimum seeks it"
+
+
+def _portions(points: Points, what: str, step: Step) -> Iterator[Points]:
+    for start in range(0, len(points), PORTION):
+        yield points.take(slice(start, start + PORTION))
+        step(what, min(start + PORTION, len(points)), len(points))
+
+
+def _measured(
+    name: str, models: Sequence[Model], objective: Objectives, test: Points, seconds: float, held: int
+) -> Row:
+    return Row(
+        name,
+        objective.value(models),
+        scores=scores(test, decisions(models, test.X)),
+        points_per_s=len(objective.points) / max(seconds, 1e-9),
+        points_held=min(held, len(objective.points)),
+    )
+
+
+def _learned(plan: Plan, train: Points, task: Task, step: Step) -> CoresetSVC:
+    machine = plan.machine()
+    for part in _portions(train, f"streamsvm, {plan.memory_points:,} points", step):
+        machine.partial_fit(part.X, part.y, classes=_classes(task), sample_weight=part.weight)
+    return machine
+
+
+def _classes(task: Task) -> list[int]:
+    """Return what `Points.y` holds."""
+    return [-1, 1] if task.classes == 2 else list(range(task.classes))
+
+
+def _each(found: T | tuple[T, ...]) -> tuple[T, ...]:
+    """Return what `CoresetSVC` has of each machine, of one, too."""
+    return found if isinstance(found, tuple) else (found,)
+
+
+def _streamsvm(plan: Plan, objective: Objectives, test: Points, step: Step) -> Row:
+    begun = time.perf_counter()
+    machine = _learned(plan, objective.points, objective.task, step)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="no probabilities")  # the row's note says so
+        models, fits = _each(machine.model_), _each(machine.fit_)
+    seconds = time.perf_counter() - begun
+    held = machine.model_config.coreset.partition_points
+    row = _measured("streamsvm", models, objective, test, seconds, held)
+    note = f"{plan.reducer} {plan.structure}, trained on {fits[0].points:,} points" + (
+        "" if all(fit.converged for fit in fits) else "; the solver did not converge"
+    )
+    if plan.probability is None:
+        return replace(row, note=note)
+    if models[0].probability is None:
+        return replace(row, note=f"{note}; no probabilities: too few points of a label in the audit sample")
+    said = probability_scores(test, models[0].predict_proba(test.X)[:, 1])
+    audited = machine.model_config.coreset.audit_points
+    return replace(row, note=f"{note}; {plan.probability} by an audit sample of {audited:,}", probabilities=said)
+
+
+def _sampled(plan: Plan, objective: Objectives, step: Step) -> Points:
+    reservoir = Reservoir(plan.memory_points, plan.seed)
+    for part in _portions(objective.points, f"reservoir, {plan.memory_points:,} points", step):
+        reservoir.learn(part)
+    return reservoir.points
+
+
+def _reservoir(plan: Plan, objective: Objectives, test: Points, step: Step) -> Row:
+    begun = time.perf_counter()
+    few = _sampled(plan, objective, step)
+    if len(np.unique(few.y)) < 2:
+        return Row("reservoir", points_held=len(few), note="failed: its sample is of one label")
+    models = objective.of_few(few)
+    row = _measured("reservoir", models, objective, test, time.perf_counter() - begun, len(few))
+    return replace(row, note="a uniform sample; it is given the training part's scaler")
+
+
+def _sgd(plan: Plan, objective: Objectives, test: Points, step: Step) -> Row:
+    passes = [made for settings in SGD_SETTINGS if (made := _sgd_pass(settings, plan, objective, step))]
+    if not passes:
+        return Row("SGD", points_held=0, note="failed: every setting overflows")
+    best = min(passes, key=lambda made: objective.value(made.models))
+    row = _measured("SGD", best.models, objective, test, best.seconds, 0)
+    settings = ", ".join(f"{name}={value!r}" for name, value in best.settings.items())
+    note = (
+        f"partial_fit of SGDClassifier(hinge, alpha=1/(C n), {settings}), the best of {len(SGD_SETTINGS)} settings; it "
+        "is given the training part's scaler"
+    )
+    if plan.kernel != "linear":
+        return replace(row, objective=None, note=f"{note}; linear: no gap under RBF")
+    return replace(row, note=note)
+
+
+@dataclass(frozen=True, slots=True)
+class _SgdPass:
+    settings: dict[str, Any]
+    models: tuple[Model, ...]
+    seconds: float
+
+
+def _sgd_pass(settings: dict[str, Any], plan: Plan, objective: Objectives, step: Step) -> _SgdPass | None:
+    """Take one pass; None if these settings overflow."""
+    alpha = 1.0 / (objective.penalty * len(objective.points))
+    machine = SGDClassifier(loss="hinge", alpha=alpha, random_state=plan.seed, **settings)
+    begun = time.perf_counter()
+    try:
+        for part in _portions(objective.points, "SGD", step):
+            Z = objective.scaler.transform(part.X)
+            machine.partial_fit(Z, part.y, classes=_classes(objective.task), sample_weight=part.weight)
+    except ValueError:
+        return None
+    seconds = time.perf_counter() - begun
+    planes = zip(machine.coef_, machine.intercept_, strict=True)
+    models = tuple(Model(objective.scaler, LinearMachine(w, float(b))) for w, b in planes)
+    return _SgdPass(settings, models, seconds)
+
+
+def _optimum(plan: Plan, objective: Objectives, test: Points, step: Step) -> tuple[Optima, Row]:
+    step("the optimum on all training points", 0, None)
+    begun = time.perf_counter()
+    best = Optima(tuple(optimum(own) for own in objective.each))
+    seconds = time.perf_counter() - begun
+    row = _measured("optimum", best.models, objective, test, seconds, len(objective.points))
+    note = f"STDASVC on all training points, certified to {best.uncertainty:.1e}"
+    if plan.probability is None:
+        return best, replace(row, note=note)
+    step(f"{plan.probability} probabilities by cross-validation", 0, None)
+    try:
+        said = cross_validated_probabilities(objective.each[0], plan.probability, test.X)
+    except ValueError as error:
+        return best, replace(row, note=f"{note}; no probabilities: {one_line(error)}")
+    note = f"{note}; {plan.probability} by CalibratedClassifierCV of five folds, whose time is not counted"
+    return best, replace(row, note=note, probabilities=probability_scores(test, said))
+
+
+def _with_gap(row: Row, best: Optima | None) -> Row:
+    return row if best is None or row.objective is None else replace(row, gap=best.gap(row.objective))
+
+
+def _curve(plan: Plan, objective: Objectives, best: Optima, step: Step) -> Iterator[tuple[int, float, float]]:
+    for factor in MEMORY_FACTORS:
+        one = replace(plan, memory_points=round(factor * plan.memory_points))
+        if not LEAST_PLOTTED <= one.memory_points < len(objective.points):
+            continue
+        ours = _each(_learned(one, objective.points, objective.task, step).model_)
+        sampled = objective.of_few(_sampled(one, objective, step))
+        yield one.memory_points, best.gap(objective.value(ours)), best.gap(objective.value(sampled))

@@ -1,0 +1,76 @@
+"""What was measured, as a table for people, and a bar while they wait."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from consumers.evaluate.plan import Report, Row, Step, silent
+
+
+def headline(report: Report) -> str:
+    """Return what was measured."""
+    gamma = "" if report.gamma is None else f", gamma {report.gamma:.4g}"
+    return (
+        f"{report.source}: one pass over {report.training_points:,} points, {report.test_points:,} set aside; "
+        f"{report.dimension} features, C {report.C:.4g}{gamma}"
+    )
+
+
+def describe(report: Report) -> Table:
+    """Return the table; without an optimum it has objectives in the place of gaps."""
+    judged = any(row.probabilities is not None for row in report.rows)
+    table = Table(padding=(0, 0 if judged else 1))  # so that two columns more fit into 80 characters
+    measure = "objective" if report.uncertainty is None else "gap"
+    headings = ("", measure, "accuracy", "balanced", "AUC", *(("Brier", "log loss") if judged else ()))
+    for heading in (*headings, "points/s", "held"):
+        table.add_column(heading, justify="left" if not heading else "right", no_wrap=bool(heading), overflow="fold")
+    for row in report.rows:
+        found, said = row.scores, row.probabilities
+        table.add_row(
+            row.name.rpartition(".")[2],
+            _gap(row, report.uncertainty),
+            *(("-",) * 3 if found is None else map(_share, (found.accuracy, found.balanced_accuracy, found.auc))),
+            *(map(_share, (None, None) if said is None else (said.brier, said.log_loss)) if judged else ()),
+            "-" if row.points_per_s is None else f"{row.points_per_s:,.0f}",
+            "-" if row.points_held is None else f"{row.points_held:,}",
+        )
+    return table
+
+
+def notes(report: Report) -> list[str]:
+    """Return what the table has no room for, one line each."""
+    said = [f"{row.name}: {row.note}" for row in report.rows if row.note]
+    said += [f"memory {memory:,}: gap {ours:.2e}, reservoir {theirs:.2e}" for memory, ours, theirs in report.curve]
+    return said
+
+
+def _share(value: float | None) -> str:
+    return "-" if value is None else f"{value:.4f}"
+
+
+def _gap(row: Row, uncertainty: float | None) -> str:
+    if uncertainty is None:
+        return "-" if row.objective is None else f"{row.objective:.6g}"
+    if row.gap is None:
+        return "-"
+    if row.name == "optimum":
+        return "0"
+    return f"< {uncertainty:.1e}" if row.gap < uncertainty else f"{row.gap:.2e}"
+
+
+@contextmanager
+def progress_bar() -> Iterator[Step]:
+    """Show a bar on standard error while the block runs, if that is a terminal."""
+    if not sys.stderr.isatty():
+        yield silent
+        return
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    with Progress(*columns, TimeRemainingColumn(), console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("", total=None)
+        yield lambda what, done, total: bar.update(task, description=what, completed=done, total=total)

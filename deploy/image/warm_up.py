@@ -1,0 +1,26 @@
+"""Compiles, while the image is built, the kernels of every kind of model, so that no container compiles them."""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import Final, Literal
+
+from streamsvm.codec import json_scan
+from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig
+from streamsvm.learner import warm_up
+
+DTYPES: Final[tuple[Literal["float32", "float64"], ...]] = ("float32", "float64")
+KERNELS: Final[tuple[Literal["linear", "rbf"], ...]] = ("linear", "rbf")
+STRUCTURES: Final[tuple[Literal["tree", "chain"], ...]] = ("tree", "chain")
+
+
+def main() -> None:
+    """Warm up for each combination of options that chooses other kernels."""
+    for dtype, kernel, structure in product(DTYPES, KERNELS, STRUCTURES):
+        points, coreset = PointsConfig(dimension=1, dtype=dtype), CoresetConfig(structure=structure)
+        warm_up(ModelConfig(points=points, coreset=coreset, svm=SvmConfig(kernel=kernel)))
+    json_scan.warm_up()
+
+
+if __name__ == "__main__":
+    main()

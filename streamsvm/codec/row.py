@@ -1,0 +1,24 @@
+"""One row of a record before it is checked, in whatever format it came."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+
+EXCERPT_CHARACTERS: Final = 80
+
+
+class Point(msgspec.Struct):
+    """What every format's rows become, typed but not checked against the configuration."""
+
+    x: list[float]
+    y: int | float | str | bool | None = None
+    w: float = 1.0
+    id: str | int | None = None
+    op: Any = None
+
+
+def excerpt(text: str) -> str:
+    """Shorten what is shown of a foreign value."""
+    return text if len(text) <= EXCERPT_CHARACTERS else text[: EXCERPT_CHARACTERS - 3] + "..."

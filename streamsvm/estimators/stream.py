@@ -1,0 +1,97 @@
+"""What a `CoresetSVC` learned: the stream of rows that it was given, and the machines made of it when asked for.
+
+Invariant: the stream is one partition, learned as a trainer learns it; portions change nothing. With more than two
+classes one structure is shared by one machine a class, each made of the same points.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import Final, Self
+
+import numpy as np
+
+from streamsvm.config import ModelConfig
+from streamsvm.estimators.persistence import Made, Plain, from_plain, to_plain
+from streamsvm.learner import Learner
+from streamsvm.points import Points, Position, Rows
+from streamsvm.tasks import OneVsRest, Task, TwoClasses
+from streamsvm.training import train, with_probability
+from streamsvm.tuning import tune
+
+NO_CUT: Final = 1 << 30
+"""Leaves after which a cut falls due by itself: never, predictions ask for theirs."""
+
+
+class Stream:
+    """What was learned, and the machines of it, made when they are first asked for.
+
+    Parameters
+    ----------
+    config : ModelConfig
+    task : TwoClasses or OneVsRest
+    """
+
+    def __init__(self, config: ModelConfig, task: Task) -> None:
+        self.config, self.task = config, task
+        self.learner = Learner(config, {0: Position(0, 0)}, NO_CUT, task)
+        self._made: Made | None = None
+
+    @property
+    def rows(self) -> int:
+        """Rows learned."""
+        return self.learner.positions[0].offset
+
+    def learn(self, points: Points) -> None:
+        """Learn the next rows."""
+        n = len(points)
+        rows = Rows(
+            partition=0,
+            offset=np.arange(self.rows, self.rows + n),
+            row=np.zeros(n, np.int64),
+            last=np.ones(n, np.bool_),
+            time_ms=np.full(n, -1, np.int64),
+            accepted=np.ones(n, np.bool_),
+            points=points,
+            leader_epoch=np.full(n, -1, np.int64),
+        )
+        done = 0
+        while done < n:
+            done += self.learner.learn(rows.slice(done, n))
+            if self.learner.cut_due:
+                self.learner.decline_cut()
+        self._made = None
+
+    def made(self) -> Made:
+        """Return the machines of everything learned so far."""
+        if self._made is None:
+            self._made = self._make()
+        return self._made
+
+    def _make(self) -> Made:
+        cut, svm = self.learner.cut(), self.config.svm
+        tuned = None if svm.tune is None else tune(cut, self.config)
+        chosen = svm if tuned is None else tuned.tuning.applied(svm)
+        problems, samples = self.task.problems(cut.points, cut.moments), self.task.samples(cut.audit)
+        machines = tuple(
+            with_probability(train(points, moments, chosen), sample, chosen)
+            for (points, moments), sample in zip(problems, samples, strict=True)
+        )
+        reason = next((machine.no_probability for machine in machines if machine.no_probability), "")
+        if reason:
+            warnings.warn(f"no probabilities: {reason}", UserWarning, stacklevel=5)
+        return Made(cut.points.sha256(), machines, cut.moments.weight, () if tuned is None else tuned.scores)
+
+    def state(self) -> Plain:
+        """Return everything as plain values."""
+        shared = self.task if isinstance(self.task, OneVsRest) else None
+        return to_plain(self.config, shared, self.learner.state(), self._made)
+
+    @classmethod
+    def of(cls, state: Plain) -> Self:
+        """Return the stream whose state it was; errors are those of `from_plain`."""
+        config, shared, learned, made = from_plain(state)
+        stream = cls(config, shared or TwoClasses())
+        stream.learner.restore(learned)
+        stream._made = made
+        return stream

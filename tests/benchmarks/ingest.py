@@ -1,0 +1,331 @@
+"""From topic to model on a real broker, one core for the consumer, by format: `python -m tests.benchmarks.ingest`.
+
+Ours is the trainer as it is deployed, from the first turn of its loop until the model of all points is published: with
+validation, coreset, training in a second thread on the same core, transactions and checkpoints; eight versions fall due
+in a run. Beside it the loops of `ingest_peers`, which run in an environment of their own (`--peers PYTHON`), on the
+same topic of single-point JSON records. Contenders take turns; the broker has the other core.
+
+Avro's schemas come from a stand-in, asked once a run. Decoding alone is timed in this process, without a broker.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from confluent_kafka import Producer
+from threadpoolctl import threadpool_limits
+
+from consumers.runtime import configure_logging
+from consumers.trainer import Trainer
+from streamsvm.codec import arrow, avro
+from streamsvm.codec.points import PointDecoder, encode
+from streamsvm.config import (
+    CheckpointConfig,
+    InputConfig,
+    LogConfig,
+    OutputConfig,
+    PointsConfig,
+    Settings,
+    TrainingConfig,
+)
+from streamsvm.kafka import Cluster, Connection, Record, TopicSpec, create_topics
+from tests.benchmarks.contenders import _FinishingLine, _StartingGun
+from tests.benchmarks.timing import ROUNDS_AT_LEAST, Interval
+from tests.brokers.jvm import JvmBroker
+
+ROOT = Path(__file__).parents[2]
+PEERS: Final = ("bare", "decode", "sgd", "river", "quix")
+SLOW: Final = ("river", "quix")
+"""Contenders that get a tenth of the points."""
+FORMATS: Final[Mapping[str, int]] = {"json": 1, "json-array": 256, "arrow-256": 256, "arrow-4096": 4096, "avro": 256}
+"""Rows a record."""
+LEAF_ROWS, VERSIONS = 2_000, 8
+STEP: Final = LEAF_ROWS * VERSIONS
+TIMEOUT_S: Final = 300.0
+
+
+class _Shelf:
+    """The one schema that is written."""
+
+    def schema(self, schema_id: int) -> str | None:
+        return avro.schema_of(1, many=True) if schema_id == 1 else None
+
+
+def make(n: int, dimension: int) -> tuple[Any, Any]:
+    """Return two Gaussian classes, one third positive, features with four decimals, as float32."""
+    random = np.random.default_rng(dimension)
+    y = np.where(random.random(n) < 1 / 3, 1, -1)
+    X = random.normal(size=(n, dimension)) + 1.28 / np.sqrt(dimension) * y[:, None]
+    return np.round(X, 4), y
+
+
+def values_of(format_: str, X: Any, y: Any) -> Iterator[bytes]:
+    """Yield the records of a stream."""
+    size = FORMATS[format_]
+    writer = avro.AvroWriter(avro.schema_of(1, many=True), 1)
+    for start in range(0, len(X), size):
+        part, labels = X[start : start + size], y[start : start + size].tolist()
+        if format_ == "json":
+            yield encode(part[0], labels[0])
+        elif format_ == "json-array":
+            yield b"[" + b",".join(map(encode, part.tolist(), labels)) + b"]"
+        elif format_ == "avro":
+            rows = zip(part.tolist(), labels, strict=True)
+            yield writer.encode([{"x": x, "y": label, "w": None, "id": None} for x, label in rows])
+        else:
+            yield arrow.encode(part.astype(np.float32), labels)
+
+
+def headers_of(format_: str) -> tuple[tuple[str, bytes], ...]:
+    kinds = {"arrow": arrow.CONTENT_TYPE, "avro": avro.CONTENT_TYPE}
+    kind = kinds.get(format_.partition("-")[0])
+    return () if kind is None else (("content-type", kind.encode()),)
+
+
+def fill(connection: Connection, n: int, dimension: int) -> None:
+    """Make a topic for each format, of one partition, lz4."""
+    X, y = make(n, dimension)
+    create_topics(connection, [TopicSpec(f"{format_}.{dimension}", 1) for format_ in FORMATS])
+    for format_ in FORMATS:
+        producer = Producer(
+            {**connection.options, "compression.type": "lz4", "linger.ms": 20, "queue.buffering.max.messages": 10**6}
+        )
+        for index, value in enumerate(values_of(format_, X, y)):
+            producer.produce(f"{format_}.{dimension}", value, partition=0, headers=list(headers_of(format_)))
+            if index % 10_000 == 0:
+                producer.poll(0)
+        assert producer.flush(TIMEOUT_S) == 0
+        producer.close()
+
+
+# ---------------------------------------------------------------------------------------------------------------- ours
+
+
+def train(connection: Connection, format_: str, n: int, dimension: int, run: int) -> dict[str, Any]:
+    """Run the trainer from the topic's beginning until the model of all points is published."""
+    with tempfile.TemporaryDirectory() as directory:
+        settings = Settings(
+            name=f"ingest-{run}",
+            kafka={"bootstrap.servers": connection.servers},
+            input=InputConfig(topic=f"{format_}.{dimension}"),
+            points=PointsConfig(dimension=dimension),
+            training=TrainingConfig(policy="latest", every_leaves=n // STEP),
+            output=OutputConfig(models_topic=f"ingest-models-{os.getpid()}-{run}"),
+            checkpoint=CheckpointConfig(directory=Path(directory)),
+        )
+        stop, health = threading.Event(), _StartingGun()
+        metrics = _FinishingLine(n, health, stop)
+        alarm = threading.Timer(TIMEOUT_S, stop.set)
+        alarm.start()
+        try:
+            Trainer(settings, Cluster(connection), metrics, health, stop, schemas=_Shelf()).run()
+        finally:
+            alarm.cancel()
+    assert metrics.learned is not None
+    assert metrics.published is not None, f"{format_}: the model of all points was not published"
+    return {
+        "seen": metrics.seen,
+        "wall_s": metrics.published.wall_s,
+        "cpu_s": metrics.published.cpu_s,
+        "learned_s": metrics.learned.wall_s,
+        "loop_s": metrics.learned.loop_s,
+        "versions": metrics.versions,
+    }
+
+
+def serve(servers: str) -> None:
+    """Answer each line of `FORMAT N DIMENSION` with a run."""
+    configure_logging(LogConfig(level="error"))
+    connection = Connection({"bootstrap.servers": servers})
+    runs = itertools.count()
+    with threadpool_limits(1):
+        for line in sys.stdin:
+            format_, n, dimension = line.split()
+            print(json.dumps(train(connection, format_, int(n), int(dimension), next(runs))), flush=True)
+
+
+# ------------------------------------------------------------------------------------------------------------ decoding
+
+
+def decoding(dimension: int, runs: int) -> dict[str, float]:
+    """Return CPU microseconds a point of decoding alone, least of the runs."""
+    n = 4096 * 10
+    X, y = make(n, dimension)
+    found = {}
+    for format_, size in FORMATS.items():
+        decoder = PointDecoder(PointsConfig(dimension=dimension), schemas=_Shelf())
+        records = [
+            Record("t", 0, offset, None, value, headers_of(format_), 1_700_000_000_000, 0)
+            for offset, value in enumerate(values_of(format_, X, y))
+        ]
+        batch = 1_000 if size == 1 else 1 if size == 4096 else 16
+        batches = [records[start : start + batch] for start in range(0, len(records), batch)]
+        laps = []
+        for _ in range(runs + 1):
+            began = time.process_time()
+            for part in batches:
+                decoder.decode(part)
+            laps.append(time.process_time() - began)
+        found[format_] = min(laps) / n * 1e6
+    return found
+
+
+# ------------------------------------------------------------------------------------------------------------- running
+
+
+@dataclass(frozen=True, slots=True)
+class Child:
+    """A process that answers lines with lines of JSON."""
+
+    process: subprocess.Popen[str]
+
+    def ask(self, *words: object) -> dict[str, Any]:
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.process.stdin.write(" ".join(map(str, words)) + "\n")
+        self.process.stdin.flush()
+        answer = self.process.stdout.readline()
+        if not answer:
+            raise SystemExit(f"{words}: the process ended with {self.process.wait()}")
+        told: dict[str, Any] = json.loads(answer)
+        return told
+
+
+def child(stack: ExitStack, core: int, command: Sequence[str]) -> Child:
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1"}
+    process = stack.enter_context(
+        subprocess.Popen(
+            ["taskset", "-c", str(core), *command],
+            cwd=ROOT,
+            env=environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+    )
+    stack.callback(process.kill)
+    return Child(process)
+
+
+def measure(n: int, dimensions: Sequence[int], rounds: int, peers: str, core: int) -> list[dict[str, Any]]:
+    """Run every contender in turn; return one row for each and dimension."""
+    laps: dict[tuple[str, int], list[dict[str, Any]]] = {}
+    with ExitStack() as stack:
+        broker = JvmBroker()
+        stack.callback(broker.stop)
+        broker.start()
+        connection = Connection({"bootstrap.servers": broker.bootstrap_servers})
+        for dimension in dimensions:
+            fill(connection, n, dimension)
+        ours = child(stack, core, [sys.executable, "-m", "tests.benchmarks.ingest", "--serve", connection.servers])
+        theirs = child(stack, core, [peers, "tests/benchmarks/ingest_peers.py", connection.servers]) if peers else None
+        names = [*FORMATS, *(PEERS if theirs else ())]
+        for turn in range(rounds + 1):
+            for dimension in dimensions:
+                for name in [*names[turn % len(names) :], *names[: turn % len(names)]]:
+                    points = n // 10 if name in SLOW else n
+                    if name in FORMATS:
+                        lap = ours.ask(name, points, dimension)
+                    else:
+                        assert theirs is not None
+                        lap = theirs.ask(name, f"json.{dimension}", points, dimension)
+                    if "missing" in lap:
+                        continue
+                    assert lap["seen"] == points, f"{name} saw {lap['seen']} of {points} points"
+                    if turn:  # the first round compiles, and fills caches
+                        laps.setdefault((name, dimension), []).append(lap | {"points": points})
+    return [row(name, dimension, told) for (name, dimension), told in laps.items()]
+
+
+def row(name: str, dimension: int, laps: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    speed = Interval.of([lap["points"] / lap["wall_s"] for lap in laps])
+    cpu = Interval.of([lap["cpu_s"] / lap["points"] * 1e6 for lap in laps])
+    found = {
+        "contender": name,
+        "d": dimension,
+        "rounds": len(laps),
+        "points": laps[0]["points"],
+        "points_per_s": round(speed.median),
+        "least": round(speed.least),
+        "greatest": round(speed.greatest),
+        "cpu_us_per_point": round(cpu.median, 3),
+    }
+    if name in FORMATS:
+        learned = Interval.of([lap["points"] / lap["learned_s"] for lap in laps])
+        loop = Interval.of([lap["loop_s"] / lap["points"] * 1e6 for lap in laps])
+        found |= {"learned_per_s": round(learned.median), "loop_us_per_point": round(loop.median, 3)}
+        found["versions"] = sorted({lap["versions"] for lap in laps})
+    return found
+
+
+def lines(rows: Sequence[Mapping[str, Any]], decode: Mapping[int, Mapping[str, float]], load: float) -> Iterator[str]:
+    """Yield the table as text."""
+    by = {(one["contender"], one["d"]): one for one in rows}
+    yield f"From topic to model, {rows[0]['rounds']} rounds after one unmeasured, load average {load:.1f} at the start"
+    yield "thousand points/s: median (least-greatest); ours until the model of all points is published"
+    yield ""
+    yield (
+        f"{'contender':<12}{'d':>3} {'thousand points/s':>26} {'x sgd':>7} {'x river':>8} {'x bare':>7} "
+        f"{'CPU us/pt':>10} {'learned k/s':>12} {'decode us':>10}"
+    )
+    for one in sorted(rows, key=lambda one: (one["d"], one["contender"] not in FORMATS)):
+
+        def ratio(to: str, one: Mapping[str, Any] = one) -> str:
+            other = by.get((to, one["d"]))
+            return "-" if other is None else f"{one['points_per_s'] / other['points_per_s']:.2f}"
+
+        interval = f"({one['least'] / 1e3:,.0f}-{one['greatest'] / 1e3:,.0f})"
+        alone = decode[one["d"]].get(one["contender"])
+        learned = one.get("learned_per_s")
+        yield (
+            f"{one['contender']:<12}{one['d']:>3} {one['points_per_s'] / 1e3:>11,.0f} {interval:>14} "
+            f"{ratio('sgd'):>7} {ratio('river'):>8} {ratio('bare'):>7} {one['cpu_us_per_point']:>10.2f} "
+            f"{'-' if learned is None else f'{learned / 1e3:,.0f}':>12} {'-' if alone is None else f'{alone:.3f}':>10}"
+        )
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Measure, print the table, and write what was asked for."""
+    parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.ingest", description=__doc__.splitlines()[0])
+    parser.add_argument("--points", type=int, default=800_000, help="points of a stream (default %(default)s)")
+    parser.add_argument("--dimension", default="8,24", help="features a point, several with commas (%(default)s)")
+    parser.add_argument("--rounds", type=int, default=ROUNDS_AT_LEAST, help="measured rounds (%(default)s)")
+    parser.add_argument("--peers", default="", metavar="PYTHON", help="interpreter of the other loops' environment")
+    parser.add_argument("--core", type=int, default=1, help="the consumers' core (%(default)s)")
+    parser.add_argument("--json", default="", metavar="FILE", help="also write JSON")
+    parser.add_argument("--into", default="", metavar="FILE", help="also write the table")
+    parser.add_argument("--serve", default="", metavar="SERVERS", help=argparse.SUPPRESS)
+    options = parser.parse_args(arguments)
+    if options.serve:
+        serve(options.serve)
+        return
+    load = os.getloadavg()[0]
+    dimensions = [int(part) for part in options.dimension.split(",")]
+    n = max(options.points // STEP // 10, 1) * STEP * 10
+    decode = {dimension: decoding(dimension, options.rounds) for dimension in dimensions}
+    rows = measure(n, dimensions, options.rounds, options.peers, options.core)
+    text = "\n".join(lines(rows, decode, load)) + "\n"
+    print(text, end="")
+    if options.into:
+        Path(options.into).write_text(text, encoding="utf-8")
+    if options.json:
+        report = {"benchmark": "ingest", "load_average": load, "rows": rows, "decode_us_per_point": decode}
+        Path(options.json).write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,65 @@
+"""The same points in every format, and a registry that holds what a test gives it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streamsvm.codec import arrow, avro
+from streamsvm.errors import TransientError
+
+ARROW = (("content-type", arrow.CONTENT_TYPE.encode()),)
+AVRO = (("content-type", avro.CONTENT_TYPE.encode()),)
+
+
+@dataclass(frozen=True)
+class Raw:
+    """A record as a codec sees it."""
+
+    value: bytes | None
+    offset: int = 0
+    partition: int = 0
+    timestamp_ms: int | None = 1000
+    leader_epoch: int | None = None
+    headers: tuple[tuple[str, bytes], ...] = ()
+
+
+@dataclass
+class Shelf:
+    """Schemas by id; while `away` nobody answers."""
+
+    schemas: Mapping[int, str] = field(default_factory=dict)
+    away: bool = False
+    asked: list[int] = field(default_factory=list)
+
+    def schema(self, schema_id: int) -> str | None:
+        self.asked.append(schema_id)
+        if self.away:
+            raise TransientError("the registry is away")
+        return self.schemas.get(schema_id)
+
+
+POINT, POINTS = avro.schema_of(1, many=False), avro.schema_of(1, many=True)
+SHELF = Shelf({1: POINT, 2: POINTS})
+
+
+def as_json(X: NDArray[Any], y: Sequence[Any], w: Sequence[float] | None = None) -> bytes:
+    points = [{"x": x, "y": label} for x, label in zip(X.tolist(), y, strict=True)]
+    for point, u in zip(points, [] if w is None else w, strict=w is not None):
+        point["w"] = u
+    return json.dumps(points).encode()
+
+
+def as_arrow(X: NDArray[Any], y: Sequence[Any], w: Sequence[float] | None = None) -> bytes:
+    return arrow.encode(X, y, None if w is None else np.array(w, np.float64))
+
+
+def as_avro(X: NDArray[Any], y: Sequence[Any], w: Sequence[float] | None = None) -> bytes:
+    weights = [None] * len(X) if w is None else [float(u) for u in w]
+    rows = [{"x": x, "y": label, "w": u, "id": None} for x, label, u in zip(X.tolist(), y, weights, strict=True)]
+    return avro.AvroWriter(POINTS, 2).encode(rows)

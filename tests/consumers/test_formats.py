@@ -1,0 +1,165 @@
+"""Every format on its whole way: replay, broker, registry, trainer, version."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from consumers.replay import RecordFormat, replay
+from streamsvm.codec.points import PointDecoder
+from streamsvm.config import RegistryConfig, Settings
+from streamsvm.errors import ConfigurationError
+from streamsvm.kafka import Outbox, RegistryUnavailable, SchemaRegistry, read_to_end
+from streamsvm.learner import Learner
+from streamsvm.points import Position
+from streamsvm.sources import from_arrays
+from tests.brokers.fixtures import TestBroker
+from tests.brokers.jvm import CannotRun, free_ports
+from tests.brokers.registry import Registry
+from tests.consumers.trainers import Running, run_until, settings_for, topic, versions
+from tests.streams import gaussian, small_config
+
+FORMATS: tuple[RecordFormat, ...] = ("json-array", "arrow", "avro")
+Client = Callable[[str], SchemaRegistry]
+N, ROWS_PER_RECORD = 100, 7
+
+
+@pytest.fixture(scope="module")
+def registry() -> Iterator[Registry]:
+    """A real schema registry; skips where none can be had."""
+    try:
+        running = Registry()
+        running.start()
+    except CannotRun as error:
+        pytest.skip(f"no schema registry: {error}")
+    try:
+        yield running
+    finally:
+        running.stop()
+
+
+@pytest.fixture
+def client() -> Iterator[Callable[[str], SchemaRegistry]]:
+    """Makes clients, and closes them."""
+    with ExitStack() as stack:
+
+        def make(url: str) -> SchemaRegistry:
+            return stack.enter_context(closing(SchemaRegistry(RegistryConfig(url=url, timeout_s=10.0))))
+
+        yield make
+
+
+def send(broker: TestBroker, to: str, format_: RecordFormat, schemas: SchemaRegistry, **options: Any) -> None:
+    """Replay the same weighted points in a format to partition 0."""
+    points = gaussian(N, seed=5)
+    source = from_arrays("points", points.X.astype(np.float64), points.y.tolist(), weight=points.weight)
+    outbox = Outbox(broker.connection)
+    try:
+        options = {"partition": 0, "rows_per_record": ROWS_PER_RECORD, **options}
+        replay(source, outbox, to, format=format_, register=schemas.register, **options)
+    finally:
+        outbox.close()
+
+
+def cut_hash(broker: TestBroker, of: str, schemas: SchemaRegistry) -> str:
+    """Return the hash of the training set that a topic's partition 0 gives."""
+    config = small_config()
+    learner = Learner(config, {0: Position(0)}, every_leaves=10**6)
+    decoder = PointDecoder(config.points, schemas=schemas)
+    for rows in decoder.decode(list(read_to_end(broker.connection, of, 0, timeout_s=30.0))).rows:
+        assert learner.learn(rows) == len(rows) == N
+    return learner.cut().points.sha256()
+
+
+def test_the_registry_is_asked_and_told(registry: Registry, client: Client) -> None:
+    """A schema comes back as it was registered, and only the registry's own word makes an id unknown."""
+    schemas, text = client(registry.url), '{"type":"array","items":"double"}'
+    assert client(registry.url).schema(schemas.register("asked-value", text)) == text
+    assert schemas.schema(2_000_000_000) is None
+    with pytest.raises(RegistryUnavailable):
+        client(registry.url + "/no-such-api").schema(1)
+    with pytest.raises(RegistryUnavailable):
+        client(f"http://127.0.0.1:{free_ports(1)[0]}").schema(1)
+    with pytest.raises(ConfigurationError):
+        schemas.register("asked-value", '{"type": "no-such-type"}')
+
+
+@pytest.mark.embedded_broker
+def test_the_same_rows_give_the_same_cut_in_every_format(
+    broker: TestBroker, registry: Registry, client: Client
+) -> None:
+    """The training set's hash is that of the JSON arrays, bit for bit."""
+    schemas, hashes = client(registry.url), {}
+    for format_ in FORMATS:
+        name = broker.topic()
+        send(broker, name, format_, schemas)
+        hashes[format_] = cut_hash(broker, name, schemas)
+    assert len(set(hashes.values())) == 1, hashes
+
+
+def started(broker: TestBroker, directory: Path, url: str) -> Settings:
+    settings = settings_for(broker.name(), directory)
+    return settings.model_copy(update={"registry": RegistryConfig(url=url, timeout_s=0.5)})
+
+
+def test_a_trainer_publishes_the_same_training_sets_from_every_format(
+    broker: TestBroker, registry: Registry, client: Client, tmp_path: Path
+) -> None:
+    """On each broker, from topic to version; a trainer is not told which format its records have."""
+    schemas, found = client(registry.url), []
+    for format_ in FORMATS:
+        settings = started(broker, tmp_path / format_, registry.url)
+        prepare(broker, settings)
+        send(broker, settings.input.topic, format_, schemas)
+        run_until(settings, broker.connection, N)
+        published = versions(broker.connection, settings)
+        assert len(published) == N // 40
+        found.append([version.lineage.training_set_sha256 for version in published])
+    assert found[0] == found[1] == found[2]
+
+
+def prepare(broker: TestBroker, settings: Settings) -> None:
+    from streamsvm.kafka import TopicSpec, create_topics
+
+    create_topics(broker.connection, [TopicSpec(settings.input.topic, 1)])
+
+
+@pytest.mark.embedded_broker
+def test_the_input_waits_while_the_registry_does_not_answer(
+    broker: TestBroker, registry: Registry, client: Client, tmp_path: Path
+) -> None:
+    """Nothing is learned or rejected meanwhile, everyone can see why, and all of it is learned afterwards."""
+    settings = started(broker, tmp_path, registry.url)
+    prepare(broker, settings)
+    send(broker, settings.input.topic, "avro", client(registry.url))
+    registry.pause()
+    try:
+        with Running(settings, broker.connection) as running:
+            running.wait_until(lambda: running.value("streamsvm_registry_waiting_seconds") > 1.0)
+            ready, answer = running.health.ready()
+            assert not ready
+            assert settings.registry.url in answer["waiting_for"]["registry"]
+            assert running.health.healthy()[0]
+            assert running.value("streamsvm_input_rows_total", outcome="accepted") == 0
+            registry.resume()
+            running.wait_for_rows(N)
+            assert running.value("streamsvm_registry_waiting_seconds") == 0
+            assert running.health.ready()[0]
+    finally:
+        registry.resume()
+    assert topic(broker.connection, settings.input.dead_letters) == []
+
+
+def test_avro_without_a_registry_is_refused_at_the_start(tmp_path: Path, embedded_broker: TestBroker) -> None:
+    """Configured to be Avro, points need to have somewhere to get their schemas from."""
+    settings = started(embedded_broker, tmp_path, "")
+    assert settings.points is not None
+    settings = settings.model_copy(update={"points": settings.points.model_copy(update={"format": "avro"})})
+    prepare(embedded_broker, settings)
+    with pytest.raises(ConfigurationError, match=r"registry\.url"):
+        run_until(settings, embedded_broker.connection, 1)

@@ -1,0 +1,23 @@
+"""The configuration reference says what the settings say."""
+
+from __future__ import annotations
+
+from consumers.options import fields, sections
+from consumers.reference import markdown
+from tests.deploy.files import ROOT
+
+
+def test_file_is_what_the_settings_say() -> None:
+    """Nobody changed an option without making the reference anew."""
+    assert (ROOT / "CONFIGURATION.md").read_text() == markdown(), "run python -m consumers.reference > CONFIGURATION.md"
+
+
+def test_every_option_has_a_row_with_its_meaning() -> None:
+    """Each option of each section is in the table, with its description."""
+    rows = [line for line in markdown().splitlines() if line.startswith("| `")]
+    expected = [(name, info.description) for section in sections() for name, info in fields(section).items()]
+    assert len(rows) == len(expected)
+    for row, (name, description) in zip(rows, expected, strict=True):
+        assert row.startswith(f"| `{name}` |")
+        assert description
+        assert description.replace("|", "\\|") in row

@@ -1,0 +1,197 @@
+"""The manifests agree with the daemons, with the image, with SECURITY.md, and with the rest of the deployment."""
+
+from __future__ import annotations
+
+import re
+import runpy
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from consumers.topics import output_topics
+from streamsvm.config import Settings, load
+from tests.deploy.checkers import documents
+from tests.deploy.files import DEPLOY, DOCKERFILE, PROMETHEUS, ROOT, RULES, parsed
+
+KUBERNETES = DEPLOY / "kubernetes"
+OPTIONS = [KUBERNETES / "base" / "streamsvm.toml", KUBERNETES / "overlays" / "example" / "streamsvm.toml"]
+RESOURCES = [one for path in sorted(KUBERNETES.rglob("*.yaml")) for one in documents(path)]
+DAEMONS = ("trainer", "scorer")
+ROW = re.compile(r"^\| (trainer|scorer|subscriber) \| (\w+) \| (\S+) \| (\w+) \|", re.MULTILINE)
+
+
+def named(kind: str, name: str) -> dict[str, Any]:
+    """Return the one resource of this kind and name."""
+    (found,) = [one for one in RESOURCES if one["kind"] == kind and one["metadata"]["name"] == name]
+    return found
+
+
+def pod(daemon: str) -> dict[str, Any]:
+    kind = {"trainer": "StatefulSet", "scorer": "Deployment"}[daemon]
+    spec: dict[str, Any] = named(kind, f"streamsvm-{daemon}")["spec"]["template"]["spec"]
+    return spec
+
+
+def container(daemon: str) -> dict[str, Any]:
+    (only,) = pod(daemon)["containers"]
+    return dict(only)
+
+
+def settings(daemon: str, options: Path, folder: Path, patch: pytest.MonkeyPatch) -> Settings:
+    """Return what a daemon makes of its pod: options, environment and mounted secret."""
+    environment = {one["name"]: one["value"] for one in container(daemon)["env"]}
+    assert environment.pop("STREAMSVM_CONFIG") == mounted(daemon, "options") + "/streamsvm.toml"
+    assert environment.pop("STREAMSVM_SECRETS") == mounted(daemon, "secrets")
+    for variable, value in environment.items():
+        patch.setenv(variable, value)
+    (secret,) = [volume["secret"] for volume in pod(daemon)["volumes"] if volume["name"] == "secrets"]
+    (item,) = secret["items"]
+    (folder / item["path"]).write_text("said to nobody")
+    return load(file=options, secrets=folder)
+
+
+def mounted(daemon: str, volume: str) -> str:
+    (path,) = [one["mountPath"] for one in container(daemon)["volumeMounts"] if one["name"] == volume]
+    return str(path)
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=lambda path: path.parent.name)
+@pytest.mark.parametrize("daemon", DAEMONS)
+def test_pods_get_options_that_exist(
+    daemon: str, options: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Options, environment and secret are a valid configuration, which logs in as that daemon's KafkaUser."""
+    found = settings(daemon, options, tmp_path, monkeypatch)
+    user = named("KafkaUser", f"streamsvm-{daemon}")
+    assert found.models().points.dimension == 8
+    assert found.kafka["sasl.username"] == user["metadata"]["name"]
+    assert found.kafka["sasl.password"] == "said to nobody"
+    assert found.kafka["ssl.ca.location"] == f"{mounted(daemon, 'kafka-ca')}/ca.crt"
+    (secret,) = [volume["secret"] for volume in pod(daemon)["volumes"] if volume["name"] == "secrets"]
+    assert (secret["secretName"], secret["items"][0]["key"]) == (user["metadata"]["name"], "password")
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=lambda path: path.parent.name)
+def test_topics_are_those_that_the_daemons_want(options: Path) -> None:
+    """The daemons may create nothing, so every topic is there, with the settings that a trainer would give it."""
+    found = Settings.model_validate(tomllib.loads(options.read_text()))
+    topics = {one["metadata"]["name"]: one["spec"] for one in RESOURCES if one["kind"] == "KafkaTopic"}
+    for spec in output_topics(found):
+        made = topics.pop(spec.name)
+        assert made["partitions"] == spec.partitions
+        assert {name: value for name, value in made["config"].items() if name != "min.insync.replicas"} == spec.config
+    scoring = found.scoring
+    assert topics.keys() == {found.input.topic, scoring.topic, scoring.dead_letters, scoring.output_topic}
+    assert topics[scoring.output_topic]["partitions"] == topics[scoring.topic]["partitions"]
+
+
+@pytest.mark.parametrize("who", ["trainer", "scorer", "subscriber"])
+def test_users_may_do_the_least(who: str) -> None:
+    """A KafkaUser has the permissions that SECURITY.md lists for it, and no others."""
+    names = {
+        "in": "candidates",
+        "in.dlq": "candidates.dlq",
+        "streamsvm-m": "streamsvm-pulsars",
+        "streamsvm/m/models": "streamsvm/pulsars/models",
+        "m-scorer": "pulsars-scorer",
+        "m-scorer-*": "pulsars-scorer-*",
+    }
+    wanted = {
+        (kind.replace("transactional_id", "transactionalId"), names.get(name, name), operation.capitalize())
+        for row_of, kind, name, operation in ROW.findall((ROOT / "SECURITY.md").read_text())
+        if row_of == who
+    }
+    rules = named("KafkaUser", f"streamsvm-{who}")["spec"]["authorization"]["acls"]
+    star = {"literal": "", "prefix": "*"}
+    given = {
+        (rule["resource"]["type"], rule["resource"]["name"] + star[rule["resource"]["patternType"]], operation)
+        for rule in rules
+        for operation in rule["operations"]
+    }
+    assert wanted
+    assert given == wanted
+
+
+def test_rules_are_those_of_prometheus() -> None:
+    """The operator gets the rules that are tested, made by the generator."""
+    generator = runpy.run_path(str(KUBERNETES / "generate.py"))
+    resource: Path = generator["RESOURCE"]
+    assert resource.read_text() == generator["rendered"](), "run python deploy/kubernetes/generate.py"
+    assert parsed(resource)["spec"] == parsed(RULES)
+
+
+def test_metrics_are_found_under_the_names_that_the_rules_know() -> None:
+    """The operator's jobs are named as in Prometheus's own configuration."""
+    monitor = named("ServiceMonitor", "streamsvm")["spec"]
+    jobs = {one["job_name"] for one in parsed(PROMETHEUS)["scrape_configs"]}
+    services = [one for one in RESOURCES if one["kind"] == "Service"]
+    assert {service["metadata"]["labels"][monitor["jobLabel"]] for service in services} == jobs
+    (endpoint,) = monitor["endpoints"]
+    for service in services:
+        (port,) = service["spec"]["ports"]
+        daemon = service["metadata"]["labels"]["app.kubernetes.io/component"]
+        assert port["name"] == endpoint["port"]
+        assert container(daemon)["ports"] == [{"name": port["targetPort"], "containerPort": 9464}]
+        labels = named({"trainer": "StatefulSet", "scorer": "Deployment"}[daemon], service["metadata"]["name"])
+        assert service["spec"]["selector"].items() <= labels["spec"]["template"]["metadata"]["labels"].items()
+    assert "EXPOSE 9464" in DOCKERFILE.read_text()
+
+
+@pytest.mark.parametrize("daemon", DAEMONS)
+def test_pods_are_confined(daemon: str) -> None:
+    """A daemon that is taken over has no root, no capability, no token, and nowhere to write but its own volumes."""
+    spec, only = pod(daemon), container(daemon)
+    (user,) = re.findall(r"(?m)^USER (\d+):\1$", DOCKERFILE.read_text())
+    wanted = {"runAsNonRoot": True, "runAsUser": int(user), "runAsGroup": int(user), "fsGroup": int(user)}
+    assert wanted.items() <= spec["securityContext"].items()
+    assert spec["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    assert only["securityContext"] == {
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+    }
+    assert spec["automountServiceAccountToken"] is False
+    assert {"memory"} == only["resources"]["limits"].keys()
+
+
+@pytest.mark.parametrize("daemon", DAEMONS)
+def test_pods_may_write_where_the_image_writes(daemon: str) -> None:
+    """With a read-only root, each directory that the image writes to is a volume."""
+    (image,) = re.findall(r"(?m)^ENV (?:.*\\\n)+.*", DOCKERFILE.read_text().partition("\nLABEL")[2])
+    image = dict(re.findall(r"(\w+)=(\S+)", image))
+    assert mounted(daemon, "kernels") == image["NUMBA_CACHE_DIR"]
+    if daemon == "trainer":
+        assert mounted(daemon, "checkpoint") == image["STREAMSVM_CHECKPOINT__DIRECTORY"]
+
+
+@pytest.mark.parametrize("daemon", DAEMONS)
+def test_pods_are_asked_what_they_answer_and_stopped_with_patience(daemon: str) -> None:
+    """The probes ask for health and readiness; a stop has as long as systemd grants."""
+    only = container(daemon)
+    asked = {probe: only[probe]["httpGet"]["path"] for probe in ("startupProbe", "livenessProbe", "readinessProbe")}
+    assert asked == {"startupProbe": "/healthz", "livenessProbe": "/healthz", "readinessProbe": "/readyz"}
+    unit = (DEPLOY / "systemd" / f"streamsvm-{daemon}@.service").read_text()
+    (patience,) = re.findall(r"(?m)^TimeoutStopSec=(\d+)$", unit)
+    assert pod(daemon)["terminationGracePeriodSeconds"] == int(patience)
+
+
+def test_every_file_is_taken_in() -> None:
+    """No manifest lies beside its kustomization unused."""
+    for kustomization in KUBERNETES.rglob("kustomization.yaml"):
+        listed = set(parsed(kustomization)["resources"])
+        beside = {path.name for path in kustomization.parent.glob("*.yaml")} - {kustomization.name}
+        assert {name for name in listed if name.endswith(".yaml")} == beside
+
+
+def test_network_policy_reaches_the_pods() -> None:
+    """The label by which the policy chooses pods is one that kustomize gives to pods, too."""
+    (given,) = parsed(KUBERNETES / "base" / "kustomization.yaml")["labels"]
+    assert given["includeTemplates"]
+    assert named("NetworkPolicy", "streamsvm")["spec"]["podSelector"]["matchLabels"] == given["pairs"]
+
+
+def test_there_is_no_secret_in_the_repository() -> None:
+    """Secrets are referred to, never written."""
+    assert not [one for one in RESOURCES if one["kind"] == "Secret"]

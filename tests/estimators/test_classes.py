@@ -1,0 +1,186 @@
+"""`CoresetSVC` with more than two classes: one against the rest over one shared structure."""
+
+from __future__ import annotations
+
+import copy
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.datasets import load_digits, load_iris
+from sklearn.metrics import log_loss
+from sklearn.model_selection import GridSearchCV
+from sklearn.multiclass import OneVsRestClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from streamsvm import STDASVC, CoresetSVC
+from streamsvm.evaluation import Objective, Reservoir
+from streamsvm.points import Points
+
+Arrays = tuple[np.ndarray, np.ndarray]
+OPTIONS = [{}, {"kernel": "rbf"}, {"structure": "tree", "class_weight": "balanced"}, {"reducer": "sensitivity"}]
+
+
+@pytest.fixture(scope="module")
+def digits() -> Arrays:
+    X, y = load_digits(return_X_y=True)
+    order = np.random.default_rng(0).permutation(len(y))
+    return X[order], y[order]
+
+
+@pytest.fixture(scope="module")
+def clouds() -> Arrays:
+    """Five classes, the rarest of one point in fifty."""
+    random = np.random.default_rng(2)
+    y = random.choice(5, 6_000, p=[0.4, 0.3, 0.2, 0.08, 0.02])
+    return random.normal(size=(5, 6))[y] * 1.7 + random.normal(size=(6_000, 6)), y
+
+
+@pytest.mark.parametrize("kernel", ["linear", "rbf"])
+@pytest.mark.parametrize("class_weight", [None, "balanced", {0: 3.0, 2: 0.5}])
+def test_what_fits_into_memory_is_svcs_one_against_the_rest(kernel, class_weight) -> None:
+    """Below `memory_points` decision values are those of `STDASVC` on all points, class weights included."""
+    X, y = load_iris(return_X_y=True)
+    options = {"C": 0.7, "kernel": kernel, "gamma": 0.2, "class_weight": class_weight, "tol": 1e-8}
+    ours = CoresetSVC(**options).fit(X, y)
+    theirs = STDASVC(**options).fit(StandardScaler().fit_transform(X), y)
+    found, expected = ours.decision_function(X), theirs.decision_function(StandardScaler().fit_transform(X))
+    assert found.shape == (150, 3)
+    np.testing.assert_allclose(found, expected, atol=1e-4)
+    np.testing.assert_array_equal(ours.predict(X), theirs.predict(StandardScaler().fit_transform(X)))
+
+
+def test_planes_are_over_raw_features(digits) -> None:
+    """`coef_` has a row for each class, and gives the decision values with `intercept_`."""
+    X, y = digits
+    machine = CoresetSVC(memory_points=300).fit(X, y)
+    assert machine.coef_.shape == (10, 64)
+    assert machine.intercept_.shape == (10,)
+    np.testing.assert_allclose(X @ machine.coef_.T + machine.intercept_, machine.decision_function(X), atol=1e-8)
+    assert len(machine.fit_) == len(machine.model_) == 10
+
+
+@pytest.mark.parametrize("options", OPTIONS)
+def test_portions_do_not_matter(digits, options) -> None:
+    """Any portions, with predictions and copies in between, give the same bits within the memory chosen."""
+    X, y = digits
+    whole = CoresetSVC(memory_points=400, **options).fit(X[:1_200], y[:1_200])
+    parts, start = clone(whole), 0
+    for size in (1, 299, 7, 893):
+        part = slice(start, start + size)
+        parts = copy.deepcopy(parts.partial_fit(X[part], y[part], classes=range(10)))
+        parts.predict(X[:2])
+        start += size
+    assert parts.training_set_sha256_ == whole.training_set_sha256_
+    assert parts.decision_function(X).tobytes() == whole.decision_function(X).tobytes()
+    assert parts._stream.learner.points_held <= 400
+
+
+@pytest.mark.parametrize("options", OPTIONS)
+def test_skops_brings_it_back(digits, options) -> None:
+    """Through skops all machines come back to the last bit, learn on, and the estimator is the only type to trust."""
+    skops = pytest.importorskip("skops.io")
+    X, y = digits
+    machine = CoresetSVC(memory_points=300, **options).fit(X[:600], y[:600])
+    kept = skops.dumps(machine)
+    trusted = skops.get_untrusted_types(data=kept)
+    assert trusted == ["streamsvm.estimators.coresetsvc.CoresetSVC"]
+    loaded = skops.loads(kept, trusted=trusted)
+    for one in (machine, loaded):
+        one.partial_fit(X[600:1_000], y[600:1_000])
+    assert loaded.decision_function(X).tobytes() == machine.decision_function(X).tobytes()
+
+
+def test_sharing_beats_dividing_and_a_reservoir(clouds) -> None:
+    """With the same memory the summed objective over all points is nearer the optimum than that of K machines of
+    m / K points each, and than that of a uniform sample."""
+    X, y = clouds
+    memory, points = 400, Points(X, y.astype(np.int8), np.ones(len(y)))
+    shared = CoresetSVC(memory_points=memory).fit(X, y)
+    objectives = [Objective.over(points.against_the_rest(label), shared.model_config.svm) for label in range(5)]
+    divided = OneVsRestClassifier(CoresetSVC(memory_points=memory // 5)).fit(X, y)
+    reservoir = Reservoir(memory, 0)
+    reservoir.learn(points)
+
+    def total(models) -> float:
+        return sum(objective.value(model) for objective, model in zip(objectives, models, strict=True))
+
+    best = total([objective.of_few(objective.points) for objective in objectives])
+    ours = total(shared.model_) / best - 1.0
+    uniform = [one.of_few(reservoir.points.against_the_rest(label)) for label, one in enumerate(objectives)]
+    assert ours < 0.2 * (total([machine.model_ for machine in divided.estimators_]) / best - 1.0)
+    assert ours < 0.5 * (total(uniform) / best - 1.0)
+    assert ours < 0.1
+
+
+def test_a_class_may_come_late(clouds) -> None:
+    """A class that was named at first and comes after many reductions is learned; before, its machine says no."""
+    X, y = clouds
+    early, late = y != 4, y == 4
+    machine = CoresetSVC(memory_points=300).partial_fit(X[early], y[early], classes=range(5))
+    assert (machine.decision_function(X)[:, 4] == -1.0).all()
+    machine.partial_fit(X[late], y[late])
+    assert (machine.predict(X[late]) == 4).mean() > 0.5
+
+
+def test_one_class_alone_is_predicted() -> None:
+    """Of three classes of which one came, that one is what is predicted."""
+    X = np.random.default_rng(0).normal(size=(100, 2))
+    machine = CoresetSVC(memory_points=30).partial_fit(X, np.full(100, "b"), classes=["a", "b", "c"])
+    assert set(machine.predict(X)) == {"b"}
+
+
+def test_a_search_over_a_pipeline_chooses(digits) -> None:
+    """A grid search over a pipeline with names of classes as labels finds what it should."""
+    X, y = digits
+    labels = np.array(["zero", "one", "two", "many"])[np.minimum(y, 3)]
+    pipeline = make_pipeline(StandardScaler(), CoresetSVC(memory_points=200, standardize=False))
+    search = GridSearchCV(pipeline, {"coresetsvc__alpha": [1e-3, 1.0]}, cv=2).fit(X[:600], labels[:600])
+    assert search.best_params_ == {"coresetsvc__alpha": 1e-3}
+    assert search.score(X[600:], labels[600:]) > 0.85
+
+
+def test_probabilities_add_up(clouds) -> None:
+    """Each machine's probability comes from its own view of one audit sample; together they are distributions, which
+    say most of what the label leaves open."""
+    X, y = clouds[0][clouds[1] < 4], clouds[1][clouds[1] < 4]
+    machine = CoresetSVC(memory_points=4_000, probability="sigmoid").fit(X[:5_000], y[:5_000])
+    (sample,) = machine._stream.learner.cut().audit
+    np.testing.assert_allclose(sample.class_weight, np.bincount(y[:5_000]))
+    P = machine.predict_proba(X[5_000:])
+    np.testing.assert_allclose(P.sum(axis=1), 1.0)
+    shares = np.bincount(y) / len(y)
+    assert log_loss(y[5_000:], P) < 0.3 * -(shares * np.log(shares)).sum()
+
+
+def test_too_small_a_sample_has_no_probabilities(digits) -> None:
+    """One warning at training, and an error that gives the reason."""
+    X, y = digits
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        machine = CoresetSVC(memory_points=300, probability="sigmoid").fit(X, y)
+    assert [str(one.message)[:16] for one in caught] == ["no probabilities"]
+    with pytest.raises(ValueError, match="no probabilities"):
+        machine.predict_proba(X)
+
+
+def test_what_is_for_two_classes_only_is_refused() -> None:
+    """Choosing C by itself, and more classes than a byte has room for, are refused with what to do."""
+    X, y = load_iris(return_X_y=True)
+    with pytest.raises(ValueError, match="GridSearchCV"):
+        CoresetSVC(tune="auto").fit(X, y)
+    with pytest.raises(ValueError, match="at most 128; 129"):
+        CoresetSVC().partial_fit(X, y, classes=range(129))
+    assert CoresetSVC().partial_fit(X, y, classes=range(128)).decision_function(X[:2]).shape == (2, 128)
+
+
+def test_a_label_from_nowhere_is_refused() -> None:
+    """`partial_fit` names a label that was not among the classes of the first call."""
+    X, y = load_iris(return_X_y=True)
+    machine = CoresetSVC().partial_fit(X[:100], y[:100], classes=[0, 1, 2])
+    with pytest.raises(ValueError, match="holds 7, which is none of the classes"):
+        machine.partial_fit(X[:1], [7])
+    with pytest.raises(ValueError, match="not the same as on the first call"):
+        machine.partial_fit(X[100:], y[100:], classes=[0, 1])

@@ -18,7 +18,7 @@ from streamsvm.kafka import EmbeddedBroker
 from tests.page.browser import chromium, photograph
 from tests.page.stage import staged
 
-HEIGHT = 1_400
+HEIGHT = 1_290
 """Of the picture for README."""
 LOOKS = {"wide-light": (1280, "light"), "wide-dark": (1280, "dark"), "narrow-light": (360, "light")}
 
@@ -48,10 +48,10 @@ def main() -> None:
 
 
 def _shrink(file: Path) -> None:
-    """Keep the upper part of the page, in a palette of 128 colours."""
+    """Keep the upper part of the page, in a palette of 256 colours."""
     with Image.open(file) as picture:
         upper = picture.convert("RGB").crop((0, 0, picture.width, min(picture.height, HEIGHT)))
-    upper.quantize(128, dither=Image.Dither.NONE).save(file, optimize=True)
+    upper.quantize(256, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE).save(file, optimize=True)
 
 
 if __name__ == "__main__":

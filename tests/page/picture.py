@@ -48,10 +48,10 @@ def main() -> None:
 
 
 def _shrink(file: Path) -> None:
-    """Keep the upper part of the page, in a palette of 256 colours."""
+    """Keep the upper part of the page."""
     with Image.open(file) as picture:
         upper = picture.convert("RGB").crop((0, 0, picture.width, min(picture.height, HEIGHT)))
-    upper.quantize(256, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE).save(file, optimize=True)
+    upper.save(file, optimize=True)
 
 
 if __name__ == "__main__":

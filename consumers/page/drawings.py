@@ -24,6 +24,8 @@ RADII: Final = np.array([1.6, 2.2, 3.0, 4.1, 5.6, 7.6, 10.4])
 BOX: Final = 26.0
 GAP: Final = 5.0
 SPARK_WIDTH: Final = 560.0
+GUTTER: Final = 46.0
+"""Left of the lines of quality, for the numbers of their levels."""
 SPARK_HEIGHT: Final = 190.0
 LAG_HEIGHT: Final = 60.0
 
@@ -190,7 +192,7 @@ def lines_of_quality(moments: Sequence[Moment]) -> Markup | None:
     low, high = min(known), max(known)
     pad = max(0.1 * (high - low), 0.005)
     low, high = low - pad, high + pad
-    times = _along([moment.time.timestamp() for moment in moments])
+    times = _along([moment.time.timestamp() for moment in moments], GUTTER)
     paths = [
         element("path", d=_through(times, values, low, high), class_=f"series {name}") for name, values in named.items()
     ]
@@ -229,9 +231,9 @@ def _shown(value: float | None) -> str:
     return "not known" if value is None else f"{value:.3f}"
 
 
-def _along(times: Sequence[float]) -> list[float]:
+def _along(times: Sequence[float], begin: float = 0.0) -> list[float]:
     first, last = times[0], times[-1]
-    return [SPARK_WIDTH * (time - first) / (last - first or 1.0) for time in times]
+    return [begin + (SPARK_WIDTH - begin) * (time - first) / (last - first or 1.0) for time in times]
 
 
 def _through(
@@ -256,8 +258,8 @@ def _grid(low: float, high: float) -> Markup:
     marks = []
     for level in levels[:6]:
         y = (SPARK_HEIGHT - 4) * (1.0 - (float(level) - low) / (high - low)) + 2
-        marks.append(element("path", d=f"M0 {y:.1f}H{SPARK_WIDTH:g}", class_="axis"))
-        marks.append(element("text", f"{level:.3f}".rstrip("0"), class_="tick", x=2, y=round(y - 4, 1)))
+        marks.append(element("path", d=f"M{GUTTER:g} {y:.1f}H{SPARK_WIDTH:g}", class_="axis"))
+        marks.append(element("text", f"{level:.3f}".rstrip("0"), class_="tick", x=0, y=round(y + 4.5, 1)))
     return join(*marks)
 
 

@@ -262,9 +262,13 @@ def _structure(structure: Structure) -> Markup:
         element("p", about, class_="note"),
         element("div", *parts[:MOST_PARTITIONS], class_="partitions"),
         _folded(parts[MOST_PARTITIONS:]),
-        element("p", f"Nothing learned yet from partition {', '.join(idle)}.", class_="note") if idle else None,
+        element("p", f"Nothing learned yet from {_partitions(idle)}.", class_="note") if idle else None,
         class_="structure",
     )
+
+
+def _partitions(numbers: Sequence[str]) -> str:
+    return f"partition{'' if len(numbers) == 1 else 's'} {', '.join(numbers)}"
 
 
 def _folded(parts: Sequence[Markup]) -> Markup | None:

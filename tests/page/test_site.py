@@ -10,6 +10,7 @@ from dataclasses import replace
 from datetime import timedelta
 from html.parser import HTMLParser
 from importlib.resources import files
+from pathlib import Path
 
 import msgspec
 import numpy as np
@@ -19,8 +20,10 @@ from consumers.page.board import MOST_MOMENTS, History, ScorerBoard
 from consumers.page.site import Site, etag, site_of
 from consumers.page.status import FORMAT, Figures, Moment, ScorerStatus, TrainerStatus, decode, encode, schema
 from consumers.runtime import Health, HttpServer
+from streamsvm.codec import model as model_codec
 from streamsvm.config import HttpConfig, Settings
 from streamsvm.metrics import SCORER, TRAINER, Metrics
+from streamsvm.subscriber import Loaded
 from tests.page import boards
 from tests.page.boards import HOSTILE, T0
 
@@ -100,6 +103,27 @@ def test_a_page_before_anything_happened_is_complete() -> None:
     page = page_of(boards.site(None))
     assert page.open == []
     assert page.numbers()["versions.0.number"] == ""
+
+
+def test_a_scorer_shows_the_version_that_serves() -> None:
+    """Number, hash, points covered and how long it has served; every number is that of the status."""
+    value = (Path(__file__).parent.parent / "golden" / "model-3-linear.json").read_bytes()
+    version = model_codec.decode(value)
+    metrics, health, board = Metrics(SCORER), Health(60.0, lambda: 0.0), ScorerBoard()
+    health.require("model", "")
+    board.serving(Loaded(version, model_codec.sha256(value), 0, T0.timestamp(), None))
+    metrics.increase("streamsvm_scored_points", 1_234)
+    metrics.begin("streamsvm_scored_batches", "outcome", ("committed", "put_back"))
+    site = Site(Settings(), board, metrics, health, lambda: T0)
+    status, page = site.status(), page_of(site)
+    assert isinstance(status, ScorerStatus)
+    assert status.serving is not None
+    assert (status.verdict.headline, status.serving.number) == ("Scoring", version.number)
+    document = json.loads(encode(status))
+    for field, shown in page.numbers().items():
+        expected = value_at(document, field)
+        assert shown == ("" if expected is None else repr(expected)), field
+    assert page.numbers()["scored_points"] == "1234"
 
 
 def test_many_partitions_fold() -> None:

@@ -24,9 +24,6 @@ PROVISIONING = DEPLOY / "grafana" / "provisioning"
 TARGET_LABELS = {"instance", "job"}
 """Labels that Prometheus adds when it scrapes."""
 
-TARGET_LABELS = {"instance", "job"}
-"""Labels that Prometheus adds when it scrapes."""
-
 
 @dataclass(frozen=True)
 class Query:
@@ -103,17 +100,3 @@ def parsed(path: Path) -> dict[str, Any]:
 
 def compose() -> dict[str, Any]:
     return parsed(COMPOSE)
-
-
-def series(definition: Definition) -> dict[str, set[str]]:
-    """Return the series of a metric, as a scrape shows them, with their labels."""
-    labels = set(definition.labels) | TARGET_LABELS
-    if definition.kind == "counter":
-        return {f"{definition.name}_total": labels}
-    if definition.kind == "gauge":
-        return {definition.name: labels}
-    return {
-        f"{definition.name}_bucket": labels | {"le"},
-        f"{definition.name}_sum": labels,
-        f"{definition.name}_count": labels,
-    }

@@ -24,9 +24,6 @@ PROVISIONING = DEPLOY / "grafana" / "provisioning"
 TARGET_LABELS = {"instance", "job"}
 """Labels that Prometheus adds when it scrapes."""
 
-TARGET_LABELS = {"instance", "job"}
-"""Labels that Prometheus adds when it scrapes."""
-
 
 @dataclass(frozen=True)
 class Query:

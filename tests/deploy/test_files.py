@@ -58,11 +58,11 @@ def test_images_are_pinned() -> None:
 def test_long_running_services_restart() -> None:
     """Whatever should always run comes back after a crash and after a reboot."""
     for name, service in compose()["services"].items():
-        expected = "on-failure:5" if name == "topics" else "unless-stopped"
+        expected = "on-failure:5" if name in ("topics", "outputs") else "unless-stopped"
         assert service["restart"] == expected, name
 
 
-OURS = ("trainer", "scorer", "replay", "questions")
+OURS = ("outputs", "trainer", "scorer", "replay", "questions")
 
 
 @pytest.mark.parametrize("name", OURS)
@@ -78,9 +78,10 @@ def test_containers_get_options_that_exist(name: str, monkeypatch: pytest.Monkey
     assert settings.kafka["bootstrap.servers"] == "kafka:19092"
     assert str(settings.checkpoint.directory) == "/var/lib/streamsvm/checkpoint"
     assert made.split() == ["candidates", "points"]
+    if name in ("outputs", "trainer"):
+        assert (settings.name, settings.input.topic) == ("pulsars", "candidates")
     if name == "trainer":
         assert settings.models().points.dimension == 8
-        assert settings.input.topic == "candidates"
     if name == "scorer":
         assert settings.scoring.topic == "points"
     if name in ("replay", "questions"):

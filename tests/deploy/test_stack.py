@@ -50,7 +50,7 @@ UNSCORABLE = MALFORMED[:2]
 REASONS = {"malformed_json", "wrong_dimension", "unknown_label"}
 OFF = ("streamsvm_tuning_",)
 """Metrics of what the stack's trainer is not configured to do."""
-UP_S, ANSWER_S, STOP_S = 900.0, 120.0, 90.0
+UP_S, ANSWER_S, STOP_S = 900.0, 240.0, 90.0
 
 Found = TypeVar("Found")
 

@@ -43,7 +43,7 @@ from streamsvm.points import Signs
 from streamsvm.svm import blocks, face, interior, linear
 from streamsvm.svm.blocks import RbfBlocks, Values
 from streamsvm.svm.columns import Index
-from streamsvm.svm.inner import choose, extremes, solve_block
+from streamsvm.svm.inner import amount, choose, extremes, solve_block
 from streamsvm.svm.kernels import Float, Kernel, RbfKernel
 from streamsvm.svm.linear import LinearBlocks
 
@@ -284,7 +284,7 @@ class BlockDescent:
     @property
     def _rounding(self) -> float:
         """A gap of this size is rounding: F is a sum of so large terms."""
-        return float(np.finfo(np.float64).eps * self._source.largest * np.abs(self.b).sum())
+        return float(np.finfo(np.float64).eps * self._source.largest * amount(self.b))
 
     @property
     def _f(self) -> float:

@@ -71,7 +71,8 @@ SINGLE: Final = 1e-5
 BLOCK_STEPS: Final = 200_000
 """Most steps inside a block before its result is handed on."""
 CROWD_PATIENCE: Final = 0.5
-"""How many times what Newton's method over all free points costs blocks may cost before it takes its turn."""
+"""How many times what Newton's method over all free points costs blocks may cost before it takes its turn; four times
+as much after each time that it did not help."""
 FEW_LEAVE: Final = 0.12
 """Points that would leave their bounds, over the free ones, above which it is too early for that."""
 PHASES: Final = ("setup", "choose", "solve", "update", "interior", "leap", "confirm")
@@ -87,6 +88,7 @@ MOST_DECISIVE: Final = 0.9
 """Share of the points above which all are recomputed at once."""
 LOOK: Final = 100
 """Blocks after which f is looked at."""
+EPSILON: Final = float(np.finfo(np.float64).eps)
 PROGRESS_OF_F: Final = 1e-12
 """Relative decrease of f that counts as one."""
 
@@ -175,6 +177,7 @@ class BlockDescent:
         self._next_look, self._last_f = LOOK, np.inf
         self._moved = np.zeros(n)
         self._spent_ns = self._block_ns = self._crowded_ns = 0.0
+        self._crowd_patience = CROWD_PATIENCE
         self._precise: RbfBlocks | None = None
         self._patience_ns = np.inf
         if isinstance(self._source, LinearBlocks):
@@ -284,7 +287,7 @@ class BlockDescent:
     @property
     def _rounding(self) -> float:
         """A gap of this size is rounding: F is a sum of so large terms."""
-        return float(np.finfo(np.float64).eps * self._source.largest * amount(self.b))
+        return float(EPSILON * self._source.largest * amount(self.b))
 
     @property
     def _f(self) -> float:
@@ -322,7 +325,7 @@ class BlockDescent:
         if not self._crowded_ns > 0.0:
             return False
         free = int(np.count_nonzero((self.b > self._low) & (self.b < self._high)))
-        if not 1 < free <= face.MOST_FREE or self._crowded_ns < CROWD_PATIENCE * face.newton_ns(free):
+        if not 1 < free <= face.MOST_FREE or self._crowded_ns < self._crowd_patience * face.newton_ns(free):
             return False
         leave = np.count_nonzero(face.leaving(self.F, self.b, self._low, self._high, self._tolerance))
         return bool(leave <= FEW_LEAVE * free)
@@ -340,6 +343,7 @@ class BlockDescent:
         steps = face.move_all(self._precise, self.F, self.b, *bounds, self._tolerance, limit)
         self._columns_before += self._precise.computed - before if self._precise is not self._source else 0
         self._crowded_ns = np.inf if steps else 0.0
+        self._crowd_patience *= 1.0 if steps else 4.0
         self.iterations += steps
         self.blocks += 1
         self.exact = self.exact and not steps

@@ -10,7 +10,8 @@ The ridge r covers what rounding has made of K's least eigenvalues, so that the 
 every step a proximal one, and some repetitions with the same M undo what it takes off their length. Without bounds in
 the way the optimum is x = -M (g + mu 1), mu by the sum. Along the way to it:
 
-1. the step goes as far as the first bound; the point that meets it is held there, as one more condition;
+1. the step goes as far as the first bound, or while many bounds are in the way past an eighth of them; the points that
+   meet theirs are held there, as further conditions;
 2. the way ahead follows from M and as many multipliers as there are conditions, whose matrix, 1 and the held unit
    vectors in M's product, grows by a row of its Cholesky factor;
 3. with no bound in the way any more, F is brought up to date, and if the free points still disagree, it begins again.
@@ -18,7 +19,11 @@ the way the optimum is x = -M (g + mu 1), mu by the sum. Along the way to it:
 No point leaves its bound here: pairs do that, between two such descents. Which of both goes on follows from counts of
 points and steps, never from a clock.
 
-Invariant: boxes hold exactly, the sum of b changes by rounding only, and the objective of K falls, or nothing changes.
+Where thousands of points are free, more than a block holds, blocks disturb each other; then all free points move at
+once (`move_all`), together with those at bounds that would leave them, and bounds that are met again hold them again.
+
+Invariant: boxes hold exactly, the sum of b changes by rounding only, and the objective of K falls, or nothing changes:
+a descent that ends higher, as it may after many bounds were met at once, is taken back.
 
 Source: Goldfarb and Idnani 1983 grow a Cholesky factor with the active bounds in this way, for the dual; here it is the
 primal one, as in Scheinberg 2006, "An efficient implementation of an active set method for SVMs", who moves one point
@@ -35,7 +40,7 @@ from numpy.typing import NDArray
 from scipy.linalg import lapack
 
 from streamsvm.linear import REORDERED
-from streamsvm.svm.blocks import Values
+from streamsvm.svm.blocks import RbfBlocks, Values
 from streamsvm.svm.columns import Index
 from streamsvm.svm.exponential import widest_vectors
 from streamsvm.svm.inner import descend, extremes
@@ -55,8 +60,12 @@ LEAST_RIDGE: Final = 1e-9
 """Least ridge, so that the inverse is good to many digits."""
 REPEATS: Final = 8
 """Most proximal steps with one inverse."""
-MOST_HELD: Final = 512
-"""Most points that one descent holds at bounds they have met."""
+MOST_HELD, HELD_SHARE = 512, 0.25
+"""Most points that one descent holds at bounds they have met: so many, or this share if it is more."""
+AT_ONCE: Final = 8
+"""One in so many of the points that are to meet a bound does so in one step."""
+MOST_FREE: Final = 6144
+"""Most points that move at once: their kernel matrix and its inverse are 600 MB."""
 
 
 class Face(NamedTuple):
@@ -72,6 +81,8 @@ class Face(NamedTuple):
         g, M g and M 1.
     x, ahead, down, up : ndarray of shape (f,)
         What is added to b so far; where the step leads; bounds of both.
+    meets : ndarray of shape (f,)
+        Share of the step after which a point meets its bound; infinite if it does not.
     fixed : ndarray of shape (f,), bool
         Who is held at a bound.
     held : ndarray of int64
@@ -91,6 +102,7 @@ class Face(NamedTuple):
     ahead: Float
     down: Float
     up: Float
+    meets: Float
     fixed: NDArray[np.bool_]
     held: Index
     factor: Float
@@ -139,7 +151,66 @@ def solve_block(
     return steps
 
 
-def descend_face(K: Values, F: Float, b: Float, low: Float, high: Float, stop: float, limit: int) -> int:
+def leaving(F: Float, b: Float, low: Float, high: Float, tolerance: float) -> NDArray[np.bool_]:
+    """Tell which points at a bound would leave it, by more than half the tolerance, to where the free points are.
+
+    Parameters
+    ----------
+    F, b, low, high : ndarray of shape (n,), float64
+        Some point is free.
+    tolerance : float
+
+    Returns
+    -------
+    ndarray of shape (n,), bool
+    """
+    rises, falls = b < high, b > low
+    above = F - F[rises & falls].mean()
+    return np.asarray((rises & ~falls & (above < -0.5 * tolerance)) | (falls & ~rises & (above > 0.5 * tolerance)))
+
+
+def move_all(source: RbfBlocks, F: Float, b: Float, low: Float, high: Float, tolerance: float, limit: int) -> int:
+    """Move the free points of a whole problem towards their optimum, and those that leave their bounds with them.
+
+    Parameters
+    ----------
+    source : RbfBlocks
+        Of float64 values.
+    F, b : ndarray of shape (n,), float64
+        In and out; some point is free, and F is as good as from scratch.
+    low, high : ndarray of shape (n,), float64
+    tolerance : float
+    limit : int
+        Most steps.
+
+    Returns
+    -------
+    int
+        Steps made; 0 if nothing changed.
+    """
+    members = np.flatnonzero(((b > low) & (b < high)) | leaving(F, b, low, high, tolerance))
+    own = b[members]
+    every = np.arange(len(members))
+    within = source.gram(members), F[members], own, low[members], high[members]
+    steps = descend_face(*within, AIM * tolerance, limit, every)
+    if steps:
+        change = own - b[members]
+        moved = np.flatnonzero(change)
+        source.add(members[moved], change[moved], F)
+        b[members] = own
+    return steps
+
+
+def descend_face(
+    K: Values,
+    F: Float,
+    b: Float,
+    low: Float,
+    high: Float,
+    stop: float,
+    limit: int,
+    movable: Index | None = None,
+) -> int:
     """Move the free points of a block towards their optimum, until F differs by at most `stop` among them.
 
     Parameters
@@ -151,13 +222,15 @@ def descend_face(K: Values, F: Float, b: Float, low: Float, high: Float, stop: f
     stop : float
     limit : int
         Most steps, each from bound to bound; at least 1.
+    movable : ndarray of int64, optional
+        Places of the points that move, instead of the free ones.
 
     Returns
     -------
     int
-        Steps made; 0 if nothing changed, because fewer than two points are free or rounding leaves nothing to gain.
+        Steps made; 0 if nothing changed, because fewer than two points are free or there was nothing to gain.
     """
-    free = np.flatnonzero((b > low) & (b < high))
+    free = np.flatnonzero((b > low) & (b < high)) if movable is None else movable
     if len(free) < 2:
         return 0
     inverse = _inverse(K, free)
@@ -187,12 +260,13 @@ def _pairs_worth(b: Float, low: Float, high: Float) -> int:
 def _face(free: Index, inverse: Float) -> Face:
     """Return room for a descent; the sum must stay free, so that one point is never held."""
     f = len(free)
-    most = min(f - 1, MOST_HELD)
-    gradient, answer, ones, x, ahead, down, up = np.empty((7, f))
+    most = min(f - 1, max(MOST_HELD, int(HELD_SHARE * f)))
+    gradient, answer, ones, x, ahead, down, up, meets = np.empty((8, f))
     solved, multiplier = np.empty((2, most + 1))
     fixed, held = np.zeros(f, np.bool_), np.empty(most, np.int64)
     factor = np.empty((most + 1, most + 1))
-    return Face(free, inverse, gradient, answer, ones, x, ahead, down, up, fixed, held, factor, solved, multiplier)
+    along = gradient, answer, ones, x, ahead, down, up, meets
+    return Face(free, inverse, *along, fixed, held, factor, solved, multiplier)
 
 
 def _inverse(K: Values, free: Index) -> Float | None:
@@ -247,12 +321,12 @@ def _descend(K, F, b, low, high, stop, limit, face):  # type: ignore[no-untyped-
         while steps < limit and not arrived:
             steps += 1
             _look_ahead(face, held)
-            blocking = _step(face)
-            arrived = blocking < 0
+            length = _step(face)
+            arrived = not length < np.inf
             if not arrived:
-                if held == len(face.held) or not _hold(face, held, blocking):
+                held, holds = _hold_all(face, held, length)
+                if not holds:
                     break
-                held += 1
         _finish(face, K, F, b, low, high)
         if not arrived:
             break
@@ -299,22 +373,34 @@ def _look_ahead(face, held):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _step(face):  # type: ignore[no-untyped-def]
-    """Go towards the optimum as far as the first bound; return who met it, -1 if none did."""
-    x, ahead, down, up = face.x, face.ahead, face.down, face.up
-    length, blocking = 1.0, -1
+    """Go towards the optimum as far as a bound; return which share of the way that was, infinite if all of it."""
+    x, ahead, down, up, meets = face.x, face.ahead, face.down, face.up, face.meets
+    count = 0
+    for j in range(len(x)):
+        meets[j] = np.inf
+        if not face.fixed[j] and (ahead[j] > up[j] or ahead[j] < down[j]):
+            bound = up[j] if ahead[j] > up[j] else down[j]
+            meets[j] = min(max(0.0, (bound - x[j]) / (ahead[j] - x[j])), 1.0)
+            count += 1
+    length = np.partition(meets, count // AT_ONCE)[count // AT_ONCE] if count > 0 else np.inf
+    share = min(length, 1.0)
     for j in range(len(x)):
         if not face.fixed[j]:
-            way = ahead[j] - x[j]
-            if x[j] + length * way > up[j]:
-                length, blocking = max(0.0, (up[j] - x[j]) / way), j
-            elif x[j] + length * way < down[j]:
-                length, blocking = max(0.0, (down[j] - x[j]) / way), j
-    for j in range(len(x)):
-        if not face.fixed[j]:
-            x[j] = min(max(x[j] + length * (ahead[j] - x[j]), down[j]), up[j])
-    if blocking >= 0:
-        x[blocking] = up[blocking] if ahead[blocking] > 0.5 * (down[blocking] + up[blocking]) else down[blocking]
-    return blocking
+            x[j] = min(max(x[j] + share * (ahead[j] - x[j]), down[j]), up[j])
+            if meets[j] <= share:
+                x[j] = up[j] if ahead[j] > up[j] else down[j]
+    return length
+
+
+@njit(cache=True, nogil=True)
+def _hold_all(face, held, length):  # type: ignore[no-untyped-def]
+    """Hold everyone who has met a bound; return how many are held, and whether that was possible."""
+    for j in range(len(face.x)):
+        if not face.fixed[j] and face.meets[j] <= length:
+            if held == len(face.held) or not _hold(face, held, j):
+                return held, False
+            held += 1
+    return held, True
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

@@ -17,7 +17,8 @@ W, a few hundred points with all kernel values among them:
 Pairs alone need millions of steps where boxes are large and few features make the problem ill-conditioned. So with the
 linear kernel, when they have cost as much as an interior-point method would, b is put where that method ends, and the
 blocks go on from there (`streamsvm.svm.interior`). With the RBF kernel, as often as the pairs of one block have cost
-twice what Newton's method over its free points would, that method takes its turn (`streamsvm.svm.face`).
+twice what Newton's method over its free points would, that method takes its turn (`streamsvm.svm.face`); and where
+more points are free than a block holds and blocks have cost enough, over all free points at once, as long as it helps.
 
 So a column is computed about as often as a point becomes a support vector, and thrown away: computing it again is
 cheaper than keeping it.
@@ -42,7 +43,7 @@ from streamsvm.points import Signs
 from streamsvm.svm import blocks, face, interior, linear
 from streamsvm.svm.blocks import RbfBlocks, Values
 from streamsvm.svm.columns import Index
-from streamsvm.svm.inner import choose, extremes, solve_block
+from streamsvm.svm.inner import amount, choose, extremes, solve_block
 from streamsvm.svm.kernels import Float, Kernel, RbfKernel
 from streamsvm.svm.linear import LinearBlocks
 
@@ -69,7 +70,12 @@ SINGLE: Final = 1e-5
 """Tolerance below which kernel values are float64 from the start."""
 BLOCK_STEPS: Final = 200_000
 """Most steps inside a block before its result is handed on."""
-PHASES: Final = ("setup", "choose", "solve", "update", "interior", "confirm")
+CROWD_PATIENCE: Final = 0.5
+"""How many times what Newton's method over all free points costs blocks may cost before it takes its turn; four times
+as much after each time that it did not help."""
+FEW_LEAVE: Final = 0.12
+"""Points that would leave their bounds, over the free ones, above which it is too early for that."""
+PHASES: Final = ("setup", "choose", "solve", "update", "interior", "leap", "confirm")
 STEP_NS, POINT_NS, ENTRY_NS = 1.2, 12.0, 0.7
 """About what a step along a pair costs for each point of its block, and a block for each point and each entry; only
 their ratio to `interior.cost_ns` matters, and no clock decides."""
@@ -82,6 +88,7 @@ MOST_DECISIVE: Final = 0.9
 """Share of the points above which all are recomputed at once."""
 LOOK: Final = 100
 """Blocks after which f is looked at."""
+EPSILON: Final = float(np.finfo(np.float64).eps)
 PROGRESS_OF_F: Final = 1e-12
 """Relative decrease of f that counts as one."""
 
@@ -125,7 +132,7 @@ class BlockDescent:
         Whether F is from scratch, at all points where it decides gap, objectives or bias.
     seconds : dict of str to float, or None
         Time in `setup`, `choose` (with the blocks' kernel values), `solve`, `update`,
-        `interior` and `confirm`.
+        `interior`, `leap` (all free points at once) and `confirm`.
     """
 
     def __init__(
@@ -169,7 +176,9 @@ class BlockDescent:
         self._columns_before = 0
         self._next_look, self._last_f = LOOK, np.inf
         self._moved = np.zeros(n)
-        self._spent_ns = self._block_ns = 0.0
+        self._spent_ns = self._block_ns = self._crowded_ns = 0.0
+        self._crowd_patience = CROWD_PATIENCE
+        self._precise: RbfBlocks | None = None
         self._patience_ns = np.inf
         if isinstance(self._source, LinearBlocks):
             self._patience_ns = PATIENCE * interior.cost_ns(n, self._Z.shape[1], self._source.entries)
@@ -224,7 +233,7 @@ class BlockDescent:
             top, bottom = extremes(self.F, self.b, self._low, self._high)
             rounding = self._rounding
             reached = not top - bottom >= max(self._tolerance, rounding)
-            if reached or self._stagnant() or not self._solve_one(top, bottom, rounding, stop - self.iterations):
+            if reached or self._stagnant() or not self._move(top, bottom, rounding, stop - self.iterations):
                 if not self._confirm():
                     return
             elif self._ended(top - bottom):
@@ -244,7 +253,7 @@ class BlockDescent:
         self._moved *= factor
         self._last_true_gap = self._last_f = np.inf
         self._next_look = self.blocks + LOOK
-        self.converged, self.exact = False, False
+        self.converged, self.exact, self._crowded_ns = False, False, 0.0
         if isinstance(self._source, LinearBlocks):
             self._spent_ns = 0.0
             self._patience_ns = PATIENCE * interior.cost_ns(len(self.b), self._Z.shape[1], self._source.entries)
@@ -278,7 +287,7 @@ class BlockDescent:
     @property
     def _rounding(self) -> float:
         """A gap of this size is rounding: F is a sum of so large terms."""
-        return float(np.finfo(np.float64).eps * self._source.largest * np.abs(self.b).sum())
+        return float(EPSILON * self._source.largest * amount(self.b))
 
     @property
     def _f(self) -> float:
@@ -307,6 +316,40 @@ class BlockDescent:
             self.seconds[phase] += now - self._lapped
             self._lapped = now
 
+    def _move(self, top: float, bottom: float, rounding: float, limit: int) -> bool:
+        """Move all free points if that is due and helps, else solve one block; return whether anything moved."""
+        return (self._due() and self._leap(limit)) or self._solve_one(top, bottom, rounding, limit)
+
+    def _due(self) -> bool:
+        """Whether blocks have cost enough, and all free points can move at once."""
+        if not self._crowded_ns > 0.0:
+            return False
+        free = int(np.count_nonzero((self.b > self._low) & (self.b < self._high)))
+        if not 1 < free <= face.MOST_FREE or self._crowded_ns < self._crowd_patience * face.newton_ns(free):
+            return False
+        leave = np.count_nonzero(face.leaving(self.F, self.b, self._low, self._high, self._tolerance))
+        return bool(leave <= FEW_LEAVE * free)
+
+    def _leap(self, limit: int) -> bool:
+        """Move all free points at once; return whether anything moved, and then do so again next time."""
+        if self._precise is None:
+            assert isinstance(self._source, RbfBlocks)
+            assert isinstance(self._kernel, RbfKernel)
+            self._precise = RbfBlocks(self._Z, self._kernel.gamma, np.float64) if self._single else self._source
+        if self._moved.any():
+            self.refresh()
+        before = self._precise.computed
+        bounds = self._low, self._high
+        steps = face.move_all(self._precise, self.F, self.b, *bounds, self._tolerance, limit)
+        self._columns_before += self._precise.computed - before if self._precise is not self._source else 0
+        self._crowded_ns = np.inf if steps else 0.0
+        self._crowd_patience *= 1.0 if steps else 4.0
+        self.iterations += steps
+        self.blocks += 1
+        self.exact = self.exact and not steps
+        self._lap("leap")
+        return steps > 0
+
     def _solve_one(self, top: float, bottom: float, rounding: float, limit: int) -> bool:
         """Choose and solve one block; return whether anything moved."""
         K, members = self._block(top, bottom)
@@ -330,6 +373,8 @@ class BlockDescent:
         self.exact = False
         if isinstance(self._source, RbfBlocks):
             self._moved[members] += np.abs(change)
+            if self._size >= LARGEST_BLOCK and self._whole is None:
+                self._crowded_ns += face.PAIR_NS * len(members) * steps
         self._lap("update")
         return True
 

@@ -21,8 +21,8 @@ from numba import njit
 
 from streamsvm.svm.exponential import least, most, widest_vectors
 
-BINS = 1024
-"""Classes of the histogram by which extremes are selected."""
+CLASSES = 1024
+"""Classes of violation by which extremes are selected, 0 for who has none."""
 
 LEAST_CURVATURE = 1e-12
 """Stands for the curvature along a pair where there is none, as LIBSVM's tau."""
@@ -39,12 +39,22 @@ def extremes(F, b, low, high):  # type: ignore[no-untyped-def]
     return top, bottom
 
 
+@njit(cache=True, nogil=True, fastmath={"reassoc"})
+def amount(b):  # type: ignore[no-untyped-def]
+    """Return sum_i |b_i|; the compiler may fix another order of the terms, so as to make vectors."""
+    widest_vectors()
+    total = 0.0
+    for j in range(len(b)):
+        total += abs(b[j])
+    return total
+
+
 @njit(cache=True, nogil=True)
 def choose(F, b, low, high, top, bottom, previous, fresh, places, mark, members):  # type: ignore[no-untyped-def]
     """Choose a block: the greatest F of S and the least of R, then points of the previous block, the free ones first.
 
-    The extremes are selected by a histogram, so that no list is sorted; of the last class, which may hold more points
-    than are wanted, an even choice in the order of the points is taken.
+    The extremes are selected by their class of violation, so that no list is sorted; of the last class, which may hold
+    more points than are wanted, an even choice in the order of the points is taken.
 
     Parameters
     ----------
@@ -69,14 +79,8 @@ def choose(F, b, low, high, top, bottom, previous, fresh, places, mark, members)
     """
     falls, rises = places[0], places[1]
     _classify(F, b, low, high, top, bottom, falls, rises)
-    fall_counts, rise_counts = np.zeros(BINS, np.int64), np.zeros(BINS, np.int64)
-    for j in range(len(F)):  # most points are in class 0, whose count nobody needs: adding to one place is slow
-        if falls[j] > 0:
-            fall_counts[falls[j]] += 1
-        if rises[j] > 0:
-            rise_counts[rises[j]] += 1
-    last_fall, some_falls = _threshold(fall_counts, fresh)
-    last_rise, some_rises = _threshold(rise_counts, fresh)
+    last_fall, some_falls, all_falls = _threshold(falls, fresh)
+    last_rise, some_rises, all_rises = _threshold(rises, fresh)
     count = fall_share = rise_share = 0
     for j in range(len(F)):
         if falls[j] < last_fall and rises[j] < last_rise:
@@ -84,13 +88,13 @@ def choose(F, b, low, high, top, bottom, previous, fresh, places, mark, members)
         taken = falls[j] > last_fall or rises[j] > last_rise
         if falls[j] == last_fall:
             fall_share += some_falls
-            if fall_share >= fall_counts[last_fall]:
-                fall_share -= fall_counts[last_fall]
+            if fall_share >= all_falls:
+                fall_share -= all_falls
                 taken = True
         if rises[j] == last_rise:
             rise_share += some_rises
-            if rise_share >= rise_counts[last_rise]:
-                rise_share -= rise_counts[last_rise]
+            if rise_share >= all_rises:
+                rise_share -= all_rises
                 taken = True
         if taken and count < len(members):
             members[count] = j
@@ -112,7 +116,7 @@ def choose(F, b, low, high, top, bottom, previous, fresh, places, mark, members)
 def _classify(F, b, low, high, top, bottom, falls, rises):  # type: ignore[no-untyped-def]
     """Write every point's class by how far it could fall and rise; 0 if it cannot."""
     widest_vectors()
-    scale, most_place = (BINS - 1) / (top - bottom), np.float64(BINS - 1)
+    scale, most_place = (CLASSES - 1) / (top - bottom), np.float64(CLASSES - 1)
     for j in range(len(F)):
         down = most(0.0, least((F[j] - bottom) * scale + 1.0, most_place))
         up = most(0.0, least((top - F[j]) * scale + 1.0, most_place))
@@ -121,13 +125,34 @@ def _classify(F, b, low, high, top, bottom, falls, rises):  # type: ignore[no-un
 
 
 @njit(cache=True, nogil=True)
-def _threshold(counts, wanted):  # type: ignore[no-untyped-def]
-    """Return the class at which the wanted number is reached from the top, never 0, and how many of it are wanted."""
-    for place in range(len(counts) - 1, 0, -1):
-        if counts[place] >= wanted:
-            return place, wanted
-        wanted -= counts[place]
-    return 1, counts[1]
+def _threshold(classes, wanted):  # type: ignore[no-untyped-def]
+    """Return the class at which the wanted number is reached from the top, how many of it are wanted, and all of it.
+
+    It is at least 1. Found by bisection: to count is a loop without branches, which a histogram would not be.
+    """
+    last, beyond = 1, CLASSES
+    reached, before = _count(classes, last), 0
+    if reached < wanted:
+        every = reached - _count(classes, 2)
+        return last, every, every
+    while beyond - last > 1:
+        middle = (last + beyond) // 2
+        count = _count(classes, middle)
+        if count >= wanted:
+            last, reached = middle, count
+        else:
+            beyond, before = middle, count
+    return last, wanted - before, reached - before
+
+
+@njit(cache=True, nogil=True)
+def _count(classes, place):  # type: ignore[no-untyped-def]
+    """Return how many are of a class or above it."""
+    widest_vectors()
+    count, least_place = np.int32(0), np.int32(place)
+    for j in range(len(classes)):
+        count = np.int32(count + np.int32(classes[j] >= least_place))
+    return count
 
 
 @njit(cache=True, nogil=True)

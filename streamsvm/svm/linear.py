@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from numba import njit
 
 from streamsvm.svm.columns import Index
 from streamsvm.svm.kernels import Float
@@ -40,9 +41,8 @@ class LinearBlocks:
         self._sparse = sparse_rows(Z, y)
         self.entries = float(Z.shape[1])
         if self._sparse is None:
-            self.centre = Z.mean(axis=0)
-            self._Z = Z - self.centre
-            self.largest = float(np.einsum("ij,ij->i", self._Z, self._Z).max())
+            self.centre, self._Z = np.empty(Z.shape[1]), np.empty(Z.shape)
+            self.largest = float(_centre(Z, self.centre, self._Z))
         else:
             self.centre = self._sparse.common
             squares = np.append(0.0, np.cumsum(self._sparse.value**2))[self._sparse.start]
@@ -89,6 +89,26 @@ class LinearBlocks:
         w = np.empty(len(self.centre))
         sparse_sum(rows, members, weights, w)
         return w
+
+
+@njit(cache=True, nogil=True)
+def _centre(Z, centre, centred):  # type: ignore[no-untyped-def]
+    """Fill the mean of the points, and the points less it; return the largest square among these."""
+    n, d = Z.shape
+    centre[:] = 0.0
+    for i in range(n):
+        for k in range(d):
+            centre[k] += Z[i, k]
+    for k in range(d):
+        centre[k] /= n
+    largest = 0.0
+    for i in range(n):
+        square = 0.0
+        for k in range(d):
+            centred[i, k] = Z[i, k] - centre[k]
+            square += centred[i, k] * centred[i, k]
+        largest = max(largest, square)
+    return largest
 
 
 def warm_up() -> None:

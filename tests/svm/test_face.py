@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streamsvm.svm import face, inner
-from streamsvm.svm.blocks import Values
+from streamsvm.svm import face, fast, inner
+from streamsvm.svm.blocks import RbfBlocks, Values
 from streamsvm.svm.fast import BlockDescent
 from streamsvm.svm.kernels import Float, RbfKernel
 from tests.svm.problems import Case, weights
@@ -197,3 +197,76 @@ def test_large_boxes_take_it(monkeypatch: pytest.MonkeyPatch) -> None:
     without = run()
     assert ours.iterations < 0.3 * without.iterations
     assert ours._f <= without._f + 1e-7 * abs(without._f)
+
+
+class Crowd:
+    """A problem with more free points than its largest blocks hold, as few points as that takes."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, tolerance: float = 1e-3) -> None:
+        monkeypatch.setattr(fast, "BLOCK", 64)
+        monkeypatch.setattr(fast, "LARGEST_BLOCK", 64)
+        self.problem, _ = Case("gaussian", 800, "rbf", 1e4, 3.0).make(tolerance=tolerance)
+        self.gaps: list[float] = []
+
+    def run(self) -> BlockDescent:
+        made = BlockDescent(
+            self.problem.Z,
+            self.problem.y,
+            self.problem.upper,
+            self.problem.kernel,
+            self.problem.tolerance,
+            lambda _blocks, _steps, gap: self.gaps.append(gap) or True,
+        )
+        made.advance(self.problem.max_iterations)
+        return made
+
+
+def test_a_crowd_of_free_points_moves_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where blocks hold too few, all free points together reach the same optimum in a fraction of the blocks."""
+    crowd = Crowd(monkeypatch)
+    calls: list[int] = []
+    together = face.move_all
+    monkeypatch.setattr(face, "move_all", lambda *given: calls.append(together(*given)) or calls[-1])
+    ours = crowd.run()
+    assert sum(calls) > 0
+    monkeypatch.setattr(face, "MOST_FREE", 0)
+    without = crowd.run()
+    assert ours.converged
+    assert ours.gap < crowd.problem.tolerance
+    assert ours.blocks < 0.5 * without.blocks
+    assert ours._f <= without._f + 1e-7 * abs(without._f)
+
+
+def test_a_crowd_gives_the_same_bits_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Counts decide when all free points move, so the same problem takes the same way."""
+    crowd = Crowd(monkeypatch)
+    assert crowd.run().b.tobytes() == crowd.run().b.tobytes()
+
+
+def test_moving_all_goes_down_and_keeps_every_box(monkeypatch: pytest.MonkeyPatch) -> None:
+    """From a state of large violation: f falls, boxes and sum hold, and F is that of the new b."""
+    problem = Crowd(monkeypatch).problem
+    monkeypatch.setattr(face, "MOST_FREE", 0)
+    run = BlockDescent(problem.Z, problem.y, problem.upper, problem.kernel, problem.tolerance)
+    run.advance(20_000)
+    run.exact = False
+    run.refresh()
+    f, gap = run._f, run.gap
+    source = RbfBlocks(run._Z, 1.0 / problem.Z.shape[1], np.float64)
+    assert face.move_all(source, run.F, run.b, run._low, run._high, problem.tolerance, 1_000) > 0
+    assert run._f < f
+    assert (run._low <= run.b).all()
+    assert (run.b <= run._high).all()
+    assert abs(run.b.sum()) < 1e-9 * np.abs(run.b).sum()
+    F = run.F.copy()
+    run.exact = False
+    run.refresh()
+    np.testing.assert_allclose(F, run.F, atol=1e-6 * gap)
+
+
+def test_points_leave_bounds_only_to_where_the_free_ones_are() -> None:
+    """Of four at a bound and two free ones with F = 0 and 1: who may rise and is below, or may fall and is above."""
+    F = np.array([0.0, 1.0, 0.4, 0.6, 0.6, 0.4])
+    b = np.array([0.5, 0.5, 0.0, 0.0, 1.0, 1.0])
+    left = face.leaving(F, b, np.zeros(6), np.ones(6), 0.1)
+    assert left.tolist() == [False, False, True, False, True, False]

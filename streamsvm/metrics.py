@@ -339,16 +339,14 @@ TRAINER: Final = (
         "streamsvm_prequential_points",
         "counter",
         "Points scored by the current version before they were learned: all of them, or, by a kernel machine of more "
-        "than 16 support vectors, one in a sixteenth as many points as it has of them, so that it takes few per cent "
-        "of the time.",
+        "than 16 support vectors, one in a sixteenth as many points as it has of them, which bounds its time.",
         "Flat while rows are learned: nothing is current yet, input is being read again, or quality.enabled is off.",
     ),
     Definition(
         "streamsvm_prequential_seconds",
         "counter",
         "Seconds that such scoring and its baseline took.",
-        "More than a few per cent of the time: lower the support vectors, or set quality.baseline_every or "
-        "quality.enabled.",
+        "Measured at about an eighth of the learning's own: too much for you? Set quality.enabled to false.",
     ),
     Definition(
         "streamsvm_prequential_accuracy",

@@ -42,7 +42,7 @@ FARTHEST_SD: Final = 10.0
 GREATEST_SHARE: Final = 100.0
 """Most that a point weighs for the baseline, in mean weights."""
 MOST_KERNELS: Final = 16
-"""Kernel values a point of the stream, on average, that scoring may take: a few per cent of what learning it takes."""
+"""Kernel values a point of the stream, on average, that scoring may take."""
 
 Values = NDArray[np.float64]
 

@@ -28,6 +28,8 @@ MOST_NUMBERS: Final = 100_000
 LEAST_POINTS: Final = 50
 GRID: Final = 49
 """Nodes a side of the grid on which a kernel machine is evaluated."""
+FARTHEST: Final = 1e6
+"""Scaled features beyond this are drawn as if they were this far."""
 FRAME_SHARE: Final = 0.01
 """Share of the points, at each end of each axis, that the frame need not hold."""
 FRAME_MARGIN: Final = 0.1
@@ -46,6 +48,7 @@ class Projection:
         In standard deviations of the features.
     sign : ndarray of shape (n,), int8
     weight : ndarray of shape (n,), float64
+        The greatest is 1.
     total : int
         Points that were there; n of them, at even steps through their order, are drawn.
     centre : ndarray of shape (d,), float64
@@ -79,7 +82,9 @@ def project(points: Points, model: Model) -> Projection:
     """Project a training set, at least one point, by its model's scaler."""
     total = len(points)
     drawn = points.take(_spread(total, most_points(points.dimension)))
-    Z, weight = model.scaler.transform(drawn.X), np.asarray(drawn.weight, np.float64)
+    with np.errstate(all="ignore"):  # a picture is no reason to stop: what is not finite, or absurdly far, is moved
+        Z = np.clip(np.nan_to_num(model.scaler.transform(drawn.X)), -FARTHEST, FARTHEST)
+    weight = np.asarray(drawn.weight, np.float64) / float(drawn.weight.max())
     centre = np.asarray(weight @ Z / weight.sum(), np.float64)
     Z = Z - centre
     axes, share = _principal(Z * np.sqrt(weight / weight.sum())[:, None])

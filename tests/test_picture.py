@@ -115,3 +115,13 @@ def test_a_saddle_keeps_what_belongs_together() -> None:
         ((0.0, 0.333333), (0.333333, 0.0)),
         ((0.666667, 1.0), (1.0, 0.666667)),
     }
+
+
+def test_absurd_numbers_have_a_picture() -> None:
+    """Features and weights at the end of what a float64 holds: finite coordinates, no error, no warning."""
+    X = np.array([[1e300, -1e300], [1e-300, 1e308], [0.0, -1e308], [5.0, 1.0]])
+    points = Points(X, np.array([1, -1, 1, -1], np.int8), np.array([1e308, 1e308, 1e-300, 1.0]))
+    projection = project(points, Model(Scaler.identity(2), LinearMachine(np.ones(2), 0.0)))
+    assert np.isfinite(projection.xy).all()
+    assert np.isfinite(projection.frame).all()
+    assert len(border(projection, LinearMachine(np.ones(2), 0.0))) <= 1

@@ -82,6 +82,10 @@ class NoMetrics:
 
     def put(self, name: str, value: float, **labels: str) -> None: ...
 
+    def values(self, name: str) -> dict[tuple[str, ...], float]:
+        """Return nothing, as if nothing had been measured yet."""
+        return {}
+
     def observe(self, name: str, value: float, **labels: str) -> None: ...
 
 

@@ -70,7 +70,7 @@ SINGLE: Final = 1e-5
 """Tolerance below which kernel values are float64 from the start."""
 BLOCK_STEPS: Final = 200_000
 """Most steps inside a block before its result is handed on."""
-CROWD_PATIENCE: Final = 0.5
+CROWD_PATIENCE: Final = 2.0
 """How many times what Newton's method over all free points costs blocks may cost before it takes its turn; four times
 as much after each time that it did not help."""
 FEW_LEAVE: Final = 0.12

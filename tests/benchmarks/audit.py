@@ -145,7 +145,7 @@ def covered(stream: Stream, points: int, seeds: int) -> Float:
 def _simpler(sample: Sampled) -> dict[str, Estimate]:
     """Return the intervals that ours was chosen over."""
     loss = sample.points.X[:, 0].astype(np.float64)
-    strata = list(estimates._strata(sample, loss))
+    strata = [estimates._stratum(sample, weight, own, loss) for weight, own in estimates._strata(sample)]
     total, low, _ = estimate([sample], loss)
     mean, variance, third = (float(sum(column)) for column in zip(*(s.moments() for s in strata), strict=True))
     certain, half = total - mean, Z * variance**0.5

@@ -92,16 +92,16 @@ def _binary(chance: random.Random) -> Expected:
 
 
 def _wrong_content(chance: random.Random) -> Expected:
-    kind, value = chance.choice(
+    kind, value, reason = chance.choice(
         (
-            ("application/gzip", gzip.compress(_json(_point(chance)), mtime=0)),
-            ("application/vnd.apache.avro", b"\0" + struct.pack(">I", 7) + chance.randbytes(20)),
-            ("application/x-protobuf", b"\x0a\x0c" + struct.pack("<3f", 1, 2, 3)),
-            ("application/vnd.apache.arrow.stream", b"\xff\xff\xff\xff" + chance.randbytes(60)),
-            ("application/octet-stream", struct.pack("<4d", 1, 2, 3, 4)),
+            ("application/gzip", gzip.compress(_json(_point(chance)), mtime=0), "unknown_content_type"),
+            ("application/x-protobuf", b"\x0a\x0c" + struct.pack("<3f", 1, 2, 3), "unknown_content_type"),
+            ("application/octet-stream", struct.pack("<4d", 1, 2, 3, 4), "unknown_content_type"),
+            ("application/vnd.confluent.avro", b"\0" + struct.pack(">I", 7) + chance.randbytes(20), "unknown_schema"),
+            ("application/vnd.apache.arrow.stream", b"\xff\xff\xff\xff" + chance.randbytes(60), "malformed_arrow"),
         )
     )
-    return _one(value, "malformed_json", content_type=kind)
+    return _one(value, reason, content_type=kind)
 
 
 def _deep(chance: random.Random) -> Expected:

@@ -7,23 +7,20 @@ the jars of the test broker, which hold the client and Jackson. Where something 
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
-import os
 import queue
 import shutil
 import subprocess
-import tempfile
 import threading
 from pathlib import Path
 from typing import Any
 
 from tests.brokers.jvm import CannotRun, die_with_parent, kafka_jars
+from tests.npm import packages
 
 HERE = Path(__file__).parent
 NODE = HERE / "node"
 JAVA = HERE / "java"
-INSTALL = ("npm", "install", "--ignore-scripts", "--no-package-lock", "--no-audit", "--no-fund", "--loglevel=error")
 INSTALL_TIMEOUT_S = 300.0
 STOP_TIMEOUT_S = 20.0
 
@@ -36,30 +33,9 @@ def node_packages() -> Path:
     CannotRun
         If node or npm is missing, or a package cannot be fetched.
     """
-    for program in ("node", "npm"):
-        if shutil.which(program) is None:
-            raise CannotRun(f"{program} is not installed")
-    manifest = (NODE / "package.json").read_bytes()
-    home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    cached = home / "streamsvm" / f"interop-{hashlib.sha256(manifest).hexdigest()[:12]}"
-    if cached.is_dir():
-        return cached / "node_modules"
-    cached.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=cached.parent) as work:
-        fresh = Path(work) / "fresh"
-        fresh.mkdir()
-        (fresh / "package.json").write_bytes(manifest)
-        try:
-            done = subprocess.run(
-                INSTALL, cwd=fresh, capture_output=True, text=True, check=False, timeout=INSTALL_TIMEOUT_S
-            )
-        except subprocess.TimeoutExpired:
-            raise CannotRun(f"npm did not fetch the packages within {INSTALL_TIMEOUT_S:.0f} s") from None
-        if done.returncode != 0:
-            raise CannotRun(f"npm could not fetch the packages: {' | '.join(done.stderr.strip().splitlines()[-3:])}")
-        with contextlib.suppress(OSError):  # another test run was faster: its packages are as good
-            fresh.rename(cached)
-    return cached / "node_modules"
+    if shutil.which("node") is None:
+        raise CannotRun("node is not installed")
+    return packages(NODE / "package.json", "interop", INSTALL_TIMEOUT_S)
 
 
 def node_program(name: str, directory: Path) -> list[str]:

@@ -21,8 +21,9 @@ from consumers.runtime import Health, HttpServer
 from streamsvm.config import HttpConfig
 from streamsvm.kafka import EmbeddedBroker
 from streamsvm.metrics import TRAINER, Metrics
+from tests.brokers.jvm import CannotRun
 from tests.page import boards
-from tests.page.axe import NoChecker, checker
+from tests.page.axe import checker
 from tests.page.browser import NoBrowser, chromium, programs
 from tests.page.stage import Stage, staged
 from tests.page.test_site import value_at
@@ -184,7 +185,7 @@ def test_the_checker_of_accessibility_finds_nothing(stage: Stage, open_browser: 
     """axe-core, all of its rules for WCAG 2.2 A and AA and its best practices: no violation."""
     try:
         script = checker()
-    except NoChecker as missing:
+    except CannotRun as missing:
         pytest.skip(f"axe-core is not to be had: {missing}")
     chrome = open_browser(1280, 1000, scheme=scheme)
     chrome.get(stage.url)

@@ -278,7 +278,7 @@ class Trainer:
         warm_up(self._config, self._compiling)
         tuning.warm_up(self._config, self._compiling)
         prequential.warm_up(self._config.points.numpy_dtype)
-        json_scan.warm_up()
+        json_scan.warm_up(self._config.points.numpy_dtype)
         seconds = self._clock.monotonic() - begun
         if seconds > 1.0:
             log.info("compiled", seconds=round(seconds, 1), remedy="a cold start; the next one loads it from the cache")
@@ -346,13 +346,13 @@ class Trainer:
     def _note(self, records: Sequence[Record]) -> None:
         """Note what was read, decoded or not."""
         if isinstance(records, Batch):
-            ends, counts, values = records.ends(), records.counts(), records.values
+            ends, counts, size = records.ends(), records.counts(), int(records.sizes.sum())
         else:
-            values = [record.value for record in records]
+            size = sum(len(record.value or b"") for record in records)
             ends = {record.partition: record.offset + 1 for record in records}
             counts = Counter(record.partition for record in records)
         self._fetched |= ends
-        self._metrics.increase("streamsvm_input_bytes", sum(len(value or b"") for value in values))
+        self._metrics.increase("streamsvm_input_bytes", size)
         for partition, count in counts.items():
             self._metrics.increase("streamsvm_input_records", count, partition=str(partition))
 

@@ -4,57 +4,46 @@ The shape is an object of `x`, an array of d numbers, `y`, a number, and optiona
 integer or plain ASCII text, each at most once and in any order, with whitespace anywhere. What is declined may be right
 or wrong: a full JSON parser then tells.
 
-Invariant: what is accepted has the value that any correct parser gives it. Numbers are rounded correctly: exactly where
-digits and power of ten are small (W. D. Clinger, "How to read floating point numbers accurately", 1990), else by 128
-bits of a power of five (D. Lemire, "Number parsing at a gigabyte per second", 2021), and declined where those do not
-decide.
+Invariant: what is accepted has the value that any correct parser gives it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
-LEAST_POWER, LARGEST_POWER = -342, 308
-MOST_DIGITS: Final = 19
-"""Significant digits that fit into 64 bits."""
-MOST_ID_DIGITS: Final = 18
-FAR: Final = 100_000
-DECLINED: Final = -1
+from streamsvm.codec.decimals import (
+    DECLINED,
+    FOUR,
+    MINUS,
+    NINE,
+    ONE,
+    PADDING,
+    THREE,
+    TWO,
+    ZERO,
+    byte,
+    compiled,
+    inlined,
+    number,
+)
+
+MOST_ID_DIGITS: Final = np.uint64(18)
 X_FIELD, Y_FIELD, WEIGHT_FIELD, ID_FIELD = 1, 2, 4, 8
-TEN, EXACT = np.uint64(10), np.uint64(1 << 53)
 QUOTE, BACKSLASH, COLON, COMMA = b'"\\:,'
 OPEN, CLOSE, OPEN_LIST, CLOSE_LIST = b"{}[]"
-MINUS, PLUS, POINT, SMALL_E, LARGE_E, ZERO, NINE = b"-+.eE09"
 X_, Y_, W_, I_, D_ = b"xywid"
 SPACE, NEWLINE, RETURN, TAB = b" \n\r\t"
 FIRST_PLAIN, LAST_PLAIN = b" ~"
+SEPARATOR: Final = b"\0"
+"""Between two values: it is no part of JSON, so that no value is read into the next one."""
 
 
-def _powers_of_five() -> NDArray[np.uint64]:
-    """Return the 128 leading bits of 5^q for each q, shape (651, 2), high word first; rounded up where q < 0."""
-    rows = []
-    for q in range(LEAST_POWER, LARGEST_POWER + 1):
-        power = 5 ** abs(q)
-        bits = power.bit_length()
-        if q >= 0:
-            leading = power << (128 - bits) if bits <= 128 else power >> (bits - 128)
-        else:
-            quotient = (1 << (2 * bits + 128)) // power + 1
-            excess = quotient.bit_length() - 128
-            leading = quotient >> excess if q < -27 else (1 << (2 * bits + 128 - excess)) // power + 1
-        rows.append((leading >> 64, leading & (1 << 64) - 1))
-    return np.array(rows, dtype=np.uint64)
-
-
-_FIVES = _powers_of_five()
-_TENS = np.array([float(10**power) for power in range(23)])
+DOUBLE: Final = np.dtype(np.float64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +52,7 @@ class Scanned:
 
     Attributes
     ----------
-    X : ndarray of shape (n, d), float64
+    X : ndarray of shape (n, d)
     y, weight : ndarray of shape (n,), float64
     accepted : ndarray of shape (n,), bool
         False where the record is declined; its values are then meaningless.
@@ -78,25 +67,35 @@ class Scanned:
     size: NDArray[np.int64]
 
 
-def scan(values: Sequence[bytes], dimension: int, largest: float) -> Scanned:
+def scan(
+    values: Sequence[bytes],
+    size: NDArray[np.int64],
+    dimension: int,
+    largest: float,
+    dtype: np.dtype[np.floating] = DOUBLE,
+) -> Scanned:
     """Parse records of one point each.
 
     Parameters
     ----------
     values : sequence of n bytes
+    size : ndarray of shape (n,), int64
+        Bytes of each of them.
     dimension : int
     largest : float
         A record with a feature of greater magnitude is declined.
+    dtype : numpy dtype
+        What numbers, correctly rounded to float64, are stored as.
     """
     n = len(values)
-    size = np.fromiter(map(len, values), np.int64, n)
-    buffer = np.frombuffer(b"".join(values), np.uint8)
-    X, others, accepted = np.empty((n, dimension)), np.empty((2, n)), np.empty(n, np.bool_)
-    _scan(buffer, np.cumsum(size), X, others, accepted, largest, _FIVES, _TENS)
+    X, others, accepted = np.empty((n, dimension), dtype), np.empty((2, n)), np.empty(n, np.bool_)
+    _scan(_padded(values), size, X, others, accepted, largest)
     return Scanned(X, others[0], others[1], accepted, size)
 
 
-def scan_array(value: bytes, dimension: int, largest: float, most_rows: int) -> Scanned | None:
+def scan_array(
+    value: bytes, dimension: int, largest: float, most_rows: int, dtype: np.dtype[np.floating] = DOUBLE
+) -> Scanned | None:
     """Parse one record that is an array of points; None if it, or any row of it, is declined.
 
     Parameters
@@ -107,263 +106,151 @@ def scan_array(value: bytes, dimension: int, largest: float, most_rows: int) -> 
         An array with a feature of greater magnitude is declined.
     most_rows : int
         So is one of more rows.
+    dtype : numpy dtype
+        As for `scan`.
     """
     n = min(value.count(b"{"), most_rows, len(value) // (2 * dimension))  # an entry takes two bytes at least
-    X, others = np.empty((n, dimension)), np.empty((2, n))
-    rows = _scan_array(np.frombuffer(value, np.uint8), X, others, largest, _FIVES, _TENS)
-    if rows == DECLINED:
+    X, others = np.empty((n, dimension), dtype), np.empty((2, n))
+    rows = _scan_array(_padded([value]), len(value), X, others, largest)
+    if rows < 0:
         return None
     size = np.full(rows, len(value), np.int64)
     return Scanned(X[:rows], others[0, :rows], others[1, :rows], np.ones(rows, np.bool_), size)
 
 
-def warm_up() -> None:
+def warm_up(dtype: np.dtype[np.floating]) -> None:
     """Compile, or load from numba's file cache."""
-    assert scan_array(b'[{"x": [1.5], "y": 1}]', 1, 2.0, 1) is not None
-    assert scan([b'{"x": [1.5], "y": 1}'], 1, 2.0).accepted.all()
+    assert scan_array(b'[{"x": [1.5], "y": 1}]', 1, 2.0, 1, dtype) is not None
+    value = b'{"x": [1.5], "y": 1}'
+    assert scan([value], np.array([len(value)]), 1, 2.0, dtype).accepted.all()
 
 
-_compiled = partial(njit, cache=True, nogil=True, error_model="numpy")
+def _padded(values: Sequence[bytes]) -> NDArray[np.uint8]:
+    return np.frombuffer(SEPARATOR.join([*values, PADDING]), np.uint8)
 
 
-@_compiled()
+@compiled()
 def _scan(
     buffer: NDArray[np.uint8],
-    ends: NDArray[np.int64],
-    X: NDArray[np.float64],
+    size: NDArray[np.int64],
+    X: NDArray[np.floating],
     others: NDArray[np.float64],
     accepted: NDArray[np.bool_],
     largest: float,
-    fives: NDArray[np.uint64],
-    tens: NDArray[np.float64],
 ) -> None:
     """Fill `X`, `others`, which are y and weight of each record, and `accepted`."""
-    start = 0
-    for row in range(len(ends)):
-        others[1, row] = 1.0
-        stop = _record(buffer, start, ends[row], X, others, row, largest, fives, tens)
-        accepted[row] = stop >= 0 and _skip(buffer, stop, ends[row]) == ends[row]
-        start = ends[row]
+    at = np.uint64(buffer.ctypes.data)
+    for row in range(len(size)):
+        end = at + np.uint64(size[row])
+        stop = _record(_skip(at), X, others, row, largest)
+        accepted[row] = stop != DECLINED and _skip(stop) == end
+        at = end + ONE
 
 
-@_compiled()
+@compiled()
 def _scan_array(
     buffer: NDArray[np.uint8],
-    X: NDArray[np.float64],
+    size: int,
+    X: NDArray[np.floating],
     others: NDArray[np.float64],
     largest: float,
-    fives: NDArray[np.uint64],
-    tens: NDArray[np.float64],
 ) -> int:
-    """Fill `X` and `others`, which are y and weight of each row; return the number of rows, or `DECLINED`."""
-    end = len(buffer)
-    at = _skip(buffer, 0, end)
-    if at >= end or buffer[at] != OPEN_LIST:
-        return DECLINED
+    """Fill `X` and `others`, which are y and weight of each row; return the number of rows, or -1."""
+    start = np.uint64(buffer.ctypes.data)
+    end = start + np.uint64(size)
+    at = _skip(start)
+    if byte(at) != OPEN_LIST:
+        return -1
     for row in range(len(X)):
-        others[1, row] = 1.0
-        at = _record(buffer, at + 1, end, X, others, row, largest, fives, tens)
-        at = _skip(buffer, at, end) if at >= 0 else end
-        if at >= end:
-            return DECLINED
-        if buffer[at] == CLOSE_LIST:
-            return row + 1 if _skip(buffer, at + 1, end) == end else DECLINED
-        if buffer[at] != COMMA:
-            return DECLINED
-    return DECLINED
+        at = _record(_skip(at + ONE), X, others, row, largest)
+        if at == DECLINED:
+            return -1
+        at = _skip(at)
+        if byte(at) == CLOSE_LIST:
+            return row + 1 if _skip(at + ONE) == end else -1
+        if byte(at) != COMMA:
+            return -1
+    return -1
 
 
-@_compiled()
-def _record(buffer, at, end, X, others, row, largest, fives, tens):  # type: ignore[no-untyped-def]
+@inlined()
+def _record(at, X, others, row, largest):  # type: ignore[no-untyped-def]
     """Parse one point; return where it ends, or `DECLINED` unless all of it was understood."""
-    at = _skip(buffer, at, end)
-    if at >= end or buffer[at] != OPEN:
+    others[1, row] = 1.0
+    if byte(at) != OPEN:
         return DECLINED
     seen = 0
     while True:
-        at = _skip(buffer, at + 1, end)
-        at, field = _name(buffer, at, end)
-        if at < 0 or seen & field:
+        at = _skip(at + ONE)
+        field = _field(at)
+        if not field or seen & field:
             return DECLINED
         seen |= field
-        at = _skip(buffer, at, end)
-        if at >= end or buffer[at] != COLON:
+        at = _skip(at + (FOUR if field == ID_FIELD else THREE))
+        if byte(at) != COLON:
             return DECLINED
-        at = _skip(buffer, at + 1, end)
+        at = _skip(at + ONE)
         if field == X_FIELD:
-            if at >= end or buffer[at] != OPEN_LIST:
+            if byte(at) != OPEN_LIST:
                 return DECLINED
             for index in range(X.shape[1]):
-                at, entry = _number(buffer, _skip(buffer, at + 1, end), end, fives, tens)
-                at = _skip(buffer, at, end) if at >= 0 and abs(entry) <= largest else end
-                if at >= end or buffer[at] != (COMMA if index + 1 < X.shape[1] else CLOSE_LIST):
+                at, entry = number(_skip(at + ONE))
+                if at == DECLINED or not abs(entry) <= largest:
+                    return DECLINED
+                at = _skip(at)
+                if byte(at) != (COMMA if index + 1 < X.shape[1] else CLOSE_LIST):
                     return DECLINED
                 X[row, index] = entry
-            at += 1
+            at += ONE
         elif field == ID_FIELD:
-            at = _identity(buffer, at, end)
+            at = _identity(at)
         else:
-            at, others[0 if field == Y_FIELD else 1, row] = _number(buffer, at, end, fives, tens)
-        at = _skip(buffer, at, end) if at >= 0 else end
-        if at >= end:
+            at, others[0 if field == Y_FIELD else 1, row] = number(at)
+        if at == DECLINED:
             return DECLINED
-        if buffer[at] == CLOSE:
+        at = _skip(at)
+        if byte(at) == CLOSE:
             break
-        if buffer[at] != COMMA:
+        if byte(at) != COMMA:
             return DECLINED
-    return at + 1 if seen & (X_FIELD | Y_FIELD) == X_FIELD | Y_FIELD else DECLINED
+    return at + ONE if seen & (X_FIELD | Y_FIELD) == X_FIELD | Y_FIELD else DECLINED
 
 
-@_compiled()
-def _name(buffer, at, end):  # type: ignore[no-untyped-def]
-    """Read a field's name; return where its closing quote ends, or `DECLINED`, and which field it is."""
-    if at + 3 >= end or buffer[at] != QUOTE:
-        return DECLINED, 0
-    letter = buffer[at + 1]
-    if letter == I_ and buffer[at + 2] == D_ and buffer[at + 3] == QUOTE:
-        return at + 4, ID_FIELD
+@inlined()
+def _field(at):  # type: ignore[no-untyped-def]
+    """Return which field is named here, quotes and all; 0 for none."""
+    if byte(at) != QUOTE:
+        return 0
+    letter = byte(at + ONE)
+    if letter == I_:
+        return ID_FIELD if byte(at + TWO) == D_ and byte(at + THREE) == QUOTE else 0
     field = X_FIELD if letter == X_ else Y_FIELD if letter == Y_ else WEIGHT_FIELD if letter == W_ else 0
-    return (at + 3 if field and buffer[at + 2] == QUOTE else DECLINED), field
+    return field if byte(at + TWO) == QUOTE else 0
 
 
-@_compiled()
-def _identity(buffer, at, end):  # type: ignore[no-untyped-def]
+@inlined()
+def _identity(at):  # type: ignore[no-untyped-def]
     """Pass over an id: text without escapes, or an integer that is no problem to anyone."""
-    if at < end and buffer[at] == QUOTE:
-        at += 1
-        while at < end and FIRST_PLAIN <= buffer[at] <= LAST_PLAIN and buffer[at] != BACKSLASH:
-            if buffer[at] == QUOTE:
-                return at + 1
-            at += 1
+    if byte(at) == QUOTE:
+        at += ONE
+        while FIRST_PLAIN <= byte(at) <= LAST_PLAIN and byte(at) != BACKSLASH:
+            if byte(at) == QUOTE:
+                return at + ONE
+            at += ONE
         return DECLINED
-    if at < end and buffer[at] == MINUS:
-        at += 1
+    if byte(at) == MINUS:
+        at += ONE
     first = at
-    while at < end and ZERO <= buffer[at] <= NINE:
-        at += 1
-    if not 1 <= at - first <= MOST_ID_DIGITS or (at - first > 1 and buffer[first] == ZERO):
+    while ZERO <= byte(at) <= NINE:
+        at += ONE
+    if not ONE <= at - first <= MOST_ID_DIGITS or (at - first > ONE and byte(first) == ZERO):
         return DECLINED
     return at
 
 
-@_compiled()
-def _skip(buffer, at, end):  # type: ignore[no-untyped-def]
+@inlined()
+def _skip(at):  # type: ignore[no-untyped-def]
     """Pass over whitespace."""
-    while at < end and buffer[at] <= SPACE and (buffer[at] in (SPACE, NEWLINE, RETURN, TAB)):
-        at += 1
+    while byte(at) == SPACE or TAB <= byte(at) <= NEWLINE or byte(at) == RETURN:
+        at += ONE
     return at
-
-
-@_compiled()
-def _number(buffer, at, end, fives, tens):  # type: ignore[no-untyped-def]
-    """Parse a number; return where it ends, or `DECLINED`, and its value."""
-    negative = at < end and buffer[at] == MINUS
-    if negative:
-        at += 1
-    first, digits = at, np.uint64(0)
-    while at < end and ZERO <= buffer[at] <= NINE:
-        digits = digits * TEN + np.uint64(buffer[at] - ZERO)
-        at += 1
-    whole = at - first
-    if whole == 0 or (whole > 1 and buffer[first] == ZERO):
-        return DECLINED, 0.0
-    power, fractional = 0, False
-    if at < end and buffer[at] == POINT:
-        at += 1
-        power, fractional = at, True
-        while at < end and ZERO <= buffer[at] <= NINE:
-            digits = digits * TEN + np.uint64(buffer[at] - ZERO)
-            at += 1
-        power -= at
-        if power == 0:
-            return DECLINED, 0.0
-    if whole - power > MOST_DIGITS and not _fits(buffer, first, whole - power):
-        return DECLINED, 0.0
-    if at < end and buffer[at] in (SMALL_E, LARGE_E):
-        at, exponent = _exponent(buffer, at + 1, end)
-        if at < 0:
-            return DECLINED, 0.0
-        power, fractional = power + exponent, True
-    if digits == 0:
-        if negative and not fractional:
-            return DECLINED, 0.0  # an integer, which has no negative zero
-        return at, -0.0 if negative else 0.0
-    if digits < EXACT and -22 <= power <= 22:
-        magnitude = np.float64(digits) / tens[-power] if power < 0 else np.float64(digits) * tens[power]
-    elif LEAST_POWER <= power <= LARGEST_POWER:
-        magnitude = np.uint64(_rounded(digits, power, fives)).view(np.float64)
-    else:
-        return DECLINED, 0.0
-    if magnitude == 0.0:
-        return DECLINED, 0.0
-    return at, -magnitude if negative else magnitude
-
-
-@_compiled()
-def _fits(buffer, at, digits):  # type: ignore[no-untyped-def]
-    """Tell whether so many digits from a place on, and a point between them, have at most `MOST_DIGITS` that count."""
-    while digits and (buffer[at] == ZERO or buffer[at] == POINT):
-        digits -= 1 if buffer[at] == ZERO else 0
-        at += 1
-    return digits <= MOST_DIGITS
-
-
-@_compiled()
-def _exponent(buffer, at, end):  # type: ignore[no-untyped-def]
-    """Parse what follows the e; return where it ends, or `DECLINED`, and the exponent, if it is not absurd."""
-    shrinks = at < end and buffer[at] == MINUS
-    if at < end and (buffer[at] == MINUS or buffer[at] == PLUS):
-        at += 1
-    first, exponent = at, 0
-    while at < end and ZERO <= buffer[at] <= NINE:
-        if exponent < FAR:
-            exponent = exponent * 10 + int(buffer[at]) - ZERO
-        at += 1
-    return (DECLINED if at == first else at), (-exponent if shrinks else exponent)
-
-
-@_compiled()
-def _rounded(digits, power, fives):  # type: ignore[no-untyped-def]
-    """Return the bits of the float64 nearest to digits times ten to the power; 0 where that takes more than 128 bits.
-
-    Subnormal numbers and those beyond float64 are left to others, too.
-    """
-    zeros = 0
-    while not digits >> np.uint64(63):
-        digits <<= np.uint64(1)
-        zeros += 1
-    high, low = _product(digits, fives[power - LEAST_POWER, 0])
-    if high & np.uint64(0x1FF) == np.uint64(0x1FF):
-        second, _ = _product(digits, fives[power - LEAST_POWER, 1])
-        low += second
-        if low < second:
-            high += np.uint64(1)
-    if low == np.uint64(0xFFFFFFFFFFFFFFFF) and not -27 <= power <= 55:
-        return np.uint64(0)
-    top = np.int64(high >> np.uint64(63))
-    mantissa = high >> np.uint64(top + 9)
-    exponent = ((217706 * power) >> 16) + 63 + top - zeros + 1023
-    if exponent <= 0:
-        return np.uint64(0)
-    halfway = low <= np.uint64(1) and -4 <= power <= 23 and mantissa & np.uint64(3) == np.uint64(1)
-    if halfway and mantissa << np.uint64(top + 9) == high:
-        mantissa &= ~np.uint64(1)
-    mantissa = (mantissa + (mantissa & np.uint64(1))) >> np.uint64(1)
-    if mantissa >= np.uint64(1 << 53):
-        mantissa = np.uint64(1 << 52)
-        exponent += 1
-    if exponent >= 0x7FF:
-        return np.uint64(0)
-    return (mantissa & ~np.uint64(1 << 52)) | (np.uint64(exponent) << np.uint64(52))
-
-
-@_compiled()
-def _product(a: Any, b: Any) -> Any:
-    """Multiply two 64-bit words; return the high and the low word."""
-    mask = np.uint64(0xFFFFFFFF)
-    shift = np.uint64(32)
-    a_low, a_high, b_low, b_high = a & mask, a >> shift, b & mask, b >> shift
-    lowest = a_low * b_low
-    middle = a_high * b_low + (lowest >> shift)
-    other = a_low * b_high + (middle & mask)
-    return a_high * b_high + (middle >> shift) + (other >> shift), a * b

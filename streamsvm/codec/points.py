@@ -128,6 +128,8 @@ class RecordBatch(Protocol):
     ----------
     partitions, offsets, times_ms, leader_epochs : ndarray of shape (n,), int64
         -1 where there is no time or epoch.
+    sizes : ndarray of shape (n,), int64
+        Bytes of each value.
     values : list of n bytes or None
     plain : bool
         Whether no record has headers.
@@ -137,6 +139,7 @@ class RecordBatch(Protocol):
     offsets: NDArray[np.int64]
     times_ms: NDArray[np.int64]
     leader_epochs: NDArray[np.int64]
+    sizes: NDArray[np.int64]
     values: list[bytes | None]
     plain: bool
 
@@ -147,6 +150,7 @@ class _Run:
 
     records: Sequence[RawRecord]
     values: list[bytes | None]
+    size: NDArray[np.int64]
     offset: NDArray[np.int64]
     time_ms: NDArray[np.int64]
     leader_epoch: NDArray[np.int64]
@@ -160,7 +164,8 @@ class _Run:
         places = [(r.offset, _or_unknown(r.timestamp_ms), _or_unknown(r.leader_epoch)) for r in records]
         offset, time_ms, epoch = np.array(places, dtype=np.int64).T
         plain = not any(record.headers for record in records)
-        return _Run(records, [record.value for record in records], offset, time_ms, epoch, plain)
+        values = [record.value for record in records]
+        return _Run(records, values, np.array([len(value or b"") for value in values]), offset, time_ms, epoch, plain)
 
     def slice(self, start: int, stop: int) -> _Run:
         if stop - start == len(self):
@@ -169,6 +174,7 @@ class _Run:
         return _Run(
             self.records[part],
             self.values[part],
+            self.size[part],
             self.offset[part],
             self.time_ms[part],
             self.leader_epoch[part],
@@ -185,14 +191,15 @@ def _by_partition(records: Sequence[RawRecord]) -> Iterator[tuple[int, _Run]]:
         for partition in sorted(by_partition):
             yield partition, _Run.of(by_partition[partition])
         return
-    offset, time_ms, epoch = records.offsets, records.times_ms, records.leader_epochs
+    columns = records.sizes, records.offsets, records.times_ms, records.leader_epochs
     for partition in np.unique(records.partitions).tolist():
         at = np.flatnonzero(records.partitions == partition)
         if len(at) == len(records.values):
-            yield partition, _Run(records, records.values, offset, time_ms, epoch, records.plain)
+            yield partition, _Run(records, records.values, *columns, records.plain)
         else:
             values = [records.values[index] for index in at.tolist()]
-            yield partition, _Run(_Some(records, at), values, offset[at], time_ms[at], epoch[at], records.plain)
+            size, offset, time_ms, epoch = (column[at] for column in columns)
+            yield partition, _Run(_Some(records, at), values, size, offset, time_ms, epoch, records.plain)
 
 
 class _Some(Sequence[RawRecord]):
@@ -357,7 +364,8 @@ class PointDecoder:
         if not (self._labeled and self._numbers_for_labels):
             return False
         values = [value or b"" for value in run.values] if None in run.values else run.values
-        found = json_scan.scan(values, config.dimension, LARGEST_FEATURE[config.dtype])  # type: ignore[arg-type]
+        largest = LARGEST_FEATURE[config.dtype]
+        found = json_scan.scan(values, run.size, config.dimension, largest, config.numpy_dtype)  # type: ignore[arg-type]
         points, good = self._scanned_points(found)
         if 2 * np.count_nonzero(good) < len(run):
             return False
@@ -381,7 +389,7 @@ class PointDecoder:
         if len(value) > config.max_record_bytes:
             return False
         largest = LARGEST_FEATURE[config.dtype]
-        found = json_scan.scan_array(value, config.dimension, largest, config.max_rows_per_record)
+        found = json_scan.scan_array(value, config.dimension, largest, config.max_rows_per_record, config.numpy_dtype)
         points, good = (None, None) if found is None else self._scanned_points(found)
         if points is None or good is None or not good.all():
             return False
@@ -394,9 +402,7 @@ class PointDecoder:
         good = found.accepted & (positive | (found.y == config.labels[0]))
         good &= (weight >= SMALLEST_WEIGHT) & (weight <= LARGEST_WEIGHT)
         good &= found.size <= config.max_record_bytes
-        signs = np.where(positive, np.int8(1), np.int8(-1))
-        with np.errstate(invalid="ignore", over="ignore"):
-            return Points(found.X.astype(config.numpy_dtype), signs, weight), good
+        return Points(found.X, np.where(positive, np.int8(1), np.int8(-1)), weight), good
 
     @property
     def _numbers_for_labels(self) -> bool:

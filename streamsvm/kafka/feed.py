@@ -125,9 +125,10 @@ class Feed:
 
     def _records(self, consumed: list[Consumed]) -> Batch:
         if not any(map(Consumed.error, consumed)):
+            batch = Batch(consumed)
             if consumed:
-                self._record_bytes = sum(map(len, consumed)) / len(consumed)
-            return Batch(consumed)
+                self._record_bytes = float(batch.sizes.mean())
+            return batch
         records = []
         for message in consumed:
             error = message.error()

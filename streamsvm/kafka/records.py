@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from operator import itemgetter
+from itertools import chain
 from typing import NamedTuple, overload
 
 import numpy as np
@@ -59,6 +59,8 @@ class Batch(Sequence[Record]):
     ----------
     partitions, offsets, times_ms, leader_epochs : ndarray of shape (n,), int64
         -1 where there is no time or epoch.
+    sizes : ndarray of shape (n,), int64
+        Bytes of each value.
     values : list of n bytes or None
     plain : bool
         Whether no record has headers.
@@ -89,43 +91,52 @@ class Batch(Sequence[Record]):
         return list(map(Consumed.value, self._messages))
 
     @cached_property
+    def sizes(self) -> NDArray[np.int64]:  # noqa: D102
+        return np.fromiter(map(len, self._messages), np.int64, len(self))
+
+    @cached_property
     def partitions(self) -> NDArray[np.int64]:  # noqa: D102
         return _column(list(map(Consumed.partition, self._messages)))
 
     @cached_property
     def offsets(self) -> NDArray[np.int64]:  # noqa: D102
-        messages = self._messages
-        if messages and self.partitions.min() == self.partitions.max():
-            first, last = messages[0].offset() or 0, messages[-1].offset() or 0
-            if last - first == len(messages) - 1:  # they only grow, so that nothing is left out between
+        if self._of_one_partition:
+            first, last = self._messages[0].offset() or 0, self._messages[-1].offset() or 0
+            if last - first == len(self) - 1:  # they only grow, so that nothing is left out between
                 return np.arange(first, last + 1, dtype=np.int64)
-        return np.array(list(map(Consumed.offset, messages)), dtype=np.int64)
+        return _column(list(map(Consumed.offset, self._messages)))
 
     @cached_property
     def times_ms(self) -> NDArray[np.int64]:  # noqa: D102
-        told = list(map(Consumed.timestamp, self._messages))
-        times_ms = np.fromiter(map(itemgetter(1), told), np.int64, len(told))
-        if TIMESTAMP_NOT_AVAILABLE in map(itemgetter(0), told):
-            times_ms[[kind == TIMESTAMP_NOT_AVAILABLE for kind, _ in told]] = -1
-        return times_ms
+        told = np.fromiter(chain.from_iterable(map(Consumed.timestamp, self._messages)), np.int64, 2 * len(self))
+        kind, time_ms = told.reshape(len(self), 2).T
+        return np.where(kind == TIMESTAMP_NOT_AVAILABLE, -1, time_ms)
 
     @cached_property
     def leader_epochs(self) -> NDArray[np.int64]:  # noqa: D102
+        if self._of_one_partition:
+            first, last = self._messages[0].leader_epoch(), self._messages[-1].leader_epoch()
+            if first == last:  # within a log they never fall
+                return _column([first] * len(self))
         return _column(list(map(Consumed.leader_epoch, self._messages)))
 
     @cached_property
     def plain(self) -> bool:  # noqa: D102
         return not any(map(Consumed.headers, self._messages))
 
+    @cached_property
+    def _of_one_partition(self) -> bool:
+        return bool(self._messages) and bool(self.partitions.min() == self.partitions.max())
+
     def ends(self) -> dict[int, int]:
         """Return the offset after the last record of each partition."""
-        if self._messages and self.partitions.min() == self.partitions.max():
+        if self._of_one_partition:
             return {int(self.partitions[0]): int(self.offsets[-1]) + 1}
         return dict(zip(self.partitions.tolist(), (self.offsets + 1).tolist(), strict=True))
 
     def counts(self) -> dict[int, int]:
         """Return how many records there are of each partition."""
-        if self._messages and self.partitions.min() == self.partitions.max():
+        if self._of_one_partition:
             return {int(self.partitions[0]): len(self)}
         partitions, counts = np.unique(self.partitions, return_counts=True)
         return dict(zip(partitions.tolist(), counts.tolist(), strict=True))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import struct
+from collections.abc import Sequence
 from itertools import pairwise
 
 import numpy as np
@@ -12,7 +13,13 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from streamsvm.codec.json_scan import LARGEST_POWER, LEAST_POWER, _powers_of_five, scan, scan_array
+from streamsvm.codec import json_scan
+from streamsvm.codec.decimals import LARGEST_POWER, LEAST_POWER, _powers_of_five
+from streamsvm.codec.json_scan import Scanned, scan_array
+
+
+def scan(values: Sequence[bytes], dimension: int, largest: float) -> Scanned:
+    return json_scan.scan(values, np.array([len(value) for value in values]), dimension, largest)
 
 
 def number(text: str) -> float | None:

@@ -6,7 +6,8 @@ anybody can have without it: plain SGD on a small share of the stream, and the c
 beat them is not worth its memory.
 
 The baseline takes the steps of scikit-learn's SGDClassifier with the hinge loss and a constant rate, so that it
-forgets, on features standardised by what it learned so far. It learns every 64th point, and is scored on the others.
+forgets, on features standardised by what it learned so far; of several rates, the one that lately did best answers. It
+learns every 64th point, and is scored on the others.
 The steps are our own because a call of `partial_fit` takes as long as some thousand of them; its steps are the oracle.
 
 Invariants: a scorer never scores a point that it has learned; figures never enter a version, its hash or a checkpoint,
@@ -18,7 +19,7 @@ Source: Dawid 1984 (the prequential approach); Gama, Sebastiao and Rodrigues 201
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -26,7 +27,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from streamsvm.coreset.moments import Moments
+from streamsvm.coreset.moments import add_in_order
 from streamsvm.points import Features, Points
 from streamsvm.svm.model import LinearMachine, Model, Scaler
 
@@ -35,8 +36,11 @@ WINDOW_POINTS: Final = 10_000
 BASELINE_EVERY: Final = 64
 BASELINE_BATCH: Final = 16
 """Points that the baseline learns at a time, so that it is asked about many at a time."""
-BASELINE_RATE: Final = 0.01
+BASELINE_RATES: Final = (0.001, 0.003, 0.01, 0.03)
+MEMORY: Final = 0.99
+"""Of a machine's losses, a batch: what was a hundred batches ago counts a third."""
 BASELINE_ALPHA: Final = 1e-4
+EPSILON: Final = float(np.finfo(np.float64).eps)
 FARTHEST_SD: Final = 10.0
 """Where a feature is clipped for the baseline, in standard deviations: one wild point must not end it."""
 GREATEST_SHARE: Final = 100.0
@@ -144,84 +148,169 @@ def stride_of(model: Model) -> int:
 class Baseline:
     """SGD on standardised features, which learns one point in so many and is asked about all others.
 
+    Several machines learn the same points, each at its rate; the one that lately did best on points before it learned
+    them is asked. So the baseline is what a person would have after looking for a rate, which they must.
+
     Parameters
     ----------
     dimension : int
     every : int
         At least 1; with 1 it learns every point, and is never asked.
+    rates : sequence of float
     """
 
-    def __init__(self, dimension: int, every: int) -> None:
+    def __init__(self, dimension: int, every: int, rates: Sequence[float] = BASELINE_RATES) -> None:
         self._every = every
-        self._seen = 0
-        self._waiting: list[Points] = []
-        self._moments = Moments.zero(dimension)
-        self._machine = LinearMachine(np.zeros(dimension), 0.0)
-        self._decide: Callable[[Features], Values] | None = None
+        self._counts = np.zeros(2, np.int64)
+        self._waiting = (
+            np.zeros((BASELINE_BATCH, dimension)),
+            np.zeros(BASELINE_BATCH, np.int8),
+            np.zeros(BASELINE_BATCH),
+        )
+        self._moments = np.zeros(2), np.zeros(dimension), np.zeros(dimension)
+        self._rates = np.array(rates)
+        self._machines = np.zeros((len(rates), dimension + 1))
+        self._losses = np.zeros(len(rates))
+        self._asked = np.full(dimension + 1, np.nan)
 
     def add(self, points: Points) -> Values:
         """Return decision values, NaN where there is none to be had or the point is learned; then learn its share."""
-        values, start = np.full(len(points), np.nan), 0
-        while start < len(points):
-            stop = min(len(points), start + self._to_next_batch)
-            part = points.take(slice(start, stop))
-            self._ask(part.X, values[start:stop])
-            learned = slice(-(self._seen + 1) % self._every, None, self._every)
-            values[start:stop][learned] = np.nan
-            self._seen += len(part)
-            self._take(part.take(learned))
-            start = stop
+        values = np.empty(len(points))
+        _follow(
+            points.X,
+            points.y,
+            points.weight,
+            self._every,
+            self._counts,
+            *self._waiting,
+            *self._moments,
+            self._rates,
+            self._machines,
+            self._losses,
+            self._asked,
+            values,
+        )
         return values
-
-    @property
-    def _to_next_batch(self) -> int:
-        whole = self._every * BASELINE_BATCH
-        return whole - self._seen % whole
-
-    def _ask(self, X: Features, into: Values) -> None:
-        if self._decide is not None:
-            into[:] = self._decide(X)
-
-    def _take(self, points: Points) -> None:
-        if len(points):
-            self._waiting.append(Points(points.X.copy(), points.y.copy(), points.weight.copy()))
-        if sum(len(part) for part in self._waiting) == BASELINE_BATCH:
-            self._learn(Points.union(self._waiting))
-            self._waiting.clear()
-
-    def _learn(self, points: Points) -> None:
-        self._moments = moments = self._moments.add(points)
-        scaler = Scaler.standard(moments.mean, moments.square / moments.weight)
-        Z = np.clip(np.nan_to_num(scaler.transform(points.X)), -FARTHEST_SD, FARTHEST_SD)
-        shares = np.minimum(points.weight * (moments.count / moments.weight), GREATEST_SHARE)
-        coefficients = self._machine.coefficients.copy()
-        intercept = _descend(Z, points.y, shares, coefficients, self._machine.intercept, BASELINE_RATE, BASELINE_ALPHA)
-        self._machine = LinearMachine(coefficients, float(intercept))
-        self._decide = on_raw_features(scaler, self._machine)
 
 
 @njit(cache=True, nogil=True)
-def _descend(Z, y, weight, coefficients, intercept, rate, alpha):  # type: ignore[no-untyped-def]
-    """Take one step a row, in order: w <- (1 - rate alpha) w + rate u y z where y f(z) < 1; returns the intercept.
+def _follow(  # type: ignore[no-untyped-def]
+    X,
+    y,
+    weight,
+    every,
+    counts,
+    waiting_X,
+    waiting_y,
+    waiting_weight,
+    class_weight,
+    mean,
+    square,
+    rates,
+    machines,
+    losses,
+    asked,
+    values,
+):
+    """Answer every row, then learn it if it is its turn: `BASELINE_BATCH` of these at a time.
+
+    Parameters
+    ----------
+    X, y, weight : arrays of n rows
+    every : int
+    counts : ndarray of shape (2,), int64
+        Rows seen, and batches learned.
+    waiting_X, waiting_y, waiting_weight : arrays of `BASELINE_BATCH` rows
+    class_weight, mean, square : ndarrays
+        Moments of what was learned.
+    rates, losses : ndarray of shape (r,)
+    machines : ndarray of shape (r, d + 1)
+        Coefficients on standardised features, and the intercept, of each rate.
+    asked : ndarray of shape (d + 1,)
+        The machine that answers, on raw features; NaN before there is one.
+    values : ndarray of shape (n,)
+        Filled.
+    """
+    d = X.shape[1]
+    seen = counts[0]
+    for i in range(len(y)):
+        seen += 1
+        if seen % every:
+            decided = asked[d]
+            for j in range(d):
+                decided += asked[j] * X[i, j]
+            values[i] = decided
+            continue
+        values[i] = np.nan
+        place = (seen // every - 1) % BASELINE_BATCH
+        for j in range(d):
+            waiting_X[place, j] = X[i, j]
+        waiting_y[place], waiting_weight[place] = y[i], weight[i]
+        if place == BASELINE_BATCH - 1:
+            counts[1] += 1
+            add_in_order(waiting_X, waiting_y, waiting_weight, class_weight, mean, square)
+            mean_weight = (class_weight[0] + class_weight[1]) / (counts[1] * BASELINE_BATCH)
+            scale = _scale(mean, square, class_weight[0] + class_weight[1])
+            for k in range(BASELINE_BATCH):
+                for j in range(d):
+                    waiting_X[k, j] = _clipped((waiting_X[k, j] - mean[j]) / scale[j])
+                waiting_weight[k] = min(waiting_weight[k] / mean_weight, GREATEST_SHARE)
+            for r in range(len(rates)):
+                loss = _descend(waiting_X, waiting_y, waiting_weight, machines[r], rates[r], BASELINE_ALPHA)
+                losses[r] = MEMORY * losses[r] + loss
+            best = np.argmin(losses)
+            asked[d] = machines[best, d]
+            for j in range(d):
+                asked[j] = machines[best, j] / scale[j]
+                asked[d] -= mean[j] * asked[j]
+    counts[0] = seen
+
+
+@njit(nogil=True)
+def _scale(mean, square, total):  # type: ignore[no-untyped-def]
+    """Return what `Scaler.standard` divides by."""
+    scale = np.ones(len(mean))
+    for j in range(len(mean)):
+        deviation = np.sqrt(max(square[j] / total, 0.0))
+        if deviation > 10.0 * EPSILON * abs(mean[j]):
+            scale[j] = deviation
+    return scale
+
+
+@njit(nogil=True)
+def _clipped(z):  # type: ignore[no-untyped-def]
+    return max(-FARTHEST_SD, min(FARTHEST_SD, z)) if z == z else 0.0
+
+
+@njit(nogil=True)
+def _descend(Z, y, weight, machine, rate, alpha):  # type: ignore[no-untyped-def]
+    """Take one step a row, in order: w <- (1 - rate alpha) w + rate u y z where y f(z) < 1; return the hinge loss.
 
     Parameters
     ----------
     Z : ndarray of shape (n, d), float64
     y : ndarray of shape (n,), int8
     weight : ndarray of shape (n,), float64
-    coefficients : ndarray of shape (d,), float64
-        Changed in place.
-    intercept, rate, alpha : float
+    machine : ndarray of shape (d + 1,), float64
+        Coefficients and intercept, changed in place.
+    rate, alpha : float
+
+    Returns
+    -------
+    float
+        The sum over the rows, of each before its step.
     """
-    for i in range(Z.shape[0]):
-        decided = intercept
-        for j in range(Z.shape[1]):
-            decided += coefficients[j] * Z[i, j]
+    d, loss = Z.shape[1], 0.0
+    for i in range(len(Z)):
+        decided = machine[d]
+        for j in range(d):
+            decided += machine[j] * Z[i, j]
+        loss += weight[i] * max(0.0, 1.0 - y[i] * decided)
         step = rate * weight[i] * y[i] if y[i] * decided <= 1.0 else 0.0
-        for j in range(Z.shape[1]):
-            coefficients[j] = (1.0 - rate * alpha) * coefficients[j] + step * Z[i, j]
-        intercept += step
-    return intercept
+        for j in range(d):
+            machine[j] = (1.0 - rate * alpha) * machine[j] + step * Z[i, j]
+        machine[d] += step
+    return loss
 
 
 def on_raw_features(scaler: Scaler, machine: LinearMachine) -> Callable[[Features], Values]:

@@ -14,7 +14,6 @@ from streamsvm.points import Points
 from streamsvm.prequential import (
     BASELINE_ALPHA,
     BASELINE_BATCH,
-    BASELINE_RATE,
     MOST_KERNELS,
     Baseline,
     Prequential,
@@ -24,6 +23,7 @@ from streamsvm.svm.kernels import RbfKernel
 from streamsvm.svm.model import KernelMachine, LinearMachine, Model, Scaler
 from tests.streams import DIMENSION, gaussian
 
+RATE = 0.01
 GOOD = Model(Scaler.identity(DIMENSION), LinearMachine(np.ones(DIMENSION), 0.2))
 BAD = Model(Scaler.identity(DIMENSION), LinearMachine(-np.ones(DIMENSION), 0.0))
 
@@ -124,10 +124,12 @@ def test_baseline_takes_the_steps_of_scikit_learn() -> None:
     X = np.where(random.random((n, DIMENSION)) < 0.5, -1.0, 1.0)
     y = np.where(X @ np.ones(DIMENSION) + random.normal(size=n) > 0, 1, -1).astype(np.int8)
     points = Points(X, y, random.uniform(0.5, 2.0, n))
-    machine = SGDClassifier(
-        loss="hinge", alpha=BASELINE_ALPHA, learning_rate="constant", eta0=BASELINE_RATE, shuffle=False
+    machine = SGDClassifier(loss="hinge", alpha=BASELINE_ALPHA, learning_rate="constant", eta0=RATE, shuffle=False)
+    moments, asked, learned = (
+        Moments.zero(DIMENSION),
+        Baseline(DIMENSION, every, (RATE,)),
+        np.arange(n) % every == every - 1,
     )
-    moments, asked, learned = Moments.zero(DIMENSION), Baseline(DIMENSION, every), np.arange(n) % every == every - 1
     values = np.full(n, np.nan)
     for start in range(0, n, every * BASELINE_BATCH):
         part = slice(start, start + every * BASELINE_BATCH)
@@ -141,6 +143,15 @@ def test_baseline_takes_the_steps_of_scikit_learn() -> None:
         machine.partial_fit(Z, own.y, classes=(-1, 1), sample_weight=shares)
     values[learned] = np.nan
     np.testing.assert_allclose(asked.add(points), values, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize(("good", "bad"), [(0.01, 1e-7), (0.01, 30.0)])
+def test_the_rate_that_does_best_answers(good: float, bad: float) -> None:
+    """Of a rate that learns and one that does not, or that never settles, in whatever order."""
+    points = gaussian(20_000, 2)
+    alone = Baseline(DIMENSION, 8, (good,)).add(points)[10_000:]
+    for rates in ((good, bad), (bad, good)):
+        np.testing.assert_array_equal(Baseline(DIMENSION, 8, rates).add(points)[10_000:], alone)
 
 
 def test_baseline_learns() -> None:

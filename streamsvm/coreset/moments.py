@@ -62,7 +62,7 @@ class Moments:
     def add(self, points: Points) -> Moments:
         """Return these moments with `points` added one after another."""
         class_weight, mean, square = self.class_weight.copy(), self.mean.copy(), self.square.copy()
-        _add(points.X, points.y, points.weight, class_weight, mean, square)
+        add_in_order(points.X, points.y, points.weight, class_weight, mean, square)
         return Moments(self.count + len(points), class_weight, mean, square)
 
     def merge(self, later: Moments) -> Moments:
@@ -121,7 +121,7 @@ def _total(class_weight):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _add(X, y, weight, class_weight, mean, square):  # type: ignore[no-untyped-def]
+def add_in_order(X, y, weight, class_weight, mean, square):  # type: ignore[no-untyped-def]
     """Add rows one by one: mean += (u/U)(x - mean); square += u (x - old mean)(x - new mean)."""
     two = len(class_weight) == 2
     for i in range(X.shape[0]):

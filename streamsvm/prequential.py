@@ -19,7 +19,7 @@ Source: Dawid 1984 (the prequential approach); Gama, Sebastiao and Rodrigues 201
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -28,12 +28,13 @@ from numba import njit
 from numpy.typing import NDArray
 
 from streamsvm.coreset.moments import add_in_order
-from streamsvm.points import Features, Points
-from streamsvm.svm.model import LinearMachine, Model, Scaler
+from streamsvm.points import Points
+from streamsvm.svm.model import LinearMachine, Model
 
 SCORERS: Final = ("model", "sgd", "majority")
 WINDOW_POINTS: Final = 10_000
 BASELINE_EVERY: Final = 64
+MOST_AT_ONCE: Final = 1024
 BASELINE_BATCH: Final = 16
 """Points that the baseline learns at a time, so that it is asked about many at a time."""
 BASELINE_RATES: Final = (0.001, 0.003, 0.01, 0.03)
@@ -86,12 +87,13 @@ class Prequential:
     """
 
     def __init__(self, dimension: int, window: int = WINDOW_POINTS, baseline_every: int = BASELINE_EVERY) -> None:
-        self._decide: Callable[[Features], Values] | None = None
+        self._model: Model | None = None
+        self._linear: Values | None = None
         self._stride = 1
         self._seen = 0
         self._lead = 0.0
         self._answers = _Answers(window)
-        self._baseline = Baseline(dimension, baseline_every) if baseline_every else None
+        self._baseline = Baseline(dimension, baseline_every)
         self.scored = 0
 
     @property
@@ -101,10 +103,8 @@ class Prequential:
 
     def serve(self, model: Model) -> None:
         """Let this model score from now on."""
-        machine = model.machine
-        self._decide = (
-            on_raw_features(model.scaler, machine) if isinstance(machine, LinearMachine) else model.decision_function
-        )
+        self._model = model
+        self._linear = on_raw_features(model) if isinstance(model.machine, LinearMachine) else None
         self._stride = stride_of(model)
 
     def add(self, points: Points) -> None:
@@ -117,14 +117,16 @@ class Prequential:
         """
         chosen = slice(-self._seen % self._stride, None, self._stride)
         lead = self._leads(points)
-        sgd = np.full(len(points), np.nan) if self._baseline is None else self._baseline.add(points)
+        sgd, decided = self._baseline.add(points, self._linear)
         self._seen += len(points)
         asked = points.take(chosen)
-        if self._decide is None or not len(asked):
+        if self._model is None or not len(asked):
             return
         self.scored += len(asked)
-        decided = self._decide(asked.X)
-        self._answers.add(asked, decided, sgd[chosen], np.where(lead[chosen] > 0.0, 1.0, -1.0))
+        if self._linear is None:
+            decided = self._model.decision_function(asked.X)
+        majority = np.asarray((lead[chosen] > 0.0) * 2.0 - 1.0, np.float64)
+        self._answers.add(asked, decided, sgd[chosen], majority)
 
     def figures(self) -> Mapping[str, Quality]:
         """Return the quality of each scorer that scored a point of the window, by its name."""
@@ -155,115 +157,111 @@ class Baseline:
     ----------
     dimension : int
     every : int
-        At least 1; with 1 it learns every point, and is never asked.
+        With 1 it learns every point, and is never asked; with 0 it learns none, and has no answer.
     rates : sequence of float
     """
 
     def __init__(self, dimension: int, every: int, rates: Sequence[float] = BASELINE_RATES) -> None:
         self._every = every
-        self._counts = np.zeros(2, np.int64)
-        self._waiting = (
-            np.zeros((BASELINE_BATCH, dimension)),
-            np.zeros(BASELINE_BATCH, np.int8),
-            np.zeros(BASELINE_BATCH),
-        )
+        self._seen = 0
+        waiting = BASELINE_BATCH
+        self._waiting = np.zeros((waiting, dimension)), np.zeros(waiting, np.int8), np.zeros(waiting)
         self._moments = np.zeros(2), np.zeros(dimension), np.zeros(dimension)
         self._rates = np.array(rates)
         self._machines = np.zeros((len(rates), dimension + 1))
         self._losses = np.zeros(len(rates))
         self._asked = np.full(dimension + 1, np.nan)
 
-    def add(self, points: Points) -> Values:
-        """Return decision values, NaN where there is none to be had or the point is learned; then learn its share."""
-        values = np.empty(len(points))
-        _follow(
-            points.X,
-            points.y,
-            points.weight,
-            self._every,
-            self._counts,
-            *self._waiting,
-            *self._moments,
-            self._rates,
-            self._machines,
-            self._losses,
-            self._asked,
-            values,
-        )
-        return values
+    def add(self, points: Points, beside: Values | None = None) -> tuple[Values, Values]:
+        """Return decision values, NaN where there is none to be had or the point is learned; then learn its share.
+
+        Parameters
+        ----------
+        points : Points
+        beside : ndarray of shape (d + 1,), optional
+            Coefficients on raw features, and the intercept, of another machine, which is asked about all points: both
+            together take little longer than one.
+
+        Returns
+        -------
+        tuple of ndarrays of shape (n,)
+            The baseline's values and the other machine's, NaN without one.
+        """
+        values = np.empty((len(points), 2))
+        machines = np.stack((self._asked, self._asked if beside is None else beside), axis=1)
+        start = 0
+        while start < len(points):
+            part = points.take(slice(start, start + self._to_next_batch))
+            stop = start + len(part)
+            machines[:, 0] = self._asked
+            with np.errstate(over="ignore", invalid="ignore"):
+                np.matmul(part.X, machines[:-1], out=values[start:stop])
+                values[start:stop] += machines[-1]
+            if self._every:
+                values[start + self._next : stop : self._every, 0] = np.nan
+                self._learn(part)
+            start = stop
+        if beside is None:
+            values[:, 1] = np.nan
+        return values[:, 0], values[:, 1]
+
+    @property
+    def _to_next_batch(self) -> int:
+        whole = self._every * BASELINE_BATCH
+        return whole - self._seen % whole if whole else MOST_AT_ONCE
+
+    @property
+    def _next(self) -> int:
+        """How many points come before the next one that is learned."""
+        return -(self._seen + 1) % self._every
+
+    def _learn(self, points: Points) -> None:
+        learned = points.take(slice(self._next, None, self._every))
+        place = self._seen // self._every % BASELINE_BATCH
+        into = slice(place, place + len(learned))
+        X, y, weight = self._waiting
+        X[into], y[into], weight[into] = learned.X, learned.y, learned.weight
+        self._seen += len(points)
+        if self._seen % (self._every * BASELINE_BATCH) == 0:
+            batches = self._seen // (self._every * BASELINE_BATCH)
+            _learn(*self._waiting, batches, *self._moments, self._rates, self._machines, self._losses, self._asked)
 
 
 @njit(cache=True, nogil=True)
-def _follow(  # type: ignore[no-untyped-def]
-    X,
-    y,
-    weight,
-    every,
-    counts,
-    waiting_X,
-    waiting_y,
-    waiting_weight,
-    class_weight,
-    mean,
-    square,
-    rates,
-    machines,
-    losses,
-    asked,
-    values,
+def _learn(  # type: ignore[no-untyped-def]
+    X, y, weight, batches, class_weight, mean, square, rates, machines, losses, asked
 ):
-    """Answer every row, then learn it if it is its turn: `BASELINE_BATCH` of these at a time.
+    """Learn a batch, and let the best machine answer from now on.
 
     Parameters
     ----------
-    X, y, weight : arrays of n rows
-    every : int
-    counts : ndarray of shape (2,), int64
-        Rows seen, and batches learned.
-    waiting_X, waiting_y, waiting_weight : arrays of `BASELINE_BATCH` rows
+    X, y, weight : arrays of `BASELINE_BATCH` rows
+        Overwritten.
+    batches : int
+        Learned, with this one.
     class_weight, mean, square : ndarrays
-        Moments of what was learned.
+        Moments of what was learned, to which the batch is added.
     rates, losses : ndarray of shape (r,)
     machines : ndarray of shape (r, d + 1)
         Coefficients on standardised features, and the intercept, of each rate.
     asked : ndarray of shape (d + 1,)
-        The machine that answers, on raw features; NaN before there is one.
-    values : ndarray of shape (n,)
-        Filled.
+        The machine that answers, on raw features.
     """
-    d = X.shape[1]
-    seen = counts[0]
-    for i in range(len(y)):
-        seen += 1
-        if seen % every:
-            decided = asked[d]
-            for j in range(d):
-                decided += asked[j] * X[i, j]
-            values[i] = decided
-            continue
-        values[i] = np.nan
-        place = (seen // every - 1) % BASELINE_BATCH
+    n, d = X.shape
+    add_in_order(X, y, weight, class_weight, mean, square)
+    total = class_weight[0] + class_weight[1]
+    scale = _scale(mean, square, total)
+    for i in range(n):
         for j in range(d):
-            waiting_X[place, j] = X[i, j]
-        waiting_y[place], waiting_weight[place] = y[i], weight[i]
-        if place == BASELINE_BATCH - 1:
-            counts[1] += 1
-            add_in_order(waiting_X, waiting_y, waiting_weight, class_weight, mean, square)
-            mean_weight = (class_weight[0] + class_weight[1]) / (counts[1] * BASELINE_BATCH)
-            scale = _scale(mean, square, class_weight[0] + class_weight[1])
-            for k in range(BASELINE_BATCH):
-                for j in range(d):
-                    waiting_X[k, j] = _clipped((waiting_X[k, j] - mean[j]) / scale[j])
-                waiting_weight[k] = min(waiting_weight[k] / mean_weight, GREATEST_SHARE)
-            for r in range(len(rates)):
-                loss = _descend(waiting_X, waiting_y, waiting_weight, machines[r], rates[r], BASELINE_ALPHA)
-                losses[r] = MEMORY * losses[r] + loss
-            best = np.argmin(losses)
-            asked[d] = machines[best, d]
-            for j in range(d):
-                asked[j] = machines[best, j] / scale[j]
-                asked[d] -= mean[j] * asked[j]
-    counts[0] = seen
+            X[i, j] = _clipped((X[i, j] - mean[j]) / scale[j])
+        weight[i] = min(weight[i] * (batches * n / total), GREATEST_SHARE)
+    for r in range(len(rates)):
+        losses[r] = MEMORY * losses[r] + _descend(X, y, weight, machines[r], rates[r], BASELINE_ALPHA)
+    best = np.argmin(losses)
+    asked[d] = machines[best, d]
+    for j in range(d):
+        asked[j] = machines[best, j] / scale[j]
+        asked[d] -= mean[j] * asked[j]
 
 
 @njit(nogil=True)
@@ -313,17 +311,20 @@ def _descend(Z, y, weight, machine, rate, alpha):  # type: ignore[no-untyped-def
     return loss
 
 
-def on_raw_features(scaler: Scaler, machine: LinearMachine) -> Callable[[Features], Values]:
-    """Return a linear decision function with its scaler folded in: the same values, up to rounding, in less time."""
+def on_raw_features(model: Model) -> Values:
+    """Return the coefficients, and last the intercept, of a linear model with its scaler folded in, shape (d + 1,).
+
+    They give the same values, up to rounding, in less time.
+    """
+    scaler, machine = model.scaler, model.machine
+    assert isinstance(machine, LinearMachine)
     coefficients = machine.coefficients / scaler.scale
-    intercept = float(machine.intercept - scaler.mean @ coefficients)
-    return lambda X: np.asarray(X @ coefficients + intercept, np.float64)
+    return np.append(coefficients, machine.intercept - scaler.mean @ coefficients)
 
 
-def warm_up(dtype: np.dtype[np.floating]) -> None:
+def warm_up() -> None:
     """Compile, or load from numba's file cache, what the baseline runs."""
-    points = Points(np.zeros((BASELINE_BATCH, 1), dtype), np.ones(BASELINE_BATCH, np.int8), np.ones(BASELINE_BATCH))
-    Baseline(1, 1).add(points)
+    Baseline(1, 1).add(Points(np.zeros((BASELINE_BATCH, 1)), np.ones(BASELINE_BATCH, np.int8), np.ones(BASELINE_BATCH)))
 
 
 class _Answers:

@@ -102,7 +102,7 @@ def test_nothing_is_scored_without_a_model() -> None:
 def test_baseline_is_not_asked_about_what_it_learns() -> None:
     """Of its first two batches' points, none has an answer in the first, and all but the learned ones in the second."""
     every, points = 8, gaussian(2 * 8 * BASELINE_BATCH)
-    values = Baseline(DIMENSION, every).add(points)
+    values = Baseline(DIMENSION, every).add(points)[0]
     half = len(points) // 2
     assert np.isnan(values[:half]).all()
     assert np.flatnonzero(np.isnan(values[half:])).tolist() == list(range(every - 1, half, every))
@@ -112,7 +112,7 @@ def test_baseline_does_not_know_a_point_that_it_is_asked_about() -> None:
     """Turned labels of the newest points change nothing of what it says of them."""
     points = gaussian(4_000)
     turned = Points(points.X, np.where(np.arange(4_000) < 3_072, points.y, -points.y).astype(np.int8), points.weight)
-    first, other = Baseline(DIMENSION, 64).add(points), Baseline(DIMENSION, 64).add(turned)
+    first, other = Baseline(DIMENSION, 64).add(points)[0], Baseline(DIMENSION, 64).add(turned)[0]
     np.testing.assert_array_equal(first, other)
     assert np.isfinite(first[3_072:]).sum() > 900
 
@@ -142,16 +142,16 @@ def test_baseline_takes_the_steps_of_scikit_learn() -> None:
         Z, shares = (own.X - moments.mean) / scale, own.weight * moments.count / moments.weight
         machine.partial_fit(Z, own.y, classes=(-1, 1), sample_weight=shares)
     values[learned] = np.nan
-    np.testing.assert_allclose(asked.add(points), values, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(asked.add(points)[0], values, rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.parametrize(("good", "bad"), [(0.01, 1e-7), (0.01, 30.0)])
 def test_the_rate_that_does_best_answers(good: float, bad: float) -> None:
     """Of a rate that learns and one that does not, or that never settles, in whatever order."""
     points = gaussian(20_000, 2)
-    alone = Baseline(DIMENSION, 8, (good,)).add(points)[10_000:]
+    alone = Baseline(DIMENSION, 8, (good,)).add(points)[0][10_000:]
     for rates in ((good, bad), (bad, good)):
-        np.testing.assert_array_equal(Baseline(DIMENSION, 8, rates).add(points)[10_000:], alone)
+        np.testing.assert_array_equal(Baseline(DIMENSION, 8, rates).add(points)[0][10_000:], alone)
 
 
 def test_baseline_learns() -> None:
@@ -176,7 +176,7 @@ def test_wild_points_do_not_end_the_baseline() -> None:
     points = gaussian(20_000)
     X, weight = points.X.copy(), points.weight.copy()
     X[63::640], weight[127::640] = 3e38, 1e12
-    values = Baseline(DIMENSION, 64).add(Points(X, points.y, weight))
+    values = Baseline(DIMENSION, 64).add(Points(X, points.y, weight))[0]
     learned = np.arange(20_000) % 64 == 63
     assert np.isfinite(values[1_024:][~learned[1_024:]]).all()
 

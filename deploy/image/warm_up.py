@@ -21,9 +21,8 @@ def main() -> None:
         points, coreset = PointsConfig(dimension=1, dtype=dtype), CoresetConfig(structure=structure)
         warm_up(ModelConfig(points=points, coreset=coreset, svm=SvmConfig(kernel=kernel)))
     for dtype in DTYPES:
-        numpy_dtype = PointsConfig(dimension=1, dtype=dtype).numpy_dtype
-        prequential.warm_up(numpy_dtype)
-        json_scan.warm_up(numpy_dtype)
+        json_scan.warm_up(PointsConfig(dimension=1, dtype=dtype).numpy_dtype)
+    prequential.warm_up()
 
 
 if __name__ == "__main__":

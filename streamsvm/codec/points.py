@@ -14,7 +14,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Any, Final, Protocol, overload, runtime_checkable
+from typing import Any, Final, Protocol, cast, overload
 
 import msgspec
 import numpy as np
@@ -120,7 +120,6 @@ class RawRecord(Protocol):
         ...
 
 
-@runtime_checkable
 class RecordBatch(Protocol):
     """Records that can be had column by column, without an object for each.
 
@@ -184,22 +183,28 @@ class _Run:
 
 def _by_partition(records: Sequence[RawRecord]) -> Iterator[tuple[int, _Run]]:
     """Yield each partition, in ascending order, with its records."""
-    if not isinstance(records, RecordBatch):
+    batch = _with_columns(records)
+    if batch is None:
         by_partition: dict[int, list[RawRecord]] = {}
         for record in records:
             by_partition.setdefault(record.partition, []).append(record)
         for partition in sorted(by_partition):
             yield partition, _Run.of(by_partition[partition])
         return
-    columns = records.sizes, records.offsets, records.times_ms, records.leader_epochs
-    for partition in np.unique(records.partitions).tolist():
-        at = np.flatnonzero(records.partitions == partition)
-        if len(at) == len(records.values):
-            yield partition, _Run(records, records.values, *columns, records.plain)
+    columns = batch.sizes, batch.offsets, batch.times_ms, batch.leader_epochs
+    for partition in np.unique(batch.partitions).tolist():
+        at = np.flatnonzero(batch.partitions == partition)
+        if len(at) == len(batch.values):
+            yield partition, _Run(records, batch.values, *columns, batch.plain)
         else:
-            values = [records.values[index] for index in at.tolist()]
+            values = [batch.values[index] for index in at.tolist()]
             size, offset, time_ms, epoch = (column[at] for column in columns)
-            yield partition, _Run(_Some(records, at), values, size, offset, time_ms, epoch, records.plain)
+            yield partition, _Run(_Some(records, at), values, size, offset, time_ms, epoch, batch.plain)
+
+
+def _with_columns(records: Sequence[RawRecord]) -> RecordBatch | None:
+    """Return records that have columns; to ask for all of the protocol would take as long as decoding many points."""
+    return cast(RecordBatch, records) if hasattr(records, "offsets") else None
 
 
 class _Some(Sequence[RawRecord]):
@@ -402,7 +407,7 @@ class PointDecoder:
         good = found.accepted & (positive | (found.y == config.labels[0]))
         good &= (weight >= SMALLEST_WEIGHT) & (weight <= LARGEST_WEIGHT)
         good &= found.size <= config.max_record_bytes
-        return Points(found.X, np.where(positive, np.int8(1), np.int8(-1)), weight), good
+        return Points(found.X, _signs(positive), weight), good
 
     @property
     def _numbers_for_labels(self) -> bool:
@@ -472,7 +477,7 @@ class PointDecoder:
         if columns is None or columns.X.ndim != 2 or columns.X.shape[1] != config.dimension:
             return None
         n, largest, weight = len(columns.X), LARGEST_FEATURE[config.dtype], columns.weight
-        if not (n and columns.X.max() <= largest and columns.X.min() >= -largest):
+        if not (n and _within(columns.X, largest)):
             return None
         if weight is not None and not (weight.min() >= SMALLEST_WEIGHT and weight.max() <= LARGEST_WEIGHT):
             return None
@@ -504,7 +509,7 @@ class PointDecoder:
         is_positive = labels == positive
         if not (is_positive | (labels == negative)).all():
             return None
-        return np.where(is_positive, np.int8(1), np.int8(-1))
+        return _signs(is_positive)
 
     def _row_by_row(self, record: RawRecord, rows: Sequence[Point | InvalidPoint], builder: _Builder) -> None:
         rejections: list[Rejection] = []
@@ -560,6 +565,18 @@ def _columns_of(rows: Sequence[Point | InvalidPoint]) -> Columns | None:
     except (AttributeError, ValueError):
         return None
     return Columns(X, [row.y for row in rows], weight, [row.id for row in rows])  # type: ignore[union-attr]
+
+
+def _signs(positive: NDArray[np.bool_]) -> NDArray[np.int8]:
+    """Return +1 and -1; `np.where` takes seven times as long for it."""
+    return positive.view(np.int8) * np.int8(2) - np.int8(1)
+
+
+def _within(X: NDArray[np.floating], largest: float) -> bool:
+    """Tell whether no feature is greater in magnitude; the sum of squares, which is read once, most often tells."""
+    flat = X.reshape(-1)
+    with np.errstate(over="ignore", invalid="ignore"):
+        return bool(flat @ flat <= largest or (X.max() <= largest and X.min() >= -largest))
 
 
 def _or_unknown(number: int | None) -> int:

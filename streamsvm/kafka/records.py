@@ -109,8 +109,9 @@ class Batch(Sequence[Record]):
     @cached_property
     def times_ms(self) -> NDArray[np.int64]:  # noqa: D102
         told = np.fromiter(chain.from_iterable(map(Consumed.timestamp, self._messages)), np.int64, 2 * len(self))
-        kind, time_ms = told.reshape(len(self), 2).T
-        return np.where(kind == TIMESTAMP_NOT_AVAILABLE, -1, time_ms)
+        kind, time_ms = told.reshape(len(self), 2).T.copy()
+        time_ms[kind == TIMESTAMP_NOT_AVAILABLE] = -1
+        return time_ms
 
     @cached_property
     def leader_epochs(self) -> NDArray[np.int64]:  # noqa: D102

@@ -236,7 +236,7 @@ def child(stack: ExitStack, core: int, command: Sequence[str]) -> Child:
 
 
 def measure(
-    n: int, dimensions: Sequence[int], rounds: int, peers: str, core: int, broker_core: int
+    n: int, dimensions: Sequence[int], rounds: int, only: Sequence[str], peers: str, core: int, broker_core: int
 ) -> Iterator[list[dict[str, Any]]]:
     """Run every contender in turn; yield one row for each and dimension, anew after each round."""
     laps: dict[tuple[str, int], list[dict[str, Any]]] = {}
@@ -250,7 +250,7 @@ def measure(
             fill(connection, n, dimension)
         ours = child(stack, core, [sys.executable, "-m", "tests.benchmarks.ingest", "--serve", connection.servers])
         theirs = child(stack, core, [peers, "tests/benchmarks/ingest_peers.py", connection.servers]) if peers else None
-        names = [*FORMATS, *(PEERS if theirs else ())]
+        names = [name for name in (*FORMATS, *(PEERS if theirs else ())) if name in only]
         for turn in range(rounds + 1):
             for dimension in dimensions:
                 for name in [*names[turn % len(names) :], *names[: turn % len(names)]]:
@@ -324,6 +324,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.ingest", description=__doc__.splitlines()[0])
     parser.add_argument("--points", type=int, default=2_560_000, help="points of a stream (default %(default)s)")
     parser.add_argument("--dimension", default="8,24", help="features a point, several with commas (%(default)s)")
+    parser.add_argument("--only", default=",".join((*FORMATS, *PEERS)), help="contenders (%(default)s)")
     parser.add_argument("--rounds", type=int, default=ROUNDS_AT_LEAST, help="measured rounds (%(default)s)")
     parser.add_argument("--peers", default="", metavar="PYTHON", help="interpreter of the other loops' environment")
     parser.add_argument("--core", type=int, default=0, help="the consumers' core (%(default)s)")
@@ -340,7 +341,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     n = max(options.points // WHOLE, 1) * WHOLE
     decode = {dimension: decoding(dimension, options.rounds) for dimension in dimensions}
     text = ""
-    for rows in measure(n, dimensions, options.rounds, options.peers, options.core, options.broker_core):
+    for rows in measure(
+        n, dimensions, options.rounds, options.only.split(","), options.peers, options.core, options.broker_core
+    ):
         text = "\n".join(lines(rows, decode, load)) + "\n"
         if options.into:
             Path(options.into).write_text(text, encoding="utf-8")

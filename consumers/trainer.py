@@ -277,7 +277,7 @@ class Trainer:
         log.debug("compiling", solver=self._config.svm.solver, reducer=self._config.coreset.reducer)
         warm_up(self._config, self._compiling)
         tuning.warm_up(self._config, self._compiling)
-        prequential.warm_up()
+        prequential.warm_up(self._config.points.numpy_dtype)
         json_scan.warm_up(self._config.points.numpy_dtype)
         seconds = self._clock.monotonic() - begun
         if seconds > 1.0:

@@ -34,7 +34,6 @@ from streamsvm.svm.model import LinearMachine, Model
 SCORERS: Final = ("model", "sgd", "majority")
 WINDOW_POINTS: Final = 10_000
 BASELINE_EVERY: Final = 64
-MOST_AT_ONCE: Final = 1024
 BASELINE_BATCH: Final = 16
 """Points that the baseline learns at a time, so that it is asked about many at a time."""
 BASELINE_RATES: Final = (0.001, 0.003, 0.01, 0.03)
@@ -187,44 +186,59 @@ class Baseline:
         tuple of ndarrays of shape (n,)
             The baseline's values and the other machine's, NaN without one.
         """
-        values = np.empty((len(points), 2))
-        machines = np.stack((self._asked, self._asked if beside is None else beside), axis=1)
-        start = 0
-        while start < len(points):
-            part = points.take(slice(start, start + self._to_next_batch))
-            stop = start + len(part)
-            machines[:, 0] = self._asked
-            with np.errstate(over="ignore", invalid="ignore"):
-                np.matmul(part.X, machines[:-1], out=values[start:stop])
-                values[start:stop] += machines[-1]
-            if self._every:
-                values[start + self._next : stop : self._every, 0] = np.nan
-                self._learn(part)
+        values = np.empty((2, len(points)))
+        machines = np.stack((self._asked, np.full_like(self._asked, np.nan) if beside is None else beside))
+        stop = 0
+        while stop < len(points):
             start = stop
-        if beside is None:
-            values[:, 1] = np.nan
-        return values[:, 0], values[:, 1]
+            stop = _answer(
+                points.X, points.y, points.weight, start, self._every, self._seen, machines, *self._waiting, values
+            )
+            self._seen += stop - start
+            if self._every and self._seen % (self._every * BASELINE_BATCH) == 0:
+                batches = self._seen // (self._every * BASELINE_BATCH)
+                _learn(*self._waiting, batches, *self._moments, self._rates, self._machines, self._losses, machines[0])
+        self._asked = machines[0]
+        return values[0], values[1]
 
-    @property
-    def _to_next_batch(self) -> int:
-        whole = self._every * BASELINE_BATCH
-        return whole - self._seen % whole if whole else MOST_AT_ONCE
 
-    @property
-    def _next(self) -> int:
-        """How many points come before the next one that is learned."""
-        return -(self._seen + 1) % self._every
+@njit(cache=True, nogil=True, fastmath={"reassoc"})
+def _answer(  # type: ignore[no-untyped-def]
+    X, y, weight, start, every, seen, machines, waiting_X, waiting_y, waiting_weight, values
+):
+    """Answer rows from one on until a batch to be learned is full; return the next row.
 
-    def _learn(self, points: Points) -> None:
-        learned = points.take(slice(self._next, None, self._every))
-        place = self._seen // self._every % BASELINE_BATCH
-        into = slice(place, place + len(learned))
-        X, y, weight = self._waiting
-        X[into], y[into], weight[into] = learned.X, learned.y, learned.weight
-        self._seen += len(points)
-        if self._seen % (self._every * BASELINE_BATCH) == 0:
-            batches = self._seen // (self._every * BASELINE_BATCH)
-            _learn(*self._waiting, batches, *self._moments, self._rates, self._machines, self._losses, self._asked)
+    Sums of a row are in whatever order is fast: no version hangs on them.
+
+    Parameters
+    ----------
+    X, y, weight : arrays of n rows
+    start, every, seen : int
+        The first row; how many rows one is learned of, 0 for none; rows seen before the first.
+    machines : ndarray of shape (2, d + 1)
+    waiting_X, waiting_y, waiting_weight : arrays of `BASELINE_BATCH` rows
+        To be learned.
+    values : ndarray of shape (2, n)
+        Filled; NaN where the first machine learns the row.
+    """
+    d = X.shape[1]
+    for i in range(start, len(y)):
+        first, second = machines[0, d], machines[1, d]
+        for j in range(d):
+            x = np.float64(X[i, j])
+            first += x * machines[0, j]
+            second += x * machines[1, j]
+        values[0, i], values[1, i] = first, second
+        seen += 1
+        if every and seen % every == 0:
+            values[0, i] = np.nan
+            place = (seen // every - 1) % BASELINE_BATCH
+            for j in range(d):
+                waiting_X[place, j] = X[i, j]
+            waiting_y[place], waiting_weight[place] = y[i], weight[i]
+            if place == BASELINE_BATCH - 1:
+                return i + 1
+    return len(y)
 
 
 @njit(cache=True, nogil=True)
@@ -322,9 +336,10 @@ def on_raw_features(model: Model) -> Values:
     return np.append(coefficients, machine.intercept - scaler.mean @ coefficients)
 
 
-def warm_up() -> None:
+def warm_up(dtype: np.dtype[np.floating]) -> None:
     """Compile, or load from numba's file cache, what the baseline runs."""
-    Baseline(1, 1).add(Points(np.zeros((BASELINE_BATCH, 1)), np.ones(BASELINE_BATCH, np.int8), np.ones(BASELINE_BATCH)))
+    n = BASELINE_BATCH
+    Baseline(1, 1).add(Points(np.zeros((n, 1), dtype), np.ones(n, np.int8), np.ones(n)))
 
 
 class _Answers:

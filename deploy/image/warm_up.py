@@ -21,8 +21,9 @@ def main() -> None:
         points, coreset = PointsConfig(dimension=1, dtype=dtype), CoresetConfig(structure=structure)
         warm_up(ModelConfig(points=points, coreset=coreset, svm=SvmConfig(kernel=kernel)))
     for dtype in DTYPES:
-        json_scan.warm_up(PointsConfig(dimension=1, dtype=dtype).numpy_dtype)
-    prequential.warm_up()
+        numpy_dtype = PointsConfig(dimension=1, dtype=dtype).numpy_dtype
+        prequential.warm_up(numpy_dtype)
+        json_scan.warm_up(numpy_dtype)
 
 
 if __name__ == "__main__":

@@ -192,14 +192,15 @@ def _by_partition(records: Sequence[RawRecord]) -> Iterator[tuple[int, _Run]]:
             yield partition, _Run.of(by_partition[partition])
         return
     columns = batch.sizes, batch.offsets, batch.times_ms, batch.leader_epochs
-    for partition in np.unique(batch.partitions).tolist():
-        at = np.flatnonzero(batch.partitions == partition)
-        if len(at) == len(batch.values):
-            yield partition, _Run(records, batch.values, *columns, batch.plain)
-        else:
-            values = [batch.values[index] for index in at.tolist()]
-            size, offset, time_ms, epoch = (column[at] for column in columns)
-            yield partition, _Run(_Some(records, at), values, size, offset, time_ms, epoch, batch.plain)
+    partitions = batch.partitions
+    if len(partitions) and (partitions == partitions[0]).all():
+        yield int(partitions[0]), _Run(records, batch.values, *columns, batch.plain)
+        return
+    for partition in np.unique(partitions).tolist():
+        at = np.flatnonzero(partitions == partition)
+        values = [batch.values[index] for index in at.tolist()]
+        size, offset, time_ms, epoch = (column[at] for column in columns)
+        yield partition, _Run(_Some(records, at), values, size, offset, time_ms, epoch, batch.plain)
 
 
 def _with_columns(records: Sequence[RawRecord]) -> RecordBatch | None:
@@ -484,7 +485,7 @@ class PointDecoder:
         signs = self._column_of_signs(columns.y, n)
         if signs is None:
             return None
-        X = columns.X.astype(config.numpy_dtype)
+        X = columns.X.astype(config.numpy_dtype, copy=False)
         return Points(X, signs, np.ones(n) if weight is None else weight), columns.ids
 
     def _column_of_signs(
@@ -654,8 +655,10 @@ class _Builder:
         self._begin()
 
     def rows(self) -> Rows:
+        """Return all rows; their arrays are their own, where those of a block may be the record's bytes."""
         self._end_block()
-        return self._blocks[0] if len(self._blocks) == 1 else Rows.union(self._blocks)
+        alone = len(self._blocks) == 1 and self._blocks[0].points.X.flags.writeable
+        return self._blocks[0] if alone else Rows.union(self._blocks)
 
 
 def _kind(label: object) -> str:

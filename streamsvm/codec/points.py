@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any, Final, Protocol, cast, overload
 
@@ -657,8 +657,13 @@ class _Builder:
     def rows(self) -> Rows:
         """Return all rows; their arrays are their own, where those of a block may be the record's bytes."""
         self._end_block()
-        alone = len(self._blocks) == 1 and self._blocks[0].points.X.flags.writeable
-        return self._blocks[0] if alone else Rows.union(self._blocks)
+        if len(self._blocks) > 1:
+            return Rows.union(self._blocks)
+        (block,) = self._blocks
+        points = block.points
+        if points.X.flags.writeable:
+            return block
+        return replace(block, points=Points(points.X.copy(), points.y, points.weight))
 
 
 def _kind(label: object) -> str:

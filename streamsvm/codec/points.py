@@ -11,10 +11,10 @@ rejected row.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import groupby
-from typing import Any, Final, Protocol, cast, overload
+from typing import Any, Final
 
 import msgspec
 import numpy as np
@@ -23,7 +23,9 @@ from numpy.typing import NDArray
 from streamsvm.codec import arrow, json_rows, json_scan
 from streamsvm.codec.arrow import ArrowRows, Columns
 from streamsvm.codec.avro import AvroReader, Schemas
+from streamsvm.codec.building import RejectedRecord, Rejection, RowsBuilder
 from streamsvm.codec.json_rows import CONTENT_TYPE, DEEPEST_NESTING, encode, fast_one, nesting
+from streamsvm.codec.records import RawRecord, Run, by_partition
 from streamsvm.codec.row import Point, excerpt
 from streamsvm.config import Label, PointsConfig
 from streamsvm.errors import InvalidPoint
@@ -86,173 +88,6 @@ LARGEST_FEATURE: Final[Mapping[str, float]] = {"float32": float(np.finfo(np.floa
 """Greatest magnitude of a feature: what the storage dtype holds, and what can be squared and summed in float64."""
 
 
-class RawRecord(Protocol):
-    """What a codec needs to know of a consumed record."""
-
-    @property
-    def partition(self) -> int:
-        """Partition of the record."""
-        ...
-
-    @property
-    def offset(self) -> int:
-        """Offset of the record."""
-        ...
-
-    @property
-    def value(self) -> bytes | None:
-        """Its bytes; None for a tombstone."""
-        ...
-
-    @property
-    def headers(self) -> Sequence[tuple[str, bytes]]:
-        """Its headers; names may repeat."""
-        ...
-
-    @property
-    def timestamp_ms(self) -> int | None:
-        """Its timestamp in the log, milliseconds."""
-        ...
-
-    @property
-    def leader_epoch(self) -> int | None:
-        """Leader epoch it was written under."""
-        ...
-
-
-class RecordBatch(Protocol):
-    """Records that can be had column by column, without an object for each.
-
-    Attributes
-    ----------
-    partitions, offsets, times_ms, leader_epochs : ndarray of shape (n,), int64
-        -1 where there is no time or epoch.
-    sizes : ndarray of shape (n,), int64
-        Bytes of each value.
-    values : list of n bytes or None
-    plain : bool
-        Whether no record has headers.
-    """
-
-    partitions: NDArray[np.int64]
-    offsets: NDArray[np.int64]
-    times_ms: NDArray[np.int64]
-    leader_epochs: NDArray[np.int64]
-    sizes: NDArray[np.int64]
-    values: list[bytes | None]
-    plain: bool
-
-
-@dataclass(frozen=True, slots=True)
-class _Run:
-    """Consecutive records of one partition, and their columns."""
-
-    records: Sequence[RawRecord]
-    values: list[bytes | None]
-    size: NDArray[np.int64]
-    offset: NDArray[np.int64]
-    time_ms: NDArray[np.int64]
-    leader_epoch: NDArray[np.int64]
-    plain: bool
-
-    def __len__(self) -> int:
-        return len(self.values)
-
-    @staticmethod
-    def of(records: Sequence[RawRecord]) -> _Run:
-        places = [(r.offset, _or_unknown(r.timestamp_ms), _or_unknown(r.leader_epoch)) for r in records]
-        offset, time_ms, epoch = np.array(places, dtype=np.int64).T
-        plain = not any(record.headers for record in records)
-        values = [record.value for record in records]
-        return _Run(records, values, np.array([len(value or b"") for value in values]), offset, time_ms, epoch, plain)
-
-    def slice(self, start: int, stop: int) -> _Run:
-        if stop - start == len(self):
-            return self
-        part = slice(start, stop)
-        return _Run(
-            self.records[part],
-            self.values[part],
-            self.size[part],
-            self.offset[part],
-            self.time_ms[part],
-            self.leader_epoch[part],
-            self.plain,
-        )
-
-
-def _by_partition(records: Sequence[RawRecord]) -> Iterator[tuple[int, _Run]]:
-    """Yield each partition, in ascending order, with its records."""
-    batch = _with_columns(records)
-    if batch is None:
-        by_partition: dict[int, list[RawRecord]] = {}
-        for record in records:
-            by_partition.setdefault(record.partition, []).append(record)
-        for partition in sorted(by_partition):
-            yield partition, _Run.of(by_partition[partition])
-        return
-    columns = batch.sizes, batch.offsets, batch.times_ms, batch.leader_epochs
-    partitions = batch.partitions
-    if len(partitions) and (partitions == partitions[0]).all():
-        yield int(partitions[0]), _Run(records, batch.values, *columns, batch.plain)
-        return
-    for partition in np.unique(partitions).tolist():
-        at = np.flatnonzero(partitions == partition)
-        values = [batch.values[index] for index in at.tolist()]
-        size, offset, time_ms, epoch = (column[at] for column in columns)
-        yield partition, _Run(_Some(records, at), values, size, offset, time_ms, epoch, batch.plain)
-
-
-def _with_columns(records: Sequence[RawRecord]) -> RecordBatch | None:
-    """Return records that have columns; to ask for all of the protocol would take as long as decoding many points."""
-    return cast(RecordBatch, records) if hasattr(records, "offsets") else None
-
-
-class _Some(Sequence[RawRecord]):
-    """Some records of a batch, each made when it is asked for."""
-
-    def __init__(self, records: Sequence[RawRecord], at: NDArray[np.intp]) -> None:
-        self._records, self._at = records, at
-
-    def __len__(self) -> int:
-        return len(self._at)
-
-    @overload
-    def __getitem__(self, index: int) -> RawRecord: ...
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[RawRecord]: ...
-    def __getitem__(self, index: int | slice) -> RawRecord | Sequence[RawRecord]:
-        if isinstance(index, slice):
-            return _Some(self._records, self._at[index])
-        return self._records[int(self._at[index])]
-
-
-@dataclass(frozen=True, slots=True)
-class Rejection:
-    """One rejected row: where it stood, why, and the particulars."""
-
-    row: int
-    reason: str
-    what: str
-
-
-@dataclass(frozen=True, slots=True)
-class RejectedRecord:
-    """A record with at least one rejected row.
-
-    Attributes
-    ----------
-    record : RawRecord
-    rows : int
-        Rows the record was told into.
-    rejections : tuple of Rejection
-    """
-
-    record: RawRecord
-    rows: int
-    rejections: tuple[Rejection, ...]
-
-
 @dataclass(frozen=True, slots=True)
 class Decoded:
     """What a batch of records came to.
@@ -306,8 +141,8 @@ class PointDecoder:
             If the schema registry refuses us.
         """
         decoded = Decoded([], [], [])
-        for partition, run in _by_partition(records):
-            builder = _Builder(partition, self._config, keeps_ids=not self._labeled)
+        for partition, run in by_partition(records):
+            builder = RowsBuilder(partition, self._config, keeps_ids=not self._labeled)
             if run.plain and self._config.format in ("auto", "json"):
                 self._decode_run("json", run, builder)
             else:
@@ -344,7 +179,7 @@ class PointDecoder:
                 return CONTENT_TYPES.get(media_type, "json" if media_type.endswith("+json") else "")
         return "json"
 
-    def _decode_run(self, format_: str, run: _Run, builder: _Builder) -> None:
+    def _decode_run(self, format_: str, run: Run, builder: RowsBuilder) -> None:
         """Decode consecutive records of one format; where the first is an array, the others are taken for arrays."""
         singles = format_ == "json" and not json_rows.is_array(run.values[0])
         if singles and (self._scanned(run, builder) or self._singles(run, builder)):
@@ -352,7 +187,7 @@ class PointDecoder:
         for index in range(len(run)):
             self._one(format_, run, index, builder)
 
-    def _one(self, format_: str, run: _Run, index: int, builder: _Builder) -> None:
+    def _one(self, format_: str, run: Run, index: int, builder: RowsBuilder) -> None:
         if format_ == "json" and self._scanned_array(run, index, builder):
             return
         try:
@@ -360,7 +195,7 @@ class PointDecoder:
         except InvalidPoint as error:
             self._row_by_row(run.records[index], [error], builder)
 
-    def _scanned(self, run: _Run, builder: _Builder) -> bool:
+    def _scanned(self, run: Run, builder: RowsBuilder) -> bool:
         """Decode JSON records of one point each by the compiled parser; False, and nothing done, if it declines most.
 
         It only saves time: a record that it declines, or that is no valid point, is decoded by itself, and what it
@@ -384,7 +219,7 @@ class PointDecoder:
             start = bad + 1
         return True
 
-    def _scanned_array(self, run: _Run, index: int, builder: _Builder) -> bool:
+    def _scanned_array(self, run: Run, index: int, builder: RowsBuilder) -> bool:
         """Decode a JSON array by the compiled parser; False, and nothing done, if it declines it or a row is invalid.
 
         As with `_scanned`, it only saves time.
@@ -417,7 +252,7 @@ class PointDecoder:
             for label in self._config.labels
         )
 
-    def _singles(self, run: _Run, builder: _Builder) -> bool:
+    def _singles(self, run: Run, builder: RowsBuilder) -> bool:
         """Decode JSON records of one point each in which all is well; False, and nothing done, if anything is not.
 
         It only saves time: whatever it declines is decoded row by row, and what it accepts comes out the same.
@@ -436,7 +271,7 @@ class PointDecoder:
             builder.add(run, None, *found)
         return found is not None
 
-    def _decode_record(self, format_: str, run: _Run, index: int, builder: _Builder) -> None:
+    def _decode_record(self, format_: str, run: Run, index: int, builder: RowsBuilder) -> None:
         config, record = self._config, run.records[index]
         if not record.value:
             raise InvalidPoint("empty_record", "the record has no value")
@@ -512,7 +347,7 @@ class PointDecoder:
             return None
         return _signs(is_positive)
 
-    def _row_by_row(self, record: RawRecord, rows: Sequence[Point | InvalidPoint], builder: _Builder) -> None:
+    def _row_by_row(self, record: RawRecord, rows: Sequence[Point | InvalidPoint], builder: RowsBuilder) -> None:
         rejections: list[Rejection] = []
         for index, row in enumerate(rows):
             try:
@@ -580,90 +415,10 @@ def _within(X: NDArray[np.floating], largest: float) -> bool:
         return bool(flat @ flat <= largest or (X.max() <= largest and X.min() >= -largest))
 
 
-def _or_unknown(number: int | None) -> int:
-    return -1 if number is None else number
-
-
 def _refuse_outsized(x: Sequence[float], largest: float) -> None:
     for index, entry in enumerate(x):
         if not -largest <= entry <= largest:
             raise InvalidPoint("not_finite", f"x[{index}] is {entry!r}, beyond the range of points.dtype")
-
-
-class _Builder:
-    """Collects the rows of one partition: blocks in which all is well, and rows one by one between them."""
-
-    def __init__(self, partition: int, config: PointsConfig, *, keeps_ids: bool) -> None:
-        self._partition, self._config, self._keeps_ids = partition, config, keeps_ids
-        self._blank = [0.0] * config.dimension
-        self._blocks: list[Rows] = []
-        self.ids: list[str | int | None] = []
-        self.rejected: list[RejectedRecord] = []
-        self._begin()
-
-    def _begin(self) -> None:
-        self._x: list[list[float]] = []
-        self._sign: list[int] = []
-        self._weight: list[float] = []
-        self._accepted: list[bool] = []
-        self._at: list[tuple[int, int, bool, int, int]] = []
-
-    def add(self, run: _Run, rows: int | None, points: Points, ids: list[str | int | None] | None) -> None:
-        """Add one record of so many rows, or many of one row each (None)."""
-        self._end_block()
-        n, several = len(points), rows is not None
-        offset, time_ms, epoch = run.offset, run.time_ms, run.leader_epoch
-        if several:
-            offset, time_ms, epoch = (np.full(n, place[0]) for place in (offset, time_ms, epoch))
-        last = np.ones(n, dtype=np.bool_)
-        last[: n - 1] = not several
-        row = np.arange(n) if several else np.zeros(n, dtype=np.int64)
-        accepted = np.ones(n, dtype=np.bool_)
-        self._blocks.append(Rows(self._partition, offset, row, last, time_ms, accepted, points, epoch))
-        if self._keeps_ids:
-            self.ids.extend([None] * n if ids is None else ids)
-
-    def accept(self, record: RawRecord, row: int, point: Point, sign: int) -> None:
-        self._append(record, row, point.x, sign, point.w, accepted=True)
-        self.ids.append(point.id)
-
-    def reject(self, record: RawRecord, row: int) -> None:
-        self._append(record, row, self._blank, 1, 1.0, accepted=False)
-        self.ids.append(None)
-
-    def _append(self, record: RawRecord, row: int, x: list[float], sign: int, weight: float, *, accepted: bool) -> None:
-        self._x.append(x)
-        self._sign.append(sign)
-        self._weight.append(weight)
-        self._accepted.append(accepted)
-        self._at.append((record.offset, row, False, _or_unknown(record.timestamp_ms), _or_unknown(record.leader_epoch)))
-
-    def end_record(self) -> None:
-        offset, row, _, time_ms, epoch = self._at[-1]
-        self._at[-1] = (offset, row, True, time_ms, epoch)
-
-    def _end_block(self) -> None:
-        if not self._at:
-            return
-        X = np.array(self._x, dtype=np.float64).reshape(len(self._x), self._config.dimension)
-        offset, row, last, time_ms, epoch = np.array(self._at, dtype=np.int64).T
-        points = Points(
-            X.astype(self._config.numpy_dtype), np.array(self._sign, dtype=np.int8), np.array(self._weight, np.float64)
-        )
-        accepted = np.array(self._accepted, dtype=np.bool_)
-        self._blocks.append(Rows(self._partition, offset, row, last.astype(np.bool_), time_ms, accepted, points, epoch))
-        self._begin()
-
-    def rows(self) -> Rows:
-        """Return all rows; their arrays are their own, where those of a block may be the record's bytes."""
-        self._end_block()
-        if len(self._blocks) > 1:
-            return Rows.union(self._blocks)
-        (block,) = self._blocks
-        points = block.points
-        if points.X.flags.writeable:
-            return block
-        return replace(block, points=Points(points.X.copy(), points.y, points.weight))
 
 
 def _kind(label: object) -> str:

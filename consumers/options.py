@@ -121,7 +121,7 @@ def _parameters(section: str) -> list[inspect.Parameter]:
         _parameter(
             f"{section}__{name}" if section else name,
             flag(section, name),
-            (info.description or "") + (f" \\[default: {escape(text)}]" if (text := shown_default(info)) else ""),
+            escape(info.description or "") + (f" \\[default: {escape(text)}]" if (text := shown_default(info)) else ""),
             section or "model",
             shown_type(info),
         )

@@ -415,6 +415,34 @@ def verify_command(
     raise typer.Exit(report.exit_status)
 
 
+@app.command(name="dead-letters")
+@with_settings("input")
+def dead_letters_command(
+    settings: Settings,
+    topic: Annotated[
+        str | None, typer.Argument(help="The dead-letter topic; if left out, the one of input.topic.")
+    ] = None,
+    last: Annotated[int, typer.Option(min=1, help="How many of the newest.")] = 20,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, one line a letter, with whole values.")] = False,
+) -> None:
+    """Show rejected records: where each stood, why it was rejected, and what to do about it."""
+    from consumers.rejections import advice, lines, plain, read_letters
+
+    found = read_letters(connect(settings, "cli"), topic or settings.input.dead_letters, last)
+    if as_json:
+        for letter in found.letters:
+            typer.echo(json.dumps(plain(letter)))
+        return
+    for letter in found.letters:
+        for line in lines(letter):
+            typer.echo(line)
+    for line in advice(found.letters):
+        typer.echo(line)
+    foreign = f", {found.foreign:,} records that are no dead letters left out" if found.foreign else ""
+    earlier = f", up to {found.earlier:,} earlier ones not shown (--last)" if found.earlier else ""
+    typer.echo(f"{found.topic}: {len(found.letters):,} dead letters{foreign}{earlier}")
+
+
 @app.command()
 def top(
     url: Annotated[str, typer.Option(help="Address of a trainer's or a scorer's health port.")] = (

@@ -53,7 +53,17 @@ def test_help_explains_every_option_of_a_trainer() -> None:
 
 @pytest.mark.parametrize(
     "command",
-    [["score"], ["replay"], ["model", "show"], ["topics", "create"], ["demo"], ["config"], ["verify"], ["evaluate"]],
+    [
+        ["score"],
+        ["replay"],
+        ["model", "show"],
+        ["topics", "create"],
+        ["demo"],
+        ["config"],
+        ["verify"],
+        ["evaluate"],
+        ["dead-letters"],
+    ],
 )
 def test_every_command_has_help(command: list[str]) -> None:
     """And it exits with 0."""

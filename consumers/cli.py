@@ -42,6 +42,9 @@ app.add_typer(topics_app, name="topics")
 
 Format = Literal["csv", "svm", "jsonl", "parquet", "npz"]
 RecordFormat = Literal["json", "json-array", "arrow", "avro"]
+SkipIncomplete = Annotated[
+    bool, typer.Option("--skip-incomplete", help="Leave out rows of a CSV or Parquet file that lack a value.")
+]
 TRAINER_SECTIONS = ("input", "points", "registry", "coreset", "svm", "training", "checkpoint", "quality")
 
 
@@ -147,6 +150,7 @@ def replay_command(
         RecordFormat, typer.Option(help="Format of the records; avro needs registry.url, and registers its schema.")
     ] = "json",
     rows_per_record: Annotated[int, typer.Option(help="Points in one record; more than 1 writes arrays.")] = 1,
+    skip_incomplete: SkipIncomplete = False,
     limit: Annotated[int | None, typer.Option(help="Stop after so many points.")] = None,
     shuffle: Annotated[int | None, typer.Option(help="Shuffle in memory with this seed, for sorted files.")] = None,
     partition: Annotated[int | None, typer.Option(help="Write to this partition only.")] = None,
@@ -154,6 +158,7 @@ def replay_command(
     repeat: Annotated[bool, typer.Option("--repeat", help="Begin again at the end, until interrupted.")] = False,
 ) -> None:
     """Write the points of a file, or of the bundled pulsar survey, to a topic."""
+    from consumers.files import Labels, LeftOut, in_flags, next_step
     from consumers.replay import expected_points, prepare_topic, progress_bar, replay
     from streamsvm.datasets import dataset_source
     from streamsvm.kafka import Outbox
@@ -164,50 +169,55 @@ def replay_command(
         raise ConfigurationError(
             "replay needs either a file or --dataset", "For example: streamsvm replay points.csv --topic labeled"
         )
-    source = (
-        dataset_source(dataset or "")
-        if file is None
-        else open_source(
-            file,
-            format=format_,
-            labeled=not no_label_column,
-            label_column=label,
-            weight_column=weight,
-            id_column=id_,
-            columns=None if columns is None else [column.strip() for column in columns.split(",")],
-            header=header,
-            delimiter=delimiter,
-            dimension=dimension,
-        )
-    )
-    labeled = source.labeled and not unlabeled
-    connection, stop = connect(settings, "replay"), stop_on_signals()
-    prepare_topic(connection, topic, create_partitions=create, partition=partition)
-    outbox = Outbox(connection)
-    with schemas_of(settings) as schemas, closing(outbox):
-        while True:
-            with progress_bar(expected_points(source, limit), topic) as progress:
-                sent = replay(
-                    source,
-                    outbox,
-                    topic,
-                    rate_per_s=rate,
-                    labeled=labeled,
-                    partition=partition,
-                    format=record_format,
-                    register=None if schemas is None else schemas.register,
-                    rows_per_record=rows_per_record,
-                    limit=limit,
-                    shuffle_seed=shuffle,
-                    progress=progress,
-                    stop=stop,
-                )
-            typer.echo(
-                f"{sent.points:,} points in {sent.records:,} records to {topic}: {sent.bytes / 1e6:,.2f} MB "
-                f"in {sent.seconds:,.2f} s ({sent.points / max(sent.seconds, 1e-9):,.0f} points/s), all acknowledged"
+    connection, stop, left_out, labels = connect(settings, "replay"), stop_on_signals(), LeftOut(), Labels()
+    with in_flags(), schemas_of(settings) as schemas:
+        source = (
+            dataset_source(dataset or "")
+            if file is None
+            else open_source(
+                file,
+                format=format_,
+                labeled=not no_label_column,
+                label_column=label,
+                weight_column=weight,
+                id_column=id_,
+                columns=None if columns is None else [column.strip() for column in columns.split(",")],
+                header=header,
+                delimiter=delimiter,
+                dimension=dimension,
+                on_incomplete=left_out if skip_incomplete else None,
             )
-            if stop.is_set() or not repeat:
-                return
+        )
+        labeled = source.labeled and not unlabeled
+        prepare_topic(connection, topic, create_partitions=create, partition=partition)
+        with closing(Outbox(connection)) as outbox:
+            while True:
+                with progress_bar(expected_points(source, limit), topic) as progress:
+                    sent = replay(
+                        labels.noting(source) if labeled else source,
+                        outbox,
+                        topic,
+                        rate_per_s=rate,
+                        labeled=labeled,
+                        partition=partition,
+                        format=record_format,
+                        register=None if schemas is None else schemas.register,
+                        rows_per_record=rows_per_record,
+                        limit=limit,
+                        shuffle_seed=shuffle,
+                        progress=progress,
+                        stop=stop,
+                    )
+                typer.echo(
+                    f"{sent.points:,} points in {sent.records:,} records to {topic}: {sent.bytes / 1e6:,.2f} MB "
+                    f"in {sent.seconds:,.2f} s ({sent.points / max(sent.seconds, 1e-9):,.0f} points/s), "
+                    f"all acknowledged{left_out}"
+                )
+                left_out.forget()
+                if stop.is_set() or not repeat:
+                    break
+    if labeled:
+        typer.echo(next_step(topic, source, labels.seen()))
 
 
 @app.command(name="evaluate")
@@ -226,6 +236,7 @@ def evaluate_command(
         bool | None, typer.Option("--header/--no-header", help="Whether a CSV's first line names its columns.")
     ] = None,
     delimiter: Annotated[str | None, typer.Option(help="Between the cells of a CSV.")] = None,
+    skip_incomplete: SkipIncomplete = False,
     memory_points: Annotated[int, typer.Option(help="Most points held at once.")] = 10_000,
     alpha: Annotated[
         float | None, typer.Option(help="Trade-off of margin against average loss, C = 1 / (alpha n); default 1e-4.")
@@ -269,6 +280,7 @@ def evaluate_command(
     from rich.console import Console
 
     from consumers.evaluate import Plan, check_plot, describe, evaluate, headline, notes, plot, progress_bar
+    from consumers.files import LeftOut, in_flags
     from streamsvm.datasets import dataset_source
     from streamsvm.sources import open_source
 
@@ -292,29 +304,31 @@ def evaluate_command(
         find_optimum=optimum,
         against=tuple(against or ()),
     )
-    source = (
-        dataset_source(dataset or "")
-        if file is None
-        else open_source(
-            file,
-            format=format_,
-            label_column=label,
-            weight_column=weight,
-            id_column=id_,
-            columns=None if columns is None else [column.strip() for column in columns.split(",")],
-            header=header,
-            delimiter=delimiter,
-            dimension=dimension,
+    left_out = LeftOut()
+    with in_flags(), progress_bar() as step:
+        source = (
+            dataset_source(dataset or "")
+            if file is None
+            else open_source(
+                file,
+                format=format_,
+                label_column=label,
+                weight_column=weight,
+                id_column=id_,
+                columns=None if columns is None else [column.strip() for column in columns.split(",")],
+                header=header,
+                delimiter=delimiter,
+                dimension=dimension,
+                on_incomplete=left_out if skip_incomplete else None,
+            )
         )
-    )
-    with progress_bar() as step:
         report = evaluate(source, plan, curve=plot_file is not None, step=step)
     if plot_file is not None:
         plot(report, plot_file)
     if as_json:
         typer.echo(json.dumps(report.plain(), indent=2))
         return
-    typer.echo(headline(report))
+    typer.echo(f"{headline(report)}{left_out}")
     Console().print(describe(report))
     for line in notes(report):
         typer.echo(line)

@@ -22,6 +22,7 @@ from consumers.runtime import (
     schemas_of,
     spare_the_collector,
     stop_on_signals,
+    writes_json,
 )
 from consumers.supervision import Supervision
 from streamsvm import __version__
@@ -344,10 +345,14 @@ def _gamma(text: str) -> Literal["scale", "auto"] | float:
 
 
 def log_start(settings: Settings, url: str) -> None:
-    """Say once what the effective configuration is, secrets masked."""
+    """Say once what the effective configuration is, secrets masked; to people, what of it is not the default."""
     import structlog
 
-    structlog.get_logger("streamsvm").info("configuration", effective=settings.masked(), version=__version__, http=url)
+    log = structlog.get_logger("streamsvm")
+    if writes_json(settings.log):
+        log.info("configuration", effective=settings.masked(), version=__version__, http=url)
+    else:
+        log.info("configuration", http=url, version=__version__, others="as CONFIGURATION.md", **settings.differing())
 
 
 @topics_app.command("create")

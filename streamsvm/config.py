@@ -917,6 +917,17 @@ class Settings(BaseSettings):
         plain["registry"] |= {key: MASK for key in ("password", "token") if plain["registry"][key]}
         return plain
 
+    def differing(self) -> dict[str, Any]:
+        """Return the options whose effective value is not the default, by their dotted names, secrets masked."""
+        found: dict[str, Any] = {}
+        for section, value in self.masked().items():
+            if isinstance(value, dict):
+                default = DEFAULT_KAFKA if section == "kafka" else _defaults(section)
+                found |= {f"{section}.{name}": one for name, one in value.items() if one != default.get(name)}
+            elif value != Settings.model_fields[section].default:
+                found[section] = value
+        return found
+
 
 class _LibrdkafkaNames(PydanticBaseSettingsSource):
     """A source whose Kafka options have librdkafka's names: to a merge of sources, two spellings are two options."""
@@ -1006,14 +1017,24 @@ def _refuse_unknown_environment(environment: Mapping[str, str]) -> None:
                 )
 
 
+def section_class(section: str) -> type[BaseModel] | None:
+    """Return the class of a section; None of an option that stands outside of one."""
+    annotation = Settings.model_fields[section].annotation
+    kinds = [kind for kind in (annotation, *get_args(annotation)) if isinstance(kind, type)]
+    return next((kind for kind in kinds if issubclass(kind, BaseModel)), None)
+
+
+def _defaults(section: str) -> dict[str, Any]:
+    """Return a section's defaults as plain JSON values."""
+    kind = section_class(section)
+    return {} if kind is None else kind.model_construct().model_dump(mode="json")
+
+
 def _known_names() -> list[str]:
     """Return every section and option, dotted."""
-    names = []
-    for section, info in Settings.model_fields.items():
-        kinds = [kind for kind in (info.annotation, *get_args(info.annotation)) if isinstance(kind, type)]
-        options = [option for kind in kinds if issubclass(kind, BaseModel) for option in kind.model_fields]
-        names += [section, *(f"{section}.{option}" for option in options)]
-    return names
+    sections = {section: section_class(section) for section in Settings.model_fields}
+    options = ((section, name) for section, kind in sections.items() if kind for name in kind.model_fields)
+    return [*sections, *map(".".join, options)]
 
 
 def _meant(where: str) -> str:

@@ -71,6 +71,29 @@ def test_secrets_are_masked() -> None:
     assert "h:1" in shown
 
 
+def test_what_differs_from_the_defaults_is_told_and_no_more() -> None:
+    """For people who look at a start: what they gave and what follows from it; no secret."""
+    assert load({}).differing() == {}
+    settings = load(
+        {
+            "name": "late",
+            "kafka": {"bootstrap.servers": "h:1", "sasl.password": "hush"},
+            "points": {"dimension": 8, "labels": "on-time,late"},
+            "registry": {"password": "hush"},
+            "svm": {"kernel": "linear"},
+        }
+    )
+    assert settings.differing() == {
+        "name": "late",
+        "kafka.bootstrap.servers": "h:1",
+        "kafka.sasl.password": "********",
+        "points.dimension": 8,
+        "points.labels": ["on-time", "late"],
+        "registry.password": "********",
+        "coreset.structure": "tree",
+    }
+
+
 @pytest.mark.parametrize(
     ("options", "named"),
     [

@@ -459,7 +459,8 @@ def dead_letters_command(
         typer.echo(line)
     foreign = f", {found.foreign:,} records that are no dead letters left out" if found.foreign else ""
     earlier = f", up to {found.earlier:,} earlier ones not shown (--last)" if found.earlier else ""
-    typer.echo(f"{found.topic}: {len(found.letters):,} dead letters{foreign}{earlier}")
+    plural = "" if len(found.letters) == 1 else "s"
+    typer.echo(f"{found.topic}: {len(found.letters):,} dead letter{plural}{foreign}{earlier}")
 
 
 @app.command()

@@ -5,13 +5,14 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.made
 SOURCES := streamsvm consumers tests
 
-.PHONY: env demo test simulation faults lint bench requirements clean test-deploy
+.PHONY: env demo broker test simulation faults lint bench requirements clean test-deploy
 
 env: $(STAMP)
 
 $(STAMP): pyproject.toml requirements/dev.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 		{ echo "streamsvm needs Python 3.11 or newer; say which with PYTHON=python3.12"; exit 1; }
+	@echo "making $(VENV): some two minutes"
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --no-index -e .
@@ -19,6 +20,9 @@ $(STAMP): pyproject.toml requirements/dev.txt
 
 demo: env
 	@$(BIN)/streamsvm demo
+
+broker: env
+	@$(BIN)/python -m tests.brokers
 
 test: env
 	$(BIN)/pytest -n 3 --dist loadfile

@@ -22,6 +22,7 @@ from consumers.runtime import (
     schemas_of,
     spare_the_collector,
     stop_on_signals,
+    writes_json,
 )
 from consumers.supervision import Supervision
 from streamsvm import __version__
@@ -42,6 +43,9 @@ app.add_typer(topics_app, name="topics")
 
 Format = Literal["csv", "svm", "jsonl", "parquet", "npz"]
 RecordFormat = Literal["json", "json-array", "arrow", "avro"]
+SkipIncomplete = Annotated[
+    bool, typer.Option("--skip-incomplete", help="Leave out rows of a CSV or Parquet file that lack a value.")
+]
 TRAINER_SECTIONS = ("input", "points", "registry", "coreset", "svm", "training", "checkpoint", "quality")
 
 
@@ -147,6 +151,7 @@ def replay_command(
         RecordFormat, typer.Option(help="Format of the records; avro needs registry.url, and registers its schema.")
     ] = "json",
     rows_per_record: Annotated[int, typer.Option(help="Points in one record; more than 1 writes arrays.")] = 1,
+    skip_incomplete: SkipIncomplete = False,
     limit: Annotated[int | None, typer.Option(help="Stop after so many points.")] = None,
     shuffle: Annotated[int | None, typer.Option(help="Shuffle in memory with this seed, for sorted files.")] = None,
     partition: Annotated[int | None, typer.Option(help="Write to this partition only.")] = None,
@@ -154,6 +159,7 @@ def replay_command(
     repeat: Annotated[bool, typer.Option("--repeat", help="Begin again at the end, until interrupted.")] = False,
 ) -> None:
     """Write the points of a file, or of the bundled pulsar survey, to a topic."""
+    from consumers.files import Labels, LeftOut, in_flags, next_step
     from consumers.replay import expected_points, prepare_topic, progress_bar, replay
     from streamsvm.datasets import dataset_source
     from streamsvm.kafka import Outbox
@@ -164,50 +170,55 @@ def replay_command(
         raise ConfigurationError(
             "replay needs either a file or --dataset", "For example: streamsvm replay points.csv --topic labeled"
         )
-    source = (
-        dataset_source(dataset or "")
-        if file is None
-        else open_source(
-            file,
-            format=format_,
-            labeled=not no_label_column,
-            label_column=label,
-            weight_column=weight,
-            id_column=id_,
-            columns=None if columns is None else [column.strip() for column in columns.split(",")],
-            header=header,
-            delimiter=delimiter,
-            dimension=dimension,
-        )
-    )
-    labeled = source.labeled and not unlabeled
-    connection, stop = connect(settings, "replay"), stop_on_signals()
-    prepare_topic(connection, topic, create_partitions=create, partition=partition)
-    outbox = Outbox(connection)
-    with schemas_of(settings) as schemas, closing(outbox):
-        while True:
-            with progress_bar(expected_points(source, limit), topic) as progress:
-                sent = replay(
-                    source,
-                    outbox,
-                    topic,
-                    rate_per_s=rate,
-                    labeled=labeled,
-                    partition=partition,
-                    format=record_format,
-                    register=None if schemas is None else schemas.register,
-                    rows_per_record=rows_per_record,
-                    limit=limit,
-                    shuffle_seed=shuffle,
-                    progress=progress,
-                    stop=stop,
-                )
-            typer.echo(
-                f"{sent.points:,} points in {sent.records:,} records to {topic}: {sent.bytes / 1e6:,.2f} MB "
-                f"in {sent.seconds:,.2f} s ({sent.points / max(sent.seconds, 1e-9):,.0f} points/s), all acknowledged"
+    connection, stop, left_out, labels = connect(settings, "replay"), stop_on_signals(), LeftOut(), Labels()
+    with in_flags(), schemas_of(settings) as schemas:
+        source = (
+            dataset_source(dataset or "")
+            if file is None
+            else open_source(
+                file,
+                format=format_,
+                labeled=not no_label_column,
+                label_column=label,
+                weight_column=weight,
+                id_column=id_,
+                columns=None if columns is None else [column.strip() for column in columns.split(",")],
+                header=header,
+                delimiter=delimiter,
+                dimension=dimension,
+                on_incomplete=left_out if skip_incomplete else None,
             )
-            if stop.is_set() or not repeat:
-                return
+        )
+        labeled = source.labeled and not unlabeled
+        prepare_topic(connection, topic, create_partitions=create, partition=partition)
+        with closing(Outbox(connection)) as outbox:
+            while True:
+                with progress_bar(expected_points(source, limit), topic) as progress:
+                    sent = replay(
+                        labels.noting(source) if labeled else source,
+                        outbox,
+                        topic,
+                        rate_per_s=rate,
+                        labeled=labeled,
+                        partition=partition,
+                        format=record_format,
+                        register=None if schemas is None else schemas.register,
+                        rows_per_record=rows_per_record,
+                        limit=limit,
+                        shuffle_seed=shuffle,
+                        progress=progress,
+                        stop=stop,
+                    )
+                typer.echo(
+                    f"{sent.points:,} points in {sent.records:,} records to {topic}: {sent.bytes / 1e6:,.2f} MB "
+                    f"in {sent.seconds:,.2f} s ({sent.points / max(sent.seconds, 1e-9):,.0f} points/s), "
+                    f"all acknowledged{left_out}"
+                )
+                left_out.forget()
+                if stop.is_set() or not repeat:
+                    break
+    if labeled:
+        typer.echo(next_step(topic, source, labels.seen()))
 
 
 @app.command(name="evaluate")
@@ -226,6 +237,7 @@ def evaluate_command(
         bool | None, typer.Option("--header/--no-header", help="Whether a CSV's first line names its columns.")
     ] = None,
     delimiter: Annotated[str | None, typer.Option(help="Between the cells of a CSV.")] = None,
+    skip_incomplete: SkipIncomplete = False,
     memory_points: Annotated[int, typer.Option(help="Most points held at once.")] = 10_000,
     alpha: Annotated[
         float | None, typer.Option(help="Trade-off of margin against average loss, C = 1 / (alpha n); default 1e-4.")
@@ -269,6 +281,7 @@ def evaluate_command(
     from rich.console import Console
 
     from consumers.evaluate import Plan, check_plot, describe, evaluate, headline, notes, plot, progress_bar
+    from consumers.files import LeftOut, in_flags
     from streamsvm.datasets import dataset_source
     from streamsvm.sources import open_source
 
@@ -292,29 +305,31 @@ def evaluate_command(
         find_optimum=optimum,
         against=tuple(against or ()),
     )
-    source = (
-        dataset_source(dataset or "")
-        if file is None
-        else open_source(
-            file,
-            format=format_,
-            label_column=label,
-            weight_column=weight,
-            id_column=id_,
-            columns=None if columns is None else [column.strip() for column in columns.split(",")],
-            header=header,
-            delimiter=delimiter,
-            dimension=dimension,
+    left_out = LeftOut()
+    with in_flags(), progress_bar() as step:
+        source = (
+            dataset_source(dataset or "")
+            if file is None
+            else open_source(
+                file,
+                format=format_,
+                label_column=label,
+                weight_column=weight,
+                id_column=id_,
+                columns=None if columns is None else [column.strip() for column in columns.split(",")],
+                header=header,
+                delimiter=delimiter,
+                dimension=dimension,
+                on_incomplete=left_out if skip_incomplete else None,
+            )
         )
-    )
-    with progress_bar() as step:
         report = evaluate(source, plan, curve=plot_file is not None, step=step)
     if plot_file is not None:
         plot(report, plot_file)
     if as_json:
         typer.echo(json.dumps(report.plain(), indent=2))
         return
-    typer.echo(headline(report))
+    typer.echo(f"{headline(report)}{left_out}")
     Console().print(describe(report))
     for line in notes(report):
         typer.echo(line)
@@ -330,10 +345,14 @@ def _gamma(text: str) -> Literal["scale", "auto"] | float:
 
 
 def log_start(settings: Settings, url: str) -> None:
-    """Say once what the effective configuration is, secrets masked."""
+    """Say once what the effective configuration is, secrets masked; to people, what of it is not the default."""
     import structlog
 
-    structlog.get_logger("streamsvm").info("configuration", effective=settings.masked(), version=__version__, http=url)
+    log = structlog.get_logger("streamsvm")
+    if writes_json(settings.log):
+        log.info("configuration", effective=settings.masked(), version=__version__, http=url)
+    else:
+        log.info("configuration", http=url, version=__version__, others="as CONFIGURATION.md", **settings.differing())
 
 
 @topics_app.command("create")
@@ -413,6 +432,35 @@ def verify_command(
         for line in (*report.lines(), summary_line(report)):
             typer.echo(line)
     raise typer.Exit(report.exit_status)
+
+
+@app.command(name="dead-letters")
+@with_settings("input")
+def dead_letters_command(
+    settings: Settings,
+    topic: Annotated[
+        str | None, typer.Argument(help="The dead-letter topic; if left out, the one of input.topic.")
+    ] = None,
+    last: Annotated[int, typer.Option(min=1, help="How many of the newest.")] = 20,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, one line a letter, with whole values.")] = False,
+) -> None:
+    """Show rejected records: where each stood, why it was rejected, and what to do about it."""
+    from consumers.rejections import advice, lines, plain, read_letters
+
+    found = read_letters(connect(settings, "cli"), topic or settings.input.dead_letters, last)
+    if as_json:
+        for letter in found.letters:
+            typer.echo(json.dumps(plain(letter)))
+        return
+    for letter in found.letters:
+        for line in lines(letter):
+            typer.echo(line)
+    for line in advice(found.letters):
+        typer.echo(line)
+    foreign = f", {found.foreign:,} records that are no dead letters left out" if found.foreign else ""
+    earlier = f", up to {found.earlier:,} earlier ones not shown (--last)" if found.earlier else ""
+    plural = "" if len(found.letters) == 1 else "s"
+    typer.echo(f"{found.topic}: {len(found.letters):,} dead letter{plural}{foreign}{earlier}")
 
 
 @app.command()

@@ -133,6 +133,7 @@ def run(reducer: ReducerName, *, keep_open: bool = False) -> bool:
         with HttpServer(settings.http, health, metrics.registry, site_of(settings, board, metrics, health)) as http:
             console.print(
                 f"Embedded broker at {broker.bootstrap_servers}, the live page at http://127.0.0.1:{http.port}/"
+                + ("" if keep_open else " while this runs (--keep-open: and after it)")
             )
             console.print("The trainer warms up first: a few seconds, about fifteen where nothing is compiled yet.")
             stage = _Stage(settings, broker, split, metrics, health, board)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from itertools import repeat
 from typing import Final
 
-from streamsvm.codec.points import RejectedRecord
+from streamsvm.codec.points import REMEDIES, RejectedRecord
 from streamsvm.config import InputConfig
 from streamsvm.errors import ConfigurationError
 from streamsvm.kafka import Record
@@ -41,7 +41,8 @@ class RejectionLimits:
         Raises
         ------
         ConfigurationError
-            If a limit is passed, naming the commonest reason, and where the newest record of that reason is.
+            If a limit is passed, naming the commonest reason, where the newest record of that reason is, and what to
+            do about it.
         """
         if not rejected:
             self._window.extend(repeat(False, len(records)))
@@ -76,6 +77,6 @@ class RejectionLimits:
         return ConfigurationError(
             f"{how_many} of {self._config.topic} were rejected, most of them ({count}) as {reason}, "
             f"for example {self._examples[reason]}",
-            f"They are in {self._config.dead_letters}. See whether input.topic and points.* fit each other; "
+            f"{REMEDIES[reason]} Or is input.topic another one? They are in {self._config.dead_letters}; "
             f"input.{option} is the limit, 0 for none.",
         )

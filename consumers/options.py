@@ -13,6 +13,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from rich.markup import escape
 
+from streamsvm import config
 from streamsvm.config import ENVIRONMENT_PREFIX, Settings, is_secret, load
 from streamsvm.errors import ConfigurationError
 
@@ -31,10 +32,9 @@ def fields(section: str) -> dict[str, FieldInfo]:
 
 def section_class(section: str) -> type[BaseModel]:
     """Return the class of a section."""
-    for part in (Settings.model_fields[section].annotation, *get_args(Settings.model_fields[section].annotation)):
-        if isinstance(part, type) and issubclass(part, BaseModel):
-            return part
-    raise AssertionError(section)
+    found = config.section_class(section)
+    assert found is not None, section
+    return found
 
 
 def sections() -> list[str]:
@@ -121,7 +121,7 @@ def _parameters(section: str) -> list[inspect.Parameter]:
         _parameter(
             f"{section}__{name}" if section else name,
             flag(section, name),
-            (info.description or "") + (f" \\[default: {escape(text)}]" if (text := shown_default(info)) else ""),
+            escape(info.description or "") + (f" \\[default: {escape(text)}]" if (text := shown_default(info)) else ""),
             section or "model",
             shown_type(info),
         )

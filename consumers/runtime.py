@@ -59,17 +59,23 @@ def exit_code(error: StreamsvmError) -> int:
     return EXIT_FATAL
 
 
+def writes_json(config: LogConfig) -> bool:
+    """Tell whether log lines are for machines: JSON unless standard error is a terminal."""
+    return config.format == "json" or (config.format == "auto" and not sys.stderr.isatty())
+
+
 def configure_logging(config: LogConfig) -> None:
     """Send every log line of ours, and of the libraries, to standard error: JSON unless that is a terminal."""
     level = logging.getLevelNamesMapping()[config.level.upper()]
-    as_json = config.format == "json" or (config.format == "auto" and not sys.stderr.isatty())
     shared: list[structlog.typing.Processor] = [
         structlog.stdlib.add_log_level,
         structlog.stdlib.add_logger_name,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
     ]
     renderer: structlog.typing.Processor = (
-        structlog.processors.JSONRenderer() if as_json else structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())
+        structlog.processors.JSONRenderer()
+        if writes_json(config)
+        else structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())
     )
     handler = logging.StreamHandler()
     handler.setFormatter(

@@ -177,6 +177,7 @@ class Startup:
             head,
             self._reset,
             self._settings.input.on_gap,
+            str(self._settings.checkpoint.directory.absolute()),
         )
         return decide(self._candidates(present), present)
 

@@ -7,6 +7,7 @@ decide only when and where things happen, and may change between two starts.
 
 from __future__ import annotations
 
+import difflib
 import hashlib
 import json
 import os
@@ -15,7 +16,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +32,7 @@ from pydantic import (
     field_validator,
     model_validator,
 )
+from pydantic.fields import FieldInfo
 from pydantic_settings import (
     BaseSettings,
     NestedSecretsSettingsSource,
@@ -838,6 +840,11 @@ def is_secret(option: str) -> bool:
     return not _SECRET_WORDS.isdisjoint(dotted.split(".")) or any(part in dotted for part in _SECRET_PARTS)
 
 
+def _dotted(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return librdkafka's options under its own names, which the environment cannot spell."""
+    return {str(name).lower().replace("_", "."): value for name, value in options.items()}
+
+
 class Settings(BaseSettings):
     """All options; the strongest source first: options, environment, secrets directory, TOML file, defaults."""
 
@@ -876,11 +883,8 @@ class Settings(BaseSettings):
 
     @field_validator("kafka", mode="before")
     @classmethod
-    def _dotted(cls, options: object) -> object:
-        if not isinstance(options, dict):
-            return options
-        dotted = {str(key).lower().replace("_", "."): value for key, value in options.items()}
-        return DEFAULT_KAFKA | dotted
+    def _named_as_librdkafka(cls, options: object) -> object:
+        return DEFAULT_KAFKA | _dotted(options) if isinstance(options, dict) else options
 
     @model_validator(mode="after")
     def _settled(self) -> Self:
@@ -912,6 +916,35 @@ class Settings(BaseSettings):
         plain["kafka"] = {key: MASK if is_secret(key) else value for key, value in self.kafka.items()}
         plain["registry"] |= {key: MASK for key in ("password", "token") if plain["registry"][key]}
         return plain
+
+    def differing(self) -> dict[str, Any]:
+        """Return the options whose effective value is not the default, by their dotted names, secrets masked."""
+        found: dict[str, Any] = {}
+        for section, value in self.masked().items():
+            if isinstance(value, dict):
+                default = DEFAULT_KAFKA if section == "kafka" else _defaults(section)
+                found |= {f"{section}.{name}": one for name, one in value.items() if one != default.get(name)}
+            elif value != Settings.model_fields[section].default:
+                found[section] = value
+        return found
+
+
+class _LibrdkafkaNames(PydanticBaseSettingsSource):
+    """A source whose Kafka options have librdkafka's names: to a merge of sources, two spellings are two options."""
+
+    def __init__(self, source: PydanticBaseSettingsSource) -> None:
+        super().__init__(source.settings_cls)
+        self._source = source
+
+    def get_field_value(self, field: FieldInfo, field_name: str) -> tuple[Any, str, bool]:
+        """Return what the source says of one field."""
+        return self._source.get_field_value(field, field_name)
+
+    def __call__(self) -> dict[str, Any]:
+        """Return all that the source says."""
+        values = self._source()
+        kafka = values.get("kafka")
+        return values | {"kafka": _dotted(kafka)} if isinstance(kafka, dict) else values
 
 
 def load(
@@ -952,7 +985,8 @@ def load(
             held = NestedSecretsSettingsSource(
                 file_secret_settings, secrets_dir=secrets, secrets_prefix="", secrets_nested_delimiter="__"
             )
-            return init_settings, env_settings, held, TomlConfigSettingsSource(settings_cls, file)
+            strongest_first = (init_settings, env_settings, held, TomlConfigSettingsSource(settings_cls, file))
+            return tuple(map(_LibrdkafkaNames, strongest_first))
 
     try:
         bound = Bound(**(options or {}))
@@ -983,13 +1017,41 @@ def _refuse_unknown_environment(environment: Mapping[str, str]) -> None:
                 )
 
 
+def section_class(section: str) -> type[BaseModel] | None:
+    """Return the class of a section; None of an option that stands outside of one."""
+    annotation = Settings.model_fields[section].annotation
+    kinds = [kind for kind in (annotation, *get_args(annotation)) if isinstance(kind, type)]
+    return next((kind for kind in kinds if issubclass(kind, BaseModel)), None)
+
+
+def _defaults(section: str) -> dict[str, Any]:
+    """Return a section's defaults as plain JSON values."""
+    kind = section_class(section)
+    return {} if kind is None else kind.model_construct().model_dump(mode="json")
+
+
+def _known_names() -> list[str]:
+    """Return every section and option, dotted."""
+    sections = {section: section_class(section) for section in Settings.model_fields}
+    options = ((section, name) for section, kind in sections.items() if kind for name in kind.model_fields)
+    return [*sections, *map(".".join, options)]
+
+
+def _meant(where: str) -> str:
+    """Say which option a name that is none was probably meant to be: one of that name, or one spelled nearly so."""
+    names = _known_names()
+    namesakes = [name for name in names if name.rpartition(".")[2] == where.rpartition(".")[2]]
+    likely = namesakes or difflib.get_close_matches(where, names, 1)
+    return f" (is it {' or '.join(likely)}?)" if likely else ""
+
+
 def _one_line(error: ValidationError) -> str:
     parts = []
     for fault in error.errors(include_url=False, include_context=False):
         where = ".".join(str(part) for part in fault["loc"])
         message = fault["msg"].removeprefix("Value error, ")
         if fault["type"] == "extra_forbidden":
-            message = "there is no such option"
+            message = "there is no such option" + _meant(where)
         shown = (
             ""
             if fault["type"] in ("missing", "value_error", "extra_forbidden") or is_secret(where) or where == "kafka"

@@ -51,6 +51,8 @@ Format = Literal["csv", "jsonl", "npz", "parquet", "svm"]
 Column = str | int
 """A column's name, or its index from 0; a negative index counts from the last."""
 Id = str | int
+OnIncomplete = Callable[[int], object]
+"""Told how many rows of a batch were left out."""
 
 FORMATS: Final[Mapping[str, Format]] = {
     ".csv": "csv",
@@ -83,17 +85,33 @@ SPARSE_ROWS: Final = 4096
 LARGEST_DIMENSION: Final = 100_000
 """As for `points.dimension`; the index in a line of a sparse file asks for memory, so it is checked first."""
 
+MISSING_CELLS: Final = ("", "na", "nan", "null")
+"""What stands in a CSV for a value that is missing, in lower case."""
+
 _FOREIGN: Final[Mapping[Format, tuple[str, ...]]] = {
     "csv": ("dimension",),
-    "jsonl": ("header", "delimiter", "dimension"),
-    "npz": ("label_column", "weight_column", "id_column", "columns", "header", "delimiter", "dimension"),
+    "jsonl": ("header", "delimiter", "dimension", "on_incomplete"),
+    "npz": (
+        "label_column",
+        "weight_column",
+        "id_column",
+        "columns",
+        "header",
+        "delimiter",
+        "dimension",
+        "on_incomplete",
+    ),
     "parquet": ("header", "delimiter", "dimension"),
-    "svm": ("label_column", "weight_column", "id_column", "columns", "header", "delimiter"),
+    "svm": ("label_column", "weight_column", "id_column", "columns", "header", "delimiter", "on_incomplete"),
 }
 _COMPRESSED: Final[Mapping[str, Callable[..., Any]]] = {".gz": gzip.open, ".bz2": bz2.open}
 _NUMBER: Final = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 _INTEGER: Final = re.compile(r"[+-]?\d+", re.ASCII)
 _CORRECT: Final = "Correct the row, or leave it out."
+_COMPLETE: Final = "Fill it, or leave the row out, as on_incomplete does."
+_NO_FEATURE: Final = (
+    "Correct the row; if the column is no feature, pass it as id_column, or name the columns without it."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +181,7 @@ class _Options:
     header: bool | None
     delimiter: str | None
     dimension: int | None
+    on_incomplete: OnIncomplete | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,6 +211,7 @@ def open_source(
     header: bool | None = None,
     delimiter: str | None = None,
     dimension: int | None = None,
+    on_incomplete: OnIncomplete | None = None,
 ) -> Source:
     """Open a file of points and read its schema.
 
@@ -218,6 +238,9 @@ def open_source(
         Between the cells of a CSV. Default: a tab for .tsv, else a comma.
     dimension : int, optional
         Number of features of an svm file, which may not say it. Default: its largest index, found by a reading ahead.
+    on_incomplete : callable, optional
+        Leave out the rows of a CSV or Parquet file that lack a feature, the label or the weight (`MISSING_CELLS`, null
+        or NaN), and tell this how many they were, batch by batch. Default: such a row is an error.
 
     Raises
     ------
@@ -235,7 +258,9 @@ def open_source(
     if known not in _FOREIGN:
         raise ConfigurationError(f"{known!r} is no format of a file", f"Formats are {', '.join(_FOREIGN)}.")
     features = None if columns is None else tuple(columns)
-    options = _Options(labeled, label_column, weight_column, id_column, features, header, delimiter, dimension)
+    options = _Options(
+        labeled, label_column, weight_column, id_column, features, header, delimiter, dimension, on_incomplete
+    )
     _refuse_foreign(path, known, options)
     opener = {
         "csv": _open_csv,
@@ -367,8 +392,12 @@ def _bad_row(name: object, row: int, problem: str, remedy: str = _CORRECT) -> Co
     return ConfigurationError(f"{name}: row {row + 1}: {problem}", remedy)
 
 
-def _bad_cell(name: object, row: int, column: str, problem: str) -> ConfigurationError:
-    return ConfigurationError(f"{name}: row {row + 1}, column {column}: {problem}", _CORRECT)
+def _bad_cell(name: object, row: int, column: str, problem: str, remedy: str = _CORRECT) -> ConfigurationError:
+    return ConfigurationError(f"{name}: row {row + 1}, column {column}: {problem}", remedy)
+
+
+def _missing(name: object, row: int, column: str) -> ConfigurationError:
+    return _bad_cell(name, row, column, "the value is missing", _COMPLETE)
 
 
 def _shown(value: object) -> str:
@@ -494,10 +523,10 @@ def _numbers(name: object, column: str, values: Any, first_row: int) -> NDArray[
     """Return a column of Arrow's as float64; text is read, booleans are 0 and 1."""
     if pa.types.is_dictionary(values.type):
         values = values.dictionary_decode()
-    if pa.types.is_string(values.type) or pa.types.is_large_string(values.type):
+    if _is_text(values.type):
         values = pc.utf8_trim_whitespace(values)
     if values.null_count:
-        raise _bad_cell(name, first_row + int(np.argmax(values.is_null())), column, "the value is missing")
+        raise _missing(name, first_row + int(np.argmax(values.is_null())), column)
     try:
         numbers = pc.cast(values, pa.float64(), safe=False)
     except pa.ArrowNotImplementedError:
@@ -507,8 +536,9 @@ def _numbers(name: object, column: str, values: Any, first_row: int) -> NDArray[
     except pa.ArrowInvalid:
         row = _first_unreadable(values)
         cell = values[row].as_py()
-        problem = "the value is missing" if cell == "" else f"{_shown(cell)} is not a number"
-        raise _bad_cell(name, first_row + row, column, problem) from None
+        if cell == "":
+            raise _missing(name, first_row + row, column) from None
+        raise _bad_cell(name, first_row + row, column, f"{_shown(cell)} is not a number", _NO_FEATURE) from None
     found: NDArray[np.float64] = numbers.to_numpy(zero_copy_only=False)
     return found
 
@@ -528,9 +558,19 @@ def _first_unreadable(values: Any) -> int:
 
 
 def _table_batch(
-    name: object, names: Sequence[str], roles: _Roles, column: Mapping[int, Any], first_row: int, *, typed: bool
+    name: object,
+    names: Sequence[str],
+    roles: _Roles,
+    column: Mapping[int, Any],
+    first_row: int,
+    *,
+    typed: bool,
+    on_incomplete: OnIncomplete | None,
 ) -> SourceBatch:
     """Make a batch of Arrow's columns, by their index in the file."""
+    incomplete = np.zeros(len(column[roles.features[0]]), bool)
+    if on_incomplete is not None:
+        column, incomplete = _filled(roles, column)
     X = np.stack([_numbers(name, names[index], column[index], first_row) for index in roles.features], axis=1)
     X = _checked_features(name, [names[index] for index in roles.features], X, first_row)
     y = weight = ids = None
@@ -543,7 +583,52 @@ def _table_batch(
     if roles.id is not None:
         plain = column[roles.id].to_pylist()
         ids = _ids(name, names[roles.id], plain if typed else [cell.strip() or None for cell in plain], first_row)
-    return SourceBatch(X, y, weight, ids, first_row)
+    batch = SourceBatch(X, y, weight, ids, first_row)
+    if on_incomplete is None or not incomplete.any():
+        return batch
+    on_incomplete(int(incomplete.sum()))
+    return _without(batch, incomplete)
+
+
+def _filled(roles: _Roles, column: Mapping[int, Any]) -> tuple[dict[int, Any], NDArray[np.bool_]]:
+    """Put ones where a cell is missing, so that all others are checked at their place; say in which rows."""
+    filled, incomplete = dict(column), np.zeros(len(column[roles.features[0]]), bool)
+    for index in (*roles.features, roles.label, roles.weight):
+        if index is None:
+            continue
+        values = column[index]
+        if pa.types.is_dictionary(values.type):
+            values = values.dictionary_decode()
+        missing = _missing_cells(values)
+        if missing.any():
+            valid = pa.scalar("1" if _is_text(values.type) else 1).cast(values.type)  # as a weight, too
+            filled[index] = pc.if_else(pa.array(missing), valid, values)
+            incomplete |= missing
+    return filled, incomplete
+
+
+def _missing_cells(values: Any) -> NDArray[np.bool_]:
+    missing = pc.is_null(values, nan_is_null=True)
+    if _is_text(values.type):
+        cells = pc.utf8_lower(pc.utf8_trim_whitespace(values))
+        missing = pc.or_(missing, pc.is_in(cells, pa.array(MISSING_CELLS, values.type)))
+    found: NDArray[np.bool_] = missing.to_numpy(zero_copy_only=False)
+    return found
+
+
+def _is_text(kind: Any) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+
+
+def _without(batch: SourceBatch, left_out: NDArray[np.bool_]) -> SourceBatch:
+    kept = np.flatnonzero(~left_out)
+    return SourceBatch(
+        batch.X[kept],
+        None if batch.y is None else [batch.y[row] for row in kept],
+        None if batch.weight is None else batch.weight[kept],
+        None if batch.ids is None else [batch.ids[row] for row in kept],
+        batch.first_row,
+    )
 
 
 def _read_labels(cells: Any) -> list[Any]:
@@ -584,7 +669,7 @@ def _open_csv(path: Path, options: _Options) -> Source:
         raise _empty(path)
     names = rows[0] if header else [str(index) for index in range(len(rows[0]))]
     roles = _roles(path, names, options, last_is_label=True)
-    read = partial(_read_csv, path, delimiter, names, roles, header=bool(header))
+    read = partial(_read_csv, path, delimiter, names, roles, header=bool(header), on_incomplete=options.on_incomplete)
     known = tuple(names[index] for index in roles.features) if header else ()
     return Source(str(path), len(roles.features), known, options.labeled, None, read)
 
@@ -607,7 +692,13 @@ def _is_number(cell: str) -> bool:
 
 
 def _read_csv(
-    path: Path, delimiter: str, names: Sequence[str], roles: _Roles, *, header: bool
+    path: Path,
+    delimiter: str,
+    names: Sequence[str],
+    roles: _Roles,
+    *,
+    header: bool,
+    on_incomplete: OnIncomplete | None,
 ) -> Iterator[SourceBatch]:
     """Read cells as text, so that a bad one can be shown; names may repeat, so Arrow gets the indices for them."""
     ragged: list[Any] = []
@@ -637,10 +728,10 @@ def _read_csv(
             )
             first_row = 0
             for table in batches:
-                if table.num_rows:
-                    yield _table_batch(
-                        path, names, roles, {i: table.column(indices[i]) for i in used}, first_row, typed=False
-                    )
+                column = {i: table.column(indices[i]) for i in used}
+                batch = _table_batch(path, names, roles, column, first_row, typed=False, on_incomplete=on_incomplete)
+                if len(batch):
+                    yield batch
                 first_row += table.num_rows
         except pa.ArrowInvalid:
             if not ragged:
@@ -657,17 +748,23 @@ def _open_parquet(path: Path, options: _Options) -> Source:
         raise _empty(path)
     roles = _roles(path, names, options, last_is_label=False)
     known = tuple(names[index] for index in roles.features)
-    return Source(str(path), len(known), known, options.labeled, rows, partial(_read_parquet, path, names, roles))
+    read = partial(_read_parquet, path, names, roles, options.on_incomplete)
+    return Source(str(path), len(known), known, options.labeled, rows if options.on_incomplete is None else None, read)
 
 
-def _read_parquet(path: Path, names: Sequence[str], roles: _Roles) -> Iterator[SourceBatch]:
+def _read_parquet(
+    path: Path, names: Sequence[str], roles: _Roles, on_incomplete: OnIncomplete | None
+) -> Iterator[SourceBatch]:
     used = roles.used
     first_row = 0
     with _reading(path), pa.parquet.ParquetFile(path) as file:
         for table in file.iter_batches(
             _batch_rows(len(roles.features)), columns=[names[i] for i in used], use_threads=False
         ):
-            yield _table_batch(path, names, roles, {i: table.column(names[i]) for i in used}, first_row, typed=True)
+            column = {i: table.column(names[i]) for i in used}
+            batch = _table_batch(path, names, roles, column, first_row, typed=True, on_incomplete=on_incomplete)
+            if len(batch):
+                yield batch
             first_row += table.num_rows
 
 
@@ -792,9 +889,9 @@ def _plain_numbers(path: Path, column: str, values: Sequence[Any], first_row: in
     """Return a column of JSON values as float64; booleans are 0 and 1."""
     if not set(map(type, values)) <= {float, int, bool}:
         row = next(row for row, value in enumerate(values) if not isinstance(value, int | float))
-        missing = values[row] is None
-        problem = "the value is missing" if missing else f"{_shown(values[row])} is not a number"
-        raise _bad_cell(path, first_row + row, column, problem)
+        if values[row] is None:
+            raise _bad_cell(path, first_row + row, column, "the value is missing")
+        raise _bad_cell(path, first_row + row, column, f"{_shown(values[row])} is not a number", _NO_FEATURE)
     try:
         return np.array(values, np.float64)
     except OverflowError:

@@ -54,6 +54,15 @@ def test_sources_win_in_their_order(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert settings.models().points == PointsConfig(dimension=2, labels=("no", "yes"))
 
 
+def test_the_command_line_wins_however_an_option_of_kafka_is_spelled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The environment cannot write librdkafka's dots, and still loses against who can."""
+    file = write(tmp_path / "c.toml", '[kafka]\n"bootstrap.servers" = "file:1"\n')
+    monkeypatch.setenv("STREAMSVM_KAFKA__BOOTSTRAP_SERVERS", "environment:1")
+    assert load({"kafka": {"bootstrap.servers": "option:1"}}, file=file).kafka == {"bootstrap.servers": "option:1"}
+
+
 def test_secrets_are_masked() -> None:
     """What is shown or logged holds no secret."""
     settings = load({"kafka": {"sasl.password": "hush", "ssl.key.pem": "hush", "bootstrap.servers": "h:1"}})
@@ -62,12 +71,37 @@ def test_secrets_are_masked() -> None:
     assert "h:1" in shown
 
 
+def test_what_differs_from_the_defaults_is_told_and_no_more() -> None:
+    """For people who look at a start: what they gave and what follows from it; no secret."""
+    assert load({}).differing() == {}
+    settings = load(
+        {
+            "name": "late",
+            "kafka": {"bootstrap.servers": "h:1", "sasl.password": "hush"},
+            "points": {"dimension": 8, "labels": "on-time,late"},
+            "registry": {"password": "hush"},
+            "svm": {"kernel": "linear"},
+        }
+    )
+    assert settings.differing() == {
+        "name": "late",
+        "kafka.bootstrap.servers": "h:1",
+        "kafka.sasl.password": "********",
+        "points.dimension": 8,
+        "points.labels": ["on-time", "late"],
+        "registry.password": "********",
+        "coreset.structure": "tree",
+    }
+
+
 @pytest.mark.parametrize(
     ("options", "named"),
     [
         ({"coreset": {"leaf_rows": 0}}, "coreset.leaf_rows: Input should be greater than or equal to 1 (got 0)"),
-        ({"coreset": {"leef_rows": 1}}, "coreset.leef_rows: there is no such option"),
-        ({"corset": {}}, "corset: there is no such option"),
+        ({"coreset": {"leef_rows": 1}}, "coreset.leef_rows: there is no such option (is it coreset.leaf_rows?)"),
+        ({"corset": {}}, "corset: there is no such option (is it coreset?)"),
+        ({"dimension": 8}, "dimension: there is no such option (is it points.dimension?)"),
+        ({"xyzzy": {}}, "xyzzy: there is no such option."),
         ({"svm": {"alpha": 0.1, "C": 1}}, "svm.alpha and svm.C are both given"),
         ({"svm": {"class_weight": "1,0"}}, "svm.class_weight"),
         ({"svm": {"class_weight": "fair"}}, "svm.class_weight"),

@@ -64,7 +64,8 @@ def test_resume() -> None:
 
 
 REFUSALS = [
-    ("lost checkpoint", None, {"head": head()}, "no checkpoint"),
+    ("lost checkpoint", None, {"head": head()}, r"no checkpoint to go on from\."),
+    ("another directory", None, {"head": head(), "checkpoints": "/tmp/c"}, "no checkpoint to go on from in /tmp/c"),
     ("other model", {"name": "other"}, {}, "'other'"),
     ("configuration", {}, {"configuration_sha256": "x", "configuration": {**CONFIG, "seed": 2}}, "seed was 1, is 2"),
     (

@@ -492,6 +492,7 @@ def test_a_missing_file_and_a_directory_are_told_apart(tmp_path: Path) -> None:
         ({"weight_column": "b"}, "row 1, column b: the weight -2.0 is not in"),
         ({"labeled": False, "label_column": "y"}, "said to have no labels"),
         ({"dimension": 2}, "has no use for dimension"),
+        ({"format": "svm", "on_incomplete": int}, "has no use for on_incomplete"),
         ({"format": "svm", "header": True}, "has no use for header"),
         ({"format": "xml"}, "'xml' is no format"),
         ({"delimiter": "::"}, "not one character"),
@@ -515,6 +516,45 @@ def test_columns_of_other_types_are_refused(tmp_path: Path) -> None:
     columns = {"a": pa.array([" 1.5"]), "b": pa.array(["2"]).dictionary_encode(), "c": [True], "y": [1]}
     pa.parquet.write_table(pa.table(columns), tmp_path / "c.parquet")
     assert read(open_source(tmp_path / "c.parquet"))[0].tolist() == [[1.5, 2, 1]]
+
+
+def test_incomplete_rows_of_a_csv_are_left_out_if_told_to(tmp_path: Path) -> None:
+    """A missing feature, label or weight leaves the row out, however it is written; a missing id does not."""
+    path = put(
+        tmp_path / "a.csv",
+        "id,a,b,w,y\n1,1,2,1,u\n2,,2,1,u\n3,1, NA ,1,v\n4,nan,null,1,v\n5,1,2,,v\n6,1,2,1,\n,3,4,2,v\n",
+    )
+    counted: list[int] = []
+    source = open_source(path, id_column="id", weight_column="w", on_incomplete=counted.append)
+    (batch,) = source.batches()
+    assert (batch.X.tolist(), batch.y, batch.ids) == ([[1, 2], [3, 4]], ["u", "v"], ["1", None])
+    assert batch.weight is not None
+    assert (batch.weight.tolist(), counted) == ([1, 2], [5])
+
+
+def test_incomplete_rows_of_parquet_are_left_out_if_told_to(tmp_path: Path) -> None:
+    """Null and NaN are missing there, in columns of any type that can be a feature or a label."""
+    columns = {
+        "a": pa.array([1.0, None, float("nan"), 4.0, 5.0]),
+        "b": pa.array(["1", "2", "3", "", "5"]).dictionary_encode(),
+        "c": pa.array([True, True, True, True, False]),
+        "y": pa.array(["u", "v", "u", "v", None]),
+    }
+    pa.parquet.write_table(pa.table(columns), tmp_path / "a.parquet")
+    counted: list[int] = []
+    source = open_source(tmp_path / "a.parquet", on_incomplete=counted.append)
+    assert source.rows is None
+    (batch,) = source.batches()
+    assert (batch.X.tolist(), batch.y, counted) == ([[1, 1, 1]], ["u"], [4])
+
+
+def test_a_wrong_cell_is_told_at_its_row_although_others_are_left_out(tmp_path: Path) -> None:
+    """Leaving out is for what is missing, not for what is wrong; and a file of incomplete rows only is empty."""
+    path = put(tmp_path / "a.csv", "a,b,y\n1,2,0\n,2,0\n,2,0\n1,two,0\n")
+    with pytest.raises(ConfigurationError, match="row 4, column b: 'two' is not a number"):
+        read(open_source(path, on_incomplete=int))
+    incomplete = put(tmp_path / "b.csv", "a,y\nNA,0\n")
+    assert list(open_source(incomplete, header=True, on_incomplete=int).batches()) == []
 
 
 def test_the_first_bad_cell_of_a_long_column_is_found(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from typing import Final
 import msgspec
 
 from streamsvm.codec.points import RejectedRecord
+from streamsvm.errors import InvalidMessage
 
 Headers = tuple[tuple[str, bytes], ...]
 
@@ -38,6 +39,69 @@ class DeadLetter:
     key: bytes | None
     value: bytes | None
     headers: Headers
+
+
+class RejectedRow(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A row of the rejected record: its index, the reason, one of `REASONS`, and the particulars."""
+
+    row: int
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Rejected:
+    """What a dead letter says.
+
+    Attributes
+    ----------
+    topic, partition, offset
+        Where the record stood.
+    rejected : str
+        How many of its rows were rejected, such as ``1 of 20``.
+    rows : tuple of RejectedRow
+        They, as far as there was room for a list.
+    value : bytes or None
+        The record's value, or its beginning.
+    value_bytes : int
+        Length of the whole value.
+    """
+
+    topic: str
+    partition: int
+    offset: int
+    rejected: str
+    rows: tuple[RejectedRow, ...]
+    value: bytes | None
+    value_bytes: int
+
+    @property
+    def id(self) -> str:
+        """The same for every copy of the letter."""
+        return f"{self.topic}/{self.partition}/{self.offset}"
+
+
+def decode(value: bytes | None, headers: Iterable[tuple[str, bytes]]) -> Rejected:
+    """Return what a record of a dead-letter topic says.
+
+    Raises
+    ------
+    InvalidMessage
+        If it is not a dead letter of ours.
+    """
+    told = dict(headers)  # ours come last, and so win over those of a record that was a dead letter before
+    try:
+        return Rejected(
+            told["__streams.errors.topic"].decode(),
+            int(told["__streams.errors.partition"]),
+            int(told["__streams.errors.offset"]),
+            told["streamsvm.deadletter.rejected"].decode(),
+            msgspec.json.decode(told["streamsvm.deadletter.rows"], type=tuple[RejectedRow, ...]),
+            value,
+            int(told.get("streamsvm.deadletter.value.bytes", len(value or b""))),
+        )
+    except (KeyError, ValueError, msgspec.MsgspecError) as error:
+        raise InvalidMessage(f"not a dead letter: {type(error).__name__} {error}") from None
 
 
 def encode(

@@ -37,6 +37,7 @@ __all__ = [
     "LARGEST_FEATURE",
     "LARGEST_WEIGHT",
     "REASONS",
+    "REMEDIES",
     "SMALLEST_WEIGHT",
     "Decoded",
     "PointDecoder",
@@ -76,6 +77,26 @@ REASONS: Final[Mapping[str, str]] = {
     "unsupported_operation": "the row has an op field; only plain points are understood",
 }
 """Every reason for rejecting a row, with its meaning: the labels of the dead-letter metric."""
+
+REMEDIES: Final[Mapping[str, str]] = {
+    "empty_record": "Let the producer leave out tombstones and empty arrays.",
+    "oversize_record": "Send smaller records, or raise points.max_record_bytes.",
+    "too_many_rows": "Send fewer rows in a record, or raise points.max_rows_per_record.",
+    "unknown_content_type": "Let the producer name its format, or none for JSON, or set points.format.",
+    "malformed_json": "Mend the producer; if it does not write JSON, set points.format.",
+    "malformed_arrow": "Mend the producer: an IPC stream, not a file, and neither compressed nor with dictionaries.",
+    "malformed_avro": "Mend the producer: it must write through the schema registry, or points.format is wrong.",
+    "unknown_schema": "See that registry.url is the registry of whoever wrote it, and that the schema is still there.",
+    "incompatible_schema": "Compare the schema with the one that streamsvm replay --record-format avro registers.",
+    "wrong_type": "x is a list of numbers; fill what is missing before the topic: null is none.",
+    "missing_field": "A point needs x and y; one without y is for the scorer.",
+    "wrong_dimension": "Set points.dimension to what the records have, or mend the producer.",
+    "not_finite": "Fill or leave out what is missing before the topic.",
+    "unknown_label": "Set points.labels to the negative and the positive label as the records write them.",
+    "invalid_weight": "Mend the producer: w is 1 if it is left out.",
+    "unsupported_operation": "Send plain points; nothing that was learned can be taken back.",
+}
+"""What to do about each of them."""
 
 SMALLEST_WEIGHT: Final = 1e-15
 LARGEST_WEIGHT: Final = 1e15

@@ -38,6 +38,8 @@ class Present:
         What `--reset` said; empty if nothing.
     on_gap : "fail" or "reset"
         Whether to begin anew by itself where the log no longer holds what was read, or what is to be read next.
+    checkpoints : str
+        Where checkpoints were looked for, for whoever reads a refusal; empty: not said.
     """
 
     name: str
@@ -49,6 +51,7 @@ class Present:
     head: Head | None
     reset: str = ""
     on_gap: Literal["fail", "reset"] = "fail"
+    checkpoints: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +157,8 @@ def _without_checkpoint(present: Present) -> Begin:
     head = present.head
     if head is None:
         return Begin(FIRST_INCARNATION, None)
-    refusal = f"the models topic holds {present.name}@{head.number}, but there is no checkpoint to go on from"
+    where = f" in {present.checkpoints}" if present.checkpoints else ""
+    refusal = f"the models topic holds {present.name}@{head.number}, but there is no checkpoint to go on from{where}"
     return _refuse_or_reset(refusal, present, head.incarnation, head)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
@@ -82,7 +83,14 @@ def describe_topic(connection: Connection, topic: str) -> TopicInfo:
     link = Link(connection)
     if connection.embedded:
         return TopicInfo(topic, None, _touch(connection, link, topic))
-    return _described(make_admin(connection, link), link, connection, topic)
+    admin = make_admin(connection, link)
+    try:
+        return _described(admin, link, connection, topic)
+    except TopicMissing:
+        raise TopicMissing(
+            f"topic {topic} does not exist at {connection.servers}",
+            f"Create the topic, or correct its name{_alike(admin, connection, topic)}.",
+        ) from None
 
 
 def create_topics(connection: Connection, specs: Sequence[TopicSpec]) -> list[str]:
@@ -162,6 +170,16 @@ def _partitions(admin: AdminClient, link: Link, connection: Connection, topic: s
     except KafkaException as failure:
         raise link.failure(error_of(failure), f"look up topic {topic}") from failure
     return str(found.topic_id), tuple(sorted(partition.id for partition in found.partitions))
+
+
+def _alike(admin: AdminClient, connection: Connection, topic: str) -> str:
+    """Say which topics have names like this one's, as far as the broker shows them to us."""
+    try:
+        names = admin.list_topics(timeout=connection.request_timeout_s).topics
+    except KafkaException:
+        return ""
+    alike = difflib.get_close_matches(topic, names, 3)
+    return f": there is {' and '.join(alike)}" if alike else ""
 
 
 def _described(admin: AdminClient, link: Link, connection: Connection, topic: str) -> TopicInfo:

@@ -95,6 +95,8 @@ class JvmBroker:
         to come back by way of the proxy.
     heap_mb : int
         Its largest heap.
+    port : int
+        Where it listens; 0: anywhere.
     """
 
     def __init__(
@@ -105,6 +107,7 @@ class JvmBroker:
         quorum: Quorum | None = None,
         advertised: str = "",
         heap_mb: int = HEAP_MB,
+        port: int = 0,
     ) -> None:
         java = shutil.which("java")
         if java is None:
@@ -114,7 +117,8 @@ class JvmBroker:
         self._settings = self._directory / "server.properties"
         self._log = self._directory / "broker.log"
         self._process: subprocess.Popen[bytes] | None = None
-        self._port, self.behind_proxy, controller_port = free_ports(3)
+        free_port, self.behind_proxy, controller_port = free_ports(3)
+        self._port = port or free_port
         self.node = node
         self._quorum = quorum or Quorum({node: controller_port})
         self._write_settings(advertised, settings or {})

@@ -48,11 +48,22 @@ def test_help_explains_every_option_of_a_trainer() -> None:
         for name in fields(section):
             assert is_secret(name) or flag(section, name) in text
     assert "--bootstrap-servers" in text
+    assert "'streamsvm[onnx]'" in text, "square brackets are markup to who prints the help"
 
 
 @pytest.mark.parametrize(
     "command",
-    [["score"], ["replay"], ["model", "show"], ["topics", "create"], ["demo"], ["config"], ["verify"], ["evaluate"]],
+    [
+        ["score"],
+        ["replay"],
+        ["model", "show"],
+        ["topics", "create"],
+        ["demo"],
+        ["config"],
+        ["verify"],
+        ["evaluate"],
+        ["dead-letters"],
+    ],
 )
 def test_every_command_has_help(command: list[str]) -> None:
     """And it exits with 0."""

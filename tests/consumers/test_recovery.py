@@ -19,6 +19,7 @@ from consumers.runtime import Health
 from consumers.trainer import Trainer
 from streamsvm.codec import model as model_codec
 from streamsvm.codec.checkpoint import decode
+from streamsvm.codec.points import REMEDIES
 from streamsvm.config import Settings
 from streamsvm.errors import ConfigurationError, Fenced, LogGap, StateError
 from streamsvm.kafka import Cluster, Connection, OutcomeUnknown, Publisher, Record, TopicSpec, create_topics
@@ -355,14 +356,17 @@ def rejected(n: int) -> list[bytes | None]:
 
 
 def test_too_many_bad_records_after_each_other_stop_the_trainer(settings: Settings, connection: Connection) -> None:
-    """Named are the commonest reason and an example, and every letter is delivered before."""
+    """Named are the commonest reason, an example and what to do, and every letter is delivered before."""
     limited = changed(settings, "input", max_consecutive_dead_letters=30)
     produce(connection, settings.input.topic, [*records(5), *rejected(29), *records(5), *rejected(40)])
     with (
-        pytest.raises(ConfigurationError, match=r"30 records after each other .* as malformed_json, .*\[0\]@68 row 0"),
+        pytest.raises(
+            ConfigurationError, match=r"30 records after each other .* as malformed_json, .*\[0\]@68 row 0"
+        ) as stopped,
         Running(limited, connection) as running,
     ):
         running.wait_until(lambda: False)
+    assert REMEDIES["malformed_json"] in stopped.value.remedy
     letters = topic(connection, settings.input.dead_letters)
     assert len(letters) >= 59
 

@@ -23,6 +23,7 @@ import pytest
 import structlog
 
 from consumers import runtime
+from consumers.cli import log_start
 from consumers.runtime import MOST_HEAD_BYTES, MOST_REQUESTS, Health, HttpServer, configure_logging, exit_code
 from streamsvm.config import HttpConfig, LogConfig, load
 from streamsvm.errors import BrokerUnavailable, ConfigurationError, CorruptCheckpoint, Fenced, StreamsvmError
@@ -153,6 +154,24 @@ def test_logs_are_json_lines_where_there_is_no_terminal(monkeypatch: pytest.Monk
     assert (ours["event"], ours["offset"], ours["level"], ours["logger"]) == ("event", 3, "info", "streamsvm.test")
     assert (theirs["event"], theirs["level"], theirs["logger"]) == ("a line of theirs", "warning", "library")
     assert "timestamp" in theirs
+
+
+@pytest.mark.usefixtures("_restored_logging")
+@pytest.mark.parametrize(("format_", "whole"), [("console", False), ("json", True)])
+def test_a_start_tells_people_what_they_changed_and_machines_everything(
+    format_: str, whole: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Some hundred options on a terminal would hide the one that is wrong, and the address of the live page."""
+    stream = io.StringIO()
+    monkeypatch.setattr(sys, "stderr", stream)
+    settings = load({"points": {"dimension": 8}, "log": {"format": format_}, "kafka": {"sasl.password": "hush"}})
+    configure_logging(settings.log)
+    log_start(settings, "http://127.0.0.1:9464")
+    shown = stream.getvalue()
+    assert "http://127.0.0.1:9464" in shown
+    assert "dimension" in shown
+    assert ("leaf_rows" in shown) is whole
+    assert "hush" not in shown
 
 
 @pytest.mark.parametrize("definitions", [TRAINER, SCORER])

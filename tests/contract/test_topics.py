@@ -52,6 +52,18 @@ def test_a_missing_topic_is_not_created_by_asking(broker: TestBroker) -> None:
 
 
 @pytest.mark.real_broker
+def test_a_misspelt_topic_is_told_its_neighbours(broker: TestBroker) -> None:
+    """The remedy names those that exist and are spelled nearly so, none where there are none."""
+    topic = broker.name("deliveries")
+    create_topics(broker.connection, [TopicSpec(topic)])
+    with pytest.raises(TopicMissing) as caught:
+        describe_topic(broker.connection, topic.removeprefix("d"))
+    assert topic in caught.value.remedy
+    with pytest.raises(TopicMissing, match=r"correct its name\.$"):
+        describe_topic(broker.connection, "0" * 200)
+
+
+@pytest.mark.real_broker
 @pytest.mark.parametrize(
     "spec",
     [

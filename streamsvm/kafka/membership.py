@@ -40,7 +40,7 @@ _CLASSIC: dict[str, Option] = {
     "partition.assignment.strategy": "cooperative-sticky",
 }
 _HEARTBEAT: dict[str, Option] = {"heartbeat.interval.ms": 1000}
-"""A member learns of a rebalance at its heartbeat, and a cooperative one is two rounds: the client's 3 s make it six."""
+"""A member learns of a rebalance at its heartbeat, and a cooperative one has two rounds: 3 s would make it six."""
 _NEXT_GENERATION: dict[str, Option] = {"group.protocol": "consumer"}
 
 

@@ -32,7 +32,17 @@ from streamsvm.codec.model import pin_key
 from streamsvm.codec.points import Decoded, PointDecoder
 from streamsvm.crashpoints import crash_point
 from streamsvm.errors import BrokerUnavailable
-from streamsvm.kafka import Cluster, Input, Message, Outbox, OutcomeUnknown, Publisher, PublishRefused, Subscription, TopicInfo
+from streamsvm.kafka import (
+    Cluster,
+    Input,
+    Message,
+    Outbox,
+    OutcomeUnknown,
+    Publisher,
+    PublishRefused,
+    Subscription,
+    TopicInfo,
+)
 from streamsvm.kafka.failures import Fault
 from streamsvm.learner import Learner, LearnerState
 from streamsvm.points import Points

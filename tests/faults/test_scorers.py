@@ -235,7 +235,7 @@ def test_a_frozen_scorer_that_wakes_adds_nothing(site: Site, record_property: No
 
 
 def freeze_within_a_transaction(site: Site, planted: str) -> None:
-    """Freeze a scorer between a batch's scores and its positions, have another answer that batch, and thaw the first."""
+    """Freeze a scorer between a batch's scores and its positions, have another answer that batch, and thaw it."""
     site.feed(1_000)
     frozen = site.start(planted)
     frozen.wait_for("freezes")
@@ -250,7 +250,7 @@ def freeze_within_a_transaction(site: Site, planted: str) -> None:
 
 
 def test_a_scorer_frozen_within_a_transaction_adds_nothing(site: Site, record_property: Note) -> None:
-    """SIGSTOP with the scores stored and their positions not yet: when it wakes the broker refuses it, and it goes on."""
+    """SIGSTOP with the scores stored, their positions not yet: when it wakes the broker refuses it, and it goes on."""
     freeze_within_a_transaction(site, "freezes-before-its-positions")
     record_property("points", site.sent)
 

@@ -61,6 +61,8 @@ LOST_S: Final = 6 * TRANSACTION_TIMEOUT_S
 pass its own limit of time where the group's coordinator went away meanwhile (confluentinc/librdkafka issue 5456)."""
 GRACE_S: Final = 3.0
 """How long a stop waits for a broker that does not answer."""
+LEAVE_S: Final = 6.0
+"""How long a stop waits until the group has let go of this member: a rebalance that is under way comes first."""
 
 
 class Scorer:
@@ -353,7 +355,7 @@ class Scorer:
 
     def _leave(self) -> None:
         """Leave the group, unless the broker is away: then the group finds out by itself."""
-        if self._unanswered or not _Aside(self._subscription.close).finished(GRACE_S):
+        if self._unanswered or not _Aside(self._subscription.close).finished(LEAVE_S):
             log.warning("group_not_left", remedy="its partitions go to other scorers when the session has run out")
 
     def _show_broker(self, subscription: Subscription | None = None) -> None:

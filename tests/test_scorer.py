@@ -29,6 +29,7 @@ from streamsvm.kafka import (
     Message,
     Outbox,
     OutcomeUnknown,
+    Progress,
     Publisher,
     Record,
     RegistryUnavailable,
@@ -43,6 +44,7 @@ from streamsvm.svm.model import LinearMachine, Model, Scaler
 from streamsvm.svm.probability import Sigmoid
 from tests.brokers.fixtures import TestBroker
 from tests.brokers.jvm import JvmBroker
+from tests.contract.foreign import members
 from tests.test_subscriber import DEADLINE_S, NAME, Trainer, eventually, restartable_broker, version_of
 
 # ---------------------------------------------------------------- one batch
@@ -292,8 +294,8 @@ class Running:
         self._stop.set()
         self._thread.join(DEADLINE_S)
         assert not self._thread.is_alive(), "the scorer did not stop"
-        if self.failure is not None and error is None:
-            raise self.failure
+        if self.failure is not None:
+            raise self.failure from error
 
     def ended(self) -> bool:
         return not self._thread.is_alive()
@@ -551,6 +553,32 @@ def test_a_batch_that_fails_is_scored_once(
         assert running.value("streamsvm_scored_batches_total", outcome="put_back") >= 2
     assert sorted(score["id"] for score in scores(connection, settings)) == list(range(70))
     assert len(stored(connection, settings.scoring.dead_letters)) == 2
+
+
+@pytest.mark.real_broker
+def test_a_rebalance_between_poll_and_commit_scores_the_batch_once(
+    broker: TestBroker, settings: Settings, trainer: Trainer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The broker refuses the positions of the generation before: the batch is aborted, put back, and scored once."""
+    connection = broker.connect(fetch_wait_max_ms=10, heartbeat_interval_ms=100)
+    scoring, original, others = settings.scoring, Publisher._add, list[Subscription]()
+
+    def add(self: Publisher, progress: Progress) -> None:
+        if not others:
+            others.append(Subscription(connection, scoring.topic, group=scoring.group))
+            eventually(lambda: not others[0].poll(1, 0.1) and members(connection, scoring.group) == 2, "one more joins")
+        original(self, progress)
+
+    monkeypatch.setattr(scorer_module, "RETRY_S", 0.0)
+    monkeypatch.setattr(Publisher, "_add", add)
+    trainer.publish(version_of(1))
+    produce(connection, scoring.topic, points(range(20)))
+    with Running(settings, connection) as running:
+        eventually(lambda: running.value("streamsvm_scored_batches_total", outcome="put_back") == 1, "it is refused")
+        others[0].close()
+        produce(connection, scoring.topic, points(range(20, 40)))
+        eventually(lambda: running.value("streamsvm_scored_points_total") == 40, "all are scored")
+    assert sorted(score["id"] for score in scores(connection, settings)) == list(range(40))
 
 
 @pytest.mark.real_broker

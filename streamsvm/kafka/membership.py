@@ -11,14 +11,16 @@ Source: KIP-447. A commit that names no member at all would be let through unche
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, Consumer, KafkaException, TopicPartition
 
 from streamsvm.errors import TransientError
-from streamsvm.kafka.client import CLOSE_TIMEOUT_S, Link, close_within, make_consumer
+from streamsvm.kafka.client import CLOSE_TIMEOUT_S, SLICE_S, Link, close_within, make_consumer
 from streamsvm.kafka.connection import Connection, Option
 from streamsvm.kafka.consuming import DEFAULT_BUFFERED_BYTES, buffer_of
 from streamsvm.kafka.failures import error_of, text_of
@@ -28,12 +30,17 @@ from streamsvm.kafka.records import Record
 REWIND_TIMEOUT_S = 2.0
 """How long one question for the group's positions may hold up a poll; it is asked again at the next."""
 
+LEAVE_TIMEOUT_S = 3.0
+"""How long a member that leaves waits for a rebalance that is under way."""
+
 logger = logging.getLogger("streamsvm.kafka")
 
 _CLASSIC: dict[str, Option] = {
     "group.protocol": "classic",
     "partition.assignment.strategy": "cooperative-sticky",
 }
+_HEARTBEAT: dict[str, Option] = {"heartbeat.interval.ms": 1000}
+"""A member learns of a rebalance at its heartbeat, and a cooperative one has two rounds: 3 s would make it six."""
 _NEXT_GENERATION: dict[str, Option] = {"group.protocol": "consumer"}
 
 
@@ -88,6 +95,7 @@ class Subscription:
     ) -> None:
         self._topic = topic
         self._group = group
+        self._classic = not connection.embedded
         self._start = OFFSET_BEGINNING if start == "earliest" else OFFSET_END
         self._link = Link(connection)
         self._astray = False
@@ -96,11 +104,12 @@ class Subscription:
             connection,
             self._link,
             group,
+            defaults=_HEARTBEAT if self._classic else {},
             fixed={
                 **buffer_of(max_buffered_bytes),
                 # The classic protocol is known to every broker; the embedded one takes seconds for it,
                 # and lets nobody into a group that was left until the last session has run out.
-                **(_NEXT_GENERATION if connection.embedded else _CLASSIC),
+                **(_CLASSIC if self._classic else _NEXT_GENERATION),
             },
         )
         self._feed = Feed(self._consumer, self._link, connection, topic, group=group, on_unplaced=self._place)
@@ -177,8 +186,22 @@ class Subscription:
         return self._link.up
 
     def close(self) -> None:
-        """Leave the group, so that others take over at once; blocks at most `CLOSE_TIMEOUT_S`."""
+        """Leave the group, so that others take over at once; blocks at most `LEAVE_TIMEOUT_S` and `CLOSE_TIMEOUT_S`."""
+        if self._classic:
+            self._leave()
         close_within(self._consumer, CLOSE_TIMEOUT_S)
+
+    def _leave(self) -> None:
+        """Leave the group, as soon as a rebalance that is under way allows it.
+
+        The client's `close` alone tells the broker nothing of a member that holds no partition just then. The group
+        would go on counting it, and give it partitions that nobody reads until its session has run out.
+        """
+        deadline = time.monotonic() + LEAVE_TIMEOUT_S
+        with suppress(KafkaException):
+            self._consumer.unsubscribe()
+            while self._consumer.memberid() and time.monotonic() < deadline:
+                self._consumer.consume(1, SLICE_S)
 
     def _offsets(self, positions: Mapping[int, int]) -> list[TopicPartition]:
         return [TopicPartition(self._topic, partition, offset) for partition, offset in positions.items()]
@@ -212,6 +235,8 @@ class Subscription:
         self._consumer.incremental_assign(self._offsets(positions))
 
     def _place(self, partition: int) -> None:
+        if all(tp.partition != partition for tp in self._consumer.assignment()):
+            return  # taken away after the client had asked for its position
         # A partition in this error cannot be sought: it is taken out and put back with a position.
         self._consumer.incremental_unassign([TopicPartition(self._topic, partition)])
         self._consumer.incremental_assign([TopicPartition(self._topic, partition, self._start)])

@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, ConsumerGroupState, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewPartitions
 
 from streamsvm.kafka import Connection
@@ -57,6 +57,14 @@ def committed(connection: Connection, group: str, topic: str, partition: int) ->
     (found,) = consumer.committed([TopicPartition(topic, partition)], timeout=TIMEOUT_S)
     consumer.close()
     return int(found.offset)
+
+
+def members(connection: Connection, group: str) -> int:
+    """Return how many members a group has, and 0 while it is not agreed on who they are."""
+    admin = AdminClient(dict(connection.options), logger=Silent())
+    (future,) = admin.describe_consumer_groups([group], request_timeout=TIMEOUT_S).values()
+    found = future.result()
+    return len(found.members) if found.state is ConsumerGroupState.STABLE else 0
 
 
 def delete_records(connection: Connection, topic: str, partition: int, before: int) -> None:

@@ -248,6 +248,42 @@ def test_a_member_that_lost_its_place_cannot_commit(broker: TestBroker) -> None:
         assert foreign.committed(broker.connection, group, topic, 0) == 3
 
 
+@pytest.mark.real_broker
+def test_a_member_that_leaves_before_its_first_partition_is_gone_at_once(broker: TestBroker) -> None:
+    """Those who stay have every partition again long before its session has run out."""
+    topic, group = broker.topic(partitions=4), broker.name("group")
+    patient = broker.connect(session_timeout_ms=300_000, heartbeat_interval_ms=100)
+    with closing(Subscription(patient, topic, group=group)) as stays:
+        eventually(lambda: stays.poll(1, 0.1) == [] and len(stays._consumer.assignment()) == 4, "it has them all")
+        with closing(Subscription(patient, topic, group=group)) as leaves:
+            eventually(
+                lambda: leaves.poll(1, 0.1) == [] and foreign.members(broker.connection, group) == 2, "it is a member"
+            )
+            leaves.poll(1, 0.5)  # takes in that it has nothing yet: who has it all must give up some first
+            assert leaves._consumer.assignment() == []
+        eventually(lambda: (stays.poll(1, 0.1), foreign.members(broker.connection, group))[1] == 1, "one is left")
+        eventually(lambda: stays.poll(1, 0.1) == [] and len(stays._consumer.assignment()) == 4, "it has them all again")
+
+
+@pytest.mark.real_broker
+def test_a_partition_taken_away_before_it_has_a_position_is_let_go(broker: TestBroker) -> None:
+    """A group without positions: that a partition has none is learned with its revocation, and read on without it."""
+    topic, group = broker.topic(partitions=4), broker.name("group")
+    quick = broker.connect(heartbeat_interval_ms=100)
+    with closing(Subscription(quick, topic, group=group)) as first:
+        eventually(lambda: first.poll(1, 0.0) == [] and len(first._consumer.assignment()) == 4, "it has them all")
+        with closing(Subscription(quick, topic, group=group)) as second:
+            eventually(
+                lambda: second.poll(1, 0.1) == [] and foreign.members(broker.connection, group) == 2, "another joins"
+            )
+            eventually(
+                lambda: first.poll(10, 0.1) == second.poll(10, 0.1) == [] and len(first._consumer.assignment()) == 2,
+                "it gives up two",
+            )
+        send(broker.connection, [Message(topic, b"v", partition=partition) for partition in range(4)])
+        assert {record.partition for record in drain(first, 4)} == set(range(4))
+
+
 def _placed(member: Subscription) -> bool:
     positions = member._consumer.position(member._consumer.assignment())
     return bool(positions) and member._consumer.assignment()[0].offset == -1

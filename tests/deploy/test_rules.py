@@ -57,6 +57,7 @@ LIMITED = trainer("streamsvm_trainings_total", 'outcome="iteration_limit"')
 WRITTEN = trainer("streamsvm_checkpoint_timestamp_seconds")
 RESIDENT, STARTED = trainer("process_resident_memory_bytes"), trainer("process_start_time_seconds")
 OBJECTIVE = trainer("streamsvm_model_objective")
+PASSED, REFUSED = (trainer("streamsvm_gate_verdicts_total", f'outcome="{said}"') for said in ("passed", "refused"))
 AUDIT_LOW, AUDIT_HIGH = trainer("streamsvm_audit_objective_low"), trainer("streamsvm_audit_objective_high")
 
 
@@ -118,6 +119,12 @@ CASES = {
     "StreamsvmWorseThanMajority": Case(
         {accuracy("model"): "0.8x60", accuracy("majority"): "0.9x60"},
         {accuracy("model"): "0.9x60", accuracy("majority"): "0.9x60"},
+    ),
+    "StreamsvmGateHolds": Case(
+        {PASSED: "0+1x10 10x180", REFUSED: "0x10 0+1x180"},
+        # one in three is refused: that is what the gate is there for
+        {PASSED: "0+2x190", REFUSED: "0+1x190"},
+        150,
     ),
     "StreamsvmCoresetDegraded": Case(
         {trainer("streamsvm_coreset_reductions", 'outcome="shifted"'): "0x50 1x10"},

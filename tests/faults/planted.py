@@ -10,6 +10,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import signal
 import sys
 import time
 import uuid
@@ -31,7 +32,17 @@ from streamsvm.codec.model import pin_key
 from streamsvm.codec.points import Decoded, PointDecoder
 from streamsvm.crashpoints import crash_point
 from streamsvm.errors import BrokerUnavailable
-from streamsvm.kafka import Cluster, Input, Message, Outbox, OutcomeUnknown, Publisher, PublishRefused, TopicInfo
+from streamsvm.kafka import (
+    Cluster,
+    Input,
+    Message,
+    Outbox,
+    OutcomeUnknown,
+    Publisher,
+    PublishRefused,
+    Subscription,
+    TopicInfo,
+)
 from streamsvm.kafka.failures import Fault
 from streamsvm.learner import Learner, LearnerState
 from streamsvm.points import Points
@@ -233,6 +244,35 @@ def commits_beside_its_scores() -> None:
     wrap(Scorer, "_hand_over", hand_over)
 
 
+def names_no_member() -> None:
+    """A scorer commits its positions in the name of the group alone, so that nobody asks whether it is still in it."""
+    strangers: dict[Subscription, Input] = {}
+
+    def progress(original: Any, subscription: Subscription, positions: Any) -> Any:
+        made = original(subscription, positions)
+        if subscription not in strangers:
+            connection, topic = subscription._feed._connection, subscription._topic
+            strangers[subscription] = Input(connection, topic, group=subscription._group)
+        return replace(made, member=strangers[subscription]._consumer.consumer_group_metadata())
+
+    wrap(Subscription, "progress", progress)
+
+
+def freezes_before_its_positions() -> None:
+    """A disturbance: SIGSTOP between a transaction's scores and its positions, the second time."""
+    consumers.scorer.TRANSACTION_TIMEOUT_S = 60.0  # type: ignore[misc]
+    calls = [0]
+
+    def add(original: Any, publisher: Publisher, progress: Any) -> None:
+        calls[0] += 1
+        if calls[0] == 2:
+            structlog.get_logger("planted").info("freezes")
+            os.kill(os.getpid(), signal.SIGSTOP)
+        original(publisher, progress)
+
+    wrap(Publisher, "_add", add)
+
+
 def hangs_in_the_client() -> None:
     """A disturbance: the second call that adds positions to a transaction comes back long after it was given up."""
     consumers.scorer.LOST_S = 2.0  # type: ignore[misc]
@@ -298,6 +338,8 @@ DEFECTS = {
         publishes_copies_apart,
         keeps_what_it_read,
         commits_beside_its_scores,
+        names_no_member,
+        freezes_before_its_positions,
         hangs_in_the_client,
         loses_an_answer,
         follows_another_clock,

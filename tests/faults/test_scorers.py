@@ -215,7 +215,7 @@ def test_fifty_kills_double_and_lose_nothing(site: Site, record_property: Note) 
     record_property("points", site.sent)
 
 
-def test_a_frozen_scorer_that_wakes_adds_nothing(site: Site) -> None:
+def test_a_frozen_scorer_that_wakes_adds_nothing(site: Site, record_property: Note) -> None:
     """SIGSTOP for longer than its session: another scores what it held, and it goes on as a member like any other."""
     frozen = site.start()
     frozen.wait_for("started")
@@ -231,6 +231,35 @@ def test_a_frozen_scorer_that_wakes_adds_nothing(site: Site) -> None:
     eventually(lambda: len(site.stored()) >= site.sent, "both are through", DEADLINE_S)
     assert frozen.stop() == 0, frozen.said
     site.finish(other)
+    record_property("points", site.sent)
+
+
+def freeze_within_a_transaction(site: Site, planted: str) -> None:
+    """Freeze a scorer between a batch's scores and its positions, have another answer that batch, and thaw it."""
+    site.feed(1_000)
+    frozen = site.start(planted)
+    frozen.wait_for("freezes")
+    other = site.start()
+    other.wait_for("started")
+    eventually(lambda: scored(other) >= 900, "the other answers what it held", DEADLINE_S)
+    frozen.thaw()
+    site.feed(500)
+    eventually(lambda: len(site.stored()) >= site.sent, "both are through", DEADLINE_S)
+    assert frozen.stop() == 0, frozen.said
+    site.finish(other)
+
+
+def test_a_scorer_frozen_within_a_transaction_adds_nothing(site: Site, record_property: Note) -> None:
+    """SIGSTOP with the scores stored, their positions not yet: when it wakes the broker refuses it, and it goes on."""
+    freeze_within_a_transaction(site, "freezes-before-its-positions")
+    record_property("points", site.sent)
+
+
+@pytest.mark.faults_long
+def test_a_scorer_that_names_no_member_is_found(site: Site) -> None:
+    """The row can fail: positions without the group's generation let a scorer that was replaced commit its batch."""
+    with pytest.raises(AssertionError, match="answered twice"):
+        freeze_within_a_transaction(site, "names-no-member+freezes-before-its-positions")
 
 
 def test_a_client_that_hangs_is_given_up_and_does_no_harm_later(site: Site) -> None:

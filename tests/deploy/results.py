@@ -95,8 +95,8 @@ class Results:
             f"Written by `make test-deploy` (`tests/deploy/test_stack.py`), which passed on {self.began:%Y-%m-%d} and "
             f"took {minutes:.0f} minutes.\nDocker {version}, {platform.system()} on {os.cpu_count()} processors; load "
             f"average {self.load:.1f} at its beginning and {os.getloadavg()[0]:.1f} at its end, other work\nincluded. "
-            f"From `up --build`, the image's layers of packages being there, to the third version {self.up_s:.0f} s. All\n"
-            "services of `deploy/compose.yaml` but Grafana ran."
+            f"From `up --build`, the image's layers of packages being there, to the third version {self.up_s:.0f} s.\n"
+            "All services of `deploy/compose.yaml` but Grafana ran."
         )
 
 
@@ -138,7 +138,7 @@ def _panels(answers: Answers, unasked: Mapping[str, str]) -> str:
     left_out = [(metric, why) for query in queries() for metric, why in unasked.items() if metric in query.promql]
     counted = f"{len(answers)} queries of both dashboards, none empty."
     reasons = "".join(
-        f" {left_out.count((metric, why))} more, of `{metric}*`, were not asked: {why}."
+        f" Not asked: {left_out.count((metric, why))} for `{metric}*`, because {why}."
         for metric, why in dict.fromkeys(left_out)
     )
     rows = [
@@ -156,7 +156,7 @@ def _values(series: Sequence[Mapping[str, Any]]) -> str:
     if len(text) > LONGEST:
         text = f"{text[:LONGEST].rsplit(',', 1)[0]}, ..."
     zeros = len(named) - len(shown)
-    return text + (f", {zeros} others 0" if zeros else "")
+    return text + (f"; 0 for {zeros} more" if zeros else "")
 
 
 def _name(labels: Mapping[str, str]) -> str:

@@ -22,7 +22,7 @@ import time
 import urllib.parse
 import urllib.request
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -118,17 +118,19 @@ class Stack:
         """The broker, as a program on this machine reaches it."""
         return Connection({"bootstrap.servers": f"localhost:{self.ports['KAFKA_PORT']}"}, "test")
 
-    def end(self, topic: str) -> int:
-        """Return how long a topic is, its transactions' markers counted."""
+    def ends(self, topic: str) -> dict[int, int]:
+        """Return where each partition of a topic ends, its transactions' markers counted."""
         partitions = describe_topic(self.connection, topic).partitions
-        return sum(log_range(self.connection, topic, partition)[1] for partition in partitions)
+        return {partition: log_range(self.connection, topic, partition)[1] for partition in partitions}
 
-    def stored(self, topic: str) -> list[Record]:
-        """Return the committed records of a topic."""
+    def stored(self, topic: str, after: Mapping[int, int] | None = None) -> list[Record]:
+        """Return the committed records of a topic; only those from these offsets on, if given."""
         return [
             record
             for partition in describe_topic(self.connection, topic).partitions
-            for record in read_to_end(self.connection, topic, partition, timeout_s=ANSWER_S)
+            for record in read_to_end(
+                self.connection, topic, partition, start=(after or {}).get(partition), timeout_s=ANSWER_S
+            )
         ]
 
     def kill(self, service: str) -> None:
@@ -321,10 +323,10 @@ def test_killed_container_comes_back_and_the_work_goes_on(
     eventually("well again", ANSWER_S, lambda: all(stack.well(name) for name in LASTING))
     well_s = time.monotonic() - begun
     models, scores, since = eventually(
-        "an answering broker", ANSWER_S, lambda: (stack.end("models"), stack.end("scores"), time.time())
+        "an answering broker", ANSWER_S, lambda: (stack.ends("models"), stack.ends("scores"), time.time())
     )
-    eventually("another version", ANSWER_S, lambda: stack.end("models") > models)
-    eventually("more scores", ANSWER_S, lambda: stack.end("scores") > scores)
+    eventually("another version", ANSWER_S, lambda: stack.stored("models", after=models))
+    eventually("more scores", ANSWER_S, lambda: stack.stored("scores", after=scores))
     newer = f"max(streamsvm_model_published_timestamp_seconds) > {since}"
     eventually("a scrape that knows the version", ANSWER_S, lambda: stack.query(newer))
     works_s = time.monotonic() - begun
@@ -344,7 +346,7 @@ def held(stack: Stack) -> Held:
     assert len(before) <= verified <= len(numbers)
     rejected = {_source(record) for record in stack.stored("candidates.dlq")}
     assert len(rejected) == len(MALFORMED)
-    return Held(verified, stack.end("candidates"), len(rejected), records, scores, letters)
+    return Held(verified, sum(stack.ends("candidates").values()), len(rejected), records, scores, letters)
 
 
 def answered(stack: Stack) -> tuple[int, int, int]:

@@ -281,7 +281,7 @@ class Trainer:
         json_scan.warm_up(self._config.points.numpy_dtype)
         seconds = self._clock.monotonic() - begun
         if seconds > 1.0:
-            log.info("compiled", seconds=round(seconds, 1), remedy="a cold start; the next one loads it from the cache")
+            log.info("compiled", seconds=round(seconds, 1), remedy="what it compiled, the next start loads")
 
     def _compiling(self, what: str) -> None:
         self._health.beat()

@@ -2,7 +2,8 @@
 
 Run by `make test-deploy`, which sets STREAMSVM_TEST_DEPLOY=1; it needs a Docker engine and the images of
 `deploy/compose.yaml` other than Grafana's. Grafana's part is played by Prometheus: every query of every panel is sent
-to the Prometheus of the running stack, and an empty answer fails.
+to the Prometheus of the running stack, and an empty answer fails. What a run saw, from its first test to its last, is
+written to RESULTS.md beside this file.
 
 A container is killed as the kernel kills what takes too much memory: from outside, without a word to the engine, whose
 restart policy then has to bring it back. (`docker kill` would tell the engine that it is meant to stay down.)
@@ -21,7 +22,8 @@ import time
 import urllib.parse
 import urllib.request
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -32,7 +34,8 @@ from confluent_kafka import Producer
 from streamsvm.codec import model as model_codec
 from streamsvm.errors import TransientError
 from streamsvm.kafka import Connection, Record, describe_topic, log_range, read_to_end
-from tests.deploy.files import COMPOSE, Query, queries
+from tests.deploy.files import COMPOSE, PROVISIONING, RULES, Query, dashboards, parsed, queries
+from tests.deploy.results import Held, Kill, Results
 
 pytestmark = [
     pytest.mark.deploy,
@@ -45,11 +48,27 @@ pytestmark = [
 
 SERVICES = ("trainer", "scorer", "replay", "questions", "prometheus")
 """All but Grafana; what they depend on comes with them."""
+LASTING = ("trainer", "scorer", "kafka", "replay", "questions", "prometheus")
+"""All that go on for ever."""
+KILLED = LASTING * int(os.environ.get("STREAMSVM_TEST_DEPLOY_KILLS", "1"))
+"""In the order in which they are killed."""
 MALFORMED = (b"not json", b'{"x": [1.0], "y": 1}', b'{"x": [1, 2, 3, 4, 5, 6, 7, 8], "y": 7}')
 UNSCORABLE = MALFORMED[:2]
 REASONS = {"malformed_json", "wrong_dimension", "unknown_label"}
-OFF = ("streamsvm_tuning_",)
-"""Metrics of what the stack's trainer is not configured to do."""
+OFF = {"streamsvm_tuning_": "the stack's trainer is not configured to tune (`svm.tune`)"}
+"""Metrics of what the stack's daemons are not configured to do, and why."""
+GRAFANAS_VIEW = """
+import json, os, urllib.request
+from pathlib import Path
+def texts(folder):
+    return {path.name: path.read_text() for path in Path(folder).iterdir()}
+with urllib.request.urlopen(os.environ["ASKED"], timeout=10) as answer:
+    up = json.load(answer)["data"]["result"]
+home = os.environ["GF_DASHBOARDS_DEFAULT_HOME_DASHBOARD_PATH"]
+print(json.dumps({"dashboards": texts(os.environ["FOLDER"]), "home": Path(home).read_text(), "up": len(up),
+                  "provisioned": sorted(path.name for path in Path("/etc/grafana/provisioning").rglob("*.yml"))}))
+"""
+"""What a container with Grafana's mounts, network and user can read."""
 UP_S, ANSWER_S, STOP_S = 900.0, 240.0, 90.0
 
 Found = TypeVar("Found")
@@ -71,12 +90,16 @@ class Stack:
         assert not check or done.returncode == 0, f"{' '.join(command)}\n{done.stdout}\n{done.stderr}"
         return done.stdout
 
+    def prometheus(self, path: str) -> dict[str, Any]:
+        """Return what Prometheus answers at a path of its API."""
+        address = f"http://127.0.0.1:{self.ports['PROMETHEUS_PORT']}/api/v1/{path}"
+        with urllib.request.urlopen(address, timeout=10) as answer:
+            answered: dict[str, Any] = json.load(answer)["data"]
+        return answered
+
     def query(self, promql: str) -> list[dict[str, Any]]:
         """Return Prometheus's answer without series that are not numbers."""
-        asked = urllib.parse.urlencode({"query": promql})
-        address = f"http://127.0.0.1:{self.ports['PROMETHEUS_PORT']}/api/v1/query?{asked}"
-        with urllib.request.urlopen(address, timeout=10) as answer:
-            series: list[dict[str, Any]] = json.load(answer)["data"]["result"]
+        series: list[dict[str, Any]] = self.prometheus(f"query?{urllib.parse.urlencode({'query': promql})}")["result"]
         return [one for one in series if not math.isnan(float(one["value"][1]))]
 
     def value(self, promql: str) -> float:
@@ -95,17 +118,19 @@ class Stack:
         """The broker, as a program on this machine reaches it."""
         return Connection({"bootstrap.servers": f"localhost:{self.ports['KAFKA_PORT']}"}, "test")
 
-    def end(self, topic: str) -> int:
-        """Return how long a topic is, its transactions' markers counted."""
+    def ends(self, topic: str) -> dict[int, int]:
+        """Return where each partition of a topic ends, its transactions' markers counted."""
         partitions = describe_topic(self.connection, topic).partitions
-        return sum(log_range(self.connection, topic, partition)[1] for partition in partitions)
+        return {partition: log_range(self.connection, topic, partition)[1] for partition in partitions}
 
-    def stored(self, topic: str) -> list[Record]:
-        """Return the committed records of a topic."""
+    def stored(self, topic: str, after: Mapping[int, int] | None = None) -> list[Record]:
+        """Return the committed records of a topic; only those from these offsets on, if given."""
         return [
             record
             for partition in describe_topic(self.connection, topic).partitions
-            for record in read_to_end(self.connection, topic, partition, timeout_s=ANSWER_S)
+            for record in read_to_end(
+                self.connection, topic, partition, start=(after or {}).get(partition), timeout_s=ANSWER_S
+            )
         ]
 
     def kill(self, service: str) -> None:
@@ -149,12 +174,13 @@ def free_port() -> int:
         return port
 
 
-@pytest.fixture(scope="module")
-def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+@contextmanager
+def running(directory: Path) -> Iterator[Stack]:
     """Build and start everything under a name and on ports of its own; leave nothing behind."""
-    override = tmp_path_factory.mktemp("stack") / "override.json"
+    override = directory / "override.json"
     said = {"environment": {"NUMBA_DEBUG_CACHE": "1"}}
-    override.write_text(json.dumps({"services": {"trainer": said, "scorer": said}}))
+    place = {"image": "streamsvm:local", "pull_policy": "never", "user": "472"}  # Grafana's, without its server
+    override.write_text(json.dumps({"services": {"trainer": said, "scorer": said, "grafana": place}}))
     names = ("KAFKA_PORT", "TRAINER_PORT", "SCORER_PORT", "PROMETHEUS_PORT", "GRAFANA_PORT")
     started = Stack(f"streamsvm-test-{secrets.token_hex(4)}", override, {name: free_port() for name in names})
     try:
@@ -171,32 +197,72 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
         started.compose("down", "--volumes", "--remove-orphans", "--timeout", "20")
 
 
-def test_every_panel_has_an_answer(stack: Stack, capsys: pytest.CaptureFixture[str]) -> None:
-    """No query of the dashboard comes back empty from a stack that works."""
+@pytest.fixture(scope="module")
+def results() -> Results:
+    """What this run has seen so far."""
+    return Results()
+
+
+@pytest.fixture(scope="module")
+def stack(results: Results, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    """The stack, for all tests of this module."""
+    begun = time.monotonic()
+    with running(tmp_path_factory.mktemp("stack")) as started:
+        results.up_s = time.monotonic() - begun
+        yield started
+
+
+def test_every_panel_has_an_answer(stack: Stack, results: Results, capsys: pytest.CaptureFixture[str]) -> None:
+    """No query of any dashboard comes back empty from a stack that works."""
+    answers = all_panels_answered(stack, capsys)
+    results.started = stack.compose("ps", "--all")
+    (reasons,) = (answer for query, answer in answers.items() if query.panel == "Dead letters by reason")
+    assert {one["metric"]["reason"] for one in reasons if float(one["value"][1]) > 0} == REASONS
+
+
+def all_panels_answered(stack: Stack, capsys: pytest.CaptureFixture[str]) -> dict[Query, list[dict[str, Any]]]:
+    """Ask every query until none is empty, all in one pass; as Grafana asks them with both daemons chosen."""
     asked = [query for query in queries() if not any(metric in query.promql for metric in OFF)]
     answers: dict[Query, list[dict[str, Any]]] = {}
 
     def all_answered() -> bool:
-        answers.update({query: stack.query(query.runnable) for query in asked if not answers.get(query)})
+        answers.update({query: stack.query(query.filled("trainer:9464", "scorer:9464")) for query in asked})
         return all(answers.values())
 
     try:
         eventually("an answer to every query", ANSWER_S, all_answered)
     finally:
         with capsys.disabled():
-            print(f"\n{stack.compose('ps', '--all')}\n{table(answers)}")
-    (dead_letters,) = (query for query in asked if query.panel == "Dead letters by reason")
-    counted = {one["metric"]["reason"] for one in answers[dead_letters] if float(one["value"][1]) > 0}
-    assert counted == REASONS
+            print("\n" + "\n".join(f"EMPTY: {query}" for query, answer in answers.items() if not answer))
+    return answers
 
 
-def table(answers: dict[Query, list[dict[str, Any]]]) -> str:
-    """Return panel, query and value, a line each."""
-    lines = []
-    for query, series in answers.items():
-        values = ", ".join(" ".join([*one["metric"].values(), f"{float(one['value'][1]):.6g}"]) for one in series)
-        lines.append(f"{query.panel:<36} | {query.runnable:<110} | {values or 'EMPTY'}")
-    return "\n".join(lines)
+def test_rules_evaluate_without_errors(stack: Stack) -> None:
+    """The Prometheus of the stack has the shipped rules, evaluates each of them, and none of them fires."""
+
+    def rules() -> list[dict[str, Any]]:
+        return [rule for group in stack.prometheus("rules")["groups"] for rule in group["rules"]]
+
+    eventually("every rule evaluated", ANSWER_S, lambda: all(rule["health"] != "unknown" for rule in rules()))
+    shipped = [rule for group in parsed(RULES)["groups"] for rule in group["rules"]]
+    assert {rule["name"] for rule in rules()} == {rule.get("record") or rule["alert"] for rule in shipped}
+    assert {rule["name"]: rule.get("lastError", "") for rule in rules() if rule["health"] != "ok"} == {}
+    assert [rule["name"] for rule in rules() if rule.get("state") == "firing"] == []
+
+
+def test_grafana_would_find_what_is_provisioned(stack: Stack) -> None:
+    """From Grafana's place in the stack: its mounts hold the provisioning and both dashboards, its source answers."""
+    (source,) = parsed(PROVISIONING / "datasources" / "prometheus.yml")["datasources"]
+    (provider,) = parsed(PROVISIONING / "dashboards" / "streamsvm.yml")["providers"]
+    given = {"ASKED": f"{source['url']}/api/v1/query?query=up", "FOLDER": provider["options"]["path"]}
+    options = [part for name, value in given.items() for part in ("-e", f"{name}={value}")]
+    run = ["run", "--rm", "--no-deps", "-T", "--entrypoint", "python", *options, "grafana", "-c", GRAFANAS_VIEW]
+    seen = json.loads(stack.compose(*run))
+    read = {json.loads(text)["uid"]: json.loads(text) for text in seen["dashboards"].values()}
+    assert read == dashboards()
+    assert json.loads(seen["home"]) == read["streamsvm-overview"]
+    assert seen["provisioned"] == ["prometheus.yml", "streamsvm.yml"]
+    assert seen["up"] == 2
 
 
 @pytest.mark.parametrize("daemon", ["trainer", "scorer"])
@@ -213,13 +279,6 @@ def test_daemon_is_healthy_and_confined(stack: Stack, daemon: str) -> None:
         return bool(said["ready"])
 
     eventually("ready", ANSWER_S, ready)
-
-
-def test_daemons_compile_nothing(stack: Stack) -> None:
-    """The kernels that the image was built with are those that run: numba loads and never saves."""
-    trainer, scorer = (stack.compose("logs", "--no-color", daemon) for daemon in ("trainer", "scorer"))
-    assert "data loaded from" in trainer
-    assert "data saved to" not in trainer + scorer
 
 
 def test_model_can_be_read_from_outside(stack: Stack) -> None:
@@ -250,69 +309,114 @@ def test_stopped_trainer_ends_clean_and_goes_on(stack: Stack) -> None:
     assert stack.inspect("trainer", "{{.RestartCount}}") == "0"
 
 
-@pytest.mark.parametrize("service", ["trainer", "scorer", "kafka", "replay", "questions", "prometheus"])
+@pytest.mark.parametrize("service", KILLED)
 def test_killed_container_comes_back_and_the_work_goes_on(
-    stack: Stack, service: str, capsys: pytest.CaptureFixture[str]
+    stack: Stack, results: Results, service: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The engine starts it again by itself; then there are new versions, new scores, and answers about both."""
-    eventually("well before", ANSWER_S, lambda: all(stack.well(name) for name in ("kafka", *SERVICES)))
+    """The engine starts it again by itself; new versions and scores follow, and the topics hold each thing once."""
+    eventually("well before", ANSWER_S, lambda: all(stack.well(name) for name in LASTING))
     started = stack.inspect(service, "{{.State.StartedAt}}")
     begun = time.monotonic()
     stack.kill(service)
     eventually("another start", ANSWER_S, lambda: stack.inspect(service, "{{.State.StartedAt}}") != started)
-    eventually("well again", ANSWER_S, lambda: all(stack.well(name) for name in ("kafka", *SERVICES)))
+    restarted_s = time.monotonic() - begun
+    eventually("well again", ANSWER_S, lambda: all(stack.well(name) for name in LASTING))
     well_s = time.monotonic() - begun
     models, scores, since = eventually(
-        "an answering broker", ANSWER_S, lambda: (stack.end("models"), stack.end("scores"), time.time())
+        "an answering broker", ANSWER_S, lambda: (stack.ends("models"), stack.ends("scores"), time.time())
     )
-    eventually("another version", ANSWER_S, lambda: stack.end("models") > models)
-    eventually("more scores", ANSWER_S, lambda: stack.end("scores") > scores)
+    eventually("another version", ANSWER_S, lambda: stack.stored("models", after=models))
+    eventually("more scores", ANSWER_S, lambda: stack.stored("scores", after=scores))
     newer = f"max(streamsvm_model_published_timestamp_seconds) > {since}"
     eventually("a scrape that knows the version", ANSWER_S, lambda: stack.query(newer))
+    works_s = time.monotonic() - begun
+    kill = Kill(service, restarted_s, well_s, works_s, held(stack))
+    results.kills.append(kill)
     with capsys.disabled():
-        print(f"\n{service} killed: all is well after {well_s:.0f} s, all works after {time.monotonic() - begun:.0f} s")
+        print(f"\n{kill}")
 
 
-def test_topics_hold_each_thing_once(stack: Stack, capsys: pytest.CaptureFixture[str]) -> None:
-    """After all that: each version once and none missing, one answer to each record, a letter to each bad one."""
-    stack.compose("stop", "replay", "questions")
+def held(stack: Stack) -> Held:
+    """Return what the topics hold now; fail if a version or an answer is missing, there twice, or not reproducible."""
+    records, scores, letters = answered(stack)
+    before = version_numbers(stack)
+    verified = verify(stack)
+    numbers = version_numbers(stack)
+    assert numbers == list(range(1, len(numbers) + 1))
+    assert len(before) <= verified <= len(numbers)
+    rejected = {_source(record) for record in stack.stored("candidates.dlq")}
+    assert len(rejected) == len(MALFORMED)
+    return Held(verified, sum(stack.ends("candidates").values()), len(rejected), records, scores, letters)
+
+
+def answered(stack: Stack) -> tuple[int, int, int]:
+    """Wait until each record that `points` now holds has one answer; return the records, their scores and letters."""
     asked = {
         f"points/{partition}/{offset}"
         for partition in describe_topic(stack.connection, "points").partitions
         for offset in range(*log_range(stack.connection, "points", partition))
     }
-    begun = time.monotonic()
-    eventually(
-        "an answer to every record",
-        ANSWER_S,
-        lambda: len(stack.stored("scores")) + len(stack.stored("points.dlq")) >= len(asked),
-    )
-    drained_s = time.monotonic() - begun
-    scores, letters = stack.stored("scores"), stack.stored("points.dlq")
-    answers = Counter(_source(record) for record in (*scores, *letters))
-    assert not [source for source, count in answers.items() if count > 1], "answered twice"
-    assert answers.keys() == asked
-    assert len(letters) == len(UNSCORABLE)
 
-    stack.compose("stop", "trainer")
-    versions = stack.stored("models")
-    numbers = [
+    def all_answered() -> tuple[int, int, int] | None:
+        scores, letters = (Counter(map(_source, stack.stored(topic))) for topic in ("scores", "points.dlq"))
+        answers = scores + letters
+        assert not [source for source, count in answers.items() if count > 1], "answered twice"
+        if not asked <= answers.keys():
+            return None
+        return len(asked), sum(scores[one] for one in asked), sum(letters[one] for one in asked)
+
+    records, scores, letters = eventually("an answer to every record", ANSWER_S, all_answered)
+    assert (scores + letters, letters) == (records, len(UNSCORABLE))
+    return records, scores, letters
+
+
+def version_numbers(stack: Stack) -> list[int]:
+    """Return the numbers of the published versions, in the topic's order."""
+    return [
         model_codec.decode(record.value or b"", dict(record.headers)[model_codec.SHA256_HEADER].decode()).number
-        for record in versions
+        for record in stack.stored("models")
     ]
-    assert numbers == list(range(1, len(numbers) + 1))
+
+
+def verify(stack: Stack) -> int:
+    """Have every version recomputed from the log, and return how many there are, all of them the same bytes."""
+    run = ["run", "--rm", "--no-deps", "-T", "-e", "NUMBA_DEBUG_CACHE=0", "trainer", "verify", "--json"]
+    report = json.loads(stack.compose(*run))
+    assert report["clean"], report
+    return int(report["counts"]["identical"])
+
+
+def test_every_panel_has_an_answer_after_the_kills(
+    stack: Stack, results: Results, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whatever was started anew, no panel is empty."""
+    results.panels = all_panels_answered(stack, capsys)
+
+
+def test_daemons_compile_nothing(stack: Stack) -> None:
+    """Whatever ran up to here, numba loaded from what the image was built with, and never saved."""
+    trainer, scorer = (stack.compose("logs", "--no-color", daemon) for daemon in ("trainer", "scorer"))
+    assert "data loaded from" in trainer
+    assert "data saved to" not in trainer + scorer
+
+
+def test_topics_hold_each_thing_once(
+    stack: Stack, results: Results, request: pytest.FixtureRequest, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """After all that, with nothing more coming in: each version and each answer once, and the head is the last one."""
+    results.killed = stack.compose("ps", "--all")
+    stack.compose("stop", "replay", "questions")
+    records, _, _ = answered(stack)
+    assert len(stack.stored("scores")) + len(stack.stored("points.dlq")) == records
+    stack.compose("stop", "trainer")
+    results.held = held(stack)
     pointers = {record.key: record.value or b"" for record in stack.stored("models.aliases")}
-    assert model_codec.decode_head(pointers[model_codec.head_key("pulsars").encode()]).number == numbers[-1]
-    rejected = Counter(_source(record) for record in stack.stored("candidates.dlq"))
-    assert len(rejected) == len(MALFORMED)
-    verified = stack.compose("run", "--rm", "--no-deps", "-T", "trainer", "verify")
-    assert f"clean: {len(numbers)} identical" in verified
+    head = model_codec.decode_head(pointers[model_codec.head_key("pulsars").encode()])
+    assert head.number == results.held.versions
     with capsys.disabled():
-        print(f"\n{verified.strip()}\nmodels: versions 1 to {numbers[-1]}, each once; head {numbers[-1]}")
-        print(
-            f"points: {len(asked)} records; {len(scores)} scores and {len(letters)} letters, {drained_s:.0f} s to drain"
-        )
-        print(f"candidates: {stack.end('candidates')} records; letters for {len(rejected)}")
+        print(f"\n{results.held}")
+    if results.complete(KILLED) and not request.session.testsfailed:
+        results.write(OFF)
 
 
 def _source(record: Record) -> str:

@@ -346,13 +346,14 @@ TRAINER: Final = (
         "streamsvm_prequential_seconds",
         "counter",
         "Seconds that such scoring and its baseline took.",
-        "Measured at about an eighth of the learning's own: too much for you? Set quality.enabled to false.",
+        "A few hundredths of the learning's own: too much for you? Set quality.enabled to false.",
     ),
     Definition(
         "streamsvm_prequential_accuracy",
         "gauge",
         "Share of the weight of the newest quality.window scored points that is answered right: by the current version "
-        "(`model`), by plain SGD on every quality.baseline_every-th point (`sgd`), by the commoner label (`majority`).",
+        "(`model`), by plain SGD on every quality.baseline_every-th point at the best of several rates (`sgd`), by the "
+        "commoner label (`majority`).",
         "model falling: the stream changes, or its labels went wrong; below sgd: the baseline forgets, the coreset "
         "does not, so the stream drifts, or the coreset is too small; below majority: see svm.class_weight.",
         ("scorer",),

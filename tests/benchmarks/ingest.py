@@ -52,7 +52,7 @@ from tests.brokers.jvm import JvmBroker
 ROOT = Path(__file__).parents[2]
 PEERS: Final = ("bare", "decode", "sgd", "river", "quix")
 LENGTH: Final[Mapping[str, Fraction]] = {
-    "arrow-4096": Fraction(4),
+    "arrow-4096": Fraction(8),
     "avro": Fraction(1, 4),
     "river": Fraction(1, 10),
     "quix": Fraction(1, 10),

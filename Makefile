@@ -25,7 +25,7 @@ broker: env
 	@$(BIN)/python -m tests.brokers
 
 test: env
-	$(BIN)/pytest -n 3 --dist loadfile
+	$(BIN)/pytest -n 3 --dist loadfile --no-loadscope-reorder
 
 simulation: env
 	$(BIN)/python -m tests.simulation --exhaustive 2

@@ -41,8 +41,6 @@ SPACE, NEWLINE, RETURN, TAB = b" \n\r\t"
 FIRST_PLAIN, LAST_PLAIN = b" ~"
 SEPARATOR: Final = b"\0"
 """Between two values: it is no part of JSON, so that no value is read into the next one."""
-
-
 DOUBLE: Final = np.dtype(np.float64)
 
 
@@ -52,7 +50,7 @@ class Scanned:
 
     Attributes
     ----------
-    X : ndarray of shape (n, d)
+    X : ndarray of shape (n, d), of the dtype asked for
     y, weight : ndarray of shape (n,), float64
     accepted : ndarray of shape (n,), bool
         False where the record is declined; its values are then meaningless.
@@ -60,7 +58,7 @@ class Scanned:
         Bytes of each record.
     """
 
-    X: NDArray[np.float64]
+    X: NDArray[np.floating]
     y: NDArray[np.float64]
     weight: NDArray[np.float64]
     accepted: NDArray[np.bool_]

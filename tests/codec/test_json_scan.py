@@ -158,3 +158,21 @@ def test_features_beyond_the_limit_are_declined() -> None:
     """So that the caller names them."""
     found = scan([b'{"x":[3],"y":1}', b'{"x":[-2],"y":1}', b'{"x":[2.5],"y":1}'], 1, 2.5)
     np.testing.assert_array_equal(found.accepted, [False, True, True])
+
+
+@settings(deadline=None)
+@given(x=st.lists(st.floats(-1e38, 1e38), min_size=3, max_size=3))
+def test_features_are_rounded_once_more_for_storage(x: list[float]) -> None:
+    """As float32 they are what float64's cast gives: the same as by any other way of decoding."""
+    value = json.dumps({"x": x, "y": 1}).encode()
+    found = json_scan.scan([value], np.array([len(value)]), 3, math.inf, np.dtype(np.float32))
+    if found.accepted[0]:
+        assert found.X.dtype == np.float32
+        assert found.X[0].tolist() == np.array(x).astype(np.float32).tolist()
+
+
+def test_a_zero_byte_within_a_value_is_no_end() -> None:
+    """Values are told apart by their sizes, whatever they hold."""
+    good = b'{"x":[1,2],"y":1}'
+    assert scan([good + b"\0" + good, good], 2, math.inf).accepted.tolist() == [False, True]
+    assert scan([good + b"\0", good], 2, math.inf).accepted.tolist() == [False, True]

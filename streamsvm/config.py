@@ -746,8 +746,8 @@ class QualityConfig(Section):
     )
     baseline_every: Annotated[int, Field(ge=0, le=1 << 20)] = Field(
         default=64,
-        description="The baseline, plain SGD on standardised features at the best of several rates, learns one point in "
-        "so many and is scored on the others. 0: no baseline.",
+        description="The baseline, plain SGD on standardised features at the best of several rates, learns one point "
+        "in so many and is scored on the others. 0: no baseline.",
     )
 
 

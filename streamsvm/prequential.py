@@ -36,7 +36,7 @@ WINDOW_POINTS: Final = 10_000
 BASELINE_EVERY: Final = 64
 BASELINE_BATCH: Final = 16
 """Points that the baseline learns at a time, so that it is asked about many at a time."""
-BASELINE_RATES: Final = (0.001, 0.003, 0.01, 0.03)
+BASELINE_RATES: Final = (0.001, 0.003, 0.01, 0.03, 0.1)
 MEMORY: Final = 0.99
 """Of a machine's losses, a batch: what was a hundred batches ago counts a third."""
 BASELINE_ALPHA: Final = 1e-4

@@ -182,6 +182,8 @@ class VersionPublisher:
         }
         if gate is not None:
             unhashed[model_codec.GATE_HEADER] = gate.outcome
+            if gate.candidate is not None:
+                unhashed[model_codec.GATE_ACCURACY_HEADER] = f"{gate.candidate:.6f}"
         headers = model_codec.headers(version, digest, now, unhashed)
         return replace(_to(self._settings.output.models_topic, version.key, value), headers=headers)
 

@@ -59,7 +59,10 @@ def list_versions(
     all_: Annotated[bool, typer.Option("--all", help="All of them.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """List versions, the newest last: time, points, objective, gap, bytes, and what names them."""
+    """List versions, the newest last: time, points, balanced accuracy, objective, gap, and what names them.
+
+    The accuracy is the quality gate's: on points read after the version's cut, or else on the audit sample.
+    """
     from consumers.models.catalogue import holds_newest, read_catalogue, read_names
     from consumers.models.tables import head_line, list_table, listed
 

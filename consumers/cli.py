@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 import typer
 
 from consumers.models import commands as models
-from consumers.options import fields, flag, sections, shown_default, shown_type, variable, with_settings
+from consumers.options import CLIENT, fields, flag, sections, shown_default, shown_type, variable, with_settings
 from consumers.runtime import (
     Health,
     HttpServer,
@@ -124,7 +124,7 @@ def score(settings: Settings) -> None:
 
 
 @app.command(name="replay")
-@with_settings("registry")
+@with_settings("registry", common=CLIENT)
 def replay_command(
     settings: Settings,
     topic: Annotated[str, typer.Option(help="Topic to write to.")],
@@ -406,7 +406,7 @@ def config(
 
 
 @app.command(name="verify")
-@with_settings("registry")
+@with_settings("output", "registry", common=CLIENT)
 def verify_command(
     settings: Settings,
     version: Annotated[int | None, typer.Option(help="Recompute this version only.")] = None,
@@ -435,7 +435,7 @@ def verify_command(
 
 
 @app.command(name="dead-letters")
-@with_settings("input")
+@with_settings("input", common=CLIENT)
 def dead_letters_command(
     settings: Settings,
     topic: Annotated[

@@ -19,6 +19,8 @@ from streamsvm.errors import ConfigurationError
 
 COMMON = ("", "kafka", "security", "output", "http", "log")
 """Sections that every daemon has; the empty name stands for the options outside a section."""
+CLIENT = ("", "kafka", "security", "log")
+"""Sections of a command that only asks the broker, or writes to it; what it has no use for would hide the rest."""
 
 
 def fields(section: str) -> dict[str, FieldInfo]:
@@ -87,15 +89,17 @@ def _flatten(annotation: Any) -> Iterable[Any]:
     return [annotation]
 
 
-def with_settings(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+def with_settings(*names: str, common: Sequence[str] = COMMON) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Give a command, whose first parameter is `settings`, the options of the named sections.
 
     Parameters
     ----------
     names : str
-        Sections beside `COMMON`.
+        Sections beside the common ones.
+    common : sequence of str
+        `COMMON`, or `CLIENT`.
     """
-    chosen = [*COMMON, *names]
+    chosen = [*common, *names]
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         own = list(inspect.signature(command, eval_str=True).parameters.values())[1:]

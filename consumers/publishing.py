@@ -119,7 +119,7 @@ class VersionPublisher:
             return True
         self._in_doubt = None
         self._gate.published(version, gate)
-        self._report(version, result, now, len(value))
+        self._report(version, result, now, len(value), gate)
         return True
 
     @property
@@ -153,7 +153,7 @@ class VersionPublisher:
         version, value_bytes, gate = doubted
         log.info("published_after_all", version=version.key)
         self._gate.published(version, gate)
-        self._report(version, result, self._now(), value_bytes)
+        self._report(version, result, self._now(), value_bytes, gate)
 
     def _refused(self, version: Version, value_bytes: int, refusal: StreamsvmError, now: datetime) -> None:
         """Say it in the log and in the audit trail; what cannot be written there now is kept until it can."""
@@ -182,6 +182,8 @@ class VersionPublisher:
         }
         if gate is not None:
             unhashed[model_codec.GATE_HEADER] = gate.outcome
+            if gate.candidate is not None:
+                unhashed[model_codec.GATE_ACCURACY_HEADER] = f"{gate.candidate:.6f}"
         headers = model_codec.headers(version, digest, now, unhashed)
         return replace(_to(self._settings.output.models_topic, version.key, value), headers=headers)
 
@@ -257,7 +259,7 @@ class VersionPublisher:
             result.audit,
         )
 
-    def _report(self, version: Version, result: Result, now: datetime, value_bytes: int) -> None:
+    def _report(self, version: Version, result: Result, now: datetime, value_bytes: int, gate: Gate | None) -> None:
         fit, metrics, head = version.fit, self._metrics, self._delivery.head
         assert head is not None
         self._board.published(version, result, head, now)
@@ -316,6 +318,7 @@ class VersionPublisher:
             training_points=fit.points,
             support_vectors=fit.support_vectors,
             objective=round(fit.objective, 6),
+            balanced_accuracy=None if gate is None or gate.candidate is None else round(gate.candidate, 4),
             seconds=round(result.seconds, 4),
             bytes=value_bytes,
         )

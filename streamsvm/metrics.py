@@ -87,7 +87,7 @@ TRAINER: Final = (
         "streamsvm_dead_letters",
         "counter",
         "Rejected rows, by reason.",
-        "Read the dead-letter topic: each letter says where its record stood and why it was rejected.",
+        "`streamsvm dead-letters` shows where each record stood, why it was rejected, and what to do about it.",
         ("reason",),
     ),
     Definition(
@@ -450,7 +450,7 @@ SCORER: Final = (
         "streamsvm_dead_letters",
         "counter",
         "Rejected rows, by reason.",
-        "Read the dead-letter topic: each letter says where its record stood and why it was rejected.",
+        "`streamsvm dead-letters TOPIC` shows where each record stood, why it was rejected, and what to do about it.",
         ("reason",),
     ),
     Definition(

@@ -49,6 +49,8 @@ class Entry:
         What the quality gate said; empty where there was none.
     figures : Figures or None
         If they were asked for and can be read.
+    accuracy : float or None
+        Balanced accuracy on the points that the quality gate scored; None where there were none.
     """
 
     number: int
@@ -58,6 +60,7 @@ class Entry:
     time_ms: int
     gate: str
     figures: Figures | None = None
+    accuracy: float | None = None
 
     @property
     def alias(self) -> Alias:
@@ -203,7 +206,15 @@ def _note(catalogue: Catalogue, record: Record, figures: bool) -> None:
         -1 if record.timestamp_ms is None else record.timestamp_ms,
         (headers.get(model_codec.GATE_HEADER) or b"").decode(errors="replace"),
         _figures(record.value) if figures else None,
+        _accuracy(headers.get(model_codec.GATE_ACCURACY_HEADER)),
     )
+
+
+def _accuracy(header: bytes | None) -> float | None:
+    try:
+        return None if header is None else float(header)
+    except ValueError:
+        return None
 
 
 def _figures(value: bytes) -> Figures | None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 import typer
 
-from consumers.options import with_settings
+from consumers.options import CLIENT, with_settings
 from consumers.runtime import connect
 from streamsvm.config import Settings
 from streamsvm.errors import ConfigurationError
@@ -30,7 +30,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 @app.command("show")
-@with_settings()
+@with_settings("output", common=CLIENT)
 def show(
     settings: Settings,
     version: Annotated[int | None, typer.Option(help="Number of the version.")] = None,
@@ -52,14 +52,17 @@ def show(
 
 
 @app.command("list")
-@with_settings()
+@with_settings("output", common=CLIENT)
 def list_versions(
     settings: Settings,
     last: Annotated[int, typer.Option(min=1, help="How many of the newest.")] = 20,
     all_: Annotated[bool, typer.Option("--all", help="All of them.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """List versions, the newest last: time, points, objective, gap, bytes, and what names them."""
+    """List versions, the newest last: time, points, balanced accuracy, objective, gap, and what names them.
+
+    The accuracy is the quality gate's: on points read after the version's cut, or else on the audit sample.
+    """
     from consumers.models.catalogue import holds_newest, read_catalogue, read_names
     from consumers.models.tables import head_line, list_table, listed
 
@@ -80,7 +83,7 @@ def list_versions(
 
 
 @app.command("diff")
-@with_settings()
+@with_settings("output", common=CLIENT)
 def diff(settings: Settings, before: Number, after: Number, as_json: AsJson = False) -> None:
     """Compare two versions: figures, lineage, configuration, coefficients."""
     import msgspec
@@ -101,7 +104,7 @@ def diff(settings: Settings, before: Number, after: Number, as_json: AsJson = Fa
 
 
 @app.command("export")
-@with_settings()
+@with_settings("output", common=CLIENT)
 def export(
     settings: Settings,
     version: Annotated[int | None, typer.Option(help="Number of the version.")] = None,
@@ -128,7 +131,7 @@ def export(
 
 
 @app.command("alias")
-@with_settings()
+@with_settings("output", common=CLIENT)
 def alias_command(
     settings: Settings,
     alias: Annotated[str, typer.Argument(help="Any name of your own, such as stable.")],
@@ -147,7 +150,7 @@ def alias_command(
 
 
 @app.command("pin")
-@with_settings()
+@with_settings("output", common=CLIENT)
 def pin_command(settings: Settings, version: Number, reason: Reason = "") -> None:
     """Hold the readers of `current` at a version, whatever is published, until unpinned."""
     from consumers.models.moving import perform, pin
@@ -157,7 +160,7 @@ def pin_command(settings: Settings, version: Number, reason: Reason = "") -> Non
 
 
 @app.command("unpin")
-@with_settings()
+@with_settings("output", common=CLIENT)
 def unpin_command(settings: Settings, reason: Reason = "") -> None:
     """Give the readers of `current` what the trainer says again."""
     from consumers.models.moving import perform, unpin
@@ -167,7 +170,7 @@ def unpin_command(settings: Settings, reason: Reason = "") -> None:
 
 
 @app.command("rollback")
-@with_settings()
+@with_settings("output", common=CLIENT)
 def rollback_command(settings: Settings, reason: Reason = "") -> None:
     """Pin the version before the one that readers have; those that are retired or that the gate refused are skipped."""
     from consumers.models.moving import RollBack, perform
@@ -177,7 +180,7 @@ def rollback_command(settings: Settings, reason: Reason = "") -> None:
 
 
 @app.command("retire")
-@with_settings()
+@with_settings("output", common=CLIENT)
 def retire_command(
     settings: Settings,
     versions: Annotated[list[int], typer.Argument(min=1, help="Numbers of the versions.")],

@@ -32,6 +32,7 @@ def _plain(entry: Entry, aliases: list[str]) -> dict[str, Any]:
         "duality_gap": figures.duality_gap if figures else None,
         "aliases": aliases,
         "gate": entry.gate or None,
+        "balanced_accuracy": entry.accuracy,
         "bytes": entry.value_bytes,
         "sha256": entry.sha256,
         "offset": entry.offset,
@@ -41,7 +42,7 @@ def _plain(entry: Entry, aliases: list[str]) -> dict[str, Any]:
 def list_table(name: str, rows: Iterable[Mapping[str, Any]]) -> Table:
     """Return versions as a table, in the order given."""
     table = Table(title=name, title_style="bold")
-    for column in ("version", "time", "points", "objective", "duality gap", "bytes"):
+    for column in ("version", "time", "points", "balanced", "objective", "duality gap"):
         table.add_column(column, justify="left" if column == "time" else "right", no_wrap=True)
     table.add_column("named by", overflow="fold")
     for row in rows:
@@ -51,9 +52,9 @@ def list_table(name: str, rows: Iterable[Mapping[str, Any]]) -> Table:
             str(row["version"]),
             row["time"] or "unknown",
             f"{row['points']:,}" if readable else "unreadable",
+            "" if row["balanced_accuracy"] is None else f"{row['balanced_accuracy']:.4f}",
             f"{row['objective']:.8g}" if readable else "",
             "" if row["duality_gap"] is None else f"{row['duality_gap']:.2g}",
-            f"{row['bytes']:,}",
             ", ".join([*row["aliases"], *gate]),
         )
     return table

@@ -59,6 +59,8 @@ SCHEMA: Final = "urn:streamsvm:schema:model:3"
 EVENT_TYPE: Final = "io.streamsvm.model.version"
 SHA256_HEADER: Final = "streamsvm.sha256"
 GATE_HEADER: Final = "streamsvm.gate"
+GATE_ACCURACY_HEADER: Final = "streamsvm.gate.balanced_accuracy"
+"""Of the version, on the points that the quality gate scored; left out where there were none."""
 
 PARTITION_BYTES: Final = 120
 """Most characters of one `PartitionCut` in JSON."""

@@ -72,6 +72,15 @@ def test_every_command_has_help(command: list[str]) -> None:
     assert "Usage" in finished.stdout
 
 
+@pytest.mark.parametrize("command", [["replay"], ["dead-letters"], ["verify"], ["model", "pin"]])
+def test_help_of_a_client_has_no_options_of_a_daemon(command: list[str]) -> None:
+    """What a command has no use for would hide the options that it has."""
+    text = run(*command, "--help").stdout
+    assert "--bootstrap-servers" in text
+    assert "--http-port" not in text
+    assert "--coreset-" not in text
+
+
 def test_the_reference_lists_every_option_with_flag_and_variable() -> None:
     """`streamsvm config` is made from the typed settings."""
     text = run("config").stdout

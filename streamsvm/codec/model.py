@@ -502,6 +502,26 @@ class _Format(msgspec.Struct):
     format: str
 
 
+def format_of(value: bytes) -> str:
+    """Return which format a value says that it has."""
+    return msgspec.json.decode(value, type=_Format).format
+
+
+def as_format(value: bytes, form: str) -> bytes:
+    """Return a value with no more than `form`, its own format or an older one, holds.
+
+    Two values of different formats that say the same become the same bytes. They need not be those that were once
+    published: the oldest messages left out `training.class_weight` where it is (1, 1).
+    """
+    message = msgspec.json.decode(value, type=_MESSAGES[format_of(value)])
+    parts = {name: getattr(message, name) for name in _MESSAGES[form].__struct_fields__}
+    parts["format"] = form
+    if not issubclass(_MESSAGES[form], _Message):
+        training = message.training
+        parts["training"] = _Training1(**{name: getattr(training, name) for name in _Training1.__struct_fields__})
+    return msgspec.json.encode(_MESSAGES[form](**parts), order="deterministic")
+
+
 def _checked(message: _Message1) -> Version:
     features, training = message.features, message.training
     dimension = features.dimension

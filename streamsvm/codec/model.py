@@ -14,8 +14,8 @@ format  what it added
 1       (the first)
 2       `audit`, an object or null: what the model's objective over the whole stream is
 3       `training.duality_gap`; `probes`: inputs with the decision values that a reader must get there (see
-        `streamsvm.codec.probes`); `probability`, an object or null: how probable a decision value makes a
-        label (see `streamsvm.codec.probability`)
+        `streamsvm.codec.probes`), and the probabilities there; `probability`, an object or null: how probable
+        a decision value makes a label (see `streamsvm.codec.probability`)
 ======  ===================================================================================================
 
 `schemas/model-3.schema.json` beside this module says the same to other languages, as a JSON Schema; the header
@@ -341,6 +341,7 @@ class _Probes(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     x: list[list[float]]
     decision: list[float]
     tolerance: list[float]
+    probability: list[float] | None
 
 
 class _Message1(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -576,7 +577,8 @@ def _decode_probability(message: _Message1) -> Probability | None:
 
 
 def _encode_probes(probes: Probes) -> _Probes:
-    return _Probes(probes.X.tolist(), probes.decision.tolist(), probes.tolerance.tolist())
+    probability = None if probes.probability is None else probes.probability.tolist()
+    return _Probes(probes.X.tolist(), probes.decision.tolist(), probes.tolerance.tolist(), probability)
 
 
 def _decode_probes(probes: _Probes, dimension: int) -> Probes:
@@ -587,6 +589,7 @@ def _decode_probes(probes: _Probes, dimension: int) -> Probes:
         np.array([_vector(x, dimension, "a probe") for x in probes.x]),
         _vector(probes.decision, count, "probes.decision", "probes"),
         _vector(probes.tolerance, count, "probes.tolerance", "probes"),
+        None if probes.probability is None else _vector(probes.probability, count, "probes.probability", "probes"),
     )
 
 
@@ -606,7 +609,7 @@ def largest_bytes(config: ModelConfig) -> int:
     cuts = 2 if config.svm.tune is None else 3
     fixed = 8_192 + len(msgspec.json.encode(config.canonical())) + cuts * partitions * PARTITION_BYTES
     fixed += probability_codec.largest_bytes(config.svm.probability)
-    probes = count_of(points.dimension) * (points.dimension + 3) * NUMBER_BYTES
+    probes = count_of(points.dimension) * (points.dimension + 4) * NUMBER_BYTES
     described = (
         probes + points.dimension * 2 * NUMBER_BYTES + sum(len(name.encode()) * 2 + 3 for name in points.feature_names)
     )

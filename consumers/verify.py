@@ -19,7 +19,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 
 from consumers.runtime import schemas_of
 from consumers.topics import READ_TIMEOUT_S
-from streamsvm.codec.model import Version
+from streamsvm.codec.model import Version, format_of
 from streamsvm.codec.points import PointDecoder
 from streamsvm.config import Settings
 from streamsvm.errors import ConfigurationError, TopicMissing, TransientError
@@ -175,7 +175,9 @@ def _judge(record: Record, auditor: Auditor, replayed: _Replayed) -> Version | N
     except NotRecomputable as error:
         auditor.close(number, record.offset, faults, note=str(error))
     else:
-        auditor.close(number, record.offset, faults, version=version, parts=differences(record.value, recomputed))
+        form = format_of(record.value)
+        parts = differences(record.value, recomputed, form)
+        auditor.close(number, record.offset, faults, version=version, parts=parts, form=form)
     return version
 
 

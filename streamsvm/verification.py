@@ -51,6 +51,7 @@ class Outcome(StrEnum):
     """What was found out about one record of a version."""
 
     IDENTICAL = "identical"
+    OLDER_FORMAT = "older_format"
     DIFFERS = "differs"
     FOREIGN = "foreign"
     UNAVAILABLE = "unavailable"
@@ -60,6 +61,7 @@ class Outcome(StrEnum):
 
 MEANINGS: Final[Mapping[Outcome, str]] = {
     Outcome.IDENTICAL: "recomputed, and the same to the last byte",
+    Outcome.OLDER_FORMAT: "recomputed, and the same in all that its older message format holds",
     Outcome.DIFFERS: "not what its lineage, its place or its own hash says it must be",
     Outcome.FOREIGN: "recomputed and different, but made by another build or for another CPU: no verdict",
     Outcome.UNAVAILABLE: "not recomputed: the log no longer holds what it was made from, or this build cannot do it",
@@ -626,10 +628,17 @@ def missing_input(version: Version, topic_id: str | None, log: Mapping[int, tupl
     return f"{lineage.topic}: {'; '.join(gone)}" if gone else ""
 
 
-def differences(published: bytes, recomputed: bytes) -> tuple[str, ...]:
-    """Name the parts in which two values of versions differ; none if they are the same bytes."""
+def differences(published: bytes, recomputed: bytes, form: str = model_codec.FORMAT) -> tuple[str, ...]:
+    """Name the parts in which two values of versions differ; none if they are the same bytes.
+
+    What was published in an older format `form`, which lacks what the newest says, is compared in what it holds.
+    """
     if published == recomputed:
         return ()
+    if form != model_codec.FORMAT:
+        published, recomputed = model_codec.as_format(published, form), model_codec.as_format(recomputed, form)
+        if published == recomputed:
+            return ()
     was, found = dict(_leaves(json.loads(published))), dict(_leaves(json.loads(recomputed)))
     parts = [path for path in dict.fromkeys([*found, *was]) if _exact(was, path) != _exact(found, path)]
     if not parts:
@@ -868,6 +877,7 @@ class Auditor:
         version: Version | None = None,
         parts: tuple[str, ...] | None = None,
         note: str = "",
+        form: str = model_codec.FORMAT,
     ) -> None:
         """Write the finding down.
 
@@ -881,8 +891,12 @@ class Auditor:
             In what it differs from its recomputation; None if there was none.
         note : str
             Why there was none.
+        form : str
+            The format of its message.
         """
         outcome = self._outcome(number, parts)
+        if outcome is Outcome.IDENTICAL and form != model_codec.FORMAT:
+            outcome, note = Outcome.OLDER_FORMAT, form
         if outcome is Outcome.RETIRED:
             note = f"by the tombstone at offset {self._survey.retired[number]}"
         if parts and version is not None and version.lineage.build != build():

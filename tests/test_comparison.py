@@ -102,7 +102,7 @@ def test_a_turned_and_a_shrunk_machine_are_told_apart() -> None:
 
 
 def test_kernel_machines_are_compared_by_their_answers() -> None:
-    """At the support vectors of both: a shift of the intercept is the largest difference, and turns the labels it turns."""
+    """At the support vectors of both: a shift of the intercept is the largest difference, and turns some labels."""
     support = np.array([[0.0], [100.0]])
     old = kernel(support, np.array([1.0, -1.0]))
     found = compared(old, kernel(support, np.array([1.0, -1.0]), intercept=1.5)).answers

@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 import consumers.scorer as scorer_module
+from consumers.page.board import ScorerBoard
 from consumers.runtime import Health
 from consumers.scorer import Scorer
 from streamsvm.codec import arrow, avro
@@ -299,6 +300,10 @@ class Running:
 
     def ended(self) -> bool:
         return not self._thread.is_alive()
+
+    @property
+    def board(self) -> ScorerBoard:
+        return self._scorer._board
 
     @property
     def transactional_id(self) -> str:

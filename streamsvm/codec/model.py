@@ -14,8 +14,8 @@ format  what it added
 1       (the first)
 2       `audit`, an object or null: what the model's objective over the whole stream is
 3       `training.duality_gap`; `probes`: inputs with the decision values that a reader must get there (see
-        `streamsvm.codec.probes`); `probability`, an object or null: how probable a decision value makes a
-        label (see `streamsvm.codec.probability`)
+        `streamsvm.codec.probes`), and the probabilities there; `probability`, an object or null: how probable
+        a decision value makes a label (see `streamsvm.codec.probability`)
 ======  ===================================================================================================
 
 `schemas/model-3.schema.json` beside this module says the same to other languages, as a JSON Schema; the header
@@ -343,6 +343,7 @@ class _Probes(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     x: list[list[float]]
     decision: list[float]
     tolerance: list[float]
+    probability: list[float] | None
 
 
 class _Message1(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -504,6 +505,26 @@ class _Format(msgspec.Struct):
     format: str
 
 
+def format_of(value: bytes) -> str:
+    """Return which format a value says that it has."""
+    return msgspec.json.decode(value, type=_Format).format
+
+
+def as_format(value: bytes, form: str) -> bytes:
+    """Return a value with no more than `form`, its own format or an older one, holds.
+
+    Two values of different formats that say the same become the same bytes. They need not be those that were once
+    published: the oldest messages left out `training.class_weight` where it is (1, 1).
+    """
+    message = msgspec.json.decode(value, type=_MESSAGES[format_of(value)])
+    parts = {name: getattr(message, name) for name in _MESSAGES[form].__struct_fields__}
+    parts["format"] = form
+    if not issubclass(_MESSAGES[form], _Message):
+        training = message.training
+        parts["training"] = _Training1(**{name: getattr(training, name) for name in _Training1.__struct_fields__})
+    return msgspec.json.encode(_MESSAGES[form](**parts), order="deterministic")
+
+
 def _checked(message: _Message1) -> Version:
     features, training = message.features, message.training
     dimension = features.dimension
@@ -558,7 +579,8 @@ def _decode_probability(message: _Message1) -> Probability | None:
 
 
 def _encode_probes(probes: Probes) -> _Probes:
-    return _Probes(probes.X.tolist(), probes.decision.tolist(), probes.tolerance.tolist())
+    probability = None if probes.probability is None else probes.probability.tolist()
+    return _Probes(probes.X.tolist(), probes.decision.tolist(), probes.tolerance.tolist(), probability)
 
 
 def _decode_probes(probes: _Probes, dimension: int) -> Probes:
@@ -569,6 +591,7 @@ def _decode_probes(probes: _Probes, dimension: int) -> Probes:
         np.array([_vector(x, dimension, "a probe") for x in probes.x]),
         _vector(probes.decision, count, "probes.decision", "probes"),
         _vector(probes.tolerance, count, "probes.tolerance", "probes"),
+        None if probes.probability is None else _vector(probes.probability, count, "probes.probability", "probes"),
     )
 
 
@@ -588,7 +611,7 @@ def largest_bytes(config: ModelConfig) -> int:
     cuts = 2 if config.svm.tune is None else 3
     fixed = 8_192 + len(msgspec.json.encode(config.canonical())) + cuts * partitions * PARTITION_BYTES
     fixed += probability_codec.largest_bytes(config.svm.probability)
-    probes = count_of(points.dimension) * (points.dimension + 3) * NUMBER_BYTES
+    probes = count_of(points.dimension) * (points.dimension + 4) * NUMBER_BYTES
     described = (
         probes + points.dimension * 2 * NUMBER_BYTES + sum(len(name.encode()) * 2 + 3 for name in points.feature_names)
     )

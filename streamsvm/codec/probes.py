@@ -12,11 +12,17 @@ Invariant: a sound evaluation in float64 of the same formula, in whatever order,
 probe: `RELATIVE` of the sum of the absolute terms. Not of the value itself, which may be their difference; and an RBF
 term counts more where gamma (|z|^2 + |s|^2) is beyond 1e5: expanding the squared distance, as fast code does, loses
 that many digits.
+
+A model that has probabilities gives that of each probe, too, as it follows from the decision value *as it is given
+here* and not from the reader's own: where an isotonic function is steep, the tolerance of the one would be the whole
+range of the other. Evaluated so, it is within `RELATIVE`, or that share of |a f| + |b| where a sigmoid's terms are
+beyond 1.
 """
 
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from dataclasses import dataclass
 from typing import Final
 
@@ -25,6 +31,7 @@ import numpy as np
 from streamsvm.errors import InvalidMessage
 from streamsvm.svm.kernels import Float
 from streamsvm.svm.model import LinearMachine, Machine, Model
+from streamsvm.svm.probability import Isotonic, Probability
 
 COUNT: Final = 8
 LEAST: Final = 2
@@ -48,11 +55,14 @@ class Probes:
     decision : ndarray of shape (m,), float64
     tolerance : ndarray of shape (m,), float64
         How far a reader's decision value may be from it.
+    probability : ndarray of shape (m,), float64, or None
+        Of the second label, at `decision`; None where the model has none.
     """
 
     X: Float
     decision: Float
     tolerance: Float
+    probability: Float | None = None
 
 
 def count_of(dimension: int) -> int:
@@ -71,7 +81,8 @@ def check(model: Model, given: Probes) -> None:
     Raises
     ------
     InvalidMessage
-        If a decision value differs by more than the tolerance, or the tolerance itself is not what it must be.
+        If a decision value or a probability differs by more than the tolerance, or the tolerance itself is not what it
+        must be.
     """
     own = _evaluated(model, given.X)
     served = model.decision_function(given.X)
@@ -84,6 +95,19 @@ def check(model: Model, given: Probes) -> None:
             )
         if not math.isclose(float(given.tolerance[index]), tolerance, rel_tol=_ROUNDING):
             raise InvalidMessage(f"probe {index}: its tolerance is {given.tolerance[index]!s}, not {tolerance!s}")
+    _check_probability(model.probability, given)
+
+
+def _check_probability(function: Probability | None, given: Probes) -> None:
+    if function is None or given.probability is None:
+        if function is not None or given.probability is not None:
+            raise InvalidMessage("probabilities stand in one of the model and its probes only")
+        return
+    served = function.of(given.decision)
+    for index, (f, expected) in enumerate(zip(given.decision.tolist(), given.probability.tolist(), strict=True)):
+        terms = 1.0 if isinstance(function, Isotonic) else max(1.0, abs(function.a * f) + abs(function.b))
+        if not abs(float(served[index]) - expected) <= RELATIVE * terms:
+            raise InvalidMessage(f"probe {index}: its probability is {served[index]!s}, the message says {expected!s}")
 
 
 def _points(model: Model) -> Float:
@@ -128,7 +152,33 @@ def _evaluated(model: Model, X: Float) -> Probes:
         terms, weights = _terms(model.machine, Z)
         decision = [_sum([*one, intercept]) for one in terms.tolist()]
         size = (np.abs(terms) * weights).sum(axis=1) + abs(intercept)
-        return Probes(X, np.array(decision), np.array([_short(RELATIVE * one) for one in size.tolist()]))
+        tolerance = np.array([_short(RELATIVE * one) for one in size.tolist()])
+    return Probes(X, np.array(decision), tolerance, _probabilities(model.probability, decision))
+
+
+def _probabilities(function: Probability | None, decision: list[float]) -> Float | None:
+    """Return the probability at each decision value, to twelve decimals, which are the same on every processor."""
+    if function is None:
+        return None
+    at = _on_knots if isinstance(function, Isotonic) else _on_sigmoid
+    return np.array([math.nan if math.isnan(f) else round(at(function, f), 12) for f in decision])
+
+
+def _on_sigmoid(function: Probability, f: float) -> float:
+    assert not isinstance(function, Isotonic)
+    z = function.a * f + function.b
+    shrunk = math.exp(-abs(z))
+    return (shrunk if z > 0.0 else 1.0) / (1.0 + shrunk)
+
+
+def _on_knots(function: Probability, f: float) -> float:
+    assert isinstance(function, Isotonic)
+    x, y = function.x.tolist(), function.y.tolist()
+    right = bisect_right(x, f)
+    if right in (0, len(x)):
+        return float(y[min(right, len(x) - 1)])
+    share = (f - x[right - 1]) / (x[right] - x[right - 1])
+    return float(y[right - 1] + share * (y[right] - y[right - 1]))
 
 
 def _terms(machine: Machine, Z: Float) -> tuple[Float, Float]:

@@ -89,7 +89,7 @@ def test_the_present_format_of_a_kernel_is_the_golden_one() -> None:
     """But for the last bits of the probes, which are those of this processor's exponential function."""
     newest = json.loads(golden.path_of(golden.FORMATS[-1], "rbf").read_bytes())
     written = json.loads(codec.encode(golden.handmade("rbf")))
-    for part in ("decision", "tolerance"):
+    for part in ("decision", "tolerance", "probability"):
         assert written["probes"].pop(part) == pytest.approx(newest["probes"].pop(part), rel=1e-14)
     assert json.dumps(written) == json.dumps(newest)
 
@@ -136,6 +136,7 @@ def mutated(field: str, value: object) -> bytes:
         ("probes.decision", [1.0], "probes.decision has 1 entries for 8 probes"),
         ("probes.decision.5", 1e6, "probe 5: its decision value is"),
         ("probes.tolerance.5", 1e9, "probe 5: its tolerance is 1000000000.0"),
+        ("probes.probability", [0.5] * 8, "probabilities stand in one of the model and its probes only"),
         ("probes.tolerance.5", 0.0, "probe 5: its tolerance is 0.0"),
         ("model.intercept", 0.5, "probe 0"),
         ("features.mean.1", 2.5, "probe 0"),

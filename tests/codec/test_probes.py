@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import msgspec
 import numpy as np
 import pytest
@@ -13,6 +15,7 @@ from streamsvm.codec.probability import NUMBER_BYTES
 from streamsvm.errors import InvalidMessage
 from streamsvm.svm.kernels import Float, RbfKernel
 from streamsvm.svm.model import KernelMachine, LinearMachine, Machine, Model, Scaler
+from streamsvm.svm.probability import Isotonic, Probability, Sigmoid
 
 FINITE = {"allow_nan": False, "allow_infinity": False}
 
@@ -48,6 +51,44 @@ def decided_otherwise(model: Model, X: Float) -> Float:
     S = machine.support[:, ::-1]
     squared = (Z**2).sum(1)[:, None] + (S**2).sum(1) - 2.0 * Z @ S.T
     return np.exp(-machine.kernel.gamma * np.maximum(squared, 0.0))[:, ::-1] @ machine.dual[::-1] + machine.intercept
+
+
+def probabilities() -> st.SearchStrategy[Probability]:
+    """Sigmoids of any steepness, and isotonic functions of one to many knots."""
+    numbers = st.floats(-1e6, 1e6, **FINITE)
+    knots = st.lists(numbers, min_size=1, max_size=30, unique=True).map(sorted)
+    steps = knots.flatmap(
+        lambda x: st.lists(st.floats(0, 1), min_size=len(x), max_size=len(x)).map(
+            lambda y: Isotonic(np.array(x), np.array(sorted(y)))
+        )
+    )
+    return st.builds(Sigmoid, numbers, numbers) | steps
+
+
+@settings(max_examples=300, deadline=None)
+@given(model=models(), probability=probabilities())
+def test_the_probability_that_serves_is_the_one_of_the_probes(model: Model, probability: Probability) -> None:
+    """Two evaluations that share no code agree; the expected ones are probabilities."""
+    able = replace(model, probability=probability)
+    found = probes.probes_of(able)
+    assert found.probability is not None
+    assert ((found.probability >= 0.0) & (found.probability <= 1.0)).all()
+    probes.check(able, found)
+
+
+@pytest.mark.parametrize("probability", [Sigmoid(-2.0, 0.5), Isotonic(np.array([-1.0, 1.0]), np.array([0.1, 0.9]))])
+def test_another_probability_is_refused(probability: Probability) -> None:
+    """One that is turned round, one more or one less; a model without any needs none."""
+    model = Model(Scaler(np.zeros(2), np.ones(2)), LinearMachine(np.array([1.0, 0.5]), 0.1), probability)
+    found = probes.probes_of(model)
+    assert found.probability is not None
+    with pytest.raises(InvalidMessage, match="probe 0: its probability is"):
+        probes.check(model, replace(found, probability=1.0 - found.probability))
+    with pytest.raises(InvalidMessage, match="in one of the model and its probes only"):
+        probes.check(model, replace(found, probability=None))
+    with pytest.raises(InvalidMessage, match="in one of the model and its probes only"):
+        probes.check(replace(model, probability=None), found)
+    probes.check(replace(model, probability=None), replace(found, probability=None))
 
 
 @settings(max_examples=300, deadline=None)

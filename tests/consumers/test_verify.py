@@ -29,6 +29,7 @@ from tests.brokers.fixtures import TestBroker
 from tests.consumers.test_cli import error_of, run
 from tests.consumers.trainers import Running, produce, records, run_until, settings_for, topic
 from tests.contract.foreign import add_partitions, delete_records
+from tests.golden.model import FORMATS, KERNELS, handmade, path_of
 
 SHA256, INCARNATION = model_codec.SHA256_HEADER, "streamsvm.incarnation"
 
@@ -108,6 +109,12 @@ class Forged:
         self.versions[number - 1] = record._replace(
             value=value, headers=(*kept, *((name, text.encode()) for name, text in own.items()))
         )
+
+    def put(self, number: int, value: bytes) -> None:
+        """Put another value in a version's place, with its hash."""
+        record = self.versions[number - 1]
+        headers = {**dict(record.headers), SHA256: model_codec.sha256(value).encode()}
+        self.versions[number - 1] = record._replace(value=value, headers=tuple(headers.items()))
 
     def rechain(self) -> None:
         """Give every version the hash of the one before it as its parent, so that only its content is wrong."""
@@ -424,6 +431,38 @@ def test_an_option_that_this_build_does_not_know_is_said(trained: Settings, conn
     assert dict(outcomes(report))[5] is Outcome.UNAVAILABLE
     assert "this build cannot run its configuration: newer" in "; ".join(report.lines())
     assert report.exit_status == EXIT_INCOMPLETE
+
+
+@pytest.mark.parametrize("form", ["streamsvm.model/1", "streamsvm.model/2"])
+def test_a_version_of_an_older_format_is_compared_in_what_it_holds(
+    trained: Settings, connection: Connection, form: str
+) -> None:
+    """What it never held is no difference, a changed coefficient is one; and the report says which format it was."""
+    forged = Forged(trained, connection)
+    forged.change(4, last_bit_changed)
+    for number in (2, 4):
+        forged.put(number, model_codec.as_format(forged.versions[number - 1].value or b"", form))
+        child = forged.versions[number - 1].value or b""
+        forged.change(number + 1, lambda version, of=child: with_lineage(version, parent=model_codec.sha256(of)))
+    report = verify(connection, forged.store())
+    found = dict(outcomes(report))
+    assert found[2] is Outcome.OLDER_FORMAT, faults(report)
+    assert found[4] is Outcome.DIFFERS
+    assert "model.coefficients[1]" in faults(report)[4]
+    assert "probes" not in faults(report)[4]
+    assert f"the same in all that its older message format holds: {form}" in "; ".join(report.lines())
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("number", FORMATS[:-1])
+def test_a_message_once_released_differs_in_nothing_from_its_newest_form(kernel: str, number: int) -> None:
+    """The golden bytes of each older format beside the same version as it is encoded today."""
+    form = f"streamsvm.model/{number}"
+    released, today = path_of(number, kernel).read_bytes(), model_codec.encode(handmade(kernel, number))
+    assert differences(released, today, form) == ()
+    version = handmade(kernel, number)
+    other = replace(version, fit=replace(version.fit, C=0.25))
+    assert differences(released, model_codec.encode(other), form) == ("training.C: published 0.5, recomputed 0.25",)
 
 
 def test_a_format_that_this_build_does_not_read_is_no_verdict(trained: Settings, connection: Connection) -> None:

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable, Iterator
-from pathlib import Path
-from typing import Any
-from urllib.parse import urlsplit
+from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -17,23 +15,18 @@ from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import WebDriverWait
 
 from consumers.page.site import Site
-from consumers.runtime import Health, HttpServer
+from consumers.runtime import Answer, Health, HttpServer
 from streamsvm.config import HttpConfig
 from streamsvm.kafka import EmbeddedBroker
 from streamsvm.metrics import TRAINER, Metrics
-from tests.brokers.jvm import CannotRun
 from tests.page import boards
-from tests.page.axe import checker
-from tests.page.browser import NoBrowser, chromium, programs
+from tests.page.browser import NoBrowser, programs
+from tests.page.looks import LOOKS, Open, agree_with_the_status, assert_fits, number_of, numbers, troubles, violations
 from tests.page.stage import Stage, staged
-from tests.page.test_site import value_at
 
 PATIENCE_S = 30.0
 PERIOD_S = 2.0
 """Of the script's looks at the figures."""
-LOOKS = [(1280, "light"), (1280, "dark"), (360, "light"), (320, "dark")]
-NUMBERS = "return Object.fromEntries([...document.querySelectorAll('data')].map(d => [d.dataset.field, d.value]))"
-Open = Callable[..., webdriver.Chrome]
 
 
 @pytest.fixture(scope="module")
@@ -52,67 +45,22 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
         yield running
 
 
-@pytest.fixture
-def open_browser(tmp_path: Path) -> Iterator[Open]:
-    """Return what opens a browser, with the options of `chromium`; it is closed after the test."""
-    from contextlib import ExitStack
-
-    with ExitStack() as stack:
-
-        def opened(*size: int, **options: Any) -> webdriver.Chrome:
-            return stack.enter_context(chromium(tmp_path / "profile", *size, **options))
-
-        yield opened
-
-
 def number(chrome: webdriver.Chrome, field: str) -> str:
     return str(chrome.execute_script(f"return document.querySelector('data[data-field=\"{field}\"]').value"))
-
-
-def troubles(chrome: webdriver.Chrome) -> list[str]:
-    """Return what the console complained of, and every host but ours that was asked."""
-    said = [entry["message"] for entry in chrome.get_log("browser")]  # type: ignore[no-untyped-call]
-    for entry in chrome.get_log("performance"):  # type: ignore[no-untyped-call]
-        event = json.loads(entry["message"])["message"]
-        if event["method"] == "Network.requestWillBeSent":
-            asked = urlsplit(event["params"]["request"]["url"])
-            if asked.scheme not in ("data", "chrome", "devtools") and asked.hostname != "127.0.0.1":
-                said.append(f"asked {asked.geturl()}")
-    return said
 
 
 def test_without_javascript_the_numbers_are_those_of_the_status(stage: Stage, open_browser: Open) -> None:
     """A browser that runs no script shows every number, each as it stands in /status.json, and the pictures."""
     chrome = open_browser(javascript=False)
     chrome.get(stage.url)
-    document = json.loads(_text_of(stage, "/status.json"))
-    shown = {
-        str(each.get_attribute("data-field")): (str(each.get_attribute("value")), each.text)
-        for each in chrome.find_elements(By.TAG_NAME, "data")
-    }
+    shown = numbers(chrome)
     assert len(shown) > 40
-    still = {field: pair for field, pair in shown.items() if not field.startswith(("memory.", "process."))}
-    for field, (exact, text) in still.items():
-        expected = value_at(document, field)
-        assert exact == ("" if expected is None else repr(expected)), field
-        if isinstance(expected, int):
-            assert not text or int(text.replace(",", "")) == expected, field
+    agree_with_the_status(shown, stage.url)
     assert number_of(shown, "input.rejected") == 3
     assert number_of(shown, "input.dead_letters.wrong_dimension") == 3
     assert number_of(shown, "versions.0.number") == 4
     assert chrome.find_elements(By.CSS_SELECTOR, "svg.coreset path.border")
     assert not chrome.find_element(By.ID, "pause").is_displayed()
-
-
-def number_of(shown: dict[str, tuple[str, str]], field: str) -> int:
-    return int(shown[field][0])
-
-
-def _text_of(stage: Stage, path: str) -> str:
-    from urllib.request import urlopen
-
-    with urlopen(stage.url + path, timeout=10) as answer:
-        return str(answer.read().decode())
 
 
 def test_new_versions_appear_without_a_reload(stage: Stage, open_browser: Open) -> None:
@@ -169,31 +117,43 @@ def test_the_page_fits(stage: Stage, open_browser: Open, width: int, scheme: str
     """Wide and narrow, light and dark: no scrolling sideways, no complaint, and the scheme is the one asked for."""
     chrome = open_browser(width, 900, scheme=scheme)
     chrome.get(stage.url)
-    inner, scrolled = chrome.execute_script(
-        "const e = document.documentElement; return [e.clientWidth, Math.max(e.scrollWidth, document.body.scrollWidth)]"
-    )
-    assert inner == width
-    assert scrolled <= inner
-    paper = chrome.execute_script("return getComputedStyle(document.body).backgroundColor")
-    lightness = np.mean([int(part) for part in paper.removeprefix("rgb(").removesuffix(")").split(",")])
-    assert (lightness > 128) == (scheme == "light")
-    assert troubles(chrome) == []
+    assert_fits(chrome, width, scheme)
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_the_checker_of_accessibility_finds_nothing(stage: Stage, open_browser: Open, scheme: str) -> None:
     """axe-core, all of its rules for WCAG 2.2 A and AA and its best practices: no violation."""
-    try:
-        script = checker()
-    except CannotRun as missing:
-        pytest.skip(f"axe-core is not to be had: {missing}")
     chrome = open_browser(1280, 1000, scheme=scheme)
     chrome.get(stage.url)
     chrome.find_element(By.CSS_SELECTOR, "details summary").click()
-    chrome.execute_cdp_cmd("Runtime.evaluate", {"expression": script})
-    found = chrome.execute_async_script("axe.run(document).then(arguments[arguments.length - 1])")
-    assert len(found["passes"]) > 20
-    assert [(each["id"], each["nodes"][0]["html"]) for each in found["violations"]] == []
+    assert violations(chrome) == []
+
+
+@pytest.mark.parametrize(
+    ("rule", "path", "fault"),
+    [
+        ("image-alt", "/", b'<img src="/icon.svg">'),
+        ("button-name", "/", b'<button type="button"></button>'),
+        ("color-contrast", "/page.css", b"main p { color: #aaa; background: #fff }"),
+    ],
+)
+def test_the_checker_of_accessibility_finds_a_planted_fault(
+    open_browser: Open, rule: str, path: str, fault: bytes
+) -> None:
+    """A copy of the page with an image without words, a button without a name, or pale text: it is reported."""
+    site = boards.site(boards.snapshot(None))
+
+    def answer(asked: str) -> Answer | None:
+        right = site.answer(asked)
+        if right is None or asked != path:
+            return right
+        body = right.body.replace(b"</main>", fault + b"</main>") if path == "/" else right.body + fault
+        return replace(right, body=body)
+
+    with HttpServer(HttpConfig(port=0), Health(60.0), Metrics(TRAINER).registry, answer) as server:
+        chrome = open_browser()
+        chrome.get(server.url)
+        assert rule in [found for found, _ in violations(chrome)]
 
 
 def test_the_keyboard_is_enough(stage: Stage, open_browser: Open) -> None:

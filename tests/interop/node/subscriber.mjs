@@ -2,7 +2,6 @@
 // takes no version whose SHA-256 or probes are wrong, and prints one line of JSON for each that it serves.
 //
 //     node subscriber.mjs BOOTSTRAP MODELS_TOPIC NAME POINTS.json
-//
 // POINTS.json is an array of raw feature vectors; each line has the decision value of each, from the JSON and from ONNX.
 import { createHash, randomUUID } from "node:crypto";
 import { readFileSync } from "node:fs";
@@ -35,6 +34,11 @@ function machine({ features: { mean, scale }, model }) {
   };
 }
 
+/** Return the probability of the second label at a decision value f; i is the first knot beyond it. */
+const likely = ({ method, a, b, x, y }, f, i = x?.findIndex((knot) => knot > f)) =>
+  method === "sigmoid" ? 1 / (1 + Math.exp(a * f + b)) : i < 0 ? y.at(-1) : i === 0 ? y[0]
+    : y[i - 1] + ((f - x[i - 1]) / (x[i] - x[i - 1])) * (y[i] - y[i - 1]);
+
 /** Return a message that is what the alias names and scores its own probes as it says, or throw. */
 function checked(record, alias) {
   const found = sha256(record.value);
@@ -43,9 +47,11 @@ function checked(record, alias) {
   const message = JSON.parse(record.value);
   if (message.format !== "streamsvm.model/3" || message.name !== name || message.version !== alias.number)
     throw new Error(`${message.format} ${message.name}@${message.version} is not what was asked for`);
-  const { x, decision, tolerance } = message.probes, decide = machine(message);
+  const { x, decision, tolerance, probability } = message.probes, decide = machine(message);
   x.forEach((probe, i) => {
-    if (!(Math.abs(decide(probe) - decision[i]) <= tolerance[i])) throw new Error(`probe ${i} is scored otherwise`);
+    const likelihood = probability ? likely(message.probability, decision[i]) - probability[i] : 0;
+    if (!(Math.abs(decide(probe) - decision[i]) <= tolerance[i] && Math.abs(likelihood) <= 1e-9))
+      throw new Error(`probe ${i} is scored otherwise`);
   });
   return { message, decide };
 }
@@ -61,7 +67,6 @@ async function byOnnx(graph) {
 const named = {}; // alias or pin, by key
 const graphs = new Map(); // ONNX by the SHA-256 of the version's JSON
 let wanted = null, serving = "", models_;
-
 async function serve(record) {
   const alias = wanted, { message, decide } = checked(record, alias);
   if (alias.sha256 === serving) return;

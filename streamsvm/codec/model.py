@@ -14,8 +14,9 @@ format  what it added
 1       (the first)
 2       `audit`, an object or null: what the model's objective over the whole stream is
 3       `training.duality_gap`; `probes`: inputs with the decision values that a reader must get there (see
-        `streamsvm.codec.probes`), and the probabilities there; `probability`, an object or null: how probable
-        a decision value makes a label (see `streamsvm.codec.probability`)
+        `streamsvm.codec.probes`), and the probabilities there, which the first messages of this format lack;
+        `probability`, an object or null: how probable a decision value makes a label (see
+        `streamsvm.codec.probability`)
 ======  ===================================================================================================
 
 `schemas/model-3.schema.json` beside this module says the same to other languages, as a JSON Schema; the header
@@ -343,7 +344,7 @@ class _Probes(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     x: list[list[float]]
     decision: list[float]
     tolerance: list[float]
-    probability: list[float] | None
+    probability: list[float] | None = None
 
 
 class _Message1(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

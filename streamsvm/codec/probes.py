@@ -99,10 +99,10 @@ def check(model: Model, given: Probes) -> None:
 
 
 def _check_probability(function: Probability | None, given: Probes) -> None:
-    if function is None or given.probability is None:
-        if function is not None or given.probability is not None:
-            raise InvalidMessage("probabilities stand in one of the model and its probes only")
+    if given.probability is None:
         return
+    if function is None:
+        raise InvalidMessage("the probes have probabilities, and the model has none")
     served = function.of(given.decision)
     for index, (f, expected) in enumerate(zip(given.decision.tolist(), given.probability.tolist(), strict=True)):
         terms = 1.0 if isinstance(function, Isotonic) else max(1.0, abs(function.a * f) + abs(function.b))

@@ -80,6 +80,12 @@ def test_a_golden_message_is_read(number: int, kernel: str) -> None:
     assert as_json(found) == as_json(golden.handmade(kernel, number))
 
 
+def test_the_first_messages_of_the_present_format_are_read() -> None:
+    """Their probes say no probability."""
+    found = codec.decode((golden.path_of(3, "linear").parent / "model-3-first.json").read_bytes())
+    assert as_json(found) == as_json(golden.handmade("linear", 3))
+
+
 def test_the_present_format_is_the_golden_one() -> None:
     """What is written today is, byte for byte, the golden message of the newest format."""
     assert codec.encode(golden.handmade("linear")) == golden.path_of(golden.FORMATS[-1], "linear").read_bytes()
@@ -136,7 +142,7 @@ def mutated(field: str, value: object) -> bytes:
         ("probes.decision", [1.0], "probes.decision has 1 entries for 8 probes"),
         ("probes.decision.5", 1e6, "probe 5: its decision value is"),
         ("probes.tolerance.5", 1e9, "probe 5: its tolerance is 1000000000.0"),
-        ("probes.probability", [0.5] * 8, "probabilities stand in one of the model and its probes only"),
+        ("probes.probability", [0.5] * 8, "the probes have probabilities, and the model has none"),
         ("probes.tolerance.5", 0.0, "probe 5: its tolerance is 0.0"),
         ("model.intercept", 0.5, "probe 0"),
         ("features.mean.1", 2.5, "probe 0"),

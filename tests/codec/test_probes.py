@@ -78,16 +78,15 @@ def test_the_probability_that_serves_is_the_one_of_the_probes(model: Model, prob
 
 @pytest.mark.parametrize("probability", [Sigmoid(-2.0, 0.5), Isotonic(np.array([-1.0, 1.0]), np.array([0.1, 0.9]))])
 def test_another_probability_is_refused(probability: Probability) -> None:
-    """One that is turned round, one more or one less; a model without any needs none."""
+    """One that is turned round, and one of a model that has none; the first messages have none to be checked."""
     model = Model(Scaler(np.zeros(2), np.ones(2)), LinearMachine(np.array([1.0, 0.5]), 0.1), probability)
     found = probes.probes_of(model)
     assert found.probability is not None
     with pytest.raises(InvalidMessage, match="probe 0: its probability is"):
         probes.check(model, replace(found, probability=1.0 - found.probability))
-    with pytest.raises(InvalidMessage, match="in one of the model and its probes only"):
-        probes.check(model, replace(found, probability=None))
-    with pytest.raises(InvalidMessage, match="in one of the model and its probes only"):
+    with pytest.raises(InvalidMessage, match="the probes have probabilities, and the model has none"):
         probes.check(replace(model, probability=None), found)
+    probes.check(model, replace(found, probability=None))
     probes.check(replace(model, probability=None), replace(found, probability=None))
 
 

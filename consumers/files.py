@@ -91,7 +91,7 @@ def next_step(topic: str, source: Source, labels: Sequence[Label]) -> str:
     """
     if len(labels) != 2:
         more = ", ..." if len(labels) > MOST_LABELS else ""
-        told = ", ".join(map(repr, labels[:MOST_LABELS])) + more
+        told = ("only " if len(labels) == 1 else "") + ", ".join(map(repr, labels[:MOST_LABELS])) + more
         return f"a trainer tells two labels apart, and {source.name} has {told}: was it the right --label?"
     command = ["streamsvm", "train", "--input-topic", topic, "--points-dimension", str(source.dimension)]
     if list(labels) != [-1, 1]:

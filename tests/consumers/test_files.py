@@ -43,13 +43,16 @@ def test_the_next_step_is_a_command_of_the_same_points(labels: list[Label], monk
     assert settings.points == PointsConfig(dimension=2, labels=tuple(labels), feature_names=("km, driven", "2"))
 
 
-def test_other_than_two_labels_are_said_to_be_in_the_way() -> None:
+@pytest.mark.parametrize(
+    ("labels", "told"), [(list(range(9)), "0, 1, 2, 3, 4, ..."), ([2, 1, 3], "1, 2, 3"), (["a", "a"], "only 'a'")]
+)
+def test_other_than_two_labels_are_said_to_be_in_the_way(labels: list[Label], told: str) -> None:
     """Before a trainer rejects what it was sent; of many labels only some are told."""
     seen = Labels()
-    source = seen.noting(from_arrays("f", [[1.0]] * 9, list(range(9))))
+    source = seen.noting(from_arrays("f", [[1.0]] * len(labels), labels))
     list(source.batches())
     said = next_step("in", source, seen.seen())
-    assert "a trainer tells two labels apart, and f has 0, 1, 2, 3, 4, ...: was it the right --label?" in said
+    assert f"a trainer tells two labels apart, and f has {told}: was it the right --label?" in said
 
 
 @pytest.mark.parametrize("count", [0, 1234])

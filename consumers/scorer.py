@@ -109,6 +109,7 @@ class Scorer:
         self._group = settings.scoring.group or f"{settings.name}-scorer"
         self._transactional_id = f"{self._group}-{uuid.uuid4().hex}"
         self._publisher: Publisher | None = None
+        self._in_doubt: Mapping[int, int] = {}
         self._trouble = ""
         self._unanswered = False
 
@@ -146,7 +147,11 @@ class Scorer:
         self._dead_letters.fit(
             describe_topic(self._connection, scoring.dead_letters), self._connection.max_message_bytes
         )
-        limit = describe_topic(self._connection, scoring.output_topic).config.get("max.message.bytes")
+        topics = [describe_topic(self._connection, topic) for topic in (scoring.output_topic, scoring.dead_letters)]
+        self._sweepings = [
+            Message(topic.name, b"", partition=number) for topic in topics for number in topic.partitions
+        ]
+        limit = topics[0].config.get("max.message.bytes")
         self._max_message_bytes = min(self._connection.max_message_bytes, int(limit or 1 << 62))
         self._subscriber = ModelSubscriber(
             self._connection, self._settings.name, models_topic=self._settings.output.models_topic
@@ -263,6 +268,7 @@ class Scorer:
     def _deliver(self, records: Sequence[Record], publisher: Publisher) -> None:
         """Score a batch and hand it over; one that fails for now is read again."""
         positions, begun = positions_after(records), time.monotonic()
+        self._in_doubt = positions_before(records)
         try:
             progress = self._subscription.progress(positions)
             scored = self._score_when_known(records)
@@ -303,7 +309,8 @@ class Scorer:
     def _recover(self) -> None:
         """Take the id over again, which ends whatever is left open; what the group then has is what was committed."""
         try:
-            if self._answered(_Aside(self._renew)):
+            progress = self._subscription.progress(self._in_doubt)
+            if self._answered(_Aside(lambda: self._renew(progress))):
                 log.info("publisher_renewed")
                 self._subscription.rewind()
         except (TransientError, Fenced) as error:
@@ -312,10 +319,12 @@ class Scorer:
             self._trouble = error.what
             self._stop.wait(RETRY_S)
 
-    def _renew(self) -> None:
+    def _renew(self, left_open: Progress | None = None) -> None:
         publisher = Publisher(self._connection, self._transactional_id, transaction_timeout_s=TRANSACTION_TIMEOUT_S)
         try:
             publisher.start()
+            if left_open is not None:
+                publisher.sweep(self._sweepings, left_open)
         except BaseException:
             publisher.close()
             raise
@@ -363,6 +372,8 @@ class Scorer:
         missing = self._trouble
         if not self._subscriber.connected:
             missing = "the model is not being followed: no broker connection is up"
+        if subscription is not None and subscription.unplaced:
+            missing = f"the broker does not say where group {self._group} stands: {subscription.unplaced}"
         if subscription is not None and not subscription.connected():
             missing = "no broker connection is up"
         self._health.require("broker", missing)
@@ -373,6 +384,14 @@ def positions_after(records: Sequence[Record]) -> dict[int, int]:
     positions: dict[int, int] = {}
     for record in records:
         positions[record.partition] = max(record.offset + 1, positions.get(record.partition, 0))
+    return positions
+
+
+def positions_before(records: Sequence[Record]) -> dict[int, int]:
+    """Return the first offset of a batch in each of its partitions."""
+    positions: dict[int, int] = {}
+    for record in records:
+        positions[record.partition] = min(record.offset, positions.get(record.partition, record.offset))
     return positions
 
 

@@ -99,6 +99,7 @@ class Subscription:
         self._start = OFFSET_BEGINNING if start == "earliest" else OFFSET_END
         self._link = Link(connection)
         self._astray = False
+        self._unplaced = ""
         self._first: dict[int, int] = {}
         self._consumer = make_consumer(
             connection,
@@ -185,6 +186,14 @@ class Subscription:
         """Return whether a broker's connection was up at the last `poll`; any thread may ask."""
         return self._link.up
 
+    @property
+    def unplaced(self) -> str:
+        """Why the last `poll` could not ask where the group stands, and so returned nothing; empty if it could.
+
+        A broker does not say it while a transaction is open that commits positions of the group, whoever left it open.
+        """
+        return self._unplaced
+
     def close(self) -> None:
         """Leave the group, so that others take over at once; blocks at most `LEAVE_TIMEOUT_S` and `CLOSE_TIMEOUT_S`."""
         if self._classic:
@@ -217,12 +226,14 @@ class Subscription:
         try:
             committed = self._consumer.committed(held, REWIND_TIMEOUT_S) if held else []
         except KafkaException as error:
-            logger.debug("positions of %s not known: %s", self._group, text_of(error_of(error)))
+            self._unplaced = text_of(error_of(error))
             return
-        if any(tp.error is not None for tp in committed):
+        errors = [tp.error for tp in committed if tp.error is not None]
+        if errors:
+            self._unplaced = text_of(errors[0])
             return
         self._move({tp.partition: tp.offset for tp in committed})
-        self._astray = False
+        self._astray, self._unplaced = False, ""
 
     def _move(self, committed: Mapping[int, int]) -> None:
         """Read on from these offsets; a partition without one from the first record that was polled of it."""

@@ -284,6 +284,40 @@ class Publisher:
                 continue
         return self._publish(messages, last, progress)
 
+    def sweep(self, messages: Sequence[Message], progress: Progress) -> None:
+        """Publish nothing, but end what a broker may have left open: call it after `start`, if an outcome was in doubt.
+
+        A broker that is killed between deciding a transaction and marking its partitions may take it for finished when
+        it is back, the marks missing (Apache Kafka 4.3.1, alone: "these partitions are likely deleted already"). Then
+        nobody reads committed records past it, nor the group's positions, and `start` finds nothing to end. Only the
+        marks of this id's next transaction end it: so that they do not commit by accident what the broker gave up, and
+        reach every partition, this begins one, adds all of them and aborts it. On the embedded broker it does nothing.
+
+        Blocks at most about twice the transaction's timeout.
+
+        Parameters
+        ----------
+        messages : sequence of Message
+            One to each partition that this id writes to; only who reads what was aborted sees them.
+        progress : Progress
+            Any positions of the group; they are not committed.
+
+        Raises
+        ------
+        Fenced, OutcomeUnknown, TransientError, TopicMissing, ConfigurationError, FatalError
+            As for `publish`.
+        """
+        if self._connection.embedded:
+            return
+        self._begin()
+        try:
+            self._store(messages)
+            self._add(progress)
+        except BaseException as cause:
+            self._abort(cause)
+            raise
+        self._abort(TransientError(f"a transaction of {self._id} was begun to be aborted", "Go on."))
+
     def poll(self) -> None:
         """Take in what the client has to say, without blocking; call it now and then while nothing is published."""
         serve(self._producer, self._link)

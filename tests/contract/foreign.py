@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
 from confluent_kafka import Consumer, ConsumerGroupState, Producer, TopicPartition
@@ -49,6 +49,19 @@ def aborted(connection: Connection, topic: str, values: Iterable[bytes]) -> None
     """Store values in partition 0 in a transaction, and abort it."""
     with open_transaction(connection, topic, values) as producer:
         producer.abort_transaction(TIMEOUT_S)
+
+
+@contextmanager
+def positions_in_doubt(connection: Connection, group: str, topic: str) -> Iterator[Callable[[], None]]:
+    """Place a position of a group in a transaction that stays open until the caller aborts it by what this gives."""
+    observer = Consumer({**connection.options, "group.id": group}, logger=Silent())
+    producer = Producer({**connection.options, "transactional.id": f"foreign-{group}"}, logger=Silent())
+    producer.init_transactions(TIMEOUT_S)
+    producer.begin_transaction()
+    producer.send_offsets_to_transaction([TopicPartition(topic, 0, 1)], observer.consumer_group_metadata(), TIMEOUT_S)
+    yield lambda: producer.abort_transaction(TIMEOUT_S)
+    producer.close()
+    observer.close()
 
 
 def committed(connection: Connection, group: str, topic: str, partition: int) -> int:

@@ -8,9 +8,10 @@ from contextlib import closing
 import pytest
 
 from streamsvm.errors import Fenced, TopicMissing
-from streamsvm.kafka import Message, Outbox, Publisher, PublishRefused, read_to_end
+from streamsvm.kafka import Message, Outbox, Publisher, PublishRefused, Subscription, read_to_end
 from tests.brokers.fixtures import TestBroker
-from tests.contract.steps import PATIENCE_S, numbers, values_of
+from tests.contract import foreign
+from tests.contract.steps import PATIENCE_S, drain, numbers, send_values, values_of
 
 MAX_BYTES = 20_000
 TOO_LARGE_FOR_TOPIC = bytes(range(256)) * 100  # 25,600 bytes
@@ -236,3 +237,39 @@ def test_the_embedded_broker_fences_nobody(broker: TestBroker) -> None:
         first.publish([Message(topic, b"0", partition=0)])
         second.publish([Message(topic, b"1", partition=0)])
     assert stored(broker, topic) == numbers(2)
+
+
+@pytest.mark.real_broker
+def test_a_sweep_publishes_nothing_and_moves_no_group(broker: TestBroker) -> None:
+    """It aborts what it adds, on each partition: readers reach the end, positions stay, and the next group follows."""
+    topic, asked, group = broker.topic(), broker.topic(), broker.name("group")
+    send_values(broker.connection, asked, numbers(6))
+    with (
+        closing(Subscription(broker.connection, asked, group=group)) as member,
+        closing(Publisher(broker.connection, broker.name("id"))) as publisher,
+    ):
+        drain(member, 6)
+        publisher.start()
+        publisher.publish([Message(topic, b"before", partition=0)], progress=member.progress({0: 4}))
+        publisher.sweep([Message(topic, b"swept", partition=0)], member.progress({0: 1}))
+        assert stored(broker, topic) == [b"before"]
+        assert foreign.committed(broker.connection, group, asked, 0) == 4
+        publisher.publish([Message(topic, b"after", partition=0)], progress=member.progress({0: 5}))
+        assert stored(broker, topic) == [b"before", b"after"]
+        assert foreign.committed(broker.connection, group, asked, 0) == 5
+
+
+@pytest.mark.real_broker
+def test_a_group_whose_positions_are_in_doubt_says_so_until_they_are_settled(broker: TestBroker) -> None:
+    """While a transaction that moves the group is open, a rewound member reads nothing and says why."""
+    asked, group = broker.topic(), broker.name("group")
+    send_values(broker.connection, asked, numbers(6))
+    with closing(Subscription(broker.connection, asked, group=group)) as member:
+        drain(member, 6)
+        with foreign.positions_in_doubt(broker.connection, group, asked) as end:
+            member.rewind()
+            assert member.poll(10, 0.1) == []
+            assert member.unplaced
+            end()
+        assert values_of(drain(member, 6)) == numbers(6)
+        assert member.unplaced == ""

@@ -281,6 +281,18 @@ def test_daemon_is_healthy_and_confined(stack: Stack, daemon: str) -> None:
     eventually("ready", ANSWER_S, ready)
 
 
+@pytest.mark.parametrize("daemon", ["trainer", "scorer"])
+def test_live_page_can_be_read_from_outside(stack: Stack, daemon: str) -> None:
+    """The page at `/` of the published port is HTML that names the model, and its numbers stand beside it as JSON."""
+    address = f"http://localhost:{stack.ports[f'{daemon.upper()}_PORT']}"
+    with urllib.request.urlopen(address, timeout=10) as answer:
+        kind, page = answer.headers.get_content_type(), answer.read().decode()
+    assert (kind, "pulsars" in page) == ("text/html", True)
+    with urllib.request.urlopen(f"{address}/status.json", timeout=10) as answer:
+        status = json.load(answer)
+    assert (status["role"], status["name"]) == (daemon, "pulsars")
+
+
 def test_model_can_be_read_from_outside(stack: Stack) -> None:
     """The command line on this machine shows the model that the containers made."""
     command = [str(Path(sys.executable).parent / "streamsvm"), "model", "show", "--name", "pulsars"]

@@ -31,7 +31,7 @@ from streamsvm.kafka.records import Batch
 
 logger = logging.getLogger("streamsvm.kafka")
 
-GATHERED_BYTES = 2**20
+GATHERED_BYTES = 4 * 2**20
 """About how much is gathered at most: records of many rows are large, and a number of them that suits small ones would
 take long to come, and much memory."""
 

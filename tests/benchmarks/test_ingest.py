@@ -10,9 +10,12 @@ from tests.brokers.fixtures import TestBroker
 DIMENSION = 3
 
 
-def test_every_format_comes_from_topic_to_model(real_broker: TestBroker, capfd: pytest.CaptureFixture[str]) -> None:
+def test_every_format_comes_from_topic_to_model(
+    real_broker: TestBroker, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """As few points as give all versions: each format's are all in the last one, and have a line of the table."""
     n = ingest.STEP
+    monkeypatch.setattr(ingest, "LENGTH", {})
     ingest.fill(real_broker.connection, n, DIMENSION)
     laps = {
         format_: ingest.train(real_broker.connection, format_, n, DIMENSION, run)

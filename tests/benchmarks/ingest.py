@@ -116,9 +116,10 @@ def fill(connection: Connection, n: int, dimension: int) -> None:
         length = LENGTH.get(format_, Fraction(1))
         rows = slice(0, min(n, int(n * length)))
         values = list(values_of(format_, X[rows], y[rows])) * max(1, int(length))
+        most = min(10**5, 2**28 // len(values[0]))
         for index, value in enumerate(values):
-            if index % 10_000 == 0:
-                while len(producer) > 10**5:
+            if index % 100 == 0:
+                while len(producer) > most:
                     producer.poll(0.1)
             producer.produce(f"{format_}.{dimension}", value, partition=0, headers=list(headers_of(format_)))
         assert producer.flush(TIMEOUT_S) == 0

@@ -159,11 +159,9 @@ def replay_command(
     repeat: Annotated[bool, typer.Option("--repeat", help="Begin again at the end, until interrupted.")] = False,
 ) -> None:
     """Write the points of a file, or of the bundled pulsar survey, to a topic."""
-    from consumers.files import Labels, LeftOut, in_flags, next_step
+    from consumers.files import Labels, LeftOut, in_flags, next_step, source_of
     from consumers.replay import expected_points, prepare_topic, progress_bar, replay
-    from streamsvm.datasets import dataset_source
     from streamsvm.kafka import Outbox
-    from streamsvm.sources import open_source
 
     configure_logging(settings.log)
     if (file is None) == (dataset is None):
@@ -172,22 +170,19 @@ def replay_command(
         )
     connection, stop, left_out, labels = connect(settings, "replay"), stop_on_signals(), LeftOut(), Labels()
     with in_flags(), schemas_of(settings) as schemas:
-        source = (
-            dataset_source(dataset or "")
-            if file is None
-            else open_source(
-                file,
-                format=format_,
-                labeled=not no_label_column,
-                label_column=label,
-                weight_column=weight,
-                id_column=id_,
-                columns=None if columns is None else [column.strip() for column in columns.split(",")],
-                header=header,
-                delimiter=delimiter,
-                dimension=dimension,
-                on_incomplete=left_out if skip_incomplete else None,
-            )
+        source = source_of(
+            file,
+            dataset,
+            columns,
+            format=format_,
+            labeled=not no_label_column,
+            label_column=label,
+            weight_column=weight,
+            id_column=id_,
+            header=header,
+            delimiter=delimiter,
+            dimension=dimension,
+            on_incomplete=left_out if skip_incomplete else None,
         )
         labeled = source.labeled and not unlabeled
         prepare_topic(connection, topic, create_partitions=create, partition=partition)
@@ -281,9 +276,7 @@ def evaluate_command(
     from rich.console import Console
 
     from consumers.evaluate import Plan, check_plot, describe, evaluate, headline, notes, plot, progress_bar
-    from consumers.files import LeftOut, in_flags
-    from streamsvm.datasets import dataset_source
-    from streamsvm.sources import open_source
+    from consumers.files import LeftOut, in_flags, source_of
 
     if (file is None) == (dataset is None):
         raise ConfigurationError(
@@ -307,21 +300,18 @@ def evaluate_command(
     )
     left_out = LeftOut()
     with in_flags(), progress_bar() as step:
-        source = (
-            dataset_source(dataset or "")
-            if file is None
-            else open_source(
-                file,
-                format=format_,
-                label_column=label,
-                weight_column=weight,
-                id_column=id_,
-                columns=None if columns is None else [column.strip() for column in columns.split(",")],
-                header=header,
-                delimiter=delimiter,
-                dimension=dimension,
-                on_incomplete=left_out if skip_incomplete else None,
-            )
+        source = source_of(
+            file,
+            dataset,
+            columns,
+            format=format_,
+            label_column=label,
+            weight_column=weight,
+            id_column=id_,
+            header=header,
+            delimiter=delimiter,
+            dimension=dimension,
+            on_incomplete=left_out if skip_incomplete else None,
         )
         report = evaluate(source, plan, curve=plot_file is not None, step=step)
     if plot_file is not None:

@@ -11,11 +11,13 @@ import shlex
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Final
+from pathlib import Path
+from typing import Any, Final
 
 from streamsvm.config import Label, PointsConfig
+from streamsvm.datasets import dataset_source
 from streamsvm.errors import ConfigurationError
-from streamsvm.sources import Source, SourceBatch
+from streamsvm.sources import Source, SourceBatch, open_source
 
 FLAGS: Final = {
     "label_column": "--label",
@@ -27,6 +29,25 @@ FLAGS: Final = {
 _NAMED: Final = re.compile("|".join(FLAGS))
 MOST_LABELS: Final = 5
 """Labels that are told of; a file of numbers to predict may have as many as rows."""
+
+
+def source_of(file: Path | None, dataset: str | None, columns: str | None, **options: Any) -> Source:
+    """Open the file that a command names, or else a bundled data set.
+
+    Parameters
+    ----------
+    file : Path or None
+    dataset : str or None
+        Looked at where there is no file.
+    columns : str or None
+        Of the file, with commas between them.
+    **options
+        Of `streamsvm.sources.open_source`.
+    """
+    if file is None:
+        return dataset_source(dataset or "")
+    named = None if columns is None else [column.strip() for column in columns.split(",")]
+    return open_source(file, columns=named, **options)
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Final
+from typing import Annotated, Final
 
 import msgspec
 
@@ -60,7 +60,7 @@ class Rejected:
     rejected : str
         How many of its rows were rejected, such as ``1 of 20``.
     rows : tuple of RejectedRow
-        They, as far as there was room for a list.
+        They, at least one, as far as there was room for a list.
     value : bytes or None
         The record's value, or its beginning.
     value_bytes : int
@@ -81,6 +81,9 @@ class Rejected:
         return f"{self.topic}/{self.partition}/{self.offset}"
 
 
+_Rows = Annotated[tuple[RejectedRow, ...], msgspec.Meta(min_length=1)]
+
+
 def decode(value: bytes | None, headers: Iterable[tuple[str, bytes]]) -> Rejected:
     """Return what a record of a dead-letter topic says.
 
@@ -96,7 +99,7 @@ def decode(value: bytes | None, headers: Iterable[tuple[str, bytes]]) -> Rejecte
             int(told["__streams.errors.partition"]),
             int(told["__streams.errors.offset"]),
             told["streamsvm.deadletter.rejected"].decode(),
-            msgspec.json.decode(told["streamsvm.deadletter.rows"], type=tuple[RejectedRow, ...]),
+            msgspec.json.decode(told["streamsvm.deadletter.rows"], type=_Rows),
             value,
             int(told.get("streamsvm.deadletter.value.bytes", len(value or b""))),
         )

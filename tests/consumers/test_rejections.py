@@ -37,6 +37,7 @@ def test_a_letter_reads_as_it_was_written() -> None:
         (),
         (("__streams.errors.topic", b"in"), ("__streams.errors.partition", b"none")),
         (*letter_of(1, b"", Rejection(0, "a", "b")).headers, ("streamsvm.deadletter.rows", b"[[1]]")),
+        (*letter_of(1, b"", Rejection(0, "a", "b")).headers, ("streamsvm.deadletter.rows", b"[]")),
     ],
 )
 def test_what_is_no_letter_is_refused(headers: tuple[tuple[str, bytes], ...]) -> None:

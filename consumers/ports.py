@@ -11,7 +11,7 @@ from typing import Protocol
 
 from consumers.worker import Result
 from streamsvm.config import Start
-from streamsvm.kafka import Message, Record, TopicInfo, TopicSpec
+from streamsvm.kafka import Mark, Message, Place, Record, Stored, TopicInfo, TopicSpec
 from streamsvm.learner import Cut
 from streamsvm.tuning import Tuning
 
@@ -26,6 +26,12 @@ class Publisher(Protocol):
         self, messages: Sequence[Message], last: Callable[[Sequence[int]], Sequence[Message]] | None = None
     ) -> list[int]:
         """Publish a group, and return the offsets of `messages`; `last` makes those that point at them."""
+
+    def confirm(self) -> None:
+        """Wait until readers of committed records have passed the last group."""
+
+    def sweep(self, messages: Sequence[Message]) -> None:
+        """Begin a transaction with these, and abort it: its markers end what hangs in their partitions."""
 
     def close(self) -> None:
         """Let go of the broker."""
@@ -117,8 +123,25 @@ class Cluster(Protocol):
     def record(self, topic: str, offset: int, timeout_s: float) -> Record | None:
         """Return the committed record at an offset of partition 0, None if there is none."""
 
-    def publisher(self, transactional_id: str) -> Publisher:
-        """Make the one writer of versions; it fences nobody before its `start`."""
+    def marks(self, places: Iterable[Place]) -> dict[Place, Mark]:
+        """Return how far partitions go, for readers of committed records and for writers."""
+
+    def stored(
+        self,
+        topic: str,
+        partition: int,
+        wanted: Callable[[Record], bool],
+        *,
+        since_ms: int | None = None,
+        timeout_s: float,
+    ) -> list[Stored]:
+        """Return the wanted records of a partition, aborted ones too, from a time on."""
+
+    def stored_at(self, topic: str, partition: int, offset: int, timeout_s: float) -> Record | None:
+        """Return the first record from an offset on, committed or not."""
+
+    def publisher(self, transactional_id: str, writer: str = "") -> Publisher:
+        """Make the one writer of an id, named so in its records' stamps; it fences nobody before its `start`."""
 
     def outbox(self) -> Outbox:
         """Make a writer of dead letters."""

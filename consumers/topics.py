@@ -11,7 +11,7 @@ from streamsvm.codec import model as model_codec
 from streamsvm.codec.model import Alias, Head, Owner
 from streamsvm.config import Settings
 from streamsvm.errors import ConfigurationError, InvalidMessage, StateError
-from streamsvm.kafka import Record, TopicInfo, TopicSpec
+from streamsvm.kafka import Place, Record, TopicInfo, TopicSpec
 
 BOUNDED: Final = {"compression.type": "zstd"}
 """The broker stores zstd whatever a writer sent: the only codec of which the client bounds what comes out."""
@@ -41,6 +41,12 @@ def output_topics(settings: Settings) -> list[TopicSpec]:
         TopicSpec(output.audit_topic, 1, config={"cleanup.policy": "delete", **FOR_EVER}),
         TopicSpec(settings.input.dead_letters, 1, config={}),
     ]
+
+
+def written_places(settings: Settings) -> list[Place]:
+    """Return every partition in which a transaction of a trainer has records; the aliases first: each has one there."""
+    output = settings.output
+    return [(topic, 0) for topic in (output.aliases_topic, *output.version_topics, output.audit_topic)]
 
 
 def check_names(settings: Settings) -> None:

@@ -68,6 +68,8 @@ FLUSH_TIMEOUT_S: Final = 30.0
 SHORT_FLUSH_S: Final = 5.0
 """How long a checkpoint holds up the loop for dead letters that cannot be delivered; the next one tries again."""
 START_OVER_AFTER_S: Final = 1.0
+START_LOOKS_S: Final = 5.0
+"""Between two looks of a start that waits for somebody else's transaction to end."""
 
 
 class Trainer:
@@ -209,7 +211,15 @@ class Trainer:
         self._limits = RejectionLimits(settings.input)
         self._saver = Saver(settings.checkpoint, checkpoints, self._metrics, self._health, clock.monotonic, clock.now)
         self._delivery = Delivery(settings.name, self._session_name())
-        self._session = Session(settings, self._cluster, self._delivery, self._metrics, clock.monotonic)
+        self._session = Session(
+            settings,
+            self._cluster,
+            self._delivery,
+            self._metrics,
+            clock.monotonic,
+            self._stop.wait,
+            self._waits,
+        )
         stack.callback(self._session.close)
         startup = Startup(settings, self._cluster, checkpoints, self._delivery, self._session, self._reset, clock.now)
         started = startup.run(self._dead_letters)
@@ -241,6 +251,12 @@ class Trainer:
             next_version=self._delivery.next_number,
             positions={str(partition): list(at) for partition, at in self._learner.positions.items()},
         )
+
+    def _waits(self, why: str) -> bool:
+        """Say why the start waits, wait a moment, and return whether to go on waiting."""
+        self._health.beat()
+        self._health.require("publish", why)
+        return not self._stop.wait(START_LOOKS_S)
 
     def _adopt(self, started: Started) -> None:
         self._topic_id = started.topic_id

@@ -2,8 +2,9 @@
 
 The log decides: the transaction that publishes a version is its commit point, and the head record among it says where
 the topic stands. A checkpoint only caches a pure function of the log, so recovery never trusts it over the topic.
-`decide` is the table of a start, `Delivery` the machine of one process's publishing, `survey` what a look at the input
-means while running. Whoever carries them out does the I/O.
+`decide` is the table of a start, `Delivery` the machine of one process's publishing, `judge` says what is left of a
+transaction that a broker did not finish, `survey` what a look at the input means while running. Whoever carries them
+out does the I/O.
 """
 
 from streamsvm.delivery.decision import (
@@ -18,6 +19,7 @@ from streamsvm.delivery.decision import (
     reset_token,
 )
 from streamsvm.delivery.machine import TRANSITIONS, Delivery, Event, State
+from streamsvm.delivery.settlement import Judgement, Part, Verdict, judge, redirected
 from streamsvm.delivery.survey import Look, Survey, survey
 
 __all__ = [
@@ -26,15 +28,20 @@ __all__ = [
     "Candidate",
     "Delivery",
     "Event",
+    "Judgement",
     "Look",
+    "Part",
     "Present",
     "Resume",
     "State",
     "Survey",
+    "Verdict",
     "configuration_differences",
     "decide",
+    "judge",
     "places",
     "reads_on",
+    "redirected",
     "reset_token",
     "survey",
 ]

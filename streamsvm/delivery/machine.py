@@ -2,10 +2,12 @@
 
 A producer whose transaction ended in doubt is never used again: what it sent may still be applied, even late, and would
 then complete a transaction of its successor. So every doubt leads back to `State.TAKING`: a new producer takes the
-transactional id over, which ends whatever its predecessor left open, and the topic is read to its end before anything
-is published. An owner record says whose process the id is, for a process that slept through its own replacement must
-not take the id back. Being fenced is a doubt too: a broker fences for the timeout of a transaction that it could not
-finish, as it does for another process, and the owner record tells the two apart.
+transactional id over, which ends what its predecessor left open as far as the broker knows of it; then every partition
+that the id writes is settled (`streamsvm.delivery.settlement`), for a broker may have lost the end of a transaction in
+some of them; and the topic is read to its end before anything is published. An owner record says whose process the id
+is, for a process that slept through its own replacement must not take the id back. Being fenced is a doubt too: a
+broker fences for the timeout of a transaction that it could not finish, as it does for another process, and the owner
+record tells the two apart.
 
 Invariants: numbers rise by one; within an incarnation each version's cut follows the one before it in every partition
 and differs from it; a cut at or behind the head's is never published again; nothing leaves `State.OVER`.
@@ -29,6 +31,8 @@ class State(StrEnum):
     """It may read, and fences nobody: a start that will refuse finds that out here."""
     TAKING = "taking"
     """A producer is to take the transactional id over."""
+    SETTLING = "settling"
+    """What dead transactions left in the partitions is to be ended and completed."""
     OWNING = "owning"
     """A fresh process is to commit its owner record."""
     READING = "reading"
@@ -45,8 +49,9 @@ class Event(StrEnum):
     """What happened to it."""
 
     FIT = "what was found allows going on"
-    TAKEN = "the transactional id is taken by a process that has not owned it"
-    TAKEN_AGAIN = "the transactional id is taken by the process that owns it"
+    TAKEN = "the transactional id is taken"
+    SETTLED = "nothing is open, for a process that has not owned the id"
+    SETTLED_AGAIN = "nothing is open, for the process that owns the id"
     OWNED = "the owner record is committed"
     FOUND = "head and owner are read, and allow going on"
     SENT = "a transaction begins"
@@ -58,7 +63,12 @@ class Event(StrEnum):
 
 TRANSITIONS: Final[dict[State, dict[Event, State]]] = {
     State.LOOKING: {Event.FIT: State.TAKING},
-    State.TAKING: {Event.TAKEN: State.OWNING, Event.TAKEN_AGAIN: State.READING, Event.IN_DOUBT: State.TAKING},
+    State.TAKING: {Event.TAKEN: State.SETTLING, Event.IN_DOUBT: State.TAKING},
+    State.SETTLING: {
+        Event.SETTLED: State.OWNING,
+        Event.SETTLED_AGAIN: State.READING,
+        Event.IN_DOUBT: State.TAKING,
+    },
     State.OWNING: {Event.OWNED: State.READING, Event.IN_DOUBT: State.TAKING},
     State.READING: {Event.FOUND: State.READY, Event.IN_DOUBT: State.TAKING},
     State.READY: {Event.SENT: State.SENDING},
@@ -152,7 +162,11 @@ class Delivery:
 
     def taken(self) -> None:
         """Note that a new producer has the transactional id."""
-        self._move(Event.TAKEN_AGAIN if self._owns else Event.TAKEN)
+        self._move(Event.TAKEN)
+
+    def settled(self) -> None:
+        """Note that in every partition nothing of a dead transaction is open or half visible any more."""
+        self._move(Event.SETTLED_AGAIN if self._owns else Event.SETTLED)
 
     def owned(self) -> None:
         """Note that the owner record of this process is committed."""

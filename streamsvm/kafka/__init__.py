@@ -5,22 +5,24 @@ an aborted or open transaction, and never skip one that is committed. Writers ar
 nothing unsaid. Errors are those of `streamsvm.errors`, one line each.
 """
 
+from streamsvm.kafka.attempts import Stamp, stamp_of, stamped
 from streamsvm.kafka.backoff import Backoff
-from streamsvm.kafka.cluster import Cluster
+from streamsvm.kafka.cluster import TRANSACTION_TIMEOUT_S, Cluster
 from streamsvm.kafka.connection import RESERVED, Connection
 from streamsvm.kafka.consuming import Input
 from streamsvm.kafka.embedded import EmbeddedBroker
 from streamsvm.kafka.failures import DamagedBatch, OffsetOutOfRange, OutcomeUnknown, PublishRefused
-from streamsvm.kafka.log import log_range, start_positions
+from streamsvm.kafka.log import Mark, Marks, Place, log_range, start_positions
 from streamsvm.kafka.membership import Progress, Subscription
 from streamsvm.kafka.producing import Outbox, Publisher
-from streamsvm.kafka.reading import Reader, Tail, fetch_one, read_to_end
+from streamsvm.kafka.reading import Reader, Stored, Tail, fetch_one, read_stored, read_to_end, stored_at
 from streamsvm.kafka.records import Batch, Message, Record
 from streamsvm.kafka.registry import RegistryUnavailable, SchemaRegistry
 from streamsvm.kafka.topics import TopicInfo, TopicSpec, create_topics, describe_topic
 
 __all__ = [
     "RESERVED",
+    "TRANSACTION_TIMEOUT_S",
     "Backoff",
     "Batch",
     "Cluster",
@@ -28,10 +30,13 @@ __all__ = [
     "DamagedBatch",
     "EmbeddedBroker",
     "Input",
+    "Mark",
+    "Marks",
     "Message",
     "OffsetOutOfRange",
     "Outbox",
     "OutcomeUnknown",
+    "Place",
     "Progress",
     "PublishRefused",
     "Publisher",
@@ -39,6 +44,8 @@ __all__ = [
     "Record",
     "RegistryUnavailable",
     "SchemaRegistry",
+    "Stamp",
+    "Stored",
     "Subscription",
     "Tail",
     "TopicInfo",
@@ -47,6 +54,10 @@ __all__ = [
     "describe_topic",
     "fetch_one",
     "log_range",
+    "read_stored",
     "read_to_end",
+    "stamp_of",
+    "stamped",
     "start_positions",
+    "stored_at",
 ]

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from streamsvm.kafka.connection import Connection
 from streamsvm.kafka.consuming import Input
-from streamsvm.kafka.log import Start, log_range, start_positions
+from streamsvm.kafka.log import Mark, Marks, Place, Start, log_range, start_positions
 from streamsvm.kafka.producing import Outbox, Publisher
-from streamsvm.kafka.reading import fetch_one, read_to_end
+from streamsvm.kafka.reading import Stored, fetch_one, read_stored, read_to_end, stored_at
 from streamsvm.kafka.records import Record
 from streamsvm.kafka.topics import TopicInfo, TopicSpec, create_topics, describe_topic
 
@@ -28,6 +28,7 @@ class Cluster:
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
+        self._marks = Marks(connection)
 
     @property
     def embedded(self) -> bool:
@@ -99,9 +100,29 @@ class Cluster:
         """Return the committed record at an offset of partition 0, None if there is none; see `fetch_one`."""
         return fetch_one(self._connection, topic, 0, offset, timeout_s)
 
-    def publisher(self, transactional_id: str) -> Publisher:
-        """Make a publisher."""
-        return Publisher(self._connection, transactional_id, transaction_timeout_s=TRANSACTION_TIMEOUT_S)
+    def marks(self, places: Iterable[Place]) -> dict[Place, Mark]:
+        """Return how far partitions go, for readers of committed records and for writers; see `Marks.of`."""
+        return self._marks.of(places)
+
+    def stored(
+        self,
+        topic: str,
+        partition: int,
+        wanted: Callable[[Record], bool],
+        *,
+        since_ms: int | None = None,
+        timeout_s: float,
+    ) -> list[Stored]:
+        """Return the wanted records of a partition, aborted ones too; see `read_stored`."""
+        return read_stored(self._connection, topic, partition, wanted, since_ms=since_ms, timeout_s=timeout_s)
+
+    def stored_at(self, topic: str, partition: int, offset: int, timeout_s: float) -> Record | None:
+        """Return the first record from an offset on, committed or not; see `stored_at`."""
+        return stored_at(self._connection, topic, partition, offset, timeout_s)
+
+    def publisher(self, transactional_id: str, writer: str = "") -> Publisher:
+        """Make a publisher; `writer` names it in the stamps of its records."""
+        return Publisher(self._connection, transactional_id, transaction_timeout_s=TRANSACTION_TIMEOUT_S, writer=writer)
 
     def outbox(self) -> Outbox:
         """Make an outbox that tries to deliver as long as it takes: an outage only delays."""

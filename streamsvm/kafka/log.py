@@ -4,17 +4,38 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
-from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka import Consumer, IsolationLevel, KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
 
 from streamsvm.errors import ConfigurationError, TopicMissing
-from streamsvm.kafka.client import Link, make_consumer, partitions_of
+from streamsvm.kafka.client import Link, make_admin, make_consumer, partitions_of
 from streamsvm.kafka.connection import Connection
 from streamsvm.kafka.failures import error_of
 
 Start = Literal["earliest", "latest"] | datetime
+
+Place = tuple[str, int]
+"""A topic and one of its partitions."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """How far a partition goes.
+
+    Attributes
+    ----------
+    stable : int
+        Readers of committed records get no further: the first offset of a transaction that has no end yet, or `end`.
+    end : int
+        The offset after the last record, committed or not.
+    """
+
+    stable: int
+    end: int
 
 
 def log_range(connection: Connection, topic: str, partition: int) -> tuple[int, int]:
@@ -31,6 +52,83 @@ def log_range(connection: Connection, topic: str, partition: int) -> tuple[int, 
     """
     with _questions(connection, topic, [partition], "read_uncommitted") as (consumer, link):
         return _watermarks(consumer, link, connection, topic, partition)
+
+
+class Marks:
+    """Asks how far partitions go, over one kept connection. Not thread-safe.
+
+    Parameters
+    ----------
+    connection : Connection
+        The broker; nothing blocks or fails here for want of one.
+    """
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._link = Link(connection)
+        self._admin: AdminClient | None = None
+
+    def of(self, places: Iterable[Place]) -> dict[Place, Mark]:
+        """Return the marks of partitions: two requests to each of their leaders.
+
+        Blocks at most twice the connection's request timeout.
+
+        Raises
+        ------
+        TopicMissing
+            If there is no such topic or partition.
+        BrokerUnavailable, TransientError
+            If no broker answers in time, or a leader cannot say it now.
+        ConfigurationError
+            If the broker refuses us.
+        """
+        wanted = list(places)
+        stable = self._offsets(wanted, IsolationLevel.READ_COMMITTED)
+        end = self._offsets(wanted, IsolationLevel.READ_UNCOMMITTED)
+        return {place: Mark(stable[place], end[place]) for place in wanted}
+
+    def stable(self, places: Iterable[Place]) -> dict[Place, int]:
+        """Return the stable offsets of partitions; otherwise as `of`, with one request."""
+        return self._offsets(list(places), IsolationLevel.READ_COMMITTED)
+
+    def _offsets(self, places: list[Place], isolation: IsolationLevel) -> dict[Place, int]:
+        if not places:
+            return {}
+        if self._admin is None:
+            self._admin = make_admin(self._connection, self._link)
+        latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+        asked = {TopicPartition(topic, partition): latest for topic, partition in places}
+        futures = self._admin.list_offsets(
+            asked, isolation_level=isolation, request_timeout=self._connection.request_timeout_s
+        )
+        found = {}
+        for at, future in futures.items():
+            try:
+                found[at.topic, at.partition] = int(future.result().offset)
+            except KafkaException as error:
+                self._admin.poll(0)  # serves the callbacks that know why
+                raise self._link.failure(error_of(error), f"ask for the end of {at.topic}[{at.partition}]") from error
+        self._link.saw_answer()
+        return found
+
+
+def offset_since(connection: Connection, topic: str, partition: int, since_ms: int) -> int | None:
+    """Return the offset of the first record, committed or not, that is not older than a time; None if all are older.
+
+    Parameters
+    ----------
+    connection, topic, partition
+    since_ms : int
+        Milliseconds since the epoch, as the records' timestamps say it.
+
+    Raises
+    ------
+    TopicMissing, BrokerUnavailable
+        As for `log_range`.
+    """
+    with _questions(connection, topic, [partition], "read_uncommitted") as (consumer, link):
+        found = _offsets_since(consumer, link, connection, topic, [partition], since_ms)
+        return found.get(partition)
 
 
 def start_positions(connection: Connection, topic: str, partitions: Iterable[int], start: Start) -> dict[int, int]:
@@ -118,8 +216,14 @@ def _offsets_at(
     partitions: Iterable[int],
     start: datetime,
 ) -> dict[int, int]:
-    since_ms = max(int(start.timestamp() * 1000), 0)
-    doing = f"search {topic} for {start.isoformat()}"
+    return _offsets_since(consumer, link, connection, topic, partitions, int(start.timestamp() * 1000))
+
+
+def _offsets_since(
+    consumer: Consumer, link: Link, connection: Connection, topic: str, partitions: Iterable[int], since_ms: int
+) -> dict[int, int]:
+    doing = f"search {topic} for the time {since_ms} ms"
+    since_ms = max(since_ms, 0)
     asked = [TopicPartition(topic, p, since_ms) for p in partitions]
     try:
         found = consumer.offsets_for_times(asked, timeout=connection.request_timeout_s)

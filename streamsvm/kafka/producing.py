@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
+import uuid
 from collections.abc import Callable, Sequence
 from functools import partial
 
@@ -12,9 +13,11 @@ from confluent_kafka import Message as Delivered
 
 from streamsvm.crashpoints import crash_point
 from streamsvm.errors import ConfigurationError, FatalError, StreamsvmError, TransientError
+from streamsvm.kafka.attempts import stamped
 from streamsvm.kafka.client import SLICE_S, Link, make_producer, serve, socket_timeout_ms
 from streamsvm.kafka.connection import Connection, Option
 from streamsvm.kafka.failures import OutcomeUnknown, error_of, fault_of, text_of
+from streamsvm.kafka.log import Marks, Place
 from streamsvm.kafka.membership import Progress
 from streamsvm.kafka.records import Message
 
@@ -25,6 +28,8 @@ PATIENCE_S = 60.0
 """Default time in which an outbox must deliver a message, in seconds."""
 
 _FULL_S = 60.0
+_SHORTEST_LOOK_S = 0.002
+_LONGEST_LOOK_S = 0.25
 _FOR_EVER_MS = 0
 _BY_KEY = -1
 
@@ -198,11 +203,25 @@ class Publisher:
     transaction_timeout_s : float
         How long, in seconds, one group may take to be stored, and then to be committed; also how long
         a transaction left open by a crash can hold readers back.
+    writer : str
+        Names this publisher in the stamps of its records; no other publisher ever has the name. A random one by
+        default.
     """
 
-    def __init__(self, connection: Connection, transactional_id: str, *, transaction_timeout_s: float = 30.0) -> None:
+    def __init__(
+        self,
+        connection: Connection,
+        transactional_id: str,
+        *,
+        transaction_timeout_s: float = 30.0,
+        writer: str = "",
+    ) -> None:
         self._connection = connection
         self._id = transactional_id
+        self._writer = writer or uuid.uuid4().hex[:16]
+        self._attempts = 0
+        self._marks = Marks(connection)
+        self._unmarked: dict[Place, int] = {}
         self._timeout_s = transaction_timeout_s
         self._link = Link(connection)
         self._ended: StreamsvmError | None = None
@@ -284,23 +303,61 @@ class Publisher:
                 continue
         return self._publish(messages, last, progress)
 
-    def sweep(self, messages: Sequence[Message], progress: Progress) -> None:
-        """Publish nothing, but end what a broker may have left open: call it after `start`, if an outcome was in doubt.
+    def confirm(self) -> None:
+        """Wait until readers of committed records have passed the group that was published last.
+
+        A commit is answered before its markers are written, and a broker that is killed in between may never write
+        them: an answer alone proves nothing. `publish` confirms the group before it begins the next one, so that the
+        marker of one transaction never decides about the records of another. Call this to know it at once. It waits
+        for other transactions, too, that were open below the group's records. On the embedded broker it does nothing.
+
+        Blocks at most about the transaction's timeout.
+
+        Raises
+        ------
+        OutcomeUnknown
+            If the markers did not come: a new publisher must find out, see `sweep`.
+        """
+        deadline, pause_s = time.monotonic() + self._timeout_s, _SHORTEST_LOOK_S
+        while self._unmarked:
+            said = "the stable offsets stand still"
+            try:
+                stable = self._marks.stable(self._unmarked)
+            except TransientError as error:
+                said = error.what
+            else:
+                self._unmarked = {place: last for place, last in self._unmarked.items() if stable[place] <= last}
+            if not self._unmarked:
+                return
+            if time.monotonic() >= deadline:
+                (topic, partition), last = next(iter(self._unmarked.items()))
+                self._ended = OutcomeUnknown(
+                    f"the record at {topic}[{partition}]@{last} of {self._id} was committed, and readers did not pass "
+                    f"it within {self._timeout_s:g} s: {said}",
+                    _RENEW,
+                )
+                raise self._ended
+            serve(self._producer, self._link, pause_s)
+            pause_s = min(2 * pause_s, _LONGEST_LOOK_S)
+
+    def sweep(self, messages: Sequence[Message], progress: Progress | None = None) -> None:
+        """Publish nothing, but end what a broker may have left open: call it after `start` where readers are held up.
 
         A broker that is killed between deciding a transaction and marking its partitions may take it for finished when
-        it is back, the marks missing (Apache Kafka 4.3.1, alone: "these partitions are likely deleted already"). Then
+        it is back, the markers missing (Apache Kafka 4.3.1: "these partitions are likely deleted already"). Then
         nobody reads committed records past it, nor the group's positions, and `start` finds nothing to end. Only the
-        marks of this id's next transaction end it: so that they do not commit by accident what the broker gave up, and
-        reach every partition, this begins one, adds all of them and aborts it. On the embedded broker it does nothing.
+        markers of this id's next transaction end it: so that they do not commit by accident what the broker gave up,
+        and reach every partition, this begins one, adds all of them and aborts it. On the embedded broker it does
+        nothing.
 
         Blocks at most about twice the transaction's timeout.
 
         Parameters
         ----------
         messages : sequence of Message
-            One to each partition that this id writes to; only who reads what was aborted sees them.
-        progress : Progress
-            Any positions of the group; they are not committed.
+            One to each partition where readers are held up; only who reads what was aborted sees them.
+        progress : Progress, optional
+            Any positions of the group, if those are held up, too; they are not committed.
 
         Raises
         ------
@@ -311,8 +368,9 @@ class Publisher:
             return
         self._begin()
         try:
-            self._store(messages)
-            self._add(progress)
+            self._store(self._stamped(messages, self._new_attempt(), 1, len(messages)))
+            if progress is not None:
+                self._add(progress)
         except BaseException as cause:
             self._abort(cause)
             raise
@@ -337,11 +395,16 @@ class Publisher:
     ) -> list[int]:
         if self._ended is not None:
             raise self._ended
+        self.confirm()
         self._begin()
+        attempt, count = self._new_attempt(), len(messages)
         try:
-            offsets = self._store(messages)
+            stored = self._store(self._stamped(messages, attempt, 1, 0 if last else count))
+            places, offsets = list(stored.places), stored.offsets
             if last is not None:
-                self._store(last(offsets))
+                pointers = last(offsets)
+                stored = self._store(self._stamped(pointers, attempt, count + 1, count + len(pointers)))
+                places += stored.places
                 crash_point("publish.sent")
             if progress is not None:
                 crash_point("scores.sent")
@@ -351,7 +414,16 @@ class Publisher:
             self._abort(cause)
             raise
         self._commit()
+        if not self._connection.embedded:
+            self._unmarked = _last(places)
         return offsets
+
+    def _new_attempt(self) -> str:
+        self._attempts += 1
+        return f"{self._writer}.{self._attempts}"
+
+    def _stamped(self, messages: Sequence[Message], attempt: str, first: int, parts: int) -> Sequence[Message]:
+        return stamped(messages, attempt, self._id, first, parts)
 
     def _begin(self) -> None:
         if self._connection.embedded:
@@ -361,8 +433,8 @@ class Publisher:
         except KafkaException as error:
             raise self._failure(error, "begin a transaction") from error
 
-    def _store(self, messages: Sequence[Message]) -> list[int]:
-        """Produce messages, wait until the broker has stored them all, return their offsets."""
+    def _store(self, messages: Sequence[Message]) -> _Reports:
+        """Produce messages, wait until the broker has stored them all, and return where."""
         reports = _Reports(len(messages))
         deadline = time.monotonic() + self._timeout_s
         for index, message in enumerate(messages):
@@ -380,7 +452,7 @@ class Publisher:
             if error.code() in _PURGED and self._link.fatal is None:
                 raise self._dropped(topic)
             raise self._link.failure(error, f"publish to topic {topic}")
-        return reports.offsets
+        return reports
 
     def _add(self, progress: Progress) -> None:
         """Make a group's positions part of the transaction."""
@@ -498,15 +570,25 @@ class _Reports:
 
     def __init__(self, count: int) -> None:
         self.offsets = [-1] * count
+        self.places: list[tuple[Place, int]] = []
         self.waiting = count
         self.failure: tuple[KafkaError, str] | None = None
 
     def delivered(self, index: int, error: KafkaError | None, message: Delivered) -> None:
         self.waiting -= 1
         if error is None:
-            self.offsets[index] = message.offset() or 0
+            offset = self.offsets[index] = message.offset() or 0
+            self.places.append(((str(message.topic()), message.partition() or 0), offset))
         elif self.failure is None:
             self.failure = error, str(message.topic())
+
+
+def _last(places: Sequence[tuple[Place, int]]) -> dict[Place, int]:
+    """Return the last offset of each partition."""
+    last: dict[Place, int] = {}
+    for place, offset in places:
+        last[place] = max(offset, last.get(place, -1))
+    return last
 
 
 def prompt(connection: Connection) -> dict[str, Option]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
 from confluent_kafka import TopicPartition
 
@@ -13,12 +14,13 @@ from streamsvm.kafka.connection import Connection, Option
 from streamsvm.kafka.consuming import assign_positions, buffer_of
 from streamsvm.kafka.failures import OffsetOutOfRange
 from streamsvm.kafka.feed import Feed
-from streamsvm.kafka.log import log_range
+from streamsvm.kafka.log import log_range, offset_since
 from streamsvm.kafka.records import Record
 
 _BATCH = 500
 _BUFFERED_BYTES = 8 * 2**20
 _TO_THE_END: dict[str, Option] = {"enable.partition.eof": True, "fetch.wait.max.ms": 50}
+_WHATEVER_IS_STORED: dict[str, Option] = {**_TO_THE_END, "isolation.level": "read_uncommitted"}
 
 
 def read_to_end(
@@ -62,12 +64,89 @@ def read_to_end(
     return _read_until(connection, topic, partition, position, high, timeout_s)
 
 
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """A record as the log holds it.
+
+    Attributes
+    ----------
+    record : Record
+    committed : bool
+        Whether readers of committed records get it.
+    """
+
+    record: Record
+    committed: bool
+
+
+def read_stored(
+    connection: Connection,
+    topic: str,
+    partition: int,
+    wanted: Callable[[Record], bool],
+    *,
+    since_ms: int | None = None,
+    timeout_s: float,
+) -> list[Stored]:
+    """Read every record of a partition up to its end as of now, aborted ones too, and keep those that are wanted.
+
+    Parameters
+    ----------
+    connection, topic, partition
+    wanted : callable
+        Tells of a record whether to keep it.
+    since_ms : int, optional
+        Begin with the first record that is not older, in milliseconds since the epoch; the log's first by default.
+    timeout_s : float
+        How long, in seconds, it waits without any progress.
+
+    Raises
+    ------
+    TransientError
+        If a transaction is open below the end: what is committed there cannot be told yet.
+    TopicMissing, BrokerUnavailable
+        As for `log_range`.
+    """
+    low, high = log_range(connection, topic, partition)
+    if since_ms is not None:
+        since = offset_since(connection, topic, partition, since_ms)
+        low = high if since is None else max(low, since)
+    found = [
+        record
+        for record in _read_until(connection, topic, partition, low, high, timeout_s, _WHATEVER_IS_STORED)
+        if wanted(record)
+    ]
+    if not found:
+        return []
+    first = found[0].offset
+    visible = {record.offset for record in _read_until(connection, topic, partition, first, high, timeout_s)}
+    return [Stored(record, record.offset in visible) for record in found]
+
+
+def stored_at(connection: Connection, topic: str, partition: int, offset: int, timeout_s: float) -> Record | None:
+    """Return the record at an offset, or the first one after it, committed or not; None if there is none.
+
+    Raises
+    ------
+    TopicMissing, BrokerUnavailable
+        As for `log_range`.
+    """
+    high = log_range(connection, topic, partition)[1]
+    return next(_read_until(connection, topic, partition, offset, high, timeout_s, _WHATEVER_IS_STORED), None)
+
+
 def _read_until(
-    connection: Connection, topic: str, partition: int, position: int, high: int, timeout_s: float
+    connection: Connection,
+    topic: str,
+    partition: int,
+    position: int,
+    high: int,
+    timeout_s: float,
+    options: dict[str, Option] = _TO_THE_END,
 ) -> Iterator[Record]:
     if position >= high:
         return
-    tail = Tail(connection, topic, partition, position, _options=_TO_THE_END)
+    tail = Tail(connection, topic, partition, position, _options=options)
     try:
         since = time.monotonic()
         while position < high:

@@ -4,14 +4,23 @@ It keeps what research on Kafka 4 and librdkafka without KIP-890 showed: a trans
 epoch; whoever initialises last fences the others and aborts what is open; EndTxn names the epoch, not the transaction,
 so one that arrives late ends whatever that epoch has open then; an id that expires gets a new producer id at epoch 0.
 Control records take offsets; read_committed ends at the last stable offset.
+
+It is no kinder than Kafka about the end of a transaction: the coordinator decides, and takes the transaction for
+finished; the marker of each partition is a matter of its own. It may be late, or lost for good, in some partitions or
+in all, whatever was decided. What has no marker holds readers up, and the next marker of the same producer id in that
+partition, of whatever transaction, decides about it.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from streamsvm.kafka import Record
+
+Fate = Literal["written", "late", "lost"]
+"""What becomes of the marker of one partition."""
 
 
 class Refused(Exception):
@@ -23,27 +32,33 @@ FENCED, UNKNOWN, INVALID = "FENCED", "UNKNOWN", "INVALID"
 
 @dataclass
 class Transaction:
-    """One transaction of a transactional id; `entries` are the records written in it, by topic and offset."""
+    """What the coordinator knows of an open transaction: the topics that it has records in."""
 
-    state: Literal["open", "committed", "aborted"] = "open"
-    entries: list[tuple[str, int]] = field(default_factory=list)
+    topics: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One place of a log: a record, or the control record that ends a transaction."""
+    """One place of a log: a record, or the control record that ends a transaction.
+
+    `producer_id` is that of the transactional producer that wrote it; None outside of transactions.
+    """
 
     value: bytes | None
     key: bytes | None = None
     headers: tuple[tuple[str, bytes], ...] = ()
-    transaction: Transaction | None = None
+    producer_id: int | None = None
     control: bool = False
     leader_epoch: int = 0
 
-    @property
-    def readable(self) -> bool:
-        """Whether a read_committed reader may see it, once the last stable offset has passed it."""
-        return not self.control and (self.transaction is None or self.transaction.state == "committed")
+
+@dataclass(frozen=True)
+class Marker:
+    """A marker on its way to a partition."""
+
+    topic: str
+    producer_id: int
+    commit: bool
 
 
 class Log:
@@ -54,6 +69,8 @@ class Log:
         self.entries: list[Entry | None] = []
         self.editions: list[list[Entry | None]] = []
         self.leader_epoch = 0
+        self.pending: dict[int, list[int]] = {}
+        self._aborted: set[int] = set()
 
     @property
     def end(self) -> int:
@@ -62,30 +79,41 @@ class Log:
 
     @property
     def stable(self) -> int:
-        """The last stable offset: before it no transaction is open."""
-        for offset in range(self.first, self.end):
-            entry = self.entries[offset]
-            if entry and entry.transaction and entry.transaction.state == "open":
-                return offset
-        return self.end
+        """The last stable offset: before it every transaction has its marker."""
+        return min((offsets[0] for offsets in self.pending.values()), default=self.end)
 
     def append(self, entry: Entry) -> int:
         """Append, and return the offset."""
         self.entries.append(entry)
+        if entry.producer_id is not None and not entry.control:
+            self.pending.setdefault(entry.producer_id, []).append(self.end - 1)
         return self.end - 1
+
+    def mark(self, producer_id: int, *, commit: bool) -> list[int]:
+        """Write a marker: it ends whatever of the producer has none; return the offsets that are committed by it."""
+        offsets = self.pending.pop(producer_id, [])
+        self.append(Entry(None, producer_id=producer_id, control=True))
+        if not commit:
+            self._aborted.update(offsets)
+        return offsets if commit else []
+
+    def readable(self, offset: int) -> bool:
+        """Whether a read_committed reader may see a place, once the last stable offset has passed it."""
+        entry = self.entries[offset]
+        return entry is not None and not entry.control and offset not in self._aborted
 
     def committed(self, start: int = 0, stop: int | None = None) -> list[tuple[int, Entry]]:
         """Return what a read_committed reader gets from `start` on, with offsets."""
         stop = self.stable if stop is None else min(stop, self.stable)
         places = ((offset, self.entries[offset]) for offset in range(max(start, self.first), stop))
-        return [(offset, entry) for offset, entry in places if entry and entry.readable]
+        return [(offset, entry) for offset, entry in places if entry and self.readable(offset)]
 
     def compact(self) -> None:
         """Keep the newest record of each key below the last stable offset; control and aborted records go."""
         newest = {entry.key: offset for offset, entry in self.committed()}
         for offset in range(self.first, self.stable):
             entry = self.entries[offset]
-            if entry and (not entry.readable or newest[entry.key] != offset):
+            if entry and (not self.readable(offset) or newest[entry.key] != offset):
                 self.entries[offset] = None
 
     def truncate(self, end: int) -> None:
@@ -108,6 +136,8 @@ class Identity:
     epoch: int = 0
     transaction: Transaction | None = None
     last_end: bool | None = None
+    markers: list[Marker] = field(default_factory=list)
+    """Those that are late; the coordinator begins nothing for the id before they are written."""
 
 
 @dataclass
@@ -136,15 +166,21 @@ class Broker:
     topics : dict of str to Topic
     late : list of EndTxn
         Requests that may still arrive.
-    commits : list of list of (str, int, Entry)
-        Every committed record with its topic and offset, by transaction in the order of commits; a plain record is a
-        transaction of its own. What compaction and retention later take stays here.
+    shown : list of (str, int, Entry)
+        Every committed record with its topic and offset, in the order in which readers could get it. What compaction
+        and retention later take stays here.
+    fates : callable
+        Given a transactional id and the topics of a transaction that was decided just now, returns what becomes of the
+        marker of each; all are written by default.
     """
 
     def __init__(self) -> None:
         self.topics: dict[str, Topic] = {}
         self.late: list[EndTxn] = []
-        self.commits: list[list[tuple[str, int, Entry]]] = []
+        self.shown: list[tuple[str, int, Entry]] = []
+        self.fates: Callable[[str, Sequence[str]], Mapping[str, Fate]] = lambda _, topics: dict.fromkeys(
+            topics, "written"
+        )
         self._identities: dict[str, Identity] = {}
         self._producer_ids = 0
         self._topic_ids = 0
@@ -161,7 +197,7 @@ class Broker:
     def produce(self, topic: str, entry: Entry, partition: int = 0) -> int:
         """Append a record outside of any transaction."""
         offset = self.log(topic, partition).append(entry)
-        self.commits.append([(topic, offset, entry)])
+        self.shown.append((topic, offset, entry))
         return offset
 
     # ----------------------------------------------------------- transactions
@@ -172,7 +208,8 @@ class Broker:
         if identity is None:
             identity = self._identities[transactional_id] = Identity(self._next_producer_id())
         else:
-            self._end(identity, commit=False)
+            self._end(transactional_id, identity, commit=False)
+            self.deliver_markers(transactional_id)
             identity.epoch += 1
         identity.last_end = None
         return identity.producer_id, identity.epoch
@@ -181,11 +218,11 @@ class Broker:
         """Append a record in the producer's transaction, which begins with its first one."""
         identity = self._identity(transactional_id, producer)
         if identity.transaction is None:
+            self.deliver_markers(transactional_id)
             identity.transaction = Transaction()
-        entry = Entry(entry.value, entry.key, entry.headers, identity.transaction)
-        offset = self.log(topic).append(entry)
-        identity.transaction.entries.append((topic, offset))
-        return offset
+        if topic not in identity.transaction.topics:
+            identity.transaction.topics.append(topic)
+        return self.log(topic).append(replace(entry, producer_id=identity.producer_id))
 
     def end(self, request: EndTxn) -> None:
         """Commit or abort whatever the epoch has open; the same answer twice is no error."""
@@ -194,7 +231,7 @@ class Broker:
             if identity.last_end != request.commit:
                 raise Refused(INVALID)
             return
-        self._end(identity, request.commit)
+        self._end(request.transactional_id, identity, request.commit)
         identity.last_end = request.commit
 
     def expire(self, transactional_id: str) -> None:
@@ -204,8 +241,35 @@ class Broker:
     def time_out(self, transactional_id: str) -> None:
         """Abort what an id has open, and fence its producer, as after ``transaction.timeout.ms``."""
         identity = self._identities[transactional_id]
-        self._end(identity, commit=False)
+        self._end(transactional_id, identity, commit=False)
         identity.epoch += 1
+
+    def deliver_markers(self, transactional_id: str) -> None:
+        """Write the markers of an id that are late."""
+        identity = self._identities[transactional_id]
+        markers, identity.markers = identity.markers, []
+        for marker in markers:
+            self._mark(marker)
+
+    def late_markers(self, transactional_id: str) -> bool:
+        """Tell whether markers of an id are late."""
+        identity = self._identities.get(transactional_id)
+        return identity is not None and bool(identity.markers)
+
+    def orphans(self) -> list[tuple[str, int]]:
+        """Return topics and producer ids that hold readers up, and that no transactional id has any more."""
+        known = {identity.producer_id for identity in self._identities.values()}
+        return [
+            (name, producer_id)
+            for name, topic in self.topics.items()
+            for log in topic.logs
+            for producer_id in log.pending
+            if producer_id not in known
+        ]
+
+    def abort_by_hand(self, topic: str, producer_id: int) -> None:
+        """Write an abort marker, as ``kafka-transactions.sh abort`` does."""
+        self._mark(Marker(topic, producer_id, commit=False))
 
     def open(self, transactional_id: str) -> bool | None:
         """Tell whether an id has a transaction open; None if it is not known."""
@@ -228,16 +292,24 @@ class Broker:
             raise Refused(FENCED)
         return identity
 
-    def _end(self, identity: Identity, commit: bool) -> None:
+    def _end(self, transactional_id: str, identity: Identity, commit: bool) -> None:
         transaction, identity.transaction = identity.transaction, None
         if transaction is None:
             return
-        transaction.state = "committed" if commit else "aborted"
-        for topic in dict.fromkeys(topic for topic, _ in transaction.entries):
-            self.log(topic).append(Entry(None, transaction=transaction, control=True))
-        if commit:
-            written = ((topic, offset, self.log(topic).entries[offset]) for topic, offset in transaction.entries)
-            self.commits.append([(topic, offset, entry) for topic, offset, entry in written if entry])
+        fates = self.fates(transactional_id, transaction.topics)
+        for topic in transaction.topics:
+            marker = Marker(topic, identity.producer_id, commit)
+            if fates[topic] == "written":
+                self._mark(marker)
+            elif fates[topic] == "late":
+                identity.markers.append(marker)
+
+    def _mark(self, marker: Marker) -> None:
+        log = self.log(marker.topic)
+        for offset in log.mark(marker.producer_id, commit=marker.commit):
+            entry = log.entries[offset]
+            if entry is not None:
+                self.shown.append((marker.topic, offset, entry))
 
     def _next_producer_id(self) -> int:
         self._producer_ids += 1

@@ -6,29 +6,36 @@ on state and delivery says which part answers what. A simulation that did not fi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import Any
 from unittest import mock
 
 import msgspec
 
+from consumers import startup
 from consumers.gatekeeping import MarginGate
 from consumers.publishing import VersionPublisher
 from consumers.runtime import Health
+from consumers.session import Session
+from consumers.settling import Settlement
 from consumers.startup import Startup
+from consumers.topics import READ_TIMEOUT_S, Found, read_pointers
 from consumers.trainer import Trainer
 from streamsvm import checkpoint
 from streamsvm.codec import model as model_codec
 from streamsvm.codec.checkpoint import Snapshot
 from streamsvm.codec.model import Alias, Gate, Head, Owner, Version, tuning_of
 from streamsvm.config import Settings
-from streamsvm.delivery import Delivery
+from streamsvm.delivery import Candidate, Delivery, Present
+from streamsvm.errors import StateError
 from streamsvm.kafka import Message, OutcomeUnknown, Record
 from streamsvm.learner import Learner
 from streamsvm.points import Positions
 from tests.simulation import ports
+from tests.simulation.broker import EndTxn, Refused
 from tests.simulation.people import BY_PEOPLE
 from tests.simulation.running import SHIPPED, Design
 from tests.simulation.stream import ALIASES, MODELS, NAME, settings_for
@@ -86,8 +93,8 @@ def _with_cluster(cluster: type[ports.Cluster]) -> Design:
 
 def _with_publisher(publisher: type[ports.Publisher]) -> Design:
     class Cluster(ports.Cluster):
-        def publisher(self, transactional_id: str) -> ports.Publisher:
-            return publisher(self._world, self._life, transactional_id)
+        def publisher(self, transactional_id: str, writer: str = "") -> ports.Publisher:
+            return publisher(self._world, self._life, transactional_id, writer)
 
     return _with_cluster(Cluster)
 
@@ -163,8 +170,8 @@ def _numbers_begin_again(self: Delivery) -> int:
 class _IdByIncarnation(ports.Cluster):
     incarnation = 1
 
-    def publisher(self, transactional_id: str) -> ports.Publisher:
-        return super().publisher(f"{transactional_id}/{self.incarnation}")
+    def publisher(self, transactional_id: str, writer: str = "") -> ports.Publisher:
+        return super().publisher(f"{transactional_id}/{self.incarnation}", writer)
 
 
 class _PortsByIncarnation(ports.Ports):
@@ -340,6 +347,59 @@ def _remembering() -> Iterator[None]:
         yield
 
 
+# ------------------------------------------------------- markers that never came
+
+
+def _without_settling(self: Settlement, publisher: Any) -> None: ...
+
+
+def _without_completing(self: Settlement, publisher: Any, *, thoroughly: bool) -> None: ...
+
+
+class _SweepingByCommit(ports.Publisher):
+    def _abort(self) -> None:
+        if self._sent:
+            self._sent = False
+            try:
+                self._broker.end(EndTxn(self._id, *self._producer, commit=True))
+            except Refused as refusal:
+                raise self._failure(refusal) from None
+
+
+class _Unconfirmed(ports.Publisher):
+    def confirm(self) -> None: ...
+
+
+def _owner_record_first(self: Session, now: datetime) -> Found:
+    self._delivery.fits()
+    self._take()
+    owner = model_codec.encode_owner(Owner(self._delivery.session, now.isoformat()))
+    self._transaction([Message(ALIASES, owner, model_codec.owner_key(NAME).encode(), partition=0)], None)
+    self._settle()
+    self._delivery.owned()
+    return read_pointers(self._cluster, self._settings, READ_TIMEOUT_S)
+
+
+def _never(self: Session) -> bool:
+    return False
+
+
+_decide = startup.decide
+
+
+def _any_generation(candidates: Iterable[Candidate], present: Present) -> Any:
+    refusal: StateError | None = None
+    for candidate in candidates:
+        try:
+            return _decide([candidate], present)
+        except StateError as error:
+            refusal = refusal or error
+    if refusal is not None:
+        raise refusal
+    return _decide([], present)
+
+
+HANGS = {"markers lost": 2, "kill": 2, "unanswered": 1, "time out": 1}
 DOUBTS = {"unanswered": 2, "unsent": 1, "late": 2, "deliver": 2}
 
 DEFECTS: dict[str, Defect] = {
@@ -441,6 +501,49 @@ DEFECTS: dict[str, Defect] = {
     ),
     "the tuning in force ends with the process": Defect(
         "the head's word on it", "is not tuned at the cut", {"kill": 2}, planted=_remembering
+    ),
+    "a dead transaction is not settled": Defect(
+        "ending what has no marker",
+        "th version is|readers of|without a|did not come to rest|readers do not get|at rest no version",
+        HANGS,
+        planted=_planted(Settlement, "settle", _without_settling),
+    ),
+    "what is half visible is not completed": Defect(
+        "publishing the missing records again",
+        "th version is|without a|ends at|readers do not get|audit trail|the head beside",
+        HANGS,
+        planted=_planted(Settlement, "_complete", _without_completing),
+    ),
+    "a dead transaction is settled by a commit": Defect(
+        "the abort",
+        "th version is|without a|readers do not get|had taken over",
+        HANGS,
+        _with_publisher(_SweepingByCommit),
+    ),
+    "the next transaction does not wait for the markers of the last one": Defect(
+        "the look at the stable offsets after a commit",
+        "th version is|without a|ends at|readers do not get|audit trail|the head beside|compared .* with another",
+        {"markers lost": 2, "kill": 1, "failed": 2, "refused": 1},
+        _with_publisher(_Unconfirmed),
+    ),
+    "the owner record comes before the settling": Defect(
+        "their order",
+        "th version is|without a|readers do not get|the head beside|had taken over",
+        HANGS,
+        planted=_planted(Session, "take_over", _owner_record_first),
+    ),
+    "who was fenced does not wait for the owner record": Defect(
+        "the wait",
+        "took the id back",
+        {"time out": 1, "failed": 1},
+        planted=_planted(Session, "_may_be_taken_over", _never),
+        two=True,
+    ),
+    "a generation of an ended incarnation is gone on from": Defect(
+        "skipping it",
+        "went back to incarnation",
+        {"truncate": 2, "recreate": 1, "trim": 1, "kill": 3},
+        planted=_planted(startup, "decide", _any_generation),
     ),
     "a row is learned twice": Defect(
         "the position inside a record", "clean run|at rest no version", {"kill": 2}, planted=_learning_twice

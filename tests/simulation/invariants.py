@@ -20,6 +20,7 @@ from streamsvm.config import ModelConfig
 from streamsvm.coreset.moments import Moments
 from streamsvm.coreset.structure import Extent
 from streamsvm.errors import CorruptCheckpoint
+from streamsvm.kafka import stamp_of
 from streamsvm.partition import PartitionState
 from streamsvm.points import Points, Position, Positions, precedes
 from streamsvm.tuning import is_due
@@ -37,7 +38,7 @@ from tests.simulation.stream import (
     Reference,
     is_rejected,
 )
-from tests.simulation.world import Violation, World
+from tests.simulation.world import DEATHS, Violation, World
 
 
 @dataclass(frozen=True)
@@ -83,6 +84,8 @@ class Judge:
         pointers_agree(world, versions)
         the_gate_is_obeyed(world)
         pins_hold(world)
+        nothing_hangs(world)
+        ended_incarnations_stay_ended(world)
         self._values_are_pure(world, versions)
         self._checkpoints_are_pure(world)
         letters_are_complete(world)
@@ -160,6 +163,18 @@ class Judge:
 # -------------------------------------------------------------------- reading
 
 
+def transactions(world: World) -> list[list[tuple[str, int, Entry]]]:
+    """Return every committed record with its topic and offset, by attempt, in the order in which readers could get it.
+
+    A record that is published again to complete an attempt belongs to that attempt; one without a stamp stands alone.
+    """
+    attempts: dict[object, list[tuple[str, int, Entry]]] = {}
+    for place, (topic, offset, entry) in enumerate(world.broker.shown):
+        stamp = stamp_of(entry.headers)
+        attempts.setdefault(place if stamp is None else stamp.attempt, []).append((topic, offset, entry))
+    return list(attempts.values())
+
+
 def published(world: World) -> list[Published]:
     """Return the versions in the order of the log, each checked against the hash in its header."""
     found = []
@@ -167,6 +182,8 @@ def published(world: World) -> list[Published]:
         if entry.value is None:
             continue
         headers = dict(entry.headers)
+        if model_codec.SHA256_HEADER not in headers:
+            raise Violation(f"readers of versions get a record under {entry.key!r}, which is not a version")
         version = model_codec.decode(entry.value, headers[model_codec.SHA256_HEADER].decode())
         if entry.key != version.key.encode():
             raise Violation(f"the record under {entry.key!r} holds {version.key}")
@@ -282,7 +299,7 @@ def nobody_publishes_after_being_fenced(world: World) -> None:
     """Once another process has published or owned, no earlier one commits anything more."""
     gone: set[str] = set()
     newest = ""
-    for transaction in world.broker.commits:
+    for transaction in transactions(world):
         session = _session(transaction)
         if session is None or session == newest:
             continue
@@ -307,7 +324,7 @@ def pointers_agree(world: World, versions: list[Published]) -> None:
     """Every head names the version of its own transaction, and so does `current`; no other record moves them."""
     by_number = {found.version.number: found for found in versions}
     head_key, current_key = model_codec.head_key(NAME).encode(), model_codec.current_key(NAME).encode()
-    for transaction in world.broker.commits:
+    for transaction in transactions(world):
         keys = {entry.key: entry for topic, _, entry in transaction if topic == ALIASES}
         numbers = [
             msgspec.json.decode(entry.value)["version"]
@@ -336,7 +353,7 @@ def the_gate_is_obeyed(world: World) -> None:
     """Exactly what the gate refuses does not become current; it compares with what is, and every refusal is audited."""
     head_key, current_key = model_codec.head_key(NAME).encode(), model_codec.current_key(NAME).encode()
     current = None
-    for transaction in world.broker.commits:
+    for transaction in transactions(world):
         keys = {entry.key: entry for topic, _, entry in transaction if topic == ALIASES}
         if head_key not in keys:
             continue
@@ -352,12 +369,33 @@ def the_gate_is_obeyed(world: World) -> None:
         current = current if refused else head.number
 
 
+def nothing_hangs(world: World) -> None:
+    """At rest no reader of committed records is held up."""
+    for topic in (MODELS, ALIASES, AUDIT):
+        log = world.broker.log(topic)
+        held_by = [log.entries[offsets[0]] for offsets in log.pending.values()]
+        if any(entry is not None and entry.headers != BY_PEOPLE for entry in held_by):
+            raise Violation(f"at rest readers of {topic} stand at {log.stable}, and it ends at {log.end}")
+
+
+def ended_incarnations_stay_ended(world: World) -> None:
+    """A directory that loses nothing never goes back to an incarnation that a later one ended."""
+    if any(world.happened[kind] for kind in DEATHS if kind != "kill"):
+        return
+    newest: dict[str, int] = {}
+    for who, content in world.saved:
+        incarnation = decode(content).incarnation
+        if incarnation < newest.get(who, 0):
+            raise Violation(f"{who} went back to incarnation {incarnation} after it had begun {newest[who]}")
+        newest[who] = incarnation
+
+
 def pins_hold(world: World) -> None:
     """What people pinned is what readers resolve until people unpin it."""
     key, pin, current = world.people.pin_key, model_codec.pin_key(NAME), model_codec.current_key(NAME)
     written = [
         (offset, entry)
-        for transaction in world.broker.commits
+        for transaction in transactions(world)
         for topic, offset, entry in transaction
         if topic == ALIASES
     ]
@@ -403,7 +441,7 @@ def refusals_are_audited(world: World) -> None:
         return
     told = [
         msgspec.json.decode(entry.value)
-        for transaction in world.broker.commits
+        for transaction in transactions(world)
         for topic, _, entry in transaction
         if topic == AUDIT and entry.value
     ]

@@ -51,6 +51,8 @@ class People:
         """Let everything arrive that is on its way; nothing unusual happens from now on."""
         while self._broker.late:
             self.deliver()
+        if self._broker.late_markers(TRANSACTIONAL_ID):
+            self.deliver_markers()
         while self.append():
             pass
 
@@ -163,6 +165,16 @@ class People:
         except Refused as refusal:
             self._world.note(f"and is refused: {refusal}")
 
+    def deliver_markers(self) -> None:
+        """Let the markers arrive that are late."""
+        self._broker.deliver_markers(TRANSACTIONAL_ID)
+
+    def abort_orphans(self) -> None:
+        """Abort what hangs of producers that no id has any more, as the trainer asks a person to."""
+        for topic, producer_id in self._broker.orphans():
+            self._world.note(f"people abort what producer {producer_id} left open in {topic}")
+            self._broker.abort_by_hand(topic, producer_id)
+
     def expire(self) -> None:
         """Let the transactional id expire."""
         self._broker.expire(TRANSACTIONAL_ID)
@@ -190,6 +202,11 @@ EVENTS = {
     "foreign": (People.foreign, lambda people: not people._broker.open(FOREIGN_ID)),
     "end foreign": (People.end_foreign, lambda people: bool(people._broker.open(FOREIGN_ID))),
     "deliver": (People.deliver, lambda people: bool(people._broker.late)),
+    "markers arrive": (
+        People.deliver_markers,
+        lambda people: people._broker.late_markers(TRANSACTIONAL_ID),
+    ),
+    "abort by hand": (People.abort_orphans, lambda people: bool(people._broker.orphans())),
     "expire": (People.expire, lambda people: people._broker.open(TRANSACTIONAL_ID) is False),
     "time out": (People.time_out, lambda people: bool(people._broker.open(TRANSACTIONAL_ID))),
 }

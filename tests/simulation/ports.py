@@ -23,7 +23,20 @@ from streamsvm.codec.model import Alias, Version
 from streamsvm.config import ModelConfig, Settings, Start
 from streamsvm.errors import BrokerUnavailable, Fenced, StateError, StreamsvmError, TopicMissing, TransientError
 from streamsvm.gate import Verdict
-from streamsvm.kafka import Message, OffsetOutOfRange, OutcomeUnknown, PublishRefused, Record, TopicInfo, TopicSpec
+from streamsvm.kafka import (
+    TRANSACTION_TIMEOUT_S,
+    Mark,
+    Message,
+    OffsetOutOfRange,
+    OutcomeUnknown,
+    Place,
+    PublishRefused,
+    Record,
+    Stored,
+    TopicInfo,
+    TopicSpec,
+    stamped,
+)
 from streamsvm.learner import Cut
 from streamsvm.tuning import Tuning
 from tests.simulation.broker import FENCED, EndTxn, Entry, Refused
@@ -168,7 +181,7 @@ class Cluster(_Port):
         self._point(f"asks for the leader epoch of {topic}[{partition}]@{offset}")
         log = self._broker.log(topic, partition)
         entry = log.entries[offset] if log.first <= offset < log.end else None
-        return entry.leader_epoch if entry and entry.readable else None
+        return entry.leader_epoch if entry and log.readable(offset) else None
 
     def newest(self, topic: str, keys: Iterable[bytes], timeout_s: float) -> dict[bytes, Record]:
         self._point(f"asks for the end of {topic}")
@@ -176,9 +189,7 @@ class Cluster(_Port):
         for _ in range(_WAITS):
             if log.stable >= end:
                 break
-            if self._world.calm:
-                for transactional_id in self._broker.open_ids():
-                    self._broker.time_out(transactional_id)
+            self._world.end_what_can_end()
             self._world.time += timeout_s / _WAITS
             self._point(f"waits for a transaction in {topic}")
         if log.stable < end:
@@ -206,8 +217,41 @@ class Cluster(_Port):
     def _end(self, topic: str) -> int:
         return self._broker.log(topic).end
 
-    def publisher(self, transactional_id: str) -> Publisher:
-        return Publisher(self._world, self._life, transactional_id)
+    def marks(self, places: Iterable[Place]) -> dict[Place, Mark]:
+        self._point("asks for stable offsets and ends")
+        self._world.end_what_can_end()
+        logs = {place: self._broker.log(*place) for place in places}
+        return {place: Mark(log.stable, log.end) for place, log in logs.items()}
+
+    def stored(
+        self,
+        topic: str,
+        partition: int,
+        wanted: Callable[[Record], bool],
+        *,
+        since_ms: int | None = None,
+        timeout_s: float,
+    ) -> list[Stored]:
+        self._point(f"reads {topic}, aborted records too")
+        log = self._broker.log(topic, partition)
+        end = log.end
+        if log.stable < end:
+            raise TransientError(f"could not read {topic}: a transaction is open there")
+        places = ((offset, log.entries[offset]) for offset in range(log.first, end))
+        return [
+            Stored(record, log.readable(offset))
+            for offset, entry in places
+            if entry and not entry.control and wanted(record := log.record(topic, partition, offset, entry))
+        ]
+
+    def stored_at(self, topic: str, partition: int, offset: int, timeout_s: float) -> Record | None:
+        self._point(f"looks at {topic}@{offset}, committed or not")
+        log = self._broker.log(topic, partition)
+        places = ((at, log.entries[at]) for at in range(offset, log.end))
+        return next((log.record(topic, partition, at, one) for at, one in places if one and not one.control), None)
+
+    def publisher(self, transactional_id: str, writer: str = "") -> Publisher:
+        return Publisher(self._world, self._life, transactional_id, writer)
 
     def outbox(self) -> Outbox:
         return Outbox(self._world, self._life)
@@ -219,9 +263,12 @@ class Cluster(_Port):
 class Publisher(_Port):
     """See `consumers.ports.Publisher`."""
 
-    def __init__(self, world: World, life: Life, transactional_id: str) -> None:
+    def __init__(self, world: World, life: Life, transactional_id: str, writer: str = "") -> None:
         super().__init__(world, life)
         self._id = transactional_id
+        self._writer = writer or f"{life.name}/for {transactional_id}"
+        self._attempts = 0
+        self._unmarked: dict[str, int] = {}
         self._producer = (-1, -1)
         self._ended: StreamsvmError | None = None
         self._sent = False
@@ -231,6 +278,8 @@ class Publisher(_Port):
         fault = self._world.decide("network", "", ["unavailable", "init unanswered"])
         if fault != "unavailable":
             self._life.fences = True
+            self._world.takes(self._life)
+            self._life.fenced_at = None
             self._producer = self._broker.initialise(self._id)
         if fault:
             raise BrokerUnavailable("no broker answered")
@@ -241,26 +290,55 @@ class Publisher(_Port):
     ) -> list[int]:
         if self._ended is not None:
             raise self._ended
-        self._sent = False
+        self.confirm()
+        self._sent, sent = False, dict[str, int]()
+        self._attempts += 1
+        attempt, count = f"{self._writer}.{self._attempts}", len(messages)
         self._point("begins a transaction")
         try:
-            offsets = self._send(messages)
+            offsets = self._send(stamped(messages, attempt, self._id, 1, 0 if last else count), sent)
             if last is not None:
                 self._point("sends what points at it")
-                self._send(last(offsets))
+                pointers = last(offsets)
+                self._send(stamped(pointers, attempt, self._id, count + 1, count + len(pointers)), sent)
             self._point("commits")
             self._commit()
         except Refused as refusal:
             raise self._failure(refusal) from None
+        self._unmarked = sent
         self._point("committed")
         return offsets
+
+    def confirm(self) -> None:
+        for _ in range(_WAITS):
+            held_up = [topic for topic, last in self._unmarked.items() if self._broker.log(topic).stable <= last]
+            if not held_up:
+                self._unmarked = {}
+                return
+            self._world.end_what_can_end()
+            self._world.time += TRANSACTION_TIMEOUT_S / _WAITS
+            self._point(f"waits for markers in {', '.join(held_up)}")
+        self._ended = OutcomeUnknown("readers did not pass what was committed")
+        raise self._ended
+
+    def sweep(self, messages: Sequence[Message]) -> None:
+        self._point("begins a transaction to be aborted")
+        self._attempts += 1
+        try:
+            attempt = f"{self._writer}.{self._attempts}"
+            self._send(stamped(messages, attempt, self._id, 1, len(messages)), {}, faulty=False)
+            self._point("aborts")
+            self._abort()
+        except Refused as refusal:
+            raise self._failure(refusal) from None
+        self._point("aborted")
 
     def close(self) -> None:
         if not self._life.dead and self._ended is None and self._sent:
             self._abort()
 
-    def _send(self, messages: Sequence[Message]) -> list[int]:
-        if any(message.topic == MODELS for message in messages):
+    def _send(self, messages: Sequence[Message], sent: dict[str, int], *, faulty: bool = True) -> list[int]:
+        if faulty and any(message.topic == MODELS for message in messages):
             fault = self._world.decide("version", "", ["refused", "failed"])
             if fault:
                 self._abort()
@@ -274,6 +352,7 @@ class Publisher(_Port):
             entry = Entry(message.value, message.key, message.headers)
             offsets.append(self._broker.send(self._id, self._producer, message.topic, entry))
             self._sent = True
+            sent[message.topic] = offsets[-1]
         return offsets
 
     def _commit(self) -> None:
@@ -299,6 +378,7 @@ class Publisher(_Port):
     def _failure(self, refusal: Refused) -> StreamsvmError:
         if str(refusal) == FENCED:
             self._ended = Fenced("another instance took over")
+            self._life.fenced_at = self._world.time
         else:
             self._ended = OutcomeUnknown(f"the outcome of a transaction is unknown: {refusal}")
         self._world.note(f"{self._life.name}: {self._ended}")

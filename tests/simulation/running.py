@@ -13,10 +13,19 @@ from tests.simulation.choices import Chance, Chooser, Deviations, Script, Search
 from tests.simulation.invariants import Judge
 from tests.simulation.ports import Ports
 from tests.simulation.stream import Reference, settings_for
-from tests.simulation.world import COMMIT_FAULTS, DEATHS, Profile, Violation, World
+from tests.simulation.world import COMMIT_FAULTS, DEATHS, MARKER_FAULTS, Profile, Violation, World
 
 BENIGN = ("append", "late poll", "small batch", "other partition", "slow training", "letters arrive", "survivor")
-NETWORK = (*COMMIT_FAULTS, "refused", "failed", "unavailable", "init unanswered", "deliver", "disk full")
+NETWORK = (
+    *COMMIT_FAULTS,
+    *MARKER_FAULTS,
+    "refused",
+    "failed",
+    "unavailable",
+    "init unanswered",
+    "deliver",
+    "disk full",
+)
 OUTSIDE = (
     "pin",
     "unpin",
@@ -28,6 +37,7 @@ OUTSIDE = (
     "expire",
     "time out",
     "add partition",
+    "abort by hand",
 )
 JUDGED = ("gate refuses",)
 LOSSES = ("trim", "truncate", "recreate", "all lost")
@@ -37,6 +47,8 @@ KINDS = (
     "network",
     "version",
     "commit",
+    "markers",
+    "which markers",
     "letters",
     "clock",
     "order",
@@ -144,6 +156,8 @@ def drawn(seed: int) -> tuple[Profile, Mapping[str, float]]:
         faults["deliver"] = 3
     if "foreign" in faults:
         faults["end foreign"] = 3
+    if "markers late" in faults:
+        faults["markers arrive"] = 3
     two = chance.random() < 0.3
     if two:
         faults |= {"switch": chance.randrange(1, 9), "copy": 1, "reset": 1, "survivor": 1}
@@ -159,7 +173,7 @@ def drawn(seed: int) -> tuple[Profile, Mapping[str, float]]:
     )
     rates = {kind: chance.choice((0.0, 0.1, 0.3, 0.6)) for kind in KINDS}
     rates |= {"event": chance.choice((0.02, 0.05, 0.1, 0.2)), "unsafe name": 0.5, "unsafe content": 0.5}
-    rates |= {"survivor": 0.5}
+    rates |= {"survivor": 0.5, "which markers": 0.7}
     return profile, rates
 
 
@@ -186,6 +200,7 @@ def small_worlds(profile_of: Callable[[int], Profile], seeds: range, design: Des
     for seed in seeds:
         rate = (0.05, 0.1, 0.2)[seed % 3]
         rates = dict.fromkeys(KINDS, 0.3) | {"event": rate, "survivor": 0.5, "unsafe name": 0.5, "unsafe content": 0.5}
+        rates["which markers"] = 0.7
         world, violation = run(profile_of(seed), Chance(seed, rates), design)
         tally.add(world, violation)
         if violation:

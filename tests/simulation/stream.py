@@ -201,5 +201,5 @@ def _records(partition: int, entries: tuple[Entry | None, ...], start: int) -> l
     return [
         Record(INPUT, partition, offset, entry.key, entry.value, (), 1_700_000_000_000 + offset, entry.leader_epoch)
         for offset, entry in enumerate(entries)
-        if entry and entry.readable and offset >= start
+        if entry and not entry.control and offset >= start
     ]

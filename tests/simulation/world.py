@@ -12,17 +12,29 @@ import threading
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import combinations
 from typing import Any
 
 from consumers.runtime import Health
 from consumers.trainer import Clock, Trainer
+from streamsvm.codec.model import owner_key
 from streamsvm.config import Settings
 from streamsvm.errors import StateError, StreamsvmError
+from streamsvm.kafka import TRANSACTION_TIMEOUT_S, stamp_of
 from tests.simulation import people
-from tests.simulation.broker import Broker
+from tests.simulation.broker import Broker, Fate
 from tests.simulation.choices import Chooser
 from tests.simulation.disk import Disk
-from tests.simulation.stream import ALIASES, AUDIT, INPUT, LETTERS, MODELS, settings_for
+from tests.simulation.stream import (
+    ALIASES,
+    AUDIT,
+    INPUT,
+    LETTERS,
+    MODELS,
+    NAME,
+    TRANSACTIONAL_ID,
+    settings_for,
+)
 
 MOST_LIVES = 60
 IDLE_TURNS = 3
@@ -31,6 +43,7 @@ LOOKING_TURNS = 7
 
 DEATHS = ("kill", "power loss", "newest lost", "oldest kept", "all lost")
 COMMIT_FAULTS = ("unanswered", "unsent", "late")
+MARKER_FAULTS = ("markers lost", "markers late")
 
 
 class Violation(AssertionError):
@@ -83,6 +96,8 @@ class Life:
         How much had happened in the world when it started.
     fences, reads, hidden : bool
         Whether it took the transactional id over, read from the input, and had to wait in vain for a transaction's end.
+    fenced_at : float or None
+        When the broker last told it that it was fenced; None since it took the id again.
     """
 
     instance: Instance
@@ -92,6 +107,7 @@ class Life:
     fences: bool = False
     reads: bool = False
     hidden: bool = False
+    fenced_at: float | None = None
 
 
 class Instance:
@@ -137,6 +153,7 @@ class World:
         self.refused_versions: list[bytes] = []
         self.saved: list[tuple[str, bytes]] = []
         self.people = people.People(self)
+        self.broker.fates = self._fates
         self.first = Instance("A", Disk())
         self.second: Instance | None = None
         self._failure: BaseException | None = None
@@ -228,6 +245,24 @@ class World:
         """Return the shipped trainer on the simulated ports."""
         return ports.trainer(self.settings, Health(60.0, ports.clock.monotonic), reset)
 
+    def takes(self, life: Life) -> None:
+        """Check that who was fenced just now does not take the id from a successor that is saying whose the model is.
+
+        A broker that came back may have fenced it for a timeout; only the owner record tells that from a successor, so
+        it must wait for that record, for as long as a living process may take over it.
+        """
+        log, recently = self.broker.log(ALIASES), self.time - TRANSACTION_TIMEOUT_S
+        if life.fenced_at is None or life.fenced_at < recently or TRANSACTIONAL_ID not in self.broker.open_ids():
+            return
+        for offsets in log.pending.values():
+            entry = log.entries[offsets[-1]]
+            stamp = None if entry is None else stamp_of(entry.headers)
+            if entry is None or stamp is None or entry.key != owner_key(NAME).encode():
+                continue
+            living = [one.life for one in self._instances() if one.life is not None and not one.life.dead]
+            if any(one is not life and stamp.attempt.startswith(f"{one.name}/") for one in living):
+                raise Violation(f"{life.name} was fenced, and took the id back from {stamp.attempt}, which owns it")
+
     def loads(self, life: Life, content: bytes) -> None:
         """Check that a start reads no older checkpoint first than the last one that it, or its original, saved."""
         saved = life.instance.disk.saved
@@ -312,6 +347,29 @@ class World:
             self.steps = self.profile.steps
             return False
         return True
+
+    def _fates(self, transactional_id: str, topics: Sequence[str]) -> dict[str, Fate]:
+        """Choose what becomes of the markers of a transaction that is decided: of all, or of some partitions."""
+        written = dict[str, Fate].fromkeys(topics, "written")
+        if transactional_id == people.FOREIGN_ID:
+            return written
+        fault = self.decide("markers", "", MARKER_FAULTS)
+        if not fault:
+            return written
+        fate: Fate = "lost" if fault == "markers lost" else "late"
+        some = [subset for size in range(1, len(topics)) for subset in combinations(topics, size)]
+        chosen = self.chooser.choose("which markers", ["all", *map(", ".join, some)])
+        concerned = some[chosen - 1] if chosen else tuple(topics)
+        self.note(f"  in {', '.join(concerned)}")
+        return {**written, **dict.fromkeys(concerned, fate)}
+
+    def end_what_can_end(self) -> None:
+        """Once calm: let transactions time out, markers arrive, and a person run the command that a daemon printed."""
+        if not self.calm:
+            return
+        for transactional_id in self.broker.open_ids():
+            self.broker.time_out(transactional_id)
+        self.people.abort_orphans()
 
     # -------------------------------------------------------------- instances
 

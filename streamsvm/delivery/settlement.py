@@ -1,0 +1,218 @@
+"""What is left of a transaction whose markers did not reach every partition, and what completes it.
+
+A coordinator decides a transaction, logs the decision, answers a commit, and only then writes a marker into each
+partition. Where it dies in between and comes back, the markers may be missing: in all partitions, in some, for good. A
+record without a marker holds readers of committed records up for ever, and the next marker of the same producer, of
+whatever transaction, decides about it. So whoever takes a transactional id looks first at every partition that the id
+writes to, ends by one abort whatever still hangs, and then judges what is left.
+
+The cases, for an attempt of parts p1 .. pn (a version: its record, the copies, the head, `current`, the audit entry;
+a batch of scores: scores, dead letters, the group's positions). A part is *visible* if it has a commit marker, *hung*
+if it has none, *aborted* if it has an abort marker.
+
+==========================================  =====================================  =================================
+what happened                               what a successor finds                 what it does
+==========================================  =====================================  =================================
+commit decided, every marker written        all visible                            WHOLE: nothing
+commit decided, no marker written           all hung                               aborts; VOID: nobody saw it, nobody
+                                                                                   was told, the number is free
+commit decided, some markers written        some visible, the rest hung            aborts the rest; TORN: publishes
+                                                                                   the missing parts again
+abort decided (by us, by the coordinator's  aborted or hung, none visible          aborts what hangs; VOID
+timeout, by the successor's taking over),
+any markers written
+undecided: open when the successor came     taking the id aborts it: as above      as above
+the settler died before its abort           as its predecessor left it             as above
+the settler died after its abort            some visible, the rest aborted;        TORN: the same parts as before
+                                            nothing hangs
+the settler's repair was torn as well       the parts visible in either try count  TORN: what is missing in both
+a commit answered, the answer not believed  as any of the above                    nobody is told before readers have
+before the stable offsets have passed it                                           passed every part: so VOID is safe
+bytes of a missing part are gone, or do     some visible, no complete copy         LOST: refuses, names the records
+not hash to what is visible
+the id expired, the old producer's records  hung, and an abort does not end them   a person must: the exact command
+hang
+another id's records hang                   hung, stamped by that id               after three timeouts takes that id
+                                                                                   over and settles it
+records without a stamp hang                hung, nobody knows whose they are      a person must: the exact command
+==========================================  =====================================  =================================
+
+An abort is right in every row: a commit marker would also commit what the coordinator had given up, and a settler that
+died after its commit, before the end of its own look, would leave a half of it. What was decided as committed is
+completed afterwards, from the bytes that the log still holds, under the same number. Completing is idempotent: a part
+is known by its attempt and its number, whichever transaction made it visible.
+
+A version's head and `current` name the offset of the version's record. If that record is published again, both are
+published again with the new offset.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import Final
+
+import msgspec
+
+from streamsvm.codec import model as model_codec
+
+_HEAD: Final = "@head"
+_CURRENT: Final = "@current"
+
+
+class Verdict(StrEnum):
+    """What is left of an attempt once nothing hangs any more."""
+
+    VOID = "void"
+    """No part is visible: it never happened."""
+    WHOLE = "whole"
+    """Every part is visible."""
+    TORN = "torn"
+    """Some parts are visible, and the log holds the bytes of the others."""
+    LOST = "lost"
+    """Some parts are visible, and the bytes of others are gone or do not belong to them."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Part:
+    """One record of an attempt, as the log holds it.
+
+    Attributes
+    ----------
+    attempt : str
+    number : int
+        From 1; several records have the number if the part was published again.
+    parts : int
+        How many the attempt has; 0 if this record does not say.
+    topic : str
+    partition, offset : int
+    key, value : bytes or None
+    headers : tuple of (str, bytes)
+    visible : bool
+        Whether readers of committed records get it.
+    """
+
+    attempt: str
+    number: int
+    parts: int
+    topic: str
+    partition: int
+    offset: int
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes], ...] = field(default=(), repr=False)
+    visible: bool
+
+    @property
+    def where(self) -> str:
+        """Its coordinates, for people."""
+        return f"{self.topic}[{self.partition}]@{self.offset}"
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """What is to be done about an attempt.
+
+    Attributes
+    ----------
+    attempt : str
+    verdict : Verdict
+    first : tuple of Part
+        To be published, in this order.
+    pointers : tuple of Part
+        To be published after `first`, in the same transaction, as `redirected` to where the version's record then is.
+    version_offset : int or None
+        Where the version's record is visible; None if it is among `first`, or there is none.
+    why : str
+        Why it is lost, for people.
+    """
+
+    attempt: str
+    verdict: Verdict
+    first: tuple[Part, ...] = ()
+    pointers: tuple[Part, ...] = ()
+    version_offset: int | None = None
+    why: str = ""
+
+
+def judge(parts: Iterable[Part], models_topic: str = "") -> list[Judgement]:
+    """Judge every attempt among records, in the order in which the first record of each was given.
+
+    Parameters
+    ----------
+    parts : iterable of Part
+        Every record of these attempts that the log holds, in the order of each partition; nothing hangs among them.
+    models_topic : str
+        Where versions are; empty if the attempts have none.
+    """
+    by_attempt: dict[str, list[Part]] = defaultdict(list)
+    for part in parts:
+        by_attempt[part.attempt].append(part)
+    return [_judged(attempt, found, models_topic) for attempt, found in by_attempt.items()]
+
+
+def _judged(attempt: str, found: Sequence[Part], models_topic: str) -> Judgement:
+    if not any(part.visible for part in found):
+        return Judgement(attempt, Verdict.VOID)
+    best = _best(found)
+    count = max(part.parts for part in found)
+    gone = sorted(set(range(1, count + 1)) - best.keys()) if count else []
+    if gone or not count:
+        what = f"parts {', '.join(map(str, gone))} of {count}" if count else "the parts that were to follow"
+        return Judgement(attempt, Verdict.LOST, why=f"{what} are not in the log any more; {_seen(found)}")
+    version = next((part for part in best.values() if part.topic == models_topic and part.value is not None), None)
+    pointers = {number: part for number, part in best.items() if version is not None and _points(part)}
+    foreign = next((part for part in pointers.values() if version and not _belongs(part, version)), None)
+    if foreign is not None and version is not None:
+        why = f"{foreign.where} does not name the SHA-256 of {version.where}; {_seen(found)}"
+        return Judgement(attempt, Verdict.LOST, why=why)
+    offset = version.offset if version is not None and version.visible else None
+    stale = [part for part in pointers.values() if not part.visible or _offset_in(part) != offset]
+    missing = [part for number, part in best.items() if not part.visible and number not in pointers]
+    if not stale and not missing:
+        return Judgement(attempt, Verdict.WHOLE)
+    return Judgement(attempt, Verdict.TORN, tuple(missing), tuple(stale), offset)
+
+
+def _best(found: Sequence[Part]) -> dict[int, Part]:
+    """Return of each part the newest record that is visible, or else the newest record."""
+    best: dict[int, Part] = {}
+    for part in sorted(found, key=lambda part: (part.number, part.visible, part.offset)):
+        best[part.number] = part
+    return best
+
+
+def _seen(found: Sequence[Part]) -> str:
+    return "readers see " + ", ".join(part.where for part in found if part.visible)
+
+
+def _points(part: Part) -> bool:
+    key = (part.key or b"").decode("utf-8", "replace")
+    return part.value is not None and key.endswith((_HEAD, _CURRENT))
+
+
+def _pointer(part: Part) -> model_codec.Head | model_codec.Alias:
+    decode = model_codec.decode_head if (part.key or b"").endswith(_HEAD.encode()) else model_codec.decode_alias
+    return decode(part.value or b"")
+
+
+def _offset_in(part: Part) -> int:
+    return _pointer(part).offset
+
+
+def _belongs(part: Part, version: Part) -> bool:
+    return _pointer(part).sha256 == model_codec.sha256(version.value or b"")
+
+
+def redirected(pointers: Sequence[Part], version_offset: int) -> list[Part]:
+    """Return a version's head and `current` as they name the offset of its record."""
+    moved = []
+    for part in pointers:
+        named = msgspec.structs.replace(_pointer(part), offset=version_offset)
+        if isinstance(named, model_codec.Head):
+            moved.append(replace(part, value=model_codec.encode_head(named)))
+        else:
+            moved.append(replace(part, value=model_codec.encode_alias(named)))
+    return moved

@@ -516,7 +516,7 @@ DEFECTS: dict[str, Defect] = {
     ),
     "a dead transaction is settled by a commit": Defect(
         "the abort",
-        "th version is|without a|readers do not get|had taken over",
+        "th version is|without a|readers do not get|had taken over|is not a version",
         HANGS,
         _with_publisher(_SweepingByCommit),
     ),
@@ -528,7 +528,7 @@ DEFECTS: dict[str, Defect] = {
     ),
     "the owner record comes before the settling": Defect(
         "their order",
-        "th version is|without a|readers do not get|the head beside|had taken over",
+        "th version is|without a|readers do not get|the head beside|had taken over|audit trail",
         HANGS,
         planted=_planted(Session, "take_over", _owner_record_first),
     ),

@@ -17,6 +17,7 @@ from streamsvm.kafka.producing import Outbox, Publisher
 from streamsvm.kafka.reading import Reader, Tail, fetch_one, read_to_end
 from streamsvm.kafka.records import Batch, Message, Record
 from streamsvm.kafka.registry import RegistryUnavailable, SchemaRegistry
+from streamsvm.kafka.slots import Process, Slot, Slots
 from streamsvm.kafka.topics import TopicInfo, TopicSpec, create_topics, describe_topic
 
 __all__ = [
@@ -32,6 +33,7 @@ __all__ = [
     "OffsetOutOfRange",
     "Outbox",
     "OutcomeUnknown",
+    "Process",
     "Progress",
     "PublishRefused",
     "Publisher",
@@ -39,6 +41,8 @@ __all__ = [
     "Record",
     "RegistryUnavailable",
     "SchemaRegistry",
+    "Slot",
+    "Slots",
     "Subscription",
     "Tail",
     "TopicInfo",

@@ -11,7 +11,7 @@ from typing import Protocol
 
 from consumers.worker import Result
 from streamsvm.config import Start
-from streamsvm.kafka import Mark, Message, Place, Record, Stored, TopicInfo, TopicSpec
+from streamsvm.kafka import Mark, Message, Place, Progress, Record, Stored, TopicInfo, TopicSpec
 from streamsvm.learner import Cut
 from streamsvm.tuning import Tuning
 
@@ -23,14 +23,17 @@ class Publisher(Protocol):
         """Take over the transactional id: fence the predecessor and end what it left open."""
 
     def publish(
-        self, messages: Sequence[Message], last: Callable[[Sequence[int]], Sequence[Message]] | None = None
+        self,
+        messages: Sequence[Message],
+        last: Callable[[Sequence[int]], Sequence[Message]] | None = None,
+        progress: Progress | None = None,
     ) -> list[int]:
         """Publish a group, and return the offsets of `messages`; `last` makes those that point at them."""
 
     def confirm(self) -> None:
         """Wait until readers of committed records have passed the last group."""
 
-    def sweep(self, messages: Sequence[Message]) -> None:
+    def sweep(self, messages: Sequence[Message], progress: Progress | None = None) -> None:
         """Begin a transaction with these, and abort it: its markers end what hangs in their partitions."""
 
     def close(self) -> None:
@@ -132,10 +135,11 @@ class Cluster(Protocol):
         partition: int,
         wanted: Callable[[Record], bool],
         *,
+        start: int | None = None,
         since_ms: int | None = None,
         timeout_s: float,
     ) -> list[Stored]:
-        """Return the wanted records of a partition, aborted ones too, from a time on."""
+        """Return the wanted records of a partition, aborted ones too, from an offset or a time on."""
 
     def stored_at(self, topic: str, partition: int, offset: int, timeout_s: float) -> Record | None:
         """Return the first record from an offset on, committed or not."""

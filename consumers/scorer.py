@@ -2,10 +2,17 @@
 
 Delivery is exactly once for whoever reads committed records only: the scores and dead letters of a batch, and the
 group's positions, are one transaction. When one fails, the batch is read again from where the group stands; when nobody
-knows whether it failed, the id is taken over first, which settles it. Several scorers share a topic by sharing the
-group; each process has a transactional id of its own, and the group's generation keeps one that was replaced from
-committing. The embedded broker has no transactions: there a batch's positions are committed after it was stored, at
-least once, and copies of a score carry the same `streamsvm.source` header.
+knows whether it failed, the id is taken over, and what the broker may have left open is settled
+(`consumers.settling`) before anything else. A batch counts as committed when readers of committed records have passed
+it, and when the group's positions can be read: a commit is answered before its markers are written. Several scorers share a topic by sharing the
+group. Each has a slot in it (`streamsvm.kafka.slots`), and by the slot its membership and its transactional id: whoever
+comes next in the slot of a scorer that died has its partitions at once, and ends what it left open. The group's
+generation keeps one that was replaced from committing. A slot is claimed once there is a version to score by, and the
+transactional id is taken once the group has let the slot's member in, so that a start that waits holds up nobody, and
+one that claimed a slot together with another fences no producer for it. A scorer that loses its slot to another claims
+the next, and reads on from where the group stands; if the slot is configured, it ends. The embedded broker has no
+transactions: there a batch's positions are committed after it was stored, at least once, and copies of a score carry
+the same `streamsvm.source` header.
 
 Invariants: nothing is consumed before there is a version; each batch is scored by one version, taken once; a batch that
 was not committed is never passed over. While the schema registry does not answer, a batch that needs it is not decided.
@@ -13,9 +20,9 @@ was not committed is never passed over. While the schema registry does not answe
 
 from __future__ import annotations
 
+import random
 import threading
 import time
-import uuid
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from typing import Final
@@ -26,6 +33,7 @@ from consumers.deadletters import DeadLetters
 from consumers.page.board import ScorerBoard
 from consumers.runtime import Health, schemas_of
 from consumers.schemas import SchemaWait
+from consumers.settling import PersonNeeded, ScoreSettlement
 from consumers.topics import refuse_shared
 from streamsvm.codec.avro import Schemas
 from streamsvm.codec.scores import BatchScorer
@@ -33,12 +41,18 @@ from streamsvm.config import Settings
 from streamsvm.crashpoints import crash_point
 from streamsvm.errors import Fenced, StreamsvmError, TransientError
 from streamsvm.kafka import (
+    Backoff,
+    Cluster,
     Connection,
     Message,
     OutcomeUnknown,
     Progress,
     Publisher,
     Record,
+    Slot,
+    Slots,
+    Standing,
+    Standings,
     Subscription,
     TopicSpec,
     create_topics,
@@ -59,8 +73,13 @@ the scores back for as long."""
 LOST_S: Final = 6 * TRANSACTION_TIMEOUT_S
 """A call to the publisher that takes longer than this does not return: librdkafka's `send_offsets_to_transaction` may
 pass its own limit of time where the group's coordinator went away meanwhile (confluentinc/librdkafka issue 5456)."""
+CLAIM_AGAIN_S: Final = (0.2, 5.0)
+"""The first and the longest wait before a slot is claimed again, in seconds, spread widely: several that start at once
+take the same slot at once, and all but one of them take another."""
 GRACE_S: Final = 3.0
 """How long a stop waits for a broker that does not answer."""
+VACANT_SLOTS: Final = 6
+"""How many slots without a member are looked into where the group's positions stay in doubt."""
 LEAVE_S: Final = 6.0
 """How long a stop waits until the group has let go of this member: a rebalance that is under way comes first."""
 
@@ -96,6 +115,7 @@ class Scorer:
     ) -> None:
         self._settings = settings
         self._connection = connection
+        self._cluster = Cluster(connection, transaction_timeout_s=TRANSACTION_TIMEOUT_S)
         self._metrics = metrics
         metrics.begin("streamsvm_scored_batches", "outcome", ("committed", "put_back"))
         self._dead_letters = DeadLetters(settings.scoring.topic, settings.scoring.dead_letters, metrics)
@@ -107,9 +127,12 @@ class Scorer:
         self._serving: Loaded | None = None
         self._refused = 0
         self._group = settings.scoring.group or f"{settings.name}-scorer"
-        self._transactional_id = f"{self._group}-{uuid.uuid4().hex}"
+        self._slots = Slots(connection, self._group, fixed=settings.scoring.slot)
+        self._slot: Slot | None = None
+        self._claims = Backoff(*CLAIM_AGAIN_S, jitter=0.9)
+        self._transactional_id = ""
         self._publisher: Publisher | None = None
-        self._in_doubt: Mapping[int, int] = {}
+        self._settlement: ScoreSettlement | None = None
         self._trouble = ""
         self._unanswered = False
 
@@ -127,8 +150,7 @@ class Scorer:
             for condition in ("model", "broker"):
                 self._health.require(condition, "starting")
             self._start(stack)
-            if self._await_model():
-                self._subscribe(stack)
+            self._await_model()
             while not self._stop.is_set():
                 self._turn()
             log.info("stopped")
@@ -140,25 +162,24 @@ class Scorer:
         self._check_names()
         if self._schemas is None:
             self._schemas = stack.enter_context(schemas_of(self._settings))
-        partitions = len(describe_topic(self._connection, scoring.topic).partitions)
+        partitions = describe_topic(self._connection, scoring.topic).partitions
         create_topics(
-            self._connection, [TopicSpec(scoring.output_topic, partitions), TopicSpec(scoring.dead_letters, 1)]
+            self._connection, [TopicSpec(scoring.output_topic, len(partitions)), TopicSpec(scoring.dead_letters, 1)]
         )
         self._dead_letters.fit(
             describe_topic(self._connection, scoring.dead_letters), self._connection.max_message_bytes
         )
         topics = [describe_topic(self._connection, topic) for topic in (scoring.output_topic, scoring.dead_letters)]
-        self._sweepings = [
-            Message(topic.name, b"", partition=number) for topic in topics for number in topic.partitions
-        ]
+        self._places = [(topic.name, number) for topic in topics for number in topic.partitions]
+        self._input_partitions = partitions
         limit = topics[0].config.get("max.message.bytes")
         self._max_message_bytes = min(self._connection.max_message_bytes, int(limit or 1 << 62))
         self._subscriber = ModelSubscriber(
             self._connection, self._settings.name, models_topic=self._settings.output.models_topic
         )
         stack.enter_context(self._subscriber)
-        self._renew()
         stack.callback(self._let_go)
+        stack.callback(self._leave)
 
     def _check_names(self) -> None:
         scoring, output = self._settings.scoring, self._settings.output
@@ -173,14 +194,12 @@ class Scorer:
             }
         )
 
-    def _await_model(self) -> bool:
-        """Wait for the first version without consuming; False if stopped before."""
+    def _await_model(self) -> None:
+        """Wait for the first version, without a slot and without consuming, until it comes or the daemon is stopped."""
         said = ""
         self._metrics.put("streamsvm_serving_version", 0)
-        while not self._stop.is_set():
+        while not self._stop.is_set() and self._newest() is None:
             self._health.beat()
-            if self._newest() is not None:
-                return True
             why = self._subscriber.missing
             self._health.require("model", why)
             self._show_broker()
@@ -188,14 +207,74 @@ class Scorer:
                 log.info("waiting_for_model", why=why)
                 said = why
             self._stop.wait(POLL_S)
-        return False
 
-    def _subscribe(self, stack: ExitStack) -> None:
+    # ------------------------------------------------------------------- slot
+
+    def _join(self) -> None:
+        """Claim a slot and begin to join the group in it; tried again while the broker does not say who is there."""
+        try:
+            slot = self._claimed()
+        except TransientError as error:
+            if error.what != self._trouble:
+                log.warning("slot_waits", what=error.what, remedy=error.remedy)
+            self._trouble = error.what
+            self._show_broker()
+            self._stop.wait(RETRY_S)
+            return
+        if slot is None:
+            return
+        self._slot, self._transactional_id, self._trouble = slot, slot.transactional_id, ""
+        log.info("slot_claimed", slot=slot.number, group=self._group, transactional_id=slot.transactional_id)
         name, topic = self._settings.name, self._settings.scoring.topic
-        self._subscription = Subscription(self._connection, topic, group=self._group)
-        stack.callback(self._leave)
+        self._subscription = Subscription(
+            self._connection, topic, group=self._group, slot=slot, client_id=self._slots.client_id
+        )
+        self._members = _Members(
+            self._connection, self._group, topic, self._input_partitions, self._subscription, self._slots
+        )
+        self._settlement = ScoreSettlement(
+            self._cluster,
+            slot.transactional_id,
+            self._places,
+            family=f"{self._group}-",
+            transaction_timeout_s=TRANSACTION_TIMEOUT_S,
+            monotonic=time.monotonic,
+            wait=self._stop.wait,
+            input_topic=topic,
+            group=self._members,
+        )
         delivery = "at least once: no transactions here" if self._connection.embedded else "exactly once"
         log.info("started", name=name, topic=topic, group=self._group, delivery=delivery)
+
+    def _claimed(self) -> Slot | None:
+        """Claim a slot, the main loop alive; None if stopped before the broker answered."""
+        found: list[Slot] = []
+        claim = _Aside(lambda: found.append(self._slots.claim()))
+        while not claim.finished(POLL_S):
+            self._health.beat()
+            if self._stop.is_set():
+                return None
+        return found[0]
+
+    def _lose_slot(self, slot: Slot, error: Fenced) -> None:
+        """Let go of a slot that another member has taken, and have another claimed, unless a person chose this one.
+
+        Raises
+        ------
+        Fenced
+            If the slot is configured.
+        """
+        self._let_go()
+        self._leave()
+        if self._settings.scoring.slot is not None:
+            raise Fenced(
+                f"another scorer has taken slot {slot.number} of group {self._group}, this one's by scoring.slot",
+                "Give each scorer of the group a slot of its own, or set scoring.slot for none of them.",
+            ) from error
+        log.warning("slot_lost", slot=slot.number, what=error.what, remedy="another slot is claimed")
+        self._trouble = f"slot {slot.number} of group {self._group} was lost to another scorer"
+        self._show_broker()
+        self._stop.wait(self._claims.next_s(random.random()))
 
     # ------------------------------------------------------------------- turn
 
@@ -205,13 +284,22 @@ class Scorer:
         if not self._schema_wait.over:
             self._stop.wait(POLL_S)
             return
-        records = self._subscription.poll(self._settings.scoring.batch_records, POLL_S)
+        if self._slot is None:
+            self._join()
+            return
+        try:
+            records = self._subscription.poll(self._settings.scoring.batch_records, POLL_S)
+        except Fenced as error:
+            self._lose_slot(self._slot, error)
+            return
         self._show_broker(self._subscription)
         loaded = self._newest()
         assert loaded is not None
         if self._publisher is None:
-            self._recover()
+            if self._subscription.joined:  # the slot is ours by now, and not only asked for
+                self._recover()
         elif records:
+            self._claims.reset()
             self._deliver(records, self._publisher)
         else:
             self._trouble = ""  # what was put back may be another's by now, or was committed after all
@@ -268,7 +356,6 @@ class Scorer:
     def _deliver(self, records: Sequence[Record], publisher: Publisher) -> None:
         """Score a batch and hand it over; one that fails for now is read again."""
         positions, begun = positions_after(records), time.monotonic()
-        self._in_doubt = positions_before(records)
         try:
             progress = self._subscription.progress(positions)
             scored = self._score_when_known(records)
@@ -292,11 +379,16 @@ class Scorer:
         publisher.publish(messages, progress=progress)
         if self._connection.embedded:
             self._subscription.commit(positions)
+            return
+        crash_point("scores.answered")
+        publisher.confirm()
+        self._members.confirm(positions)
 
     def _put_back(self, error: StreamsvmError) -> None:
         """Have the batch read again, and, if the publisher is of no more use or in doubt, take another one first.
 
-        Nobody else has this process's id: fenced, it took too long over a transaction, and the broker ended it.
+        Fenced, it took too long over a transaction, and the broker ended it; or another has taken its slot, which the
+        next poll says.
         """
         log.warning("batch_put_back", what=error.what, remedy="it is read again from where the group stands")
         self._metrics.increase("streamsvm_scored_batches", outcome="put_back")
@@ -307,24 +399,24 @@ class Scorer:
         self._stop.wait(RETRY_S)
 
     def _recover(self) -> None:
-        """Take the id over again, which ends whatever is left open; what the group then has is what was committed."""
+        """Take the id over, and settle what is left open; what the group then has is what was committed."""
         try:
-            progress = self._subscription.progress(self._in_doubt)
-            if self._answered(_Aside(lambda: self._renew(progress))):
+            if self._answered(_Aside(self._renew)):
                 log.info("publisher_renewed")
+                self._trouble = ""
                 self._subscription.rewind()
         except (TransientError, Fenced) as error:
             if error.what != self._trouble:
                 log.warning("publisher_waits", what=error.what, remedy=error.remedy)
-            self._trouble = error.what
+            self._trouble = str(error) if isinstance(error, PersonNeeded) else error.what
             self._stop.wait(RETRY_S)
 
-    def _renew(self, left_open: Progress | None = None) -> None:
-        publisher = Publisher(self._connection, self._transactional_id, transaction_timeout_s=TRANSACTION_TIMEOUT_S)
+    def _renew(self) -> None:
+        assert self._settlement is not None
+        publisher = self._cluster.publisher(self._transactional_id)
         try:
             publisher.start()
-            if left_open is not None:
-                publisher.sweep(self._sweepings, left_open)
+            self._settlement.settle(publisher)
         except BaseException:
             publisher.close()
             raise
@@ -365,11 +457,17 @@ class Scorer:
 
     def _leave(self) -> None:
         """Leave the group, unless the broker is away: then the group finds out by itself."""
+        slot, self._slot = self._slot, None
+        if slot is None:
+            return
+        self._slots.release(slot)
         if self._unanswered or not _Aside(self._subscription.close).finished(LEAVE_S):
             log.warning("group_not_left", remedy="its partitions go to other scorers when the session has run out")
 
     def _show_broker(self, subscription: Subscription | None = None) -> None:
         missing = self._trouble
+        if subscription is not None and self._publisher is None and not missing:
+            missing = f"group {self._group} has not let this scorer in yet"
         if not self._subscriber.connected:
             missing = "the model is not being followed: no broker connection is up"
         if subscription is not None and subscription.unplaced:
@@ -387,12 +485,38 @@ def positions_after(records: Sequence[Record]) -> dict[int, int]:
     return positions
 
 
-def positions_before(records: Sequence[Record]) -> dict[int, int]:
-    """Return the first offset of a batch in each of its partitions."""
-    positions: dict[int, int] = {}
-    for record in records:
-        positions[record.partition] = min(record.offset, positions.get(record.partition, record.offset))
-    return positions
+class _Members:
+    """How far the group has come, as a settlement asks for it."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        group: str,
+        topic: str,
+        partitions: Sequence[int],
+        subscription: Subscription,
+        slots: Slots,
+    ) -> None:
+        self._standings = Standings(connection, group, topic)
+        self._partitions = partitions
+        self._subscription = subscription
+        self._slots = slots
+
+    def standings(self) -> dict[int, Standing]:
+        """See `consumers.settling.Group`."""
+        return self._standings.of(self._partitions)
+
+    def progress(self, positions: Mapping[int, int]) -> Progress:
+        """See `consumers.settling.Group`."""
+        return self._subscription.progress(positions)
+
+    def confirm(self, positions: Mapping[int, int]) -> None:
+        """See `consumers.settling.Group`."""
+        self._standings.confirm(positions, TRANSACTION_TIMEOUT_S)
+
+    def vacant(self) -> list[str]:
+        """See `consumers.settling.Group`."""
+        return [slot.transactional_id for slot in self._slots.vacant(VACANT_SLOTS)]
 
 
 class _Aside:

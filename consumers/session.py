@@ -17,7 +17,7 @@ from typing import Final
 import structlog
 
 from consumers.ports import Cluster, Publisher
-from consumers.settling import TIMEOUTS, PersonNeeded, Settlement, Unsettled
+from consumers.settling import TIMEOUTS, PersonNeeded, Unsettled, VersionSettlement
 from consumers.topics import READ_TIMEOUT_S, Found, read_pointers, written_places
 from streamsvm.codec import model as model_codec
 from streamsvm.codec.model import Head, Owner
@@ -78,7 +78,7 @@ class Session:
         self._monotonic = monotonic
         self._waiting = waiting
         self._id = f"streamsvm/{settings.name}/{settings.output.models_topic}"
-        self._settlement = Settlement(
+        self._settlement = VersionSettlement(
             cluster,
             self._id,
             written_places(settings),

@@ -9,18 +9,21 @@ Invariant: a settlement aborts, and then completes by a transaction of its own; 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Final
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from contextlib import suppress
+from typing import Final, Protocol
 
 import structlog
 
 from consumers.ports import Cluster, Publisher
 from consumers.topics import READ_TIMEOUT_S
 from streamsvm.codec.model import decode_head, head_key
+from streamsvm.codec.scores import SOURCE_HEADER
 from streamsvm.crashpoints import crash_point
 from streamsvm.delivery import Judgement, Part, Verdict, judge, redirected
 from streamsvm.errors import StateError, TransientError
-from streamsvm.kafka import Message, Place, Record, Stored, stamp_of
+from streamsvm.kafka import Message, Place, Progress, Record, Standing, Stored, stamp_of
 from streamsvm.verification import number_in
 
 log = structlog.get_logger("streamsvm.delivery")
@@ -35,6 +38,10 @@ TIMEOUTS: Final = 3
 """Transaction timeouts after which a transaction of another writer cannot be alive any more."""
 SLACK_MS: Final = 600_000
 """How much older than its pointers the other records of an attempt are looked for: clocks are set now and then."""
+SCORES_SLACK_MS: Final = 5_000
+"""The same for scores, whose attempts are short and many."""
+FAMILY: Final = "streamsvm/"
+"""How the transactional ids of trainers and of people's moves begin."""
 FILLER_KEY: Final = b"streamsvm@settling"
 """A compacted topic takes no record without a key. The record is aborted: no reader of committed records gets it."""
 
@@ -47,7 +54,7 @@ class PersonNeeded(Unsettled):
     """Readers are held up by a transaction that only a person can end."""
 
 
-class Settlement:
+class Settlement(ABC):
     """Settles one transactional id, as often as it is taken.
 
     Parameters
@@ -55,18 +62,16 @@ class Settlement:
     cluster : Cluster
     transactional_id : str
     places : sequence of (str, int)
-        Every partition that the id writes. The first one is the ledger: every attempt has a record there, but for those
-        of one record.
+        Every partition that the id writes.
+    family : str
+        How the ids begin that may be taken over where their transactions hold readers up: a stamp is what a record's
+        writer says, and must not make us fence whom it likes.
     transaction_timeout_s : float
         Of whoever writes to these partitions.
     monotonic : callable
         Seconds.
     wait : callable
         Waits so many seconds.
-    models_topic : str
-        Where the versions are.
-    name : str
-        Of the model.
     """
 
     def __init__(
@@ -75,21 +80,23 @@ class Settlement:
         transactional_id: str,
         places: Sequence[Place],
         *,
+        family: str,
         transaction_timeout_s: float,
         monotonic: Callable[[], float],
         wait: Callable[[float], object],
-        models_topic: str,
-        name: str,
     ) -> None:
         self._cluster = cluster
         self._id = transactional_id
         self._places = tuple(places)
-        self._patience_s = TIMEOUTS * transaction_timeout_s
+        self._family = family
+        self._timeout_s = transaction_timeout_s
         self._monotonic = monotonic
         self._wait = wait
-        self._models_topic = models_topic
-        self._name = name
         self._since: dict[tuple[Place, int], float] = {}
+
+    @property
+    def _patience_s(self) -> float:
+        return TIMEOUTS * self._timeout_s
 
     def settle(self, publisher: Publisher) -> None:
         """End what is open in the partitions, and complete what readers half see; `publisher` has just taken the id.
@@ -109,20 +116,29 @@ class Settlement:
             return
         ends = {place: mark.end for place, mark in self._cluster.marks(self._places).items()}
         held_up = self._held_up(ends, GRACE_S)
-        swept = bool(held_up)
-        if swept:
-            unstamped = self._unstamped(held_up)
+        left_open = dict(held_up)
+        if held_up:
             self._say(held_up)
-            publisher.sweep(_fillers({self._places[0], *held_up}))
+            publisher.sweep(_fillers(self._swept_with(held_up)))
             crash_point("settle.swept")
             held_up = self._held_up(ends, SWEPT_S)
         while held_up:
             self._end_others(held_up)
             held_up = self._held_up(ends, SWEPT_S)
+        self._complete(publisher, left_open)
         self._since.clear()
-        self._complete(publisher, thoroughly=swept)
-        if swept and unstamped:
-            self._refuse_unpaired()
+
+    @abstractmethod
+    def _complete(self, publisher: Publisher, left_open: Mapping[Place, int]) -> None:
+        """Publish again what is missing of attempts that readers half see; `left_open` are the offsets of what hung."""
+
+    @abstractmethod
+    def _of(self, transactional_id: str) -> Settlement:
+        """Return a settlement of another id of the family, for the same partitions."""
+
+    def _swept_with(self, held_up: Iterable[Place]) -> set[Place]:
+        """Return where to abort: each partition that hangs, and what a successor looks at should this process die."""
+        return set(held_up)
 
     # ------------------------------------------------------------------- ending
 
@@ -166,8 +182,6 @@ class Settlement:
         record = self._cluster.stored_at(*place, offset, READ_TIMEOUT_S)
         stamp = None if record is None else stamp_of(record.headers)
         where = _where(place, offset)
-        if stamp is not None and stamp.transactional_id == self._id:
-            return self._id, self._person_needed(place, offset, f"{self._id}, whose producer the broker has forgotten,")
         who = stamp.transactional_id if stamp is not None else ""
         if waited_s < self._patience_s:
             whose = f"a transaction of {who}" if who else "a transaction of a writer that does not name itself"
@@ -175,8 +189,10 @@ class Settlement:
                 f"{whose} is open at {where}",
                 f"It ends by itself, or is ended in {self._patience_s - waited_s:.0f} s; nothing to be done.",
             )
-        if stamp is None:
-            return "", self._person_needed(place, offset, "a writer that does not name itself")
+        if who == self._id:
+            return who, self._person_needed(place, offset, f"{who}, whose producer the broker has forgotten,")
+        if not who.startswith(self._family):
+            return who, self._person_needed(place, offset, who or "a writer that does not name itself")
         return who, None
 
     def _person_needed(self, place: Place, offset: int, whose: str) -> PersonNeeded:
@@ -196,98 +212,143 @@ class Settlement:
             at=[_where(place, None) for place in places],
             remedy="its transaction outlived three transaction timeouts; if its process lives, it goes on by itself",
         )
-        publisher = self._cluster.publisher(transactional_id)
+        other, publisher = self._of(transactional_id), self._cluster.publisher(transactional_id)
         try:
             publisher.start()
-            publisher.sweep(_fillers({self._places[0], *places}))
-            if self._held_up({place: self._cluster.marks([place])[place].end for place in places}, SWEPT_S):
-                raise self._blameless(transactional_id, places)
-            other = Settlement(
-                self._cluster,
-                transactional_id,
-                self._places,
-                transaction_timeout_s=self._patience_s / TIMEOUTS,
-                monotonic=self._monotonic,
-                wait=self._wait,
-                models_topic=self._models_topic,
-                name="",
-            )
-            other._complete(publisher, thoroughly=True)
+            left_open = {place: mark.stable for place, mark in self._cluster.marks(places).items()}
+            publisher.sweep(_fillers(other._swept_with(places)))
+            held_up = self._held_up({place: offset + 1 for place, offset in left_open.items()}, SWEPT_S)
+            for place, offset in held_up.items():
+                raise self._person_needed(place, offset, transactional_id)
+            other._complete(publisher, left_open)
         finally:
             publisher.close()
 
-    def _blameless(self, transactional_id: str, places: Sequence[Place]) -> Unsettled:
-        marks = self._cluster.marks(places)
-        place = next((place for place in places if marks[place].stable < marks[place].end), places[0])
-        return self._person_needed(place, marks[place].stable, transactional_id)
-
     # --------------------------------------------------------------- completing
-
-    def _complete(self, publisher: Publisher, *, thoroughly: bool) -> None:
-        """Publish again what is missing of attempts that readers half see."""
-        ledger = self._cluster.stored(*self._places[0], self._is_mine, timeout_s=READ_TIMEOUT_S)
-        newest = next((at for at in reversed(range(len(ledger))) if ledger[at].committed), 0)
-        suspects = {_part(one).attempt for one in ledger[newest:]}
-        if not thoroughly and all(one.committed for one in ledger[newest:]):
-            return
-        for judgement in judge(
-            self._parts([one for one in ledger if _part(one).attempt in suspects]), self._models_topic
-        ):
-            self._carry_out(judgement, publisher)
 
     def _is_mine(self, record: Record) -> bool:
         stamp = stamp_of(record.headers)
         return stamp is not None and stamp.transactional_id == self._id
 
-    def _parts(self, in_ledger: Sequence[Stored]) -> list[Part]:
-        """Return every record of the attempts that have these in the ledger."""
-        parts = [_part(one) for one in in_ledger]
-        attempts = {part.attempt for part in parts}
-        times = [one.record.timestamp_ms for one in in_ledger]
-        since_ms = min((time - SLACK_MS for time in times if time is not None), default=None)
+    def _parts(self, places: Iterable[Place], attempts: Container[str], since_ms: int | None) -> list[Part]:
+        """Return every record of attempts in these partitions."""
 
         def wanted(record: Record) -> bool:
             stamp = stamp_of(record.headers)
             return stamp is not None and stamp.attempt in attempts
 
-        for place in self._places[1:]:
+        parts = list[Part]()
+        for place in places:
             found = self._cluster.stored(*place, wanted, since_ms=since_ms, timeout_s=READ_TIMEOUT_S)
             parts += map(_part, found)
         return parts
 
-    def _carry_out(self, judgement: Judgement, publisher: Publisher) -> None:
+    def _report(self, judgement: Judgement) -> None:
+        """Say what is completed; refuse where it cannot be."""
         if judgement.verdict is Verdict.LOST:
             raise StateError(
                 f"a transaction of {self._id} is half visible, and cannot be completed: {judgement.why}",
-                "The broker lost records that it had stored. Restore them, or go on with another output.models_topic; "
-                "readers keep what their alias names.",
+                "The broker lost records that it had stored. Restore them, or go on with other output topics; readers "
+                "keep what their alias names.",
             )
-        if judgement.verdict is not Verdict.TORN:
-            return
         log.warning(
             "transaction_completed",
+            transactional_id=self._id,
             attempt=judgement.attempt,
             published_again=[part.where for part in (*judgement.first, *judgement.pointers)],
+            gone=list(judgement.gone),
             remedy="the broker had shown readers a part of it; nothing to be done",
         )
 
+
+class VersionSettlement(Settlement):
+    """Settles the id of a trainer, or of people's moves.
+
+    Every attempt has a record in the aliases topic, but for those of one record. That topic is small, and holds aborted
+    records for as long as it matters: it tells whether a predecessor died between its abort and its completing.
+
+    Parameters
+    ----------
+    cluster, transactional_id, places, family, transaction_timeout_s, monotonic, wait
+        See `Settlement`; the first place is that of the aliases.
+    models_topic : str
+        Where the versions are.
+    name : str
+        Of the model; empty for ids that publish no versions of it.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        transactional_id: str,
+        places: Sequence[Place],
+        *,
+        family: str = FAMILY,
+        transaction_timeout_s: float,
+        monotonic: Callable[[], float],
+        wait: Callable[[float], object],
+        models_topic: str,
+        name: str = "",
+    ) -> None:
+        super().__init__(
+            cluster,
+            transactional_id,
+            places,
+            family=family,
+            transaction_timeout_s=transaction_timeout_s,
+            monotonic=monotonic,
+            wait=wait,
+        )
+        self._models_topic = models_topic
+        self._name = name
+
+    def _of(self, transactional_id: str) -> VersionSettlement:
+        return VersionSettlement(
+            self._cluster,
+            transactional_id,
+            self._places,
+            family=self._family,
+            transaction_timeout_s=self._timeout_s,
+            monotonic=self._monotonic,
+            wait=self._wait,
+            models_topic=self._models_topic,
+        )
+
+    def _swept_with(self, held_up: Iterable[Place]) -> set[Place]:
+        return {self._places[0], *held_up}
+
+    def _complete(self, publisher: Publisher, left_open: Mapping[Place, int]) -> None:
+        aliases, *others = self._places
+        mine = self._cluster.stored(*aliases, self._is_mine, timeout_s=READ_TIMEOUT_S)
+        newest = next((at for at in reversed(range(len(mine))) if mine[at].committed), 0)
+        if not left_open and all(one.committed for one in mine[newest:]):
+            return
+        attempts = {_part(one).attempt for one in mine[newest:]}
+        concerned = [one for one in mine if _part(one).attempt in attempts]
+        times = [one.record.timestamp_ms for one in concerned if one.record.timestamp_ms is not None]
+        since_ms = min(times) - SLACK_MS if times else None
+        parts = [*map(_part, concerned), *self._parts(others, attempts, since_ms)]
+        for judgement in judge(parts, self._models_topic):
+            if judgement.verdict in (Verdict.TORN, Verdict.LOST):
+                self._report(judgement)
+                self._publish_again(judgement, publisher)
+        if self._name and self._unstamped(left_open):
+            self._refuse_unpaired()
+
+    def _publish_again(self, judgement: Judgement, publisher: Publisher) -> None:
         def pointers(offsets: Sequence[int]) -> list[Message]:
             at = judgement.version_offset
-            moved = next(
-                (offset for part, offset in zip(judgement.first, offsets, strict=True) if self._is_version(part)), at
-            )
-            return _messages(redirected(judgement.pointers, -1 if moved is None else moved))
+            for part, offset in zip(judgement.first, offsets, strict=True):
+                at = offset if part.topic == self._models_topic and part.value is not None else at
+            return [] if at is None else _messages(redirected(judgement.pointers, at))
 
         publisher.publish(_messages(judgement.first), pointers)
         crash_point("settle.completed")
         publisher.confirm()
 
-    def _is_version(self, part: Part) -> bool:
-        return part.topic == self._models_topic and part.value is not None
-
-    def _unstamped(self, held_up: Mapping[Place, int]) -> bool:
-        """Tell whether a record that hangs has no stamp: an earlier release of ours, or another program, wrote it."""
-        records = [self._cluster.stored_at(*place, offset, READ_TIMEOUT_S) for place, offset in held_up.items()]
+    def _unstamped(self, left_open: Mapping[Place, int]) -> bool:
+        """Tell whether a record that hung has no stamp: an earlier release of ours, or another program, wrote it."""
+        records = [self._cluster.stored_at(*place, offset, READ_TIMEOUT_S) for place, offset in left_open.items()]
         return any(record is not None and stamp_of(record.headers) is None for record in records)
 
     def _refuse_unpaired(self) -> None:
@@ -309,6 +370,168 @@ class Settlement:
                 "Go on with another output.models_topic, or write the head record by hand; readers keep what their "
                 "alias names.",
             )
+
+
+class Group(Protocol):
+    """How far a consumer group has come, as scorers commit it with their scores."""
+
+    def standings(self) -> dict[int, Standing]:
+        """Return it for every partition of the input."""
+
+    def progress(self, positions: Mapping[int, int]) -> Progress:
+        """Return positions as a publisher can commit them."""
+
+    def confirm(self, positions: Mapping[int, int]) -> None:
+        """Wait until positions that were committed can be read."""
+
+    def vacant(self) -> list[str]:
+        """Return transactional ids of slots that no living member has."""
+
+
+class ScoreSettlement(Settlement):
+    """Settles the id of a scorer's slot: scores, dead letters, and the group's positions.
+
+    The positions are ended last: while they are in doubt, no member reads them, and nobody scores again what readers
+    have already. The metadata of a position say which attempt committed it, and so tell a successor what to look for.
+
+    Parameters
+    ----------
+    cluster, transactional_id, places, family, transaction_timeout_s, monotonic, wait
+        See `Settlement`.
+    input_topic : str
+    group : Group
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        transactional_id: str,
+        places: Sequence[Place],
+        *,
+        family: str,
+        transaction_timeout_s: float,
+        monotonic: Callable[[], float],
+        wait: Callable[[float], object],
+        input_topic: str,
+        group: Group,
+    ) -> None:
+        super().__init__(
+            cluster,
+            transactional_id,
+            places,
+            family=family,
+            transaction_timeout_s=transaction_timeout_s,
+            monotonic=monotonic,
+            wait=wait,
+        )
+        self._input_topic = input_topic
+        self._group = group
+        self._doubted_at: float | None = None
+
+    def _of(self, transactional_id: str) -> ScoreSettlement:
+        return ScoreSettlement(
+            self._cluster,
+            transactional_id,
+            self._places,
+            family=self._family,
+            transaction_timeout_s=self._timeout_s,
+            monotonic=self._monotonic,
+            wait=self._wait,
+            input_topic=self._input_topic,
+            group=self._group,
+        )
+
+    def _complete(self, publisher: Publisher, left_open: Mapping[Place, int]) -> None:
+        standings = self._group.standings()
+        begun = {one.attempt: one.time_ms for one in standings.values() if one.transactional_id == self._id}
+        decided = set(begun)
+        for place, offset in left_open.items():
+            for one in self._cluster.stored(*place, self._is_mine, start=offset, timeout_s=READ_TIMEOUT_S):
+                attempt, time_ms = _part(one).attempt, one.record.timestamp_ms or 0
+                begun[attempt] = min(time_ms, begun.get(attempt, time_ms))
+        if begun:
+            parts = self._parts(self._places, begun, min(begun.values()) - SCORES_SLACK_MS)
+            for judgement in judge(parts, decided=decided):
+                if judgement.verdict is not Verdict.VOID:
+                    mine = [part for part in parts if part.attempt == judgement.attempt]
+                    self._publish_again(judgement, positions_of(mine, self._input_topic), publisher)
+        self._give_positions_back(publisher)
+
+    def _publish_again(self, judgement: Judgement, positions: Mapping[int, int], publisher: Publisher) -> None:
+        """Publish what is missing of a decided batch, with its positions if the group does not stand there yet."""
+        standings = self._group.standings()
+        behind = {
+            partition: offset
+            for partition, offset in positions.items()
+            if (at := standings.get(partition)) is not None and (at.in_doubt or (at.offset or 0) < offset)
+        }
+        if not behind and judgement.verdict is Verdict.WHOLE:
+            return
+        self._report(judgement)
+        progress = self._group.progress(behind) if behind else None
+        publisher.publish(_messages(judgement.first), progress=progress)
+        crash_point("settle.completed")
+        publisher.confirm()
+        self._group.confirm(behind)
+
+    def _give_positions_back(self, publisher: Publisher) -> None:
+        """Abort what holds the group's positions, of whichever slot; nothing of it is visible."""
+        in_doubt = {partition: 0 for partition, one in self._group.standings().items() if one.in_doubt}
+        if not in_doubt:
+            self._doubted_at = None
+            return
+        publisher.sweep(_fillers(self._places[:1]), self._group.progress(in_doubt))
+        deadline = self._monotonic() + SWEPT_S
+        while any(one.in_doubt for one in self._group.standings().values()):
+            if self._monotonic() >= deadline:
+                raise self._doubt(sorted(in_doubt))
+            self._wait(LOOK_S)
+        self._doubted_at = None
+
+    def _doubt(self, partitions: Sequence[int]) -> Unsettled:
+        """Return why positions stay in doubt; after three timeouts settle the slots that nobody has, first."""
+        now = self._monotonic()
+        self._doubted_at = now if self._doubted_at is None else self._doubted_at
+        what = f"a transaction is open that moves the group in partitions {', '.join(map(str, partitions))}"
+        if now - self._doubted_at < self._patience_s:
+            return Unsettled(what, "It ends by itself, or its slot is settled by this scorer; nothing to be done.")
+        self._doubted_at = now
+        for transactional_id in self._group.vacant():
+            with suppress(Unsettled):  # it was another slot's
+                self._settle_for(transactional_id, ())
+            if not any(one.in_doubt for one in self._group.standings().values()):
+                return Unsettled(f"{what}; it was ended", "Nothing to be done.")
+        return PersonNeeded(
+            f"{what}, and nothing ends it",
+            f"Find it: kafka-transactions.sh --bootstrap-server {self._cluster.servers} find-hanging --broker-id ID "
+            "--topic __consumer_offsets --max-transaction-timeout 1; then end it with abort, as it says.",
+        )
+
+
+def positions_of(parts: Iterable[Part], input_topic: str) -> dict[int, int]:
+    """Return the next offset to read in each partition of the input after a batch, by its scores and dead letters."""
+    positions: dict[int, int] = {}
+    for part in parts:
+        source = source_of(part.headers)
+        if source is not None and source[0] == input_topic:
+            _, partition, offset = source
+            positions[partition] = max(offset + 1, positions.get(partition, 0))
+    return positions
+
+
+def source_of(headers: Sequence[tuple[str, bytes]]) -> tuple[str, int, int] | None:
+    """Return topic, partition and offset of the record that a score or a dead letter was made of."""
+    told = dict(headers)
+    try:
+        if SOURCE_HEADER in told:
+            topic, partition, offset = told[SOURCE_HEADER].decode().rsplit("/", 2)
+        else:
+            topic, partition, offset = (
+                told[f"__streams.errors.{what}"].decode() for what in ("topic", "partition", "offset")
+            )
+        return topic, int(partition), int(offset)
+    except (KeyError, ValueError):
+        return None
 
 
 def _part(one: Stored) -> Part:

@@ -806,6 +806,11 @@ class ScoringConfig(Section):
         default="", description="Topic of rejected records; empty: the input's name + `.dlq`."
     )
     group: str = Field(default="", description="Consumer group of the scorers; empty: the model's name + `-scorer`.")
+    slot: Annotated[int, Field(ge=0, le=9_999)] | None = Field(
+        default=None,
+        description="Number of this scorer in its group; unset: the lowest that no living one has. If set, it must be "
+        "another for each scorer: one whose slot is then taken by another ends with status 70.",
+    )
     batch_records: Annotated[int, Field(ge=1, le=100_000)] = Field(
         default=2_000,
         description="Most records scored at once, in one transaction: more of them cost less each, and are all scored "

@@ -43,6 +43,7 @@ POINTS: Final[dict[str, str]] = {
     "stop.saved": "the last checkpoint of a stop is durable",
     "scores.sent": "a batch's scores are with the broker, their transaction is open",
     "scores.placed": "the batch's positions are in the transaction, which is still open",
+    "scores.answered": "the broker has answered the commit of a batch; whether readers pass it is not known yet",
     "scores.committed": "a batch's transaction is committed, this scorer has not noted it",
 }
 

@@ -28,8 +28,9 @@ the settler died after its abort            some visible, the rest aborted;     
 the settler's repair was torn as well       the parts visible in either try count  TORN: what is missing in both
 a commit answered, the answer not believed  as any of the above                    nobody is told before readers have
 before the stable offsets have passed it                                           passed every part: so VOID is safe
-bytes of a missing part are gone, or do     some visible, no complete copy         LOST: refuses, names the records
-not hash to what is visible
+the bytes of a version or of its head are   the other one visible                  LOST: refuses, names the records
+gone, or do not hash to what is visible
+the bytes of another part are gone          the rest visible                       says so, completes the rest
 the id expired, the old producer's records  hung, and an abort does not end them   a person must: the exact command
 hang
 another id's records hang                   hung, stamped by that id               after three timeouts takes that id
@@ -49,7 +50,7 @@ published again with the new offset.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Final
@@ -125,6 +126,8 @@ class Judgement:
         To be published after `first`, in the same transaction, as `redirected` to where the version's record then is.
     version_offset : int or None
         Where the version's record is visible; None if it is among `first`, or there is none.
+    gone : tuple of int
+        Numbers of parts that the log does not hold any more, and that nothing depends on.
     why : str
         Why it is lost, for people.
     """
@@ -134,10 +137,11 @@ class Judgement:
     first: tuple[Part, ...] = ()
     pointers: tuple[Part, ...] = ()
     version_offset: int | None = None
+    gone: tuple[int, ...] = ()
     why: str = ""
 
 
-def judge(parts: Iterable[Part], models_topic: str = "") -> list[Judgement]:
+def judge(parts: Iterable[Part], models_topic: str = "", decided: Container[str] = ()) -> list[Judgement]:
     """Judge every attempt among records, in the order in which the first record of each was given.
 
     Parameters
@@ -146,34 +150,42 @@ def judge(parts: Iterable[Part], models_topic: str = "") -> list[Judgement]:
         Every record of these attempts that the log holds, in the order of each partition; nothing hangs among them.
     models_topic : str
         Where versions are; empty if the attempts have none.
+    decided : container of str
+        Attempts that are known to be committed by another witness: the positions that a group committed with them.
     """
     by_attempt: dict[str, list[Part]] = defaultdict(list)
     for part in parts:
         by_attempt[part.attempt].append(part)
-    return [_judged(attempt, found, models_topic) for attempt, found in by_attempt.items()]
+    return [_judged(attempt, found, models_topic, attempt in decided) for attempt, found in by_attempt.items()]
 
 
-def _judged(attempt: str, found: Sequence[Part], models_topic: str) -> Judgement:
-    if not any(part.visible for part in found):
+def _judged(attempt: str, found: Sequence[Part], models_topic: str, decided: bool) -> Judgement:
+    if not decided and not any(part.visible for part in found):
         return Judgement(attempt, Verdict.VOID)
     best = _best(found)
-    count = max(part.parts for part in found)
-    gone = sorted(set(range(1, count + 1)) - best.keys()) if count else []
-    if gone or not count:
-        what = f"parts {', '.join(map(str, gone))} of {count}" if count else "the parts that were to follow"
-        return Judgement(attempt, Verdict.LOST, why=f"{what} are not in the log any more; {_seen(found)}")
     version = next((part for part in best.values() if part.topic == models_topic and part.value is not None), None)
-    pointers = {number: part for number, part in best.items() if version is not None and _points(part)}
-    foreign = next((part for part in pointers.values() if version and not _belongs(part, version)), None)
-    if foreign is not None and version is not None:
-        why = f"{foreign.where} does not name the SHA-256 of {version.where}; {_seen(found)}"
-        return Judgement(attempt, Verdict.LOST, why=why)
+    pointers = {number: part for number, part in best.items() if models_topic and _points(part)}
+    fault = _fault(version, pointers.values())
+    if fault:
+        return Judgement(attempt, Verdict.LOST, why=f"{fault}; {_seen(found)}")
     offset = version.offset if version is not None and version.visible else None
-    stale = [part for part in pointers.values() if not part.visible or _offset_in(part) != offset]
+    stale = [part for part in pointers.values() if not part.visible or _pointer(part).offset != offset]
     missing = [part for number, part in best.items() if not part.visible and number not in pointers]
+    gone = tuple(sorted(set(range(1, max(part.parts for part in found) + 1)) - best.keys()))
     if not stale and not missing:
-        return Judgement(attempt, Verdict.WHOLE)
-    return Judgement(attempt, Verdict.TORN, tuple(missing), tuple(stale), offset)
+        return Judgement(attempt, Verdict.WHOLE, gone=gone)
+    return Judgement(attempt, Verdict.TORN, tuple(missing), tuple(stale), offset, gone)
+
+
+def _fault(version: Part | None, pointers: Iterable[Part]) -> str:
+    """Say why a version and what points at it cannot be brought together; nothing if they can, or there are none."""
+    heads = [part for part in pointers if (part.key or b"").endswith(_HEAD.encode())]
+    if version is None:
+        return f"the version that {heads[0].where} names is not in the log any more" if heads else ""
+    if not heads:
+        return f"the head of {version.where} is not in the log any more"
+    foreign = next((part for part in pointers if not _belongs(part, version)), None)
+    return "" if foreign is None else f"{foreign.where} does not name the SHA-256 of {version.where}"
 
 
 def _best(found: Sequence[Part]) -> dict[int, Part]:
@@ -196,10 +208,6 @@ def _points(part: Part) -> bool:
 def _pointer(part: Part) -> model_codec.Head | model_codec.Alias:
     decode = model_codec.decode_head if (part.key or b"").endswith(_HEAD.encode()) else model_codec.decode_alias
     return decode(part.value or b"")
-
-
-def _offset_in(part: Part) -> int:
-    return _pointer(part).offset
 
 
 def _belongs(part: Part, version: Part) -> bool:

@@ -18,6 +18,8 @@ from streamsvm.kafka.producing import Outbox, Publisher
 from streamsvm.kafka.reading import Reader, Stored, Tail, fetch_one, read_stored, read_to_end, stored_at
 from streamsvm.kafka.records import Batch, Message, Record
 from streamsvm.kafka.registry import RegistryUnavailable, SchemaRegistry
+from streamsvm.kafka.slots import Process, Slot, Slots
+from streamsvm.kafka.standings import Standing, Standings
 from streamsvm.kafka.topics import TopicInfo, TopicSpec, create_topics, describe_topic
 
 __all__ = [
@@ -37,6 +39,7 @@ __all__ = [
     "Outbox",
     "OutcomeUnknown",
     "Place",
+    "Process",
     "Progress",
     "PublishRefused",
     "Publisher",
@@ -44,7 +47,11 @@ __all__ = [
     "Record",
     "RegistryUnavailable",
     "SchemaRegistry",
+    "Slot",
+    "Slots",
     "Stamp",
+    "Standing",
+    "Standings",
     "Stored",
     "Subscription",
     "Tail",

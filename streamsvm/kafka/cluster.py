@@ -24,10 +24,13 @@ class Cluster:
     ----------
     connection : Connection
         Nothing blocks or fails here for want of a broker.
+    transaction_timeout_s : float
+        Of its publishers.
     """
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Connection, *, transaction_timeout_s: float = TRANSACTION_TIMEOUT_S) -> None:
         self._connection = connection
+        self._timeout_s = transaction_timeout_s
         self._marks = Marks(connection)
 
     @property
@@ -110,11 +113,14 @@ class Cluster:
         partition: int,
         wanted: Callable[[Record], bool],
         *,
+        start: int | None = None,
         since_ms: int | None = None,
         timeout_s: float,
     ) -> list[Stored]:
         """Return the wanted records of a partition, aborted ones too; see `read_stored`."""
-        return read_stored(self._connection, topic, partition, wanted, since_ms=since_ms, timeout_s=timeout_s)
+        return read_stored(
+            self._connection, topic, partition, wanted, start=start, since_ms=since_ms, timeout_s=timeout_s
+        )
 
     def stored_at(self, topic: str, partition: int, offset: int, timeout_s: float) -> Record | None:
         """Return the first record from an offset on, committed or not; see `stored_at`."""
@@ -122,7 +128,7 @@ class Cluster:
 
     def publisher(self, transactional_id: str, writer: str = "") -> Publisher:
         """Make a publisher; `writer` names it in the stamps of its records."""
-        return Publisher(self._connection, transactional_id, transaction_timeout_s=TRANSACTION_TIMEOUT_S, writer=writer)
+        return Publisher(self._connection, transactional_id, transaction_timeout_s=self._timeout_s, writer=writer)
 
     def outbox(self) -> Outbox:
         """Make an outbox that tries to deliver as long as it takes: an outage only delays."""

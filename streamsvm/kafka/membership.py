@@ -5,7 +5,13 @@ are safe only while the member holds the partitions, which others may be given a
 rebalances are served inside `poll` and nowhere else, a batch that one interrupts is not returned, and the `Progress` of
 a batch carries the group's generation of that moment, by which the broker refuses a member that was replaced since.
 
-Source: KIP-447. A commit that names no member at all would be let through unchecked: none such is ever made.
+A member that has a slot (`streamsvm.kafka.slots`) is a static one: when it stops or dies, the group keeps its place and
+its partitions until a successor takes its slot, which needs no rebalance, or its session has run out. So the session
+is short, and those who stay wait for that long when a slot is given up for good: the client library tells the broker
+nothing when a static member leaves.
+
+Source: KIP-447; KIP-345 for static members. A commit that names no member at all would be let through unchecked: none
+such is ever made.
 """
 
 from __future__ import annotations
@@ -26,6 +32,7 @@ from streamsvm.kafka.consuming import DEFAULT_BUFFERED_BYTES, buffer_of
 from streamsvm.kafka.failures import error_of, text_of
 from streamsvm.kafka.feed import Feed
 from streamsvm.kafka.records import Record
+from streamsvm.kafka.slots import Slot
 
 REWIND_TIMEOUT_S = 2.0
 """How long one question for the group's positions may hold up a poll; it is asked again at the next."""
@@ -39,8 +46,10 @@ _CLASSIC: dict[str, Option] = {
     "group.protocol": "classic",
     "partition.assignment.strategy": "cooperative-sticky",
 }
-_HEARTBEAT: dict[str, Option] = {"heartbeat.interval.ms": 1000}
-"""A member learns of a rebalance at its heartbeat, and a cooperative one has two rounds: 3 s would make it six."""
+_LIVELINESS: dict[str, Option] = {"heartbeat.interval.ms": 1000, "session.timeout.ms": 6000}
+"""A member learns of a rebalance at its heartbeat, and a cooperative one has two rounds: 3 s would make it six. The
+partitions of a member that died wait for its session to run out; 6 s is the least that brokers allow by default
+(``group.min.session.timeout.ms``), and the client's own default of 45 s is as long as nobody would read them."""
 _NEXT_GENERATION: dict[str, Option] = {"group.protocol": "consumer"}
 
 
@@ -62,6 +71,11 @@ class Progress:
     offsets: tuple[TopicPartition, ...]
     member: Any
 
+    def stamped(self, attempt: str, transactional_id: str) -> list[TopicPartition]:
+        """Return the offsets with metadata: which attempt commits them, and when (`streamsvm.kafka.standings`)."""
+        told = f"{attempt} {time.time_ns() // 1_000_000} {transactional_id}"
+        return [TopicPartition(tp.topic, tp.partition, tp.offset, told) for tp in self.offsets]
+
 
 class Subscription:
     """A member of a consumer group: records come again unless their position is committed.
@@ -82,6 +96,10 @@ class Subscription:
         no longer holds is an error, whatever is given here.
     max_buffered_bytes : int
         How much is fetched ahead of `poll`, in bytes; one fetched batch may come on top.
+    slot : Slot, optional
+        The slot in which to be a static member; without one, and on the embedded broker, a member is dynamic.
+    client_id : str
+        How the group lists this member, if not by the connection's name.
     """
 
     def __init__(
@@ -92,10 +110,13 @@ class Subscription:
         group: str,
         start: Literal["earliest", "latest"] = "earliest",
         max_buffered_bytes: int = DEFAULT_BUFFERED_BYTES,
+        slot: Slot | None = None,
+        client_id: str = "",
     ) -> None:
         self._topic = topic
         self._group = group
         self._classic = not connection.embedded
+        self._static = self._classic and slot is not None
         self._start = OFFSET_BEGINNING if start == "earliest" else OFFSET_END
         self._link = Link(connection)
         self._astray = False
@@ -105,12 +126,14 @@ class Subscription:
             connection,
             self._link,
             group,
-            defaults=_HEARTBEAT if self._classic else {},
+            defaults=_LIVELINESS if self._classic else {},
             fixed={
                 **buffer_of(max_buffered_bytes),
                 # The classic protocol is known to every broker; the embedded one takes seconds for it,
                 # and lets nobody into a group that was left until the last session has run out.
                 **(_CLASSIC if self._classic else _NEXT_GENERATION),
+                **({"group.instance.id": slot.instance_id} if slot is not None and self._classic else {}),
+                **({"client.id": client_id} if client_id else {}),
             },
         )
         self._feed = Feed(self._consumer, self._link, connection, topic, group=group, on_unplaced=self._place)
@@ -127,6 +150,8 @@ class Subscription:
         ------
         OffsetOutOfRange
             If the log no longer holds the group's position (a `StateError`).
+        Fenced
+            If another member has joined the group in this one's slot: close this one, its records are read again.
         TopicMissing, ConfigurationError, FatalError
             As for `Input.poll`.
         """
@@ -182,6 +207,11 @@ class Subscription:
             if tp.error is not None:
                 raise self._link.failure(tp.error, doing)
 
+    @property
+    def joined(self) -> bool:
+        """Whether the group has let this member in, as far as the last `poll` knows."""
+        return bool(self._consumer.memberid())
+
     def connected(self) -> bool:
         """Return whether a broker's connection was up at the last `poll`; any thread may ask."""
         return self._link.up
@@ -195,8 +225,11 @@ class Subscription:
         return self._unplaced
 
     def close(self) -> None:
-        """Leave the group, so that others take over at once; blocks at most `LEAVE_TIMEOUT_S` and `CLOSE_TIMEOUT_S`."""
-        if self._classic:
+        """Leave the group, so that others take over at once; blocks at most `LEAVE_TIMEOUT_S` and `CLOSE_TIMEOUT_S`.
+
+        A static member only goes: the group keeps its slot until a successor comes, or the session has run out.
+        """
+        if self._classic and not self._static:
             self._leave()
         close_within(self._consumer, CLOSE_TIMEOUT_S)
 
@@ -225,14 +258,14 @@ class Subscription:
         held = self._consumer.assignment()
         try:
             committed = self._consumer.committed(held, REWIND_TIMEOUT_S) if held else []
-        except KafkaException as error:
+            errors = [tp.error for tp in committed if tp.error is not None]
+            if errors:
+                self._unplaced = text_of(errors[0])
+                return
+            self._move({tp.partition: tp.offset for tp in committed})
+        except KafkaException as error:  # a member that was fenced meanwhile cannot be moved either: `poll` says so
             self._unplaced = text_of(error_of(error))
             return
-        errors = [tp.error for tp in committed if tp.error is not None]
-        if errors:
-            self._unplaced = text_of(errors[0])
-            return
-        self._move({tp.partition: tp.offset for tp in committed})
         self._astray, self._unplaced = False, ""
 
     def _move(self, committed: Mapping[int, int]) -> None:
@@ -249,5 +282,6 @@ class Subscription:
         if all(tp.partition != partition for tp in self._consumer.assignment()):
             return  # taken away after the client had asked for its position
         # A partition in this error cannot be sought: it is taken out and put back with a position.
-        self._consumer.incremental_unassign([TopicPartition(self._topic, partition)])
-        self._consumer.incremental_assign([TopicPartition(self._topic, partition, self._start)])
+        with suppress(KafkaException):  # of a member that was fenced meanwhile, which the next `poll` says
+            self._consumer.incremental_unassign([TopicPartition(self._topic, partition)])
+            self._consumer.incremental_assign([TopicPartition(self._topic, partition, self._start)])

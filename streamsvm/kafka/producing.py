@@ -368,9 +368,10 @@ class Publisher:
             return
         self._begin()
         try:
-            self._store(self._stamped(messages, self._new_attempt(), 1, len(messages)))
+            attempt = self._new_attempt()
+            self._store(self._stamped(messages, attempt, 1, len(messages)))
             if progress is not None:
-                self._add(progress)
+                self._add(progress, attempt)
         except BaseException as cause:
             self._abort(cause)
             raise
@@ -408,7 +409,7 @@ class Publisher:
                 crash_point("publish.sent")
             if progress is not None:
                 crash_point("scores.sent")
-                self._add(progress)
+                self._add(progress, attempt)
                 crash_point("scores.placed")
         except BaseException as cause:
             self._abort(cause)
@@ -454,12 +455,13 @@ class Publisher:
             raise self._link.failure(error, f"publish to topic {topic}")
         return reports
 
-    def _add(self, progress: Progress) -> None:
-        """Make a group's positions part of the transaction."""
+    def _add(self, progress: Progress, attempt: str) -> None:
+        """Make a group's positions part of the transaction, and say in their metadata which attempt committed them."""
         if self._connection.embedded:
             return
+        offsets = progress.stamped(attempt, self._id)
         try:
-            self._producer.send_offsets_to_transaction(list(progress.offsets), progress.member, self._timeout_s)
+            self._producer.send_offsets_to_transaction(offsets, progress.member, self._timeout_s)
         except KafkaException as error:
             raise self._failure(error, f"commit {progress.what}") from error
 

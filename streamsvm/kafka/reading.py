@@ -85,6 +85,7 @@ def read_stored(
     partition: int,
     wanted: Callable[[Record], bool],
     *,
+    start: int | None = None,
     since_ms: int | None = None,
     timeout_s: float,
 ) -> list[Stored]:
@@ -95,8 +96,10 @@ def read_stored(
     connection, topic, partition
     wanted : callable
         Tells of a record whether to keep it.
+    start : int, optional
+        Begin at this offset; at the log's first by default.
     since_ms : int, optional
-        Begin with the first record that is not older, in milliseconds since the epoch; the log's first by default.
+        Begin with the first record that is not older, in milliseconds since the epoch, if that comes later.
     timeout_s : float
         How long, in seconds, it waits without any progress.
 
@@ -108,6 +111,7 @@ def read_stored(
         As for `log_range`.
     """
     low, high = log_range(connection, topic, partition)
+    low = low if start is None else max(low, start)
     if since_ms is not None:
         since = offset_since(connection, topic, partition, since_ms)
         low = high if since is None else max(low, since)

@@ -80,6 +80,13 @@ def members(connection: Connection, group: str) -> int:
     return len(found.members) if found.state is ConsumerGroupState.STABLE else 0
 
 
+def instances(connection: Connection, group: str) -> dict[str, str]:
+    """Return the client id of each static member of a group, by its instance id."""
+    admin = AdminClient(dict(connection.options), logger=Silent())
+    (future,) = admin.describe_consumer_groups([group], request_timeout=TIMEOUT_S).values()
+    return {member.group_instance_id: member.client_id for member in future.result().members}
+
+
 def delete_records(connection: Connection, topic: str, partition: int, before: int) -> None:
     """Remove what lies before an offset, as retention does."""
     admin = AdminClient(dict(connection.options), logger=Silent())

@@ -20,7 +20,7 @@ from consumers.gatekeeping import MarginGate
 from consumers.publishing import VersionPublisher
 from consumers.runtime import Health
 from consumers.session import Session
-from consumers.settling import Settlement
+from consumers.settling import VersionSettlement
 from consumers.startup import Startup
 from consumers.topics import READ_TIMEOUT_S, Found, read_pointers
 from consumers.trainer import Trainer
@@ -350,10 +350,10 @@ def _remembering() -> Iterator[None]:
 # ------------------------------------------------------- markers that never came
 
 
-def _without_settling(self: Settlement, publisher: Any) -> None: ...
+def _without_settling(self: VersionSettlement, publisher: Any) -> None: ...
 
 
-def _without_completing(self: Settlement, publisher: Any, *, thoroughly: bool) -> None: ...
+def _without_completing(self: VersionSettlement, publisher: Any, left_open: Any) -> None: ...
 
 
 class _SweepingByCommit(ports.Publisher):
@@ -506,13 +506,13 @@ DEFECTS: dict[str, Defect] = {
         "ending what has no marker",
         "th version is|readers of|without a|did not come to rest|readers do not get|at rest no version",
         HANGS,
-        planted=_planted(Settlement, "settle", _without_settling),
+        planted=_planted(VersionSettlement, "settle", _without_settling),
     ),
     "what is half visible is not completed": Defect(
         "publishing the missing records again",
         "th version is|without a|ends at|readers do not get|audit trail|the head beside",
         HANGS,
-        planted=_planted(Settlement, "_complete", _without_completing),
+        planted=_planted(VersionSettlement, "_complete", _without_completing),
     ),
     "a dead transaction is settled by a commit": Defect(
         "the abort",

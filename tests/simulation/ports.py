@@ -229,6 +229,7 @@ class Cluster(_Port):
         partition: int,
         wanted: Callable[[Record], bool],
         *,
+        start: int | None = None,
         since_ms: int | None = None,
         timeout_s: float,
     ) -> list[Stored]:
@@ -237,7 +238,7 @@ class Cluster(_Port):
         end = log.end
         if log.stable < end:
             raise TransientError(f"could not read {topic}: a transaction is open there")
-        places = ((offset, log.entries[offset]) for offset in range(log.first, end))
+        places = ((offset, log.entries[offset]) for offset in range(max(log.first, start or 0), end))
         return [
             Stored(record, log.readable(offset))
             for offset, entry in places

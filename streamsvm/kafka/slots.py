@@ -1,0 +1,220 @@
+"""Slots: the numbers by which the members of one group are known, whatever process each of them is.
+
+A slot gives its holder two names that depend on the group and the number alone. Under the first, the instance id, the
+holder is a static member of the group: a successor in the same slot replaces it without a rebalance. The second is the
+transactional id: a successor in the same slot takes it over and ends what the predecessor left open. Names that a
+process made up for itself would leave that to nobody.
+
+Nobody hands slots out. Whoever wants one asks the group's coordinator who is there, and takes the lowest number that no
+living member holds. Two that take the same number at once are told apart by the broker: the later to join replaces the
+earlier, which finds itself fenced and claims again. A slot says only under which names a member works. What keeps a
+member that was replaced from committing is the group's generation, as ever (`streamsvm.kafka.membership`).
+
+A member that was killed stays listed until its session has run out. Its slot can be taken at once by a process that
+knows the member to be dead, because the member's client id names the host and the process id: the process is gone
+from this very host, or the process id is the claimant's own, as in a container that was started again. Neither is
+proof where hosts share a name or containers a host's name. So a process replaces the dead at its first claim only: two
+living processes that take each other for dead come to rest in two slots.
+
+Source: KIP-345, for static members.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import socket
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import MemberDescription  # type: ignore[attr-defined]
+
+from streamsvm.kafka.client import Link, make_admin
+from streamsvm.kafka.connection import Connection
+from streamsvm.kafka.failures import error_of
+
+_INSTANCE: Final = "streamsvm-"
+
+_lock = threading.Lock()
+_held_here: set[tuple[str, Slot]] = set()
+"""The slots that this process holds, by the broker's address: members with our own process id that are alive."""
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """A member's number in its group.
+
+    Parameters
+    ----------
+    group : str
+        The group.
+    number : int
+        From 0.
+    """
+
+    group: str
+    number: int
+
+    @property
+    def instance_id(self) -> str:
+        """The ``group.instance.id``; it has no group in it, whose name may hold characters that are not allowed."""
+        return f"{_INSTANCE}{self.number}"
+
+    @property
+    def transactional_id(self) -> str:
+        """The ``transactional.id``."""
+        return f"{self.group}-{self.number}"
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """Where a member runs, as its client id says it.
+
+    Parameters
+    ----------
+    host : str
+        The host's own name.
+    pid : int
+        The process id.
+    """
+
+    host: str = field(default_factory=socket.gethostname)
+    pid: int = field(default_factory=os.getpid)
+
+    def client_id(self, connection: Connection) -> str:
+        """Return the client id of a member that runs here."""
+        return f"{self._prefix(connection)}{self.pid}"
+
+    def pid_of(self, client_id: str, connection: Connection) -> int | None:
+        """Return the process id of a member that runs on this host; None if it runs on another, or does not say."""
+        prefix = self._prefix(connection)
+        rest = client_id[len(prefix) :]
+        return int(rest) if client_id.startswith(prefix) and rest.isdecimal() else None
+
+    def _prefix(self, connection: Connection) -> str:
+        return f"{connection.client_id}-{self.host}-"
+
+
+class Slots:
+    """The slots of a group, as one process claims them. Not thread-safe.
+
+    On the embedded broker, which has no static members, the slots are this process's own business.
+
+    Parameters
+    ----------
+    connection : Connection
+        The broker.
+    group : str
+        The group.
+    fixed : int or None
+        The number to take without asking who else has it.
+    process : Process, optional
+        Where the claimant runs; by default this process.
+    """
+
+    def __init__(
+        self, connection: Connection, group: str, *, fixed: int | None = None, process: Process | None = None
+    ) -> None:
+        self._connection = connection
+        self._group = group
+        self._fixed = fixed
+        self._process = process or Process()
+        self._replaces_the_dead = True
+
+    @property
+    def client_id(self) -> str:
+        """The client id with which whoever holds a slot must join the group."""
+        return self._process.client_id(self._connection)
+
+    def claim(self) -> Slot:
+        """Return the lowest slot that no living member of the group holds; blocks at most the request's timeout.
+
+        The slot belongs to the claimant once it has joined the group under its names, and until the group fences it.
+        Release it then.
+
+        Raises
+        ------
+        BrokerUnavailable
+            If the group's coordinator does not answer in time.
+        ConfigurationError
+            If the broker forbids the question.
+        """
+        asks = self._fixed is None and not self._connection.embedded
+        members = members_of(self._connection, self._group) if asks else []
+        with _lock:
+            slot = self._lowest_free(members) if self._fixed is None else Slot(self._group, self._fixed)
+            _held_here.add((self._connection.servers, slot))
+        self._replaces_the_dead = False
+        return slot
+
+    def vacant(self, most: int) -> list[Slot]:
+        """Return the lowest slots that no listed member has; blocks at most the request's timeout.
+
+        Raises
+        ------
+        BrokerUnavailable, ConfigurationError
+            As for `claim`.
+        """
+        taken = {member.group_instance_id for member in members_of(self._connection, self._group)}
+        slots = (Slot(self._group, number) for number in itertools.count())
+        free = (slot for slot in slots if slot.instance_id not in taken and not self._is_held_here(slot))
+        return list(itertools.islice(free, most))
+
+    def release(self, slot: Slot) -> None:
+        """Give a slot up, whose membership was closed or lost."""
+        with _lock:
+            _held_here.discard((self._connection.servers, slot))
+
+    def _lowest_free(self, members: Sequence[MemberDescription]) -> Slot:
+        taken = {member.group_instance_id for member in members if not self._is_dead(member)}
+        number = 0
+        while (slot := Slot(self._group, number)).instance_id in taken or self._is_held_here(slot):
+            number += 1
+        return slot
+
+    def _is_held_here(self, slot: Slot) -> bool:
+        return (self._connection.servers, slot) in _held_here
+
+    def _is_dead(self, member: MemberDescription) -> bool:
+        """Tell whether a member is one that this process knows to be dead, and may replace."""
+        if not self._replaces_the_dead:
+            return False
+        pid = self._process.pid_of(member.client_id, self._connection)
+        return pid is not None and (pid == self._process.pid or _is_gone(pid))
+
+
+def members_of(connection: Connection, group: str) -> list[MemberDescription]:
+    """Return the members of a group that its coordinator lists, the dead of the last session among them.
+
+    Blocks at most the connection's request timeout.
+
+    Raises
+    ------
+    BrokerUnavailable
+        If the coordinator does not answer in time.
+    ConfigurationError
+        If the broker forbids it: who may read as the group may ask.
+    """
+    link = Link(connection)
+    admin = make_admin(connection, link)
+    (future,) = admin.describe_consumer_groups([group], request_timeout=connection.request_timeout_s).values()
+    try:
+        members = list(future.result().members)
+    except KafkaException as error:
+        admin.poll(0)  # serves the callbacks that know why
+        raise link.failure(error_of(error), f"ask who is in group {group}") from error
+    link.saw_answer()
+    return members
+
+
+def _is_gone(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except (ProcessLookupError, OverflowError):
+        return True
+    except PermissionError:  # it is another user's
+        return False
+    return False

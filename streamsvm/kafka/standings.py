@@ -1,0 +1,133 @@
+"""How far a consumer group has come, and which attempt moved it there.
+
+A publisher commits the positions of a batch in the transaction of what was made of it, and says in their metadata which
+attempt that was (`streamsvm.kafka.membership.Progress`). Who comes after a publisher that died reads it here: the
+positions tell whether the attempt was decided, and a position that is *in doubt* has a transaction without an end.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from streamsvm.errors import TransientError
+from streamsvm.kafka.client import SLICE_S, Link, make_admin
+from streamsvm.kafka.connection import Connection
+from streamsvm.kafka.failures import OutcomeUnknown, error_of
+
+_SHORTEST_LOOK_S = 0.002
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """How far a group has come in one partition.
+
+    Attributes
+    ----------
+    offset : int or None
+        The next offset to read; None where the group has no position.
+    in_doubt : bool
+        Whether a transaction that moves it has no end yet; `offset` is None then.
+    attempt, transactional_id : str
+        Which attempt of whom moved it there; empty where that is not said.
+    time_ms : int
+        When that attempt added the position, in milliseconds since the epoch; 0 where that is not said.
+    """
+
+    offset: int | None = None
+    in_doubt: bool = False
+    attempt: str = ""
+    transactional_id: str = ""
+    time_ms: int = 0
+
+
+class Standings:
+    """Asks how far a group has come, over one kept connection; whoever polls for the group is not disturbed.
+
+    Parameters
+    ----------
+    connection : Connection
+        The broker; nothing blocks or fails here for want of one.
+    group, topic : str
+    """
+
+    def __init__(self, connection: Connection, group: str, topic: str) -> None:
+        self._connection = connection
+        self._group = group
+        self._topic = topic
+        self._link = Link(connection)
+        self._admin: AdminClient | None = None
+
+    def of(self, partitions: Iterable[int]) -> dict[int, Standing]:
+        """Return how far the group has come; blocks at most the connection's request timeout.
+
+        Raises
+        ------
+        BrokerUnavailable, TransientError
+            If the group's coordinator does not say it in time.
+        ConfigurationError
+            If the broker forbids the question: who may read as the group may ask.
+        """
+        asked = [TopicPartition(self._topic, partition) for partition in partitions]
+        if not asked:
+            return {}
+        if self._admin is None:
+            self._admin = make_admin(self._connection, self._link)
+        doing = f"ask for the positions of group {self._group}"
+        (future,) = self._admin.list_consumer_group_offsets(
+            [ConsumerGroupTopicPartitions(self._group, asked)],
+            require_stable=True,
+            request_timeout=self._connection.request_timeout_s,
+        ).values()
+        try:
+            answer = future.result().topic_partitions
+        except KafkaException as error:
+            self._admin.poll(0)  # serves the callbacks that know why
+            raise self._link.failure(error_of(error), doing) from error
+        self._link.saw_answer()
+        found = {}
+        for tp in answer:
+            if tp.error is not None and tp.error.code() != KafkaError.UNSTABLE_OFFSET_COMMIT:
+                raise self._link.failure(tp.error, doing)
+            found[tp.partition] = Standing(in_doubt=True) if tp.error is not None else _standing(tp)
+        return found
+
+    def confirm(self, positions: Mapping[int, int], timeout_s: float) -> None:
+        """Wait until positions that were committed in a transaction can be read; blocks at most about `timeout_s`.
+
+        A commit is answered before its markers are written: see `Publisher.confirm`.
+
+        Raises
+        ------
+        OutcomeUnknown
+            If the markers did not come: a new publisher must find out.
+        """
+        deadline, pause_s = time.monotonic() + timeout_s, _SHORTEST_LOOK_S
+        while True:
+            said = "a transaction is open there"
+            try:
+                if not any(standing.in_doubt for standing in self.of(positions).values()):
+                    return
+            except TransientError as error:
+                said = error.what
+            if time.monotonic() >= deadline:
+                raise OutcomeUnknown(
+                    f"the positions of group {self._group} were committed, and cannot be read after {timeout_s:g} s: "
+                    f"{said}",
+                    "Make a new publisher and find out before publishing again.",
+                )
+            time.sleep(pause_s)
+            pause_s = min(2 * pause_s, SLICE_S)
+
+
+def _standing(tp: TopicPartition) -> Standing:
+    """Return what a committed position says; its metadata may be another program's."""
+    offset = tp.offset if tp.offset >= 0 else None
+    told = (tp.metadata or "").split(" ", 2)
+    if len(told) < 3 or not told[1].isdecimal() or len(told[1]) > 15:
+        return Standing(offset)
+    return Standing(offset, attempt=told[0], time_ms=int(told[1]), transactional_id=told[2])

@@ -15,7 +15,7 @@ from typing import Final
 import msgspec
 import structlog
 
-from consumers.models.moving import moves_id
+from consumers.models.moving import moves_id, settlement_of_moves
 from consumers.ports import Cluster
 from streamsvm.codec import model as model_codec
 from streamsvm.codec.model import Retired
@@ -51,6 +51,7 @@ class Keeper:
         self._metrics = metrics
         self._now = now
         self._next = 0
+        self._settlement = settlement_of_moves(settings, cluster)
         metrics.increase("streamsvm_versions_retired", 0.0)
 
     def published(self, newest: int) -> None:
@@ -74,6 +75,7 @@ class Keeper:
             return 0
         with closing(self._cluster.publisher(moves_id(self._settings))) as publisher:
             publisher.start()
+            self._settlement.settle(publisher)
             going, retired = due(self._names(), floor)
             if going:
                 publisher.publish(self._records(going, retired))

@@ -2,17 +2,18 @@
 
 Delivery is exactly once for whoever reads committed records only: the scores and dead letters of a batch, and the
 group's positions, are one transaction. When one fails, the batch is read again from where the group stands; when nobody
-knows whether it failed, the id is taken over, and what the broker may have left open is settled
-(`consumers.settling`) before anything else. A batch counts as committed when readers of committed records have passed
-it, and when the group's positions can be read: a commit is answered before its markers are written. Several scorers share a topic by sharing the
-group. Each has a slot in it (`streamsvm.kafka.slots`), and by the slot its membership and its transactional id: whoever
-comes next in the slot of a scorer that died has its partitions at once, and ends what it left open. The group's
-generation keeps one that was replaced from committing. A slot is claimed once there is a version to score by, and the
-transactional id is taken once the group has let the slot's member in, so that a start that waits holds up nobody, and
-one that claimed a slot together with another fences no producer for it. A scorer that loses its slot to another claims
-the next, and reads on from where the group stands; if the slot is configured, it ends. The embedded broker has no
-transactions: there a batch's positions are committed after it was stored, at least once, and copies of a score carry
-the same `streamsvm.source` header.
+knows whether it failed, the id is taken over, and what the broker may have left open is settled (`consumers.settling`)
+before anything else. A batch counts as committed when readers of committed records have passed it and the group's
+positions can be read: a commit is answered before its markers are written.
+
+Several scorers share a topic by sharing the group. Each has a slot in it (`streamsvm.kafka.slots`), and by the slot its
+membership and its transactional id: whoever comes next in the slot of a scorer that died has its partitions at once,
+and settles what it left open. The group's generation keeps one that was replaced from committing. A slot is claimed
+once there is a version to score by, and the transactional id is taken once the group has let the slot's member in, so
+that a start that waits holds up nobody, and one that claimed a slot together with another fences no producer for it. A
+scorer that loses its slot to another claims the next, and reads on from where the group stands; if the slot is
+configured, it ends. The embedded broker has no transactions: there a batch's positions are committed after it was
+stored, at least once, and copies of a score carry the same `streamsvm.source` header.
 
 Invariants: nothing is consumed before there is a version; each batch is scored by one version, taken once; a batch that
 was not committed is never passed over. While the schema registry does not answer, a batch that needs it is not decided.
@@ -33,7 +34,8 @@ from consumers.deadletters import DeadLetters
 from consumers.page.board import ScorerBoard
 from consumers.runtime import Health, schemas_of
 from consumers.schemas import SchemaWait
-from consumers.settling import PersonNeeded, ScoreSettlement
+from consumers.settling import TIMEOUTS, PersonNeeded, ScoreSettlement
+from consumers.standstill import Standstill
 from consumers.topics import refuse_shared
 from streamsvm.codec.avro import Schemas
 from streamsvm.codec.scores import BatchScorer
@@ -172,6 +174,9 @@ class Scorer:
         topics = [describe_topic(self._connection, topic) for topic in (scoring.output_topic, scoring.dead_letters)]
         self._places = [(topic.name, number) for topic in topics for number in topic.partitions]
         self._input_partitions = partitions
+        self._standstill = Standstill(
+            self._cluster.marks, self._places, TIMEOUTS * TRANSACTION_TIMEOUT_S, time.monotonic, self._metrics
+        )
         limit = topics[0].config.get("max.message.bytes")
         self._max_message_bytes = min(self._connection.max_message_bytes, int(limit or 1 << 62))
         self._subscriber = ModelSubscriber(
@@ -293,6 +298,7 @@ class Scorer:
             self._lose_slot(self._slot, error)
             return
         self._show_broker(self._subscription)
+        self._look_after_readers()
         loaded = self._newest()
         assert loaded is not None
         if self._publisher is None:
@@ -304,6 +310,15 @@ class Scorer:
         else:
             self._trouble = ""  # what was put back may be another's by now, or was committed after all
             self._publisher.poll()
+
+    def _look_after_readers(self) -> None:
+        """Settle where readers of the scores are held up: by a scorer that died, or by this one's own past."""
+        held_up = "" if self._connection.embedded else self._standstill.turn()
+        self._health.require("readers", held_up)
+        if held_up and self._publisher is not None:
+            log.warning("readers_held_up", what=held_up, remedy="what holds them up is ended; nothing to be done")
+            self._subscription.rewind()
+            self._let_go()
 
     def _newest(self) -> Loaded | None:
         """Return the version that serves now, and prepare for it if it is a new one."""

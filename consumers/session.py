@@ -186,6 +186,13 @@ class Session:
         log.info("producer_renewed", next_version=self._delivery.next_number)
         return True
 
+    def doubt(self, why: str) -> None:
+        """Take the id again before the next version, and settle: readers are held up, whoever holds them."""
+        if self._delivery.ready:
+            self._delivery.doubts()
+            self.trouble = why
+            log.warning("readers_held_up", what=why, remedy="what holds them up is ended; nothing to be done")
+
     def close(self) -> None:
         """Let go of the broker."""
         if self._publisher is not None:

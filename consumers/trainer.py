@@ -35,8 +35,10 @@ from consumers.rereading import compare_with_head, refuse_gap
 from consumers.runtime import Health, schemas_of
 from consumers.saving import Saver
 from consumers.schemas import SchemaWait
-from consumers.session import Session
+from consumers.session import STUCK_S, Session
+from consumers.standstill import MakeStandstill, Standstill
 from consumers.startup import Started, Startup, check_partitions
+from consumers.topics import written_places
 from consumers.watch import MakeWatch, Surveyor, ThreadedWatch
 from consumers.worker import Result, TrainFunction, Worker
 from streamsvm import prequential, tuning
@@ -96,6 +98,9 @@ class Trainer:
     make_gate : callable
         Given settings, cluster, what is current, what returns the rows not learned yet, and metrics, returns who says
         which version becomes current.
+    make_standstill : callable
+        Given what to ask with, the output's partitions, a patience, seconds and metrics, returns who looks whether
+        readers are held up.
     train_function : callable
     schemas : Schemas, optional
         Where Avro's schemas come from; the configured registry, if there is one, by default.
@@ -119,6 +124,7 @@ class Trainer:
         make_worker: Callable[[TrainFunction, ModelConfig], AnyWorker] = Worker,
         make_watch: MakeWatch = ThreadedWatch,
         make_gate: MakeGate = gate_of,
+        make_standstill: MakeStandstill = Standstill,
         train_function: TrainFunction = train,
         schemas: Schemas | None = None,
         session: str = "",
@@ -136,6 +142,7 @@ class Trainer:
         self._make_worker = make_worker
         self._make_watch = make_watch
         self._make_gate = make_gate
+        self._make_standstill = make_standstill
         self._train = train_function
         self._schemas = schemas
         self._name = session or uuid.uuid4().hex
@@ -236,6 +243,9 @@ class Trainer:
         crash_point("start.saved")
         watch = self._make_watch(self._cluster, settings.input.topic)
         stack.callback(watch.close)
+        self._standstill = self._make_standstill(
+            self._cluster.marks, written_places(settings), STUCK_S, clock.monotonic, self._metrics
+        )
         left_out = len(started.topic.partitions) > len(started.base)
         self._surveyor = Surveyor(settings.input, self._topic_id, watch, clock.monotonic, at_once=left_out)
         self._input = self._cluster.input(settings.input.topic, settings.input.group or f"streamsvm-{settings.name}")
@@ -340,6 +350,7 @@ class Trainer:
             self._read(self._settings.input.batch_records, wait_s)
         self._outbox.poll()
         self._survey()
+        self._look_after_readers()
         if self._saver.due:
             self._save_or_warn()
         self._saver.watch()
@@ -518,6 +529,13 @@ class Trainer:
             self._freshness.settled(result.cut, self._delivery.published_cut, self._in_flight, self._clock.monotonic())
             self._keeper.published(self._delivery.next_number - 1)
         self._health.require("publish", self._session.trouble)
+
+    def _look_after_readers(self) -> None:
+        """Settle where readers of committed records are held up, although nothing is to be published just now."""
+        held_up = "" if self._cluster.embedded else self._standstill.turn()
+        self._health.require("readers", held_up)
+        if held_up:
+            self._session.doubt(held_up)
 
     def _training_s(self) -> float:
         return 0.0 if self._trains_since is None else self._clock.monotonic() - self._trains_since

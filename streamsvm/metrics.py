@@ -55,7 +55,15 @@ class Definition:
     buckets: tuple[float, ...] = ()
 
 
+HELD_UP: Final = Definition(
+    "streamsvm_output_held_up_seconds",
+    "gauge",
+    "How long the stable offset of an output partition has stood still below its end: the longest of all, or 0.",
+    "More than some seconds: a transaction has no end, and readers of committed records get nothing newer.",
+)
+
 TRAINER: Final = (
+    HELD_UP,
     Definition(
         "streamsvm_input_records",
         "counter",
@@ -426,6 +434,7 @@ TRAINER: Final = (
 """Metrics of the trainer."""
 
 SCORER: Final = (
+    HELD_UP,
     Definition(
         "streamsvm_scored_points",
         "counter",

@@ -142,6 +142,7 @@ def ready(incarnation: int = 1, at: Head | None = None, on_topic: Head | None = 
     delivery = Delivery("m", "me")
     delivery.fits()
     delivery.taken()
+    delivery.settled()
     delivery.owned()
     delivery.begins(OWNER, incarnation, at, on_topic or at)
     return delivery
@@ -153,6 +154,7 @@ def doubting(at: Head | None = None) -> Delivery:
     delivery.sends()
     delivery.doubts()
     delivery.taken()
+    delivery.settled()
     return delivery
 
 
@@ -230,6 +232,7 @@ def test_after_a_reset_over_a_lost_topic_a_renewal_goes_on() -> None:
     delivery.sends()
     delivery.doubts()
     delivery.taken()
+    delivery.settled()
     delivery.renews(OWNER, None)
     assert delivery.next_number == 10
 
@@ -237,6 +240,7 @@ def test_after_a_reset_over_a_lost_topic_a_renewal_goes_on() -> None:
 EVENTS = {
     Event.FIT: lambda d: d.fits(),
     Event.TAKEN: lambda d: d.taken(),
+    Event.SETTLED: lambda d: d.settled(),
     Event.OWNED: lambda d: d.owned(),
     Event.FOUND: lambda d: d.begins(OWNER, 1, None, None),
     Event.SENT: lambda d: d.sends(),
@@ -247,10 +251,11 @@ EVENTS = {
 PATHS = {
     State.LOOKING: [],
     State.TAKING: [Event.FIT],
-    State.OWNING: [Event.FIT, Event.TAKEN],
-    State.READING: [Event.FIT, Event.TAKEN, Event.OWNED],
-    State.READY: [Event.FIT, Event.TAKEN, Event.OWNED, Event.FOUND],
-    State.SENDING: [Event.FIT, Event.TAKEN, Event.OWNED, Event.FOUND, Event.SENT],
+    State.SETTLING: [Event.FIT, Event.TAKEN],
+    State.OWNING: [Event.FIT, Event.TAKEN, Event.SETTLED],
+    State.READING: [Event.FIT, Event.TAKEN, Event.SETTLED, Event.OWNED],
+    State.READY: [Event.FIT, Event.TAKEN, Event.SETTLED, Event.OWNED, Event.FOUND],
+    State.SENDING: [Event.FIT, Event.TAKEN, Event.SETTLED, Event.OWNED, Event.FOUND, Event.SENT],
 }
 
 
@@ -276,6 +281,7 @@ def test_a_process_owns_once() -> None:
     delivery.sends()
     delivery.doubts()
     delivery.taken()
+    delivery.settled()
     assert delivery.state is State.READING
 
 

@@ -568,11 +568,11 @@ def test_a_rebalance_between_poll_and_commit_scores_the_batch_once(
     connection = broker.connect(fetch_wait_max_ms=10, heartbeat_interval_ms=100)
     scoring, original, others = settings.scoring, Publisher._add, list[Subscription]()
 
-    def add(self: Publisher, progress: Progress) -> None:
+    def add(self: Publisher, progress: Progress, attempt: str) -> None:
         if not others and any(position.offset for position in progress.offsets):  # a batch, not what a start settles
             others.append(Subscription(connection, scoring.topic, group=scoring.group))
             eventually(lambda: not others[0].poll(1, 0.1) and members(connection, scoring.group) == 2, "one more joins")
-        original(self, progress)
+        original(self, progress, attempt)
 
     monkeypatch.setattr(scorer_module, "RETRY_S", 0.0)
     monkeypatch.setattr(Publisher, "_add", add)

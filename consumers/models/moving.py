@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import getpass
 import socket
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -21,11 +22,14 @@ from typing import Any, Final
 import msgspec
 
 from consumers.models.catalogue import Catalogue, Entry, holds, holds_before, read_catalogue, read_names
+from consumers.ports import Cluster as AnyCluster
+from consumers.settling import VersionSettlement
+from consumers.topics import written_places
 from streamsvm.codec import model as model_codec
 from streamsvm.codec.model import Alias
 from streamsvm.config import Settings
 from streamsvm.errors import ConfigurationError, Fenced, TransientError
-from streamsvm.kafka import Connection, Message, OutcomeUnknown, Publisher
+from streamsvm.kafka import Cluster, Connection, Message, OutcomeUnknown
 from streamsvm.subscriber import ALIAS, RESERVED_ALIASES
 from streamsvm.verification import Aliases
 
@@ -36,6 +40,19 @@ TRANSACTION_TIMEOUT_S: Final = 20.0
 def moves_id(settings: Settings) -> str:
     """Return the transactional id of whoever moves aliases of a model or retires versions of it."""
     return f"streamsvm/{settings.name}/{settings.output.models_topic}/moves"
+
+
+def settlement_of_moves(settings: Settings, cluster: AnyCluster) -> VersionSettlement:
+    """Return what settles the moves' id before a move is decided: a mover may have died, and the broker with it."""
+    return VersionSettlement(
+        cluster,
+        moves_id(settings),
+        written_places(settings),
+        transaction_timeout_s=TRANSACTION_TIMEOUT_S,
+        monotonic=time.monotonic,
+        wait=time.sleep,
+        models_topic=settings.output.models_topic,
+    )
 
 
 def whoever() -> str:
@@ -141,13 +158,17 @@ def perform(connection: Connection, settings: Settings, decide: Decide) -> str:
     TransientError
         If the broker does not answer, or others kept moving; the message says so.
     """
+    cluster = Cluster(connection, transaction_timeout_s=TRANSACTION_TIMEOUT_S)
+    settlement = settlement_of_moves(settings, cluster)
     for _ in range(ATTEMPTS):
-        publisher = Publisher(connection, moves_id(settings), transaction_timeout_s=TRANSACTION_TIMEOUT_S)
+        publisher = cluster.publisher(moves_id(settings))
         try:
             publisher.start()
+            settlement.settle(publisher)
             move = decide()
             if move.messages:
                 publisher.publish(move.messages)
+                publisher.confirm()
             return move.said
         except (Fenced, OutcomeUnknown):
             continue

@@ -57,7 +57,7 @@ class Event(StrEnum):
     SENT = "a transaction begins"
     COMMITTED = "it is committed"
     REFUSED = "the broker refuses it, it is aborted"
-    IN_DOUBT = "a step failed, or its outcome is unknown"
+    IN_DOUBT = "a step failed, or its outcome is unknown, or readers are held up"
     ENDED = "another process took over, or going on could be silently wrong"
 
 
@@ -71,7 +71,7 @@ TRANSITIONS: Final[dict[State, dict[Event, State]]] = {
     },
     State.OWNING: {Event.OWNED: State.READING, Event.IN_DOUBT: State.TAKING},
     State.READING: {Event.FOUND: State.READY, Event.IN_DOUBT: State.TAKING},
-    State.READY: {Event.SENT: State.SENDING},
+    State.READY: {Event.SENT: State.SENDING, Event.IN_DOUBT: State.TAKING},
     State.SENDING: {Event.COMMITTED: State.READY, Event.REFUSED: State.READY, Event.IN_DOUBT: State.TAKING},
     State.OVER: {},
 }

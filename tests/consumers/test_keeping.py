@@ -118,8 +118,8 @@ def test_a_move_at_the_same_time_only_puts_it_off(settings: Settings, connection
     class Outrun(Cluster):
         left = 2
 
-        def publisher(self, transactional_id: str) -> Publisher:
-            made = super().publisher(transactional_id)
+        def publisher(self, transactional_id: str, writer: str = "") -> Publisher:
+            made = super().publisher(transactional_id, writer)
             if transactional_id == moves_id(settings) and self.left:
                 self.left -= 1
                 start = made.start

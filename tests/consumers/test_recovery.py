@@ -87,7 +87,7 @@ class Wavering(Cluster):
         self._meanwhile = meanwhile
         Unanswered.commits = 0
 
-    def publisher(self, transactional_id: str) -> Publisher:
+    def publisher(self, transactional_id: str, writer: str = "") -> Publisher:
         return self._kind(self._connection, transactional_id, transaction_timeout_s=TRANSACTION_TIMEOUT_S)
 
     def newest(self, topic: str, keys: Iterable[bytes], timeout_s: float) -> dict[bytes, Record]:

@@ -58,8 +58,8 @@ class _Careless:
 def _careless(*, resends: bool) -> None:
     sound = Cluster.publisher
 
-    def publisher(self: Cluster, transactional_id: str) -> Any:
-        return _Careless(lambda: sound(self, transactional_id), resends=resends)
+    def publisher(self: Cluster, transactional_id: str, writer: str = "") -> Any:
+        return _Careless(lambda: sound(self, transactional_id, writer), resends=resends)
 
     Cluster.publisher = publisher  # type: ignore[method-assign]
 

@@ -15,6 +15,7 @@ import structlog
 
 from consumers.gatekeeping import MarginGate, Present, present_of
 from consumers.runtime import Health
+from consumers.standstill import Standstill
 from consumers.trainer import Trainer
 from consumers.watch import Look, look
 from consumers.worker import Result, Task, TrainFunction, finished
@@ -75,6 +76,21 @@ class InlineWatch:
         """See `Watch.close`."""
 
 
+class InlineStandstill(Standstill):
+    """Answers at once, on the caller's thread."""
+
+    def _begin(self) -> Any:
+        self._run()
+        return Ended()
+
+
+class Ended:
+    """A thread that has ended."""
+
+    def is_alive(self) -> bool:
+        return False
+
+
 class Gate(MarginGate):
     """The shipped gate, but that the schedule says whether it refuses."""
 
@@ -132,6 +148,7 @@ class Ports:
             make_worker=lambda function, config: Worker(self.world, self.life, function, config),
             make_watch=InlineWatch,
             make_gate=self._gate,
+            make_standstill=InlineStandstill,
             train_function=train,
             session=self.life.name,
         )

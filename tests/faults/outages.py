@@ -15,18 +15,19 @@ import random
 import statistics
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from rich import box
 from rich.console import Console
 from rich.table import Table
 
 from streamsvm.kafka import Connection
+from tests.brokers.cluster import Cluster
 from tests.brokers.jvm import JvmBroker, die_with_parent
 from tests.faults.offsets import Offsets, look
 from tests.faults.subjects import SUBJECTS, TIMEOUTS_S, Subject
@@ -41,13 +42,15 @@ KAFKAS_DEFAULTS = {
 }
 """Kafka's own values of what a test broker has otherwise."""
 
-BROKERS = {"defaults": KAFKAS_DEFAULTS, "frequent": {}}
+SETTINGS = {"defaults": KAFKAS_DEFAULTS, "frequent": {}}
 """`frequent`: the settings of every test broker, under which the fault is frequent."""
 
+COORDINATOR = "__transaction_state"
 NEWS = 4
 """So many offsets beyond what was there before, and it moves."""
 AT_WORK = 10
 LATEST_KILL_S = 1.5
+PATIENCE_S = 90.0
 LOOK_S = 0.3
 SETTLE_S = 60.0
 START_AGAIN = 75
@@ -69,6 +72,8 @@ class Plan:
         Whether the daemons are killed with the broker, as by a power loss.
     timeout_s : float or None
         Of every transaction, instead of the daemons' own.
+    brokers : str
+        One of `BROKERS`: what is killed.
     """
 
     what: str
@@ -76,10 +81,81 @@ class Plan:
     away_s: float
     double: bool = False
     timeout_s: float | None = None
+    brokers: str = "one"
 
     def timeout_of(self, subject: str) -> float:
         """Return how long a transaction of a daemon may be open."""
         return self.timeout_s or TIMEOUTS_S[subject]
+
+
+class Power(Protocol):
+    """Brokers whose power goes and comes back."""
+
+    bootstrap_servers: str
+
+    def start(self) -> None:
+        """Start them for the first time."""
+
+    def fail(self) -> None:
+        """Kill what is to be killed."""
+
+    def come_back(self) -> None:
+        """Start what was killed."""
+
+    def discard(self) -> None:
+        """End everything, and delete the data."""
+
+
+class OneBroker:
+    """A broker alone."""
+
+    def __init__(self, settings: Mapping[str, str]) -> None:
+        self._broker = JvmBroker(settings)
+        self.bootstrap_servers = self._broker.bootstrap_servers
+        self.start = self.come_back = self._broker.start
+        self.fail, self.discard = self._broker.kill, self._broker.discard
+
+
+class ThreeBrokers:
+    """A cluster that loses all its nodes at once."""
+
+    def __init__(self, settings: Mapping[str, str]) -> None:
+        self._cluster = Cluster(settings)
+        self.bootstrap_servers = self._cluster.bootstrap_servers
+        self.start, self.discard = self._cluster.start, self._cluster.stop
+
+    def victims(self) -> list[JvmBroker]:
+        """Return the nodes to kill."""
+        return list(self._cluster.nodes.values())
+
+    def fail(self) -> None:
+        self._killed = self.victims()
+        for node in self._killed:
+            node.kill()
+
+    def come_back(self) -> None:
+        for node in self._killed:
+            node.launch()
+        for node in self._killed:
+            node.wait_until_up()
+
+
+class CoordinatorMoves(ThreeBrokers):
+    """A cluster that loses the coordinator of all transactions, while two nodes live and another takes over."""
+
+    def __init__(self, settings: Mapping[str, str]) -> None:
+        super().__init__({**settings, "transaction.state.log.num.partitions": "1"})
+
+    def victims(self) -> list[JvmBroker]:
+        return [self._cluster.leader(COORDINATOR)]
+
+
+BROKERS: dict[str, Callable[[Mapping[str, str]], Power]] = {
+    "one": OneBroker,
+    "three": ThreeBrokers,
+    "coordinator": CoordinatorMoves,
+}
+"""What is killed: the only broker, all three at once, or the coordinator among three."""
 
 
 @dataclass
@@ -114,12 +190,23 @@ class Site:
 
 
 class Play:
-    """One site."""
+    """One site.
 
-    def __init__(self, plan: Plan, seed: int, patience_s: float) -> None:
-        self._plan, self._patience_s = plan, patience_s
+    Parameters
+    ----------
+    plan : Plan
+    seed : int
+        Of the moments of the kills.
+    patience_s : float
+        How long nothing may move before it counts as hung, and again after a restart.
+    planted : str
+        What of `tests.faults.planted` is done to the daemons.
+    """
+
+    def __init__(self, plan: Plan, seed: int, patience_s: float = PATIENCE_S, planted: str = "") -> None:
+        self._plan, self._patience_s, self._planted = plan, patience_s, planted
         self._random = random.Random(seed)
-        self._broker = JvmBroker(BROKERS[plan.settings])
+        self._power = BROKERS[plan.brokers](SETTINGS[plan.settings])
         self._subjects: list[Subject] = []
         self.site = Site()
 
@@ -127,7 +214,7 @@ class Play:
         """Play some kills, stop early where a daemon hangs for good, and count what readers have."""
         with tempfile.TemporaryDirectory() as directory:
             try:
-                self._broker.start()
+                self._power.start()
                 self._set_up(Path(directory))
                 for _ in range(kills):
                     if not self._kill():
@@ -138,14 +225,15 @@ class Play:
                 for subject in self._subjects:
                     with suppress(AttributeError, AssertionError):
                         subject.daemon.kill()
-                self._broker.discard()
+                self._power.discard()
         return self.site
 
     def _set_up(self, directory: Path) -> None:
-        connection = Connection({"bootstrap.servers": self._broker.bootstrap_servers}, request_timeout_s=10.0)
+        connection = Connection({"bootstrap.servers": self._power.bootstrap_servers}, request_timeout_s=10.0)
         for kind in SUBJECTS[self._plan.what]:
             timeout_s = self._plan.timeout_of(kind.name)
-            self._subjects.append(kind(connection, directory, timeout_s, self._plan.timeout_s is not None))
+            shortened = self._plan.timeout_s is not None
+            self._subjects.append(kind(connection, directory, timeout_s, shortened, planted=self._planted))
         for subject in self._subjects:
             subject.begin()
 
@@ -159,10 +247,10 @@ class Play:
         if self._plan.double:
             for subject in self._subjects:
                 subject.daemon.strike()
-        self._broker.kill()
+        self._power.fail()
         self.site.kills += 1
         time.sleep(self._plan.away_s)
-        self._broker.start()
+        self._power.come_back()
         begun = time.monotonic()
         if self._plan.double:
             for subject in self._subjects:
@@ -286,7 +374,7 @@ class Results:
 
     def of(self, plan: Plan) -> list[dict[str, Any]]:
         """Return the sites of a plan."""
-        return [site for site in self.sites if site["plan"] == asdict(plan)]
+        return [site for site in self.sites if Plan(**site["plan"]) == plan]
 
     def kills(self, plan: Plan) -> int:
         """Return how many kills of a plan were played."""
@@ -383,7 +471,8 @@ def table_of(results: Results) -> Table:
     for plan in plans:
         killed = "killed too" if plan.double else "alive"
         shortened = f", timeout {plan.timeout_s:g} s" if plan.timeout_s else ""
-        table.add_column(f"{plan.what}, {killed}\n{plan.settings}, {plan.away_s:g} s away{shortened}", justify="right")
+        away = f"{plan.settings}, {plan.brokers}, {plan.away_s:g} s away{shortened}"
+        table.add_column(f"{plan.what}, {killed}\n{away}", justify="right")
     for name, column in COLUMNS.items():
         table.add_row(name, *(column(results.of(plan)) for plan in plans))
     return table
@@ -393,13 +482,14 @@ def parser() -> argparse.ArgumentParser:
     """Return the command line."""
     made = argparse.ArgumentParser(prog="python -m tests.faults.outages", description=(__doc__ or "").splitlines()[0])
     made.add_argument("what", choices=[*SUBJECTS, "table"], help="whose broker goes; `table` only prints the results")
-    made.add_argument("--settings", choices=list(BROKERS), default="frequent", help="of the broker (%(default)s)")
+    made.add_argument("--settings", choices=list(SETTINGS), default="frequent", help="of the broker (%(default)s)")
     made.add_argument("--kills", type=int, default=50, help="in the results file at the end (%(default)s)")
     made.add_argument("--kills-per-site", type=int, default=3, help="on one broker (%(default)s)")
     made.add_argument("--away", type=float, default=21.0, help="seconds from kill to start (%(default)s)")
     made.add_argument("--double", action="store_true", help="kill the daemons with the broker, as a power loss does")
+    made.add_argument("--brokers", choices=list(BROKERS), default="one", help="what is killed (%(default)s)")
     made.add_argument("--timeout", type=float, help="seconds of every transaction, instead of the daemons' own")
-    made.add_argument("--patience", type=float, default=90.0, help="seconds until it counts as hung (%(default)s)")
+    made.add_argument("--patience", type=float, default=PATIENCE_S, help="seconds until one hangs (%(default)s)")
     made.add_argument("--side-by-side", type=int, default=1, help="brokers at once (%(default)s)")
     made.add_argument("--results", type=Path, required=True, metavar="FILE", help="JSON that is added to")
     return made
@@ -416,6 +506,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             away_s=options.away,
             double=options.double,
             timeout_s=options.timeout,
+            brokers=options.brokers,
         )
         collect(plan, results, options.kills, options.kills_per_site, options.side_by_side, options.patience)
     Console(width=160).print(table_of(results))

@@ -408,7 +408,7 @@ def test_what_can_be_refused_is_refused_before_it_compiles(
     run_until(settings, connection, 0)
     compiled: list[object] = []
     monkeypatch.setattr(consumers.trainer, "warm_up", lambda *given: compiled.append(given))
-    with pytest.raises(StateError, match="coreset.leaf_rows"):
+    with pytest.raises(StateError, match=r"coreset\.leaf_rows"):
         run_until(changed(settings, "coreset", leaf_rows=21), connection, 0)
     assert not compiled
 

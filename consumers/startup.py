@@ -1,7 +1,7 @@
 """From nothing to a trainer that may learn and publish: checks, then the start that `streamsvm.delivery` decides.
 
-The order is the protocol's: load, look without fencing anybody and refuse then if it must be, take the transactional id
-and the ownership over, read to the end, decide.
+The order is the protocol's: load, look without fencing anybody and refuse then if it must be, let the caller do what
+takes long, look again, take the transactional id and the ownership over, read to the end, decide.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import structlog
 from consumers.deadletters import DeadLetters
 from consumers.ports import Cluster
 from consumers.session import Session
-from consumers.topics import check_names, check_output, output_topics
+from consumers.topics import Found, check_input, check_names, check_output, output_topics
 from streamsvm.checkpoint import CheckpointDirectory
 from streamsvm.codec import model as model_codec
 from streamsvm.codec.checkpoint import Snapshot
@@ -108,18 +108,29 @@ class Startup:
         self._checkpoints = _Checkpoints(directory, str(settings.checkpoint.directory))
         self._epochs: dict[tuple[int, int], int | None] = {}
 
-    def run(self, dead_letters: DeadLetters) -> Started:
-        """Start; from here on nobody else publishes.
+    def look(self, dead_letters: DeadLetters) -> None:
+        """Refuse what can be refused without taking anything over; what takes long comes after it, and before `run`.
+
+        Raises
+        ------
+        StreamsvmError
+            If it must not or cannot go on; then nobody was fenced and nothing was published.
+        """
+        self._check(dead_letters)
+        next(self._checkpoints.snapshots(), None)
+        crash_point("start.loaded")
+        self._look()
+
+    def run(self) -> Started:
+        """Look again, and start; from here on nobody else publishes.
 
         Raises
         ------
         StreamsvmError
             If it must not or cannot go on; then nothing was published.
         """
-        self._check(dead_letters)
-        next(self._checkpoints.snapshots(), None)
-        crash_point("start.loaded")
-        self._look()
+        self._epochs.clear()  # the log may have changed since
+        self._announce(self._look())
         crash_point("start.looked")
         found = self._session.take_over(self._now())
         topic = self._input()
@@ -141,7 +152,7 @@ class Startup:
         check_names(settings)
         if settings.output.model_format == "onnx":
             require_onnx()
-        self._input()
+        check_input(self._input())
         specs = output_topics(settings)
         cluster.create(specs)
         described = {spec.name: cluster.describe(spec.name) for spec in specs}
@@ -152,19 +163,24 @@ class Startup:
             check_message_size(self._config, described[name], cluster.max_message_bytes)
         dead_letters.fit(described[settings.input.dead_letters], cluster.max_message_bytes)
 
-    def _look(self) -> None:
-        """Refuse, if it must be, before anybody is fenced."""
+    def _look(self) -> Found | None:
+        """Refuse, if it must be, before anybody is fenced; None if something hides head and owner."""
         with suppress(TransientError):  # a transaction that a kill left open hides the head until it is fenced
             found = self._session.look()
             self._decide(self._input(), found.head)
-            if found.owner is not None:
-                log.info(
-                    "taking_over",
-                    session=found.owner.session,
-                    since=found.owner.since,
-                    remedy="if that process still runs, it is fenced now and ends; two supervised copies take a model "
-                    "from each other for ever: stop one of them",
-                )
+            return found
+        return None
+
+    def _announce(self, found: Found | None) -> None:
+        """Say whose model this was."""
+        if found is not None and found.owner is not None:
+            log.info(
+                "taking_over",
+                session=found.owner.session,
+                since=found.owner.since,
+                remedy="if that process still runs, it is fenced now and ends; two supervised copies take a model "
+                "from each other for ever: stop one of them",
+            )
 
     def _decide(self, topic: TopicInfo, head: Head | None) -> Begin | Resume:
         present = Present(

@@ -192,6 +192,22 @@ def unfit(spec: TopicSpec, found: TopicInfo) -> list[str]:
     return [*faults, *(f"{name} is {limit}, not -1: versions would be removed in time" for name, limit in limits)]
 
 
+def check_input(found: TopicInfo) -> None:
+    """Refuse a topic that cannot be a trainer's input.
+
+    Raises
+    ------
+    ConfigurationError
+        If it is compacted: versions could not be recomputed from it, and a later start would find a gap.
+    """
+    for unfit in unfit_input(found):
+        raise ConfigurationError(
+            f"the input topic {found.name} cannot be learned from: {unfit}",
+            f"Set it: kafka-configs --alter --entity-type topics --entity-name {found.name} "
+            "--add-config cleanup.policy=delete, or name another topic with --input-topic.",
+        )
+
+
 def unfit_input(found: TopicInfo) -> list[str]:
     """Say why a topic cannot be a trainer's input; nothing if it can."""
     policy = found.config.get("cleanup.policy", "delete")

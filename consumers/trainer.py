@@ -10,6 +10,7 @@ over in process, by the very steps of a fresh start: the table decides, and noth
 
 from __future__ import annotations
 
+import logging
 import uuid
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
@@ -72,6 +73,12 @@ SHORT_FLUSH_S: Final = 5.0
 START_OVER_AFTER_S: Final = 1.0
 START_LOOKS_S: Final = 5.0
 """Between two looks of a start that waits for somebody else's transaction to end."""
+LONG_COMPILE_S: Final = 1.0
+"""Loading what an earlier start compiled is over by then; compiling it takes a minute."""
+
+
+class _Stopped(Exception):
+    """Told to stop before the start took anything over."""
 
 
 class Trainer:
@@ -181,7 +188,9 @@ class Trainer:
             for condition in ("start", "broker", "replay"):
                 self._health.require(condition, "starting")
             checkpoints = stack.enter_context(CheckpointDirectory(self._disk, self._settings.checkpoint.generations))
-            self._start(stack, checkpoints)
+            if not self._start(stack, checkpoints):
+                log.info("stopped", remedy="it had not begun: nothing was taken over or published")
+                return
             self._health.require("start", "")
             while not self._stop.is_set():
                 self._turn()
@@ -206,10 +215,12 @@ class Trainer:
         self._held_peak = 0
         self._measured_at = 0.0
         self._trains_since: float | None = None
+        self._compiles_since = 0.0
 
     # ------------------------------------------------------------------ start
 
-    def _start(self, stack: ExitStack, checkpoints: CheckpointDirectory) -> None:
+    def _start(self, stack: ExitStack, checkpoints: CheckpointDirectory) -> bool:
+        """Start; False if told to stop before anything was taken over."""
         settings, clock = self._settings, self._clock
         stack.enter_context(limited(self._config.svm))  # for pilots too, whether or not a training runs beside them
         self._dead_letters = DeadLetters(
@@ -229,12 +240,14 @@ class Trainer:
         )
         stack.callback(self._session.close)
         startup = Startup(settings, self._cluster, checkpoints, self._delivery, self._session, self._reset, clock.now)
-        started = startup.run(self._dead_letters)
+        startup.look(self._dead_letters)
+        schemas = stack.enter_context(schemas_of(settings)) if self._schemas is None else self._schemas
+        if not self._warmed_up():
+            return False
+        started = startup.run()
         self._adopt(started)
         self._outbox = self._cluster.outbox()
         stack.callback(self._outbox.close)
-        self._warm_up()
-        schemas = stack.enter_context(schemas_of(settings)) if self._schemas is None else self._schemas
         self._decoder = PointDecoder(self._config.points, schemas=schemas)
         self._schema_wait = SchemaWait(self._metrics, self._health, clock.monotonic)
         self._worker = self._make_worker(self._train, self._config)
@@ -261,6 +274,7 @@ class Trainer:
             next_version=self._delivery.next_number,
             positions={str(partition): list(at) for partition, at in self._learner.positions.items()},
         )
+        return True
 
     def _waits(self, why: str) -> bool:
         """Say why the start waits, wait a moment, and return whether to go on waiting."""
@@ -297,21 +311,35 @@ class Trainer:
         self._board.adopted(self._delivery.head, started.current)
         self._metrics.put("streamsvm_model_version", self._delivery.next_number - 1)
 
-    def _warm_up(self) -> None:
-        """Compile before the first poll; say so where it takes a while."""
-        begun = self._clock.monotonic()
+    def _warmed_up(self) -> bool:
+        """Compile before the id is taken over, so that the predecessor goes on meanwhile; False if told to stop."""
+        self._compiles_since = self._clock.monotonic()
         log.debug("compiling", solver=self._config.svm.solver, reducer=self._config.coreset.reducer)
+        try:
+            self._warm_up()
+        except _Stopped:
+            return False
+        seconds = self._clock.monotonic() - self._compiles_since
+        if seconds > LONG_COMPILE_S:
+            log.info("compiled", seconds=round(seconds, 1), remedy="what it compiled, the next start loads")
+        return not self._stop.is_set()
+
+    def _warm_up(self) -> None:
+        dtype = self._config.points.numpy_dtype
         warm_up(self._config, self._compiling)
         tuning.warm_up(self._config, self._compiling)
-        prequential.warm_up(self._config.points.numpy_dtype)
-        json_scan.warm_up(self._config.points.numpy_dtype)
-        seconds = self._clock.monotonic() - begun
-        if seconds > 1.0:
-            log.info("compiled", seconds=round(seconds, 1), remedy="what it compiled, the next start loads")
+        self._compiling("preparing the baseline")
+        prequential.warm_up(dtype)
+        self._compiling("preparing the parser of JSON")
+        json_scan.warm_up(dtype)
 
     def _compiling(self, what: str) -> None:
+        """Look whether to stop before each part, for a part may take many seconds; say it where it takes a while."""
         self._health.beat()
-        log.info("compiling", what=what)
+        if self._stop.is_set():
+            raise _Stopped
+        takes_long = self._clock.monotonic() - self._compiles_since > LONG_COMPILE_S
+        log.log(logging.INFO if takes_long else logging.DEBUG, "compiling", what=what)
 
     def _assign(self) -> None:
         """Read on from the learner's positions; while behind the head, only the partitions that are behind."""

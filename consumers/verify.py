@@ -45,6 +45,7 @@ from streamsvm.verification import (
     alias_faults,
     aliases_in,
     differences,
+    incarnation_in,
     missing_input,
     number_in,
 )
@@ -94,13 +95,13 @@ def verify(
     survey = _surveyed(connection, settings, timeout_s)
     after = read_aliases(connection, settings, timeout_s).head
     _require(survey, settings, number)
-    auditor, at_head, input_rows, done = Auditor(survey, number), {}, 0, 0
+    auditor, at_head, incarnation, input_rows, done = Auditor(survey, number), {}, None, 0, 0
     total = sum(map(len, survey.found.values()))
     with schemas_of(settings) as schemas, _Replayed(connection, timeout_s, schemas) as replayed:
         for record in _versions(connection, settings, survey, timeout_s):
             version = _judge(record, auditor, replayed)
             if version is not None and before.head is not None and version.number == before.head.number:
-                at_head = {version.number: version}
+                at_head, incarnation = {version.number: version}, incarnation_in(dict(record.headers))
             done += 1
             if progress is not None:
                 progress(done, total)
@@ -109,7 +110,7 @@ def verify(
         settings.name,
         settings.output.models_topic,
         auditor.rows,
-        tuple(alias_faults(before, after.number if after else 0, survey, at_head)),
+        tuple(alias_faults(before, after.number if after else 0, survey, at_head, incarnation)),
         tuple(auditor.notes()),
         input_rows,
         time.monotonic() - begun,

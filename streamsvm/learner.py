@@ -274,15 +274,21 @@ class Learner:
 def warm_up(config: ModelConfig, say: Callable[[str], None] = lambda _: None) -> None:
     """Compile, or load from numba's file cache, whatever learning and training of a configuration run.
 
-    Ten seconds and more on a cold start, so it belongs before the first poll; `say` is told before what may take long.
+    Ten seconds and more on a cold start, so it belongs before the first poll. `say` is told before each part; what it
+    raises ends it.
     """
+    say("preparing sums and the audit sample")
     Moments.zero(1).add(Points.empty(1, config.points.numpy_dtype))
     audit.warm_up(config.points.numpy_dtype)
     time_range(np.empty(0, np.int64))
     if config.coreset.screens:
+        say("preparing the screening")
         screening.warm_up(config.points.numpy_dtype)
+    say("preparing the pilots")
     pilots.warm_up(config, say)
+    say("preparing trainings")
     training.warm_up(config.svm, say)
+    say("preparing reductions")
     _rehearse(config)
 
 

@@ -734,7 +734,13 @@ def aliases_in(records: Mapping[str, bytes], name: str) -> Aliases:
     return Aliases(head, named, tuple(faults), retired)
 
 
-def alias_faults(before: Aliases, newest_after: int, survey: Survey, versions: Mapping[int, Version]) -> list[str]:
+def alias_faults(
+    before: Aliases,
+    newest_after: int,
+    survey: Survey,
+    versions: Mapping[int, Version],
+    incarnation: int | None = None,
+) -> list[str]:
     """Check what the aliases name, as read before the models topic was.
 
     Parameters
@@ -745,6 +751,8 @@ def alias_faults(before: Aliases, newest_after: int, survey: Survey, versions: M
     survey : Survey
     versions : mapping of int to Version
         The version that the head names, if it is there and in one piece.
+    incarnation : int, optional
+        What the header of that version says, if it can be read.
     """
     faults = [*before.faults]
     head, name = before.head, survey.name
@@ -752,6 +760,12 @@ def alias_faults(before: Aliases, newest_after: int, survey: Survey, versions: M
         faults.append(f"there is no head record {model_codec.head_key(name)}, though there are versions")
     else:
         faults += _head_faults(head, newest_after, survey, versions.get(head.number))
+        if incarnation not in (None, head.incarnation):
+            version_key = model_codec.version_key(name, head.number)
+            faults.append(
+                f"{model_codec.head_key(name)} gives incarnation {head.incarnation}, "
+                f"the header {INCARNATION_HEADER} of {version_key} says {incarnation}"
+            )
     if model_codec.current_key(name) not in before.named:
         faults.append(f"there is no alias {model_codec.current_key(name)}, though there are versions")
     for key, alias in sorted(before.named.items()):
@@ -855,7 +869,9 @@ class Auditor:
             return number, None, (*faults, str(error)), ""
         if version.key.encode() != key:
             faults.append(f"its value says that it is {version.key}")
-        faults += self._chain.faults(Link(number, offset, _incarnation(headers), version.lineage, version.stream.rows))
+        faults += self._chain.faults(
+            Link(number, offset, incarnation_in(headers), version.lineage, version.stream.rows)
+        )
         return number, version, tuple(faults), ""
 
     def wants(self, number: int) -> bool:
@@ -921,7 +937,8 @@ class Auditor:
         return [f"the models topic begins at {oldest}: the {first - 1} versions before it cannot be checked"]
 
 
-def _incarnation(headers: Mapping[str, bytes]) -> int | None:
+def incarnation_in(headers: Mapping[str, bytes]) -> int | None:
+    """Return the incarnation that a version's headers name, None if there is none that can be read."""
     text = headers.get(INCARNATION_HEADER, b"")
     return int(text) if text.isdigit() else None
 

@@ -24,13 +24,13 @@ class Cluster:
     ----------
     connection : Connection
         Nothing blocks or fails here for want of a broker.
-    transaction_timeout_s : float
-        Of its publishers.
+    transaction_timeout_s : float, optional
+        Of its publishers; `TRANSACTION_TIMEOUT_S` by default.
     """
 
-    def __init__(self, connection: Connection, *, transaction_timeout_s: float = TRANSACTION_TIMEOUT_S) -> None:
+    def __init__(self, connection: Connection, *, transaction_timeout_s: float | None = None) -> None:
         self._connection = connection
-        self._timeout_s = transaction_timeout_s
+        self._timeout_s = TRANSACTION_TIMEOUT_S if transaction_timeout_s is None else transaction_timeout_s
         self._marks = Marks(connection)
 
     @property

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Mapping
 
 from confluent_kafka.admin import AdminClient
 
@@ -29,11 +30,20 @@ LOOK_TIMEOUT_S = 10.0
 
 
 class Cluster:
-    """Three nodes; new topics have a replica on each, and take writes while two of them live."""
+    """Three nodes; new topics have a replica on each, and take writes while two of them live.
 
-    def __init__(self) -> None:
+    Parameters
+    ----------
+    settings : mapping, optional
+        Server settings of every node on top of those of every test cluster.
+    """
+
+    def __init__(self, settings: Mapping[str, str] | None = None) -> None:
         quorum = Quorum(dict(zip(NODES, free_ports(len(NODES)), strict=True)))
-        self.nodes = {node: JvmBroker(REPLICATED, node=node, quorum=quorum, heap_mb=HEAP_MB) for node in NODES}
+        self.nodes = {
+            node: JvmBroker({**REPLICATED, **(settings or {})}, node=node, quorum=quorum, heap_mb=HEAP_MB)
+            for node in NODES
+        }
 
     @property
     def bootstrap_servers(self) -> str:

@@ -15,20 +15,33 @@ from typing import Any
 
 import pytest
 
+import consumers.trainer
 from consumers.runtime import Health
+from consumers.topics import output_topics
 from consumers.trainer import Trainer
 from streamsvm.codec import model as model_codec
 from streamsvm.codec.checkpoint import decode
 from streamsvm.codec.points import REMEDIES
 from streamsvm.config import Settings
-from streamsvm.errors import ConfigurationError, Fenced, LogGap, StateError
-from streamsvm.kafka import Cluster, Connection, OutcomeUnknown, Publisher, Record, TopicSpec, create_topics
+from streamsvm.errors import ConfigurationError, Fenced, LogGap, StateError, TopicMissing
+from streamsvm.kafka import (
+    Cluster,
+    Connection,
+    Message,
+    OutcomeUnknown,
+    Publisher,
+    Record,
+    TopicSpec,
+    create_topics,
+    describe_topic,
+)
 from streamsvm.kafka.cluster import TRANSACTION_TIMEOUT_S
 from streamsvm.metrics import TRAINER, Metrics
 from streamsvm.training import train
 from tests.brokers.fixtures import TestBroker
 from tests.consumers.trainers import Running, produce, records, run_until, settings_for, topic, versions
 from tests.contract import foreign
+from tests.faults.admin import set_option
 
 pytestmark = pytest.mark.real_broker
 
@@ -349,6 +362,55 @@ def test_output_topics_that_lose_what_must_stay_are_refused(
     create_topics(connection, [TopicSpec(settings.output.models_topic + suffix, 1, config={"cleanup.policy": policy})])
     with pytest.raises(ConfigurationError, match=f"it must be {wanted}"):
         run_until(settings, connection, 0)
+
+
+@pytest.mark.parametrize("policy", ["compact", "compact,delete"])
+def test_a_compacted_input_is_refused(policy: str, settings: Settings, connection: Connection) -> None:
+    """Before anything is made of it: no version could be recomputed, and a later start would find a gap."""
+    set_option(connection, settings.input.topic, "cleanup.policy", policy)
+    with pytest.raises(ConfigurationError, match=f"{settings.input.topic} .*cleanup.policy is {policy}") as refused:
+        run_until(settings, connection, 0)
+    assert f"--entity-name {settings.input.topic} --add-config cleanup.policy=delete" in refused.value.remedy
+    with pytest.raises(TopicMissing):
+        describe_topic(connection, settings.output.models_topic)
+
+
+def test_a_stop_while_it_compiles_takes_nothing_over(
+    settings: Settings, connection: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Told to stop between two parts: it ends as for any stop, its predecessor still publishes, nothing is written."""
+    create_topics(connection, output_topics(settings))
+    predecessor = Publisher(connection, f"streamsvm/{settings.name}/{settings.output.models_topic}")
+    predecessor.start()
+    parts: list[str] = []
+
+    def compile_parts(_: object, say: Callable[[str], None]) -> None:
+        for part in ("first", "second", "third"):
+            say(part)
+            parts.append(part)
+            if part == "second":
+                running.ask_to_stop()
+
+    monkeypatch.setattr(consumers.trainer, "warm_up", compile_parts)
+    with Running(settings, connection) as running:
+        running.wait_until(lambda: len(parts) == 2)
+    assert parts == ["first", "second"]
+    predecessor.publish([Message(settings.output.audit_topic, b"{}", partition=0)])
+    predecessor.close()
+    assert topic(connection, settings.output.aliases_topic) == []
+    assert not list(settings.checkpoint.directory.glob("checkpoint-*"))
+
+
+def test_what_can_be_refused_is_refused_before_it_compiles(
+    settings: Settings, connection: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Here a configuration that is not the checkpoint's."""
+    run_until(settings, connection, 0)
+    compiled: list[object] = []
+    monkeypatch.setattr(consumers.trainer, "warm_up", lambda *given: compiled.append(given))
+    with pytest.raises(StateError, match=r"coreset\.leaf_rows"):
+        run_until(changed(settings, "coreset", leaf_rows=21), connection, 0)
+    assert not compiled
 
 
 def rejected(n: int) -> list[bytes | None]:

@@ -372,6 +372,15 @@ def test_an_incarnation_that_goes_back_is_found(trained: Settings, connection: C
     assert "its incarnation is 1, that of m@2 before it 7" in faults(verify(connection, forged.store()))[3]
 
 
+def test_an_incarnation_that_the_head_does_not_have_is_found(trained: Settings, connection: Connection) -> None:
+    """No version comes after the newest one to contradict its header: the head does."""
+    forged = Forged(trained, connection)
+    forged.change(5, lambda version: version, **{INCARNATION: "7"})
+    report = verify(connection, forged.store())
+    assert faults(report)[0] == f"m@head gives incarnation 1, the header {INCARNATION} of m@5 says 7"
+    assert report.exit_status == 1
+
+
 def test_aliases_must_name_what_is_there(trained: Settings, connection: Connection) -> None:
     """The head must name the newest version, every alias a version with its hash and offset."""
     forged = Forged(trained, connection)

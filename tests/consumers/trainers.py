@@ -146,8 +146,13 @@ class Running:
             pause.wait(0.02)
             waited_s += 0.02
 
+    def wait_until_started(self) -> None:
+        """Wait until it has begun: told to stop before that, it takes nothing over and writes nothing."""
+        self.wait_until(lambda: "start" not in self.health.ready()[1]["waiting_for"])
+
     def wait_for_rows(self, n: int) -> None:
         """Wait until n rows were learned; a clean stop then publishes every version that is due."""
+        self.wait_until_started()
         self.wait_until(
             lambda: (
                 self.value("streamsvm_input_rows_total", outcome="accepted")

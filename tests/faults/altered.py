@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
 import streamsvm.kafka.cluster
@@ -50,6 +51,13 @@ class _Careless:
             self._publisher = self._make()
             self._publisher.start()
             return self._publisher.publish(messages, last) if self._resends else [0] * len(messages)
+
+    def confirm(self) -> None:
+        with suppress(OutcomeUnknown):
+            self._publisher.confirm()
+
+    def sweep(self, messages: Sequence[Message], progress: Any = None) -> None:
+        self._publisher.sweep(messages, progress)
 
     def close(self) -> None:
         self._publisher.close()

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -120,6 +121,13 @@ class Daemon:
         self._lines.put(None)
         return False
 
+    def catch_up(self) -> None:
+        """Take in what it has logged by now, without waiting for more."""
+        with suppress(queue.Empty):
+            while (line := self._lines.get_nowait()) is not None:
+                self.log.append(line)
+            self._lines.put(None)
+
     @property
     def said(self) -> str:
         """Everything it has logged and we have read."""
@@ -146,6 +154,10 @@ class Daemon:
     def thaw(self) -> None:
         """SIGCONT."""
         self._process.send_signal(signal.SIGCONT)
+
+    def strike(self) -> None:
+        """SIGKILL, without waiting."""
+        self._process.kill()
 
     def kill(self) -> None:
         """SIGKILL, and wait until it is gone."""

@@ -26,6 +26,7 @@ import structlog
 import consumers.publishing
 import consumers.scorer
 import consumers.trainer
+import streamsvm.kafka.cluster
 from consumers.deadletters import DeadLetters
 from consumers.scorer import Scorer
 from streamsvm.codec.model import pin_key
@@ -52,6 +53,10 @@ CLOCK_FILE = "STREAMSVM_TEST_CLOCK_FILE"
 
 EIO_FILE = "STREAMSVM_TEST_EIO_FILE"
 """Variable that names the file which, while it exists, makes every fsync fail."""
+
+
+TRANSACTION_TIMEOUT = "STREAMSVM_TEST_TRANSACTION_TIMEOUT_S"
+"""Variable that says after how many seconds a transaction times out."""
 
 
 def wrap(owner: Any, name: str, around: Callable[..., Any]) -> None:
@@ -191,6 +196,19 @@ def sees_no_new_partition() -> None:
         return replace(info, partitions=known.setdefault(topic, info.partitions))
 
     wrap(Cluster, "describe", describe)
+
+
+def ends_transactions_early() -> None:
+    """A disturbance: every transaction times out after the seconds that a variable says: outages go faster."""
+    timeout_s = float(os.environ[TRANSACTION_TIMEOUT])
+    for module in (streamsvm.kafka.cluster, consumers.scorer):
+        module.TRANSACTION_TIMEOUT_S = timeout_s  # type: ignore[attr-defined]
+
+    def make(original: Any, publisher: Publisher, connection: Any, transactional_id: str, **named: Any) -> None:
+        given_s = named.pop("transaction_timeout_s", timeout_s)
+        original(publisher, connection, transactional_id, transaction_timeout_s=min(given_s, timeout_s), **named)
+
+    wrap(Publisher, "__init__", make)
 
 
 def takes_pins_back() -> None:
@@ -334,6 +352,7 @@ DEFECTS = {
         takes_every_topic_for_the_same,
         jumps_over_removed_records,
         sees_no_new_partition,
+        ends_transactions_early,
         takes_pins_back,
         publishes_copies_apart,
         keeps_what_it_read,

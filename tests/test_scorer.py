@@ -24,7 +24,7 @@ from streamsvm.codec.avro import Schemas
 from streamsvm.codec.points import Rejection, encode
 from streamsvm.codec.scores import BatchScorer, label_of, points_config
 from streamsvm.config import Label, OutputConfig, ScoringConfig, Settings
-from streamsvm.errors import ConfigurationError, FatalError, InvalidMessage, TopicMissing, TransientError
+from streamsvm.errors import ConfigurationError, FatalError, Fenced, InvalidMessage, TopicMissing, TransientError
 from streamsvm.kafka import (
     Connection,
     Message,
@@ -34,6 +34,7 @@ from streamsvm.kafka import (
     Publisher,
     Record,
     RegistryUnavailable,
+    Slot,
     Subscription,
     TopicSpec,
     create_topics,
@@ -622,11 +623,58 @@ def test_scorers_that_come_and_go_score_each_point_once(
             feed(400)
             with Running(settings, connection) as passing:
                 eventually(lambda: bool(passing.partitions()), "the second has partitions")
+                assert {steady.transactional_id, passing.transactional_id} == {
+                    f"{settings.scoring.group}-{slot}" for slot in (0, 1)
+                }
                 feed(400)
                 eventually(lambda: passing.value("streamsvm_scored_points_total") >= 50, "the second is at work")
         eventually(lambda: len(scores(connection, settings)) >= sent, "all are scored", 60.0)
         assert steady.value("streamsvm_scored_points_total") < sent
     assert sorted(score["id"] for score in scores(connection, settings)) == list(range(sent))
+
+
+def joins(connection: Connection, settings: Settings) -> Subscription:
+    """Return a member that takes slot 0 of the scorers' group, as somebody does who does not ask."""
+    scoring = settings.scoring
+    return Subscription(connection, scoring.topic, group=scoring.group, slot=Slot(scoring.group, 0))
+
+
+@pytest.mark.real_broker
+def test_a_scorer_whose_slot_is_taken_goes_on_in_another(
+    broker: TestBroker, settings: Settings, trainer: Trainer
+) -> None:
+    """It claims the next slot, with its transactional id, and what it had polled is scored once, by whomever."""
+    connection = broker.connect(fetch_wait_max_ms=10, heartbeat_interval_ms=100)
+    trainer.publish(version_of(1))
+    with Running(settings, connection) as running:
+        produce(connection, settings.scoring.topic, points(range(10)))
+        eventually(lambda: running.value("streamsvm_scored_points_total") == 10, "the first are scored")
+        assert running.transactional_id == f"{settings.scoring.group}-0"
+        with closing(joins(connection, settings)) as thief:
+            eventually(lambda: not thief.poll(1, 0.1) and running.transactional_id.endswith("-1"), "it claims slot 1")
+            eventually(lambda: not thief.poll(1, 0.1) and len(running.partitions()) == 2, "it has its share")
+        produce(connection, settings.scoring.topic, points(range(10, 30)))
+        eventually(lambda: running.value("streamsvm_scored_points_total") == 30, "all are scored")
+        eventually(lambda: running.health.ready()[0], "it is ready")
+    assert sorted(score["id"] for score in scores(connection, settings)) == list(range(30))
+
+
+@pytest.mark.real_broker
+def test_a_configured_slot_that_is_taken_ends_the_scorer(
+    broker: TestBroker, settings: Settings, trainer: Trainer
+) -> None:
+    """A person gave the same slot to two: the earlier ends and says so, rather than take what is another's."""
+    connection = broker.connect(fetch_wait_max_ms=10, heartbeat_interval_ms=100)
+    scoring = settings.scoring.model_copy(update={"slot": 0})
+    trainer.publish(version_of(1))
+    with Running(settings.model_copy(update={"scoring": scoring}), connection) as running:
+        eventually(lambda: len(running.partitions()) == 4, "it is at work")
+        with closing(joins(connection, settings)) as thief:
+            eventually(lambda: not thief.poll(1, 0.1) and running.ended(), "it ends")
+        failure, running.failure = running.failure, None
+    assert isinstance(failure, Fenced)
+    assert "another scorer has taken slot 0" in failure.what
+    assert "scoring.slot" in failure.remedy
 
 
 def test_a_broker_that_restarts_costs_no_point(restartable: JvmBroker) -> None:

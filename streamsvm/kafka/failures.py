@@ -195,8 +195,15 @@ FAULTS: Mapping[int, Fault] = MappingProxyType(
 """The fault behind each code of the client."""
 
 
+_MEMBER_FENCED = str(KafkaError(KafkaError.FENCED_INSTANCE_ID).str())
+"""The client's words for a static member whose place another has taken: that ends the client by ``_FATAL``, and only
+these words say why."""
+
+
 def fault_of(error: KafkaError) -> Fault:
     """Return what is at fault; a code of a newer broker that the client cannot name is `Fault.UNSETTLED`."""
+    if error.code() == KafkaError._FATAL and _MEMBER_FENCED in str(error.str()):
+        return Fault.FENCED
     return FAULTS.get(error.code(), Fault.UNSETTLED)
 
 

@@ -32,6 +32,9 @@ BAD_EVERY = 50
 NAMED = [point for point in POINTS if point.startswith("scores.")]
 LATEST_KILL_S = 0.5
 SESSION = ("session.timeout.ms=1500", "heartbeat.interval.ms=300")
+DEFAULT_SESSION: tuple[str, ...] = ()
+LONG_SESSION = ("session.timeout.ms=300000",)
+"""Longer than any test: nothing goes on for want of a member that is dead, unless a successor takes its slot."""
 
 
 class Site:
@@ -58,7 +61,7 @@ class Site:
             outbox.flush(DEADLINE_S)
         self._sent += count
 
-    def start(self, planted: str = "", crash_at: str = "") -> Daemon:
+    def start(self, planted: str = "", crash_at: str = "", session: tuple[str, ...] = SESSION) -> Daemon:
         """Start a scorer."""
         options = {
             "name": NAME,
@@ -72,7 +75,7 @@ class Site:
             "log-format": "json",
         }
         command = ["score", *(part for name, value in options.items() for part in (f"--{name}", str(value)))]
-        command += [part for option in SESSION for part in ("--kafka", option)]
+        command += [part for option in session for part in ("--kafka", option)]
         environment = {"STREAMSVM_TEST_CRASH_AT": crash_at} if crash_at else {}
         module = "tests.faults.planted" if planted else "consumers"
         daemon = Daemon([planted, *command] if planted else command, environment, module)
@@ -163,6 +166,35 @@ def test_a_kill_at_any_named_point_doubles_and_loses_nothing(site: Site, record_
         kill_at(site, point)
     site.finish(site.start())
     record_property("named_kills", len(points))
+    record_property("points", site.sent)
+
+
+@pytest.mark.parametrize("point", ["scores.sent", "scores.placed"])
+def test_a_killed_scorer_is_succeeded_in_its_slot(site: Site, point: str, record_property: Note) -> None:
+    """Its successor waits neither for the session nor for the transaction to time out: the slot is taken over."""
+    site.feed(500)
+    killed = site.start(crash_at=f"{point}:2", session=LONG_SESSION)
+    claimed = killed.wait_for("slot_claimed")
+    assert killed.wait() == -signal.SIGKILL, killed.said
+    successor = site.start(session=LONG_SESSION)
+    assert successor.wait_for("slot_claimed")["transactional_id"] == claimed["transactional_id"]
+    site.finish(successor)
+    record_property("points", site.sent)
+
+
+def test_scorers_that_start_at_once_come_to_a_slot_each(site: Site, record_property: Note) -> None:
+    """Three processes of one host, and nobody tells them apart: each ends in a slot of its own, and has work."""
+    daemons = [site.start(session=DEFAULT_SESSION) for _ in range(3)]  # a starved machine loses no member
+    for daemon in daemons:
+        daemon.wait_for("started")
+    eventually(
+        lambda: (site.feed(200), all(scored(daemon) > 0 for daemon in daemons))[1], "all are at work", DEADLINE_S
+    )
+    for daemon in daemons[1:]:
+        assert daemon.stop() == 0, daemon.said
+    site.finish(daemons[0])
+    slots = [[entry["slot"] for entry in daemon.events("slot_claimed")][-1] for daemon in daemons]
+    assert sorted(slots) == [0, 1, 2]
     record_property("points", site.sent)
 
 

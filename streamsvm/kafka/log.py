@@ -8,13 +8,14 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
-from confluent_kafka import Consumer, IsolationLevel, KafkaException, TopicPartition
+from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
 
-from streamsvm.errors import ConfigurationError, TopicMissing
+from streamsvm.errors import ConfigurationError, StreamsvmError, TopicMissing, TransientError
 from streamsvm.kafka.client import Link, make_admin, make_consumer, partitions_of
 from streamsvm.kafka.connection import Connection
 from streamsvm.kafka.failures import error_of
+from streamsvm.kafka.topics import describe_topic
 
 Start = Literal["earliest", "latest"] | datetime
 
@@ -110,6 +111,17 @@ class Marks:
                 raise self._link.failure(error_of(error), f"ask for the end of {at.topic}[{at.partition}]") from error
         self._link.saw_answer()
         return found
+
+    def _failure(self, error: KafkaError, topic: str, partition: int) -> StreamsvmError:
+        """Return our error; the client says of a topic that is missing, and of one without a leader now, the same."""
+        doing = f"ask for the end of {topic}[{partition}]"
+        if error.code() != KafkaError._NOENT:
+            return self._link.failure(error, doing)
+        try:
+            describe_topic(self._connection, topic)
+        except StreamsvmError as missing:
+            return missing
+        return TransientError(f"failed to {doing}: it has no leader just now", "Try again.")
 
 
 def offset_since(connection: Connection, topic: str, partition: int, since_ms: int) -> int | None:

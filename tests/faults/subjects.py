@@ -73,6 +73,9 @@ class Subject(Protocol):
     def feed(self) -> None:
         """Give it enough to do for the seconds until the fault, and for some after it."""
 
+    def end(self) -> None:
+        """Kill what still runs."""
+
     def green(self) -> bool:
         """Tell whether /healthz is green."""
 
@@ -96,6 +99,11 @@ class _Process:
             self._planted = "+".join(filter(None, (planted, "ends-transactions-early")))
             self._environment = {TRANSACTION_TIMEOUT: str(timeout_s)}
         self.daemon: Daemon
+
+    def end(self) -> None:
+        """Kill what still runs."""
+        if hasattr(self, "daemon"):
+            self.daemon.kill()
 
     def start(self, command: list[str]) -> None:
         """Start a life, and wait until it answers over HTTP."""

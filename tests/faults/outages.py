@@ -29,7 +29,7 @@ from rich.table import Table
 from streamsvm.kafka import Connection
 from tests.brokers.cluster import Cluster
 from tests.brokers.jvm import JvmBroker, die_with_parent
-from tests.faults.offsets import Offsets, look
+from tests.faults.offsets import Offsets, Offsetter, look
 from tests.faults.subjects import SUBJECTS, TIMEOUTS_S, Subject
 
 KAFKAS_DEFAULTS = {
@@ -51,6 +51,8 @@ NEWS = 4
 AT_WORK = 10
 LATEST_KILL_S = 1.5
 PATIENCE_S = 90.0
+AMID_S = 10.0
+"""How long a kill waits for a transaction to be open; a starved machine leaves long pauses between them."""
 LOOK_S = 0.3
 SETTLE_S = 180.0
 START_AGAIN = 75
@@ -166,7 +168,8 @@ class Site:
 
     Attributes
     ----------
-    kills : int
+    kills, amid : int
+        How many, and how many of them while each daemon was seen to have a transaction open.
     moved_s, stable_s : dict of daemon to list of float
         Seconds from each return of the broker until readers had something new; until they had passed everything that
         was there at that moment. Where it hung they count the restart by hand in.
@@ -180,6 +183,7 @@ class Site:
     """
 
     kills: int = 0
+    amid: int = 0
     moved_s: dict[str, list[float]] = field(default_factory=dict)
     stable_s: dict[str, list[float]] = field(default_factory=dict)
     never_stable: int = 0
@@ -242,6 +246,7 @@ class Play:
         for subject in self._subjects:
             await_work(subject)
         time.sleep(self._random.uniform(0.0, LATEST_KILL_S))  # the moment is the fault
+        self.site.amid += self._await_transactions()
         if self._plan.double:
             for subject in self._subjects:
                 subject.daemon.strike()
@@ -264,6 +269,16 @@ class Play:
         for each in hanging:
             each.end(self._patience_s)
         return moved
+
+    def _await_transactions(self) -> bool:
+        """Wait a while until all daemons have a transaction open; tell whether they have."""
+        admins = [Offsetter(subject.connection) for subject in self._subjects]
+        until = time.monotonic() + AMID_S
+        while time.monotonic() < until:
+            found = [admin.look(s.partitions) for admin, s in zip(admins, self._subjects, strict=True)]
+            if all(offsets is not None and offsets.apart for offsets in found):
+                return True
+        return False
 
 
 @contextmanager
@@ -462,6 +477,7 @@ def _late(sites: Sequence[dict[str, Any]]) -> str:
 
 COLUMNS: dict[str, Callable[[Sequence[dict[str, Any]]], str]] = {
     "kills": _sum("kills"),
+    "amid transactions": _sum("amid"),
     "versions": _sum("versions"),
     "doubled": _sum("doubled"),
     "missing": _sum("missing"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import datetime
+from typing import Final
 
 import structlog
 
@@ -11,8 +12,11 @@ from consumers.runtime import Health
 from streamsvm.checkpoint import CheckpointDirectory
 from streamsvm.codec.checkpoint import Snapshot
 from streamsvm.config import CheckpointConfig
-from streamsvm.errors import TransientError
+from streamsvm.errors import DirectoryTaken, TransientError
 from streamsvm.metrics import Metrics
+
+LOOK_INTERVAL_S: Final = 1.0
+"""How often a look is taken at the directory: two system calls."""
 
 log = structlog.get_logger("streamsvm.trainer")
 
@@ -46,39 +50,84 @@ class Saver:
         self._monotonic = monotonic
         self._now = now
         self._tried_at = self._good_at = monotonic()
-        self._failure = ""
+        self._looked_at = monotonic()
+        self._failure = self._lost = ""
+        self._taken_again = False
 
     @property
     def due(self) -> bool:
-        """Whether it is time for a checkpoint."""
-        return self._monotonic() - self._tried_at >= self._config.interval_s
+        """Whether it is time for a checkpoint; in a directory that had to be made anew it is."""
+        return self._taken_again or self._monotonic() - self._tried_at >= self._config.interval_s
 
     def save(self, snapshot: Snapshot) -> None:
         """Write a checkpoint.
 
         Raises
         ------
+        DirectoryTaken
+            If the directory was replaced, and another process holds it.
         TransientError
             If the disk refuses; the checkpoints before it are untouched.
         """
         self._tried_at = begun = self._monotonic()
+        self._taken_again = False
+        self._keep()
         written = self._directory.save(snapshot)
         self._good_at = self._monotonic()
-        self._failure = ""
+        self._failure = self._lost = ""
         self._metrics.put("streamsvm_checkpoint_timestamp_seconds", self._now().timestamp())
         self._metrics.put("streamsvm_checkpoint_bytes", written)
         self._metrics.observe("streamsvm_checkpoint_seconds", self._good_at - begun)
         log.debug("checkpoint_written", sequence=snapshot.sequence, bytes=written)
 
     def failed(self, error: TransientError) -> None:
-        """Note that a checkpoint could not be written, or not yet be written: it is tried again after the interval."""
+        """Note that a checkpoint could not be written, or not yet be written: it is tried again after the interval.
+
+        Raises
+        ------
+        DirectoryTaken
+            If that is the error: then the process must end.
+        """
+        if isinstance(error, DirectoryTaken):
+            raise error
         self._tried_at = self._monotonic()
         self._failure = error.what
         self._metrics.increase("streamsvm_checkpoint_failures")
         log.error("checkpoint_failed", what=error.what, remedy=error.remedy)
 
     def watch(self) -> None:
-        """Be not ready while the newest good checkpoint is older than `checkpoint.max_age_s`."""
+        """Be not ready while the newest good checkpoint is older than `checkpoint.max_age_s`, or its directory is gone.
+
+        Raises
+        ------
+        DirectoryTaken
+            If the directory was replaced, and another process holds it.
+        """
+        if self._monotonic() - self._looked_at >= LOOK_INTERVAL_S:
+            self._look()
         age_s = self._monotonic() - self._good_at
         late = bool(self._failure) and age_s > self._config.max_age_s
-        self._health.require("checkpoint", f"no checkpoint for {age_s:.0f} s: {self._failure}" if late else "")
+        why = f"no checkpoint for {age_s:.0f} s: {self._failure}" if late else ""
+        self._health.require("checkpoint", self._lost or why)
+
+    def _look(self) -> None:
+        self._looked_at = self._monotonic()
+        try:
+            self._keep()
+        except DirectoryTaken:
+            raise
+        except TransientError as error:
+            if error.what != self._lost:
+                self._say(error.what, error.remedy)
+
+    def _keep(self) -> None:
+        """See that the directory is still there; a new one needs a checkpoint at once."""
+        lost = self._directory.keep()
+        if lost:
+            self._say(lost, "It was made again, without the checkpoints it held: find out who removes it.")
+            self._taken_again = True
+
+    def _say(self, what: str, remedy: str) -> None:
+        self._lost = what
+        self._metrics.increase("streamsvm_checkpoint_failures")
+        log.error("checkpoint_directory_lost", what=what, remedy=remedy)

@@ -21,8 +21,8 @@ from typing import Final, Self
 
 from streamsvm.codec.checkpoint import Snapshot, decode, encode
 from streamsvm.crashpoints import crash_point
-from streamsvm.disk import Disk
-from streamsvm.errors import CorruptCheckpoint, TransientError
+from streamsvm.disk import Disk, LockLost
+from streamsvm.errors import ConfigurationError, CorruptCheckpoint, DirectoryTaken, StateError, TransientError
 
 LARGEST_FILE_BYTES: Final = 1 << 34
 _NAME: Final = re.compile(r"checkpoint-(\d{6,})-(\d{12,})-(\d{12,})\.(ssvm|partial)", re.ASCII)
@@ -58,6 +58,7 @@ class CheckpointDirectory:
         self._disk = disk
         self._generations = generations
         self._good: dict[str, bool] = {}
+        self._lost = ""
         disk.lock()
         crash_point("start.locked")
         for leftover in self._files("partial"):
@@ -75,6 +76,43 @@ class CheckpointDirectory:
     def close(self) -> None:
         """Release the lock."""
         self._disk.unlock()
+
+    def keep(self) -> str:
+        """See that the directory is still this process's; where it was removed or replaced, make it anew and take it.
+
+        Returns
+        -------
+        str
+            Why it had to be taken again; empty if it is what it was.
+
+        Raises
+        ------
+        DirectoryTaken
+            If another process holds it by now.
+        TransientError
+            If it cannot be made; the next call tries again.
+        """
+        try:
+            self._disk.names()
+        except LockLost as lost:
+            self._lost = f"the checkpoint directory {self._disk} is not the one it was: {lost.strerror}"
+        except OSError:
+            pass  # the next save says what is wrong with the disk
+        if not self._lost:
+            return ""
+        self._take_again()
+        why, self._lost = self._lost, ""
+        return why
+
+    def _take_again(self) -> None:
+        self._good.clear()
+        self._disk.unlock()
+        try:
+            self._disk.lock()
+        except StateError as error:
+            raise DirectoryTaken(f"{self._lost}; {error.what}", "Give each trainer a directory of its own.") from None
+        except ConfigurationError as error:
+            raise TransientError(f"{self._lost}; {error.what}", error.remedy) from None
 
     def generations(self) -> Iterator[Generation]:
         """Read the checkpoints, the newest first; each is read when it is asked for."""

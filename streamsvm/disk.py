@@ -10,6 +10,7 @@ Invariant: nothing here retries. After a failed `sync` the content is unknown fo
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 from contextlib import suppress
@@ -21,8 +22,18 @@ from streamsvm.errors import ConfigurationError, StateError
 LOCK: Final = "lock"
 
 
+class LockLost(OSError):
+    """The directory was removed or replaced: what its name leads to now is not what this process took."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(errno.ESTALE, why)
+
+
 class Disk(Protocol):
-    """One flat directory; ``str()`` of it names it in messages. Every method may raise OSError."""
+    """One flat directory; ``str()`` of it names it in messages.
+
+    Every method may raise OSError, and `LockLost` once the directory is not the one that was locked.
+    """
 
     def lock(self) -> None:
         """Make the directory if there is none, and take it for this process.
@@ -117,6 +128,7 @@ class FileSystem:
 
     def names(self) -> list[str]:
         """Return the names of all files of the directory."""
+        self._refuse_if_lost()
         return [entry.name for entry in os.scandir(self._directory) if entry.is_file(follow_symlinks=False)]
 
     def size(self, name: str) -> int:
@@ -130,6 +142,7 @@ class FileSystem:
     def write(self, name: str, content: bytes) -> None:
         """Create or truncate a file; it stays open until `sync`, which can only so tell of an error in between."""
         self._forget(name)
+        self._refuse_if_lost()
         handle = os.open(self._directory / name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
         self._written[name] = handle
         rest = memoryview(content)
@@ -147,16 +160,29 @@ class FileSystem:
 
     def rename(self, old: str, new: str) -> None:
         """Give a file another name."""
+        self._refuse_if_lost()
         (self._directory / old).rename(self._directory / new)
 
     def remove(self, name: str) -> None:
         """Remove a file."""
         self._forget(name)
+        self._refuse_if_lost()
         (self._directory / name).unlink()
 
     def sync_names(self) -> None:
         """Flush the directory to the disk."""
         _sync_directory(self._directory)
+
+    def _refuse_if_lost(self) -> None:
+        """Find out that the lock's name no longer leads to the file that this process holds."""
+        if self._lock is None:
+            return
+        try:
+            there = (self._directory / LOCK).stat()
+        except (FileNotFoundError, NotADirectoryError):
+            raise LockLost("the directory, or its file lock, was removed") from None
+        if not os.path.samestat(there, os.fstat(self._lock)):
+            raise LockLost("its file lock is not the one that this process holds")
 
     def _forget(self, name: str) -> None:
         handle = self._written.pop(name, None)

@@ -86,6 +86,10 @@ class BrokerUnavailable(TransientError):
     """No broker answered in time."""
 
 
+class DirectoryTaken(TransientError):
+    """Another process holds the checkpoint directory by now: this one must end, and may start again."""
+
+
 class FatalError(StreamsvmError):
     """Nothing that a retry could mend: the process must end."""
 

@@ -7,6 +7,7 @@ import hashlib
 import json
 import os
 import re
+import shutil
 import signal
 import struct
 import subprocess
@@ -26,7 +27,7 @@ from streamsvm.codec.checkpoint import Snapshot
 from streamsvm.codec.model import Gate, GatePart, Head, PartitionCut, TuningInForce
 from streamsvm.crashpoints import POINTS
 from streamsvm.disk import FileSystem
-from streamsvm.errors import ConfigurationError, CorruptCheckpoint, StateError, TransientError
+from streamsvm.errors import ConfigurationError, CorruptCheckpoint, DirectoryTaken, StateError, TransientError
 from streamsvm.learner import Learner
 from streamsvm.points import Position
 from tests.faults.disks import RefusingDisk, VolatileDisk
@@ -489,3 +490,46 @@ def test_the_document_has_every_crash_point() -> None:
     assert [row[0].strip("`") for row in table("crash point")] == written
     assert set(written) <= LEFT_BEHIND.keys()
     assert {row[0].strip("`") for row in table("step")} - {""} <= POINTS.keys()
+
+
+def test_a_removed_directory_is_made_and_taken_again(tmp_path: Path) -> None:
+    """Whoever holds a directory that is gone holds nothing: it is made anew, and a second writer is still refused."""
+    with CheckpointDirectory(FileSystem(tmp_path / "held"), 3) as directory:
+        directory.save(snapshot())
+        assert directory.keep() == ""
+        shutil.rmtree(tmp_path / "held")
+        assert "was removed" in directory.keep()
+        assert directory.keep() == ""
+        directory.save(snapshot(2))
+        with pytest.raises(StateError, match="another process holds"):
+            CheckpointDirectory(FileSystem(tmp_path / "held"), 3)
+    assert [path.name[-10:] for path in (tmp_path / "held").glob("checkpoint-*")] == ["00002.ssvm"]
+
+
+def test_nothing_is_written_under_the_lock_of_another(tmp_path: Path) -> None:
+    """A directory that another process made anew is not ours, whatever its name."""
+    with CheckpointDirectory(FileSystem(tmp_path / "held"), 3) as directory:
+        directory.save(snapshot())
+        shutil.rmtree(tmp_path / "held")
+        with CheckpointDirectory(FileSystem(tmp_path / "held"), 3):
+            with pytest.raises(TransientError, match="is not the one that this process holds"):
+                directory.save(snapshot(2))
+            with pytest.raises(DirectoryTaken, match="another process holds"):
+                directory.keep()
+            assert [path.name for path in (tmp_path / "held").iterdir()] == ["lock"]
+        assert directory.keep(), "the other one has ended"
+        directory.save(snapshot(3))
+
+
+def test_a_directory_that_cannot_be_made_again_is_tried_again(tmp_path: Path) -> None:
+    """Such as one whose volume is gone: nothing is written without a lock meanwhile."""
+    above = tmp_path / "volume"
+    with CheckpointDirectory(FileSystem(above / "held"), 3) as directory:
+        shutil.rmtree(above)
+        above.touch()
+        for _ in range(2):
+            with pytest.raises(TransientError, match="cannot be written"):
+                directory.keep()
+        above.unlink()
+        assert "was removed" in directory.keep()
+        directory.save(snapshot())

@@ -49,23 +49,34 @@ class Offsets:
         return all(self.stable[where] >= end for where, end in before.end.items())
 
 
+class Offsetter:
+    """Asks for offsets again and again.
+
+    Parameters
+    ----------
+    connection : Connection
+    """
+
+    def __init__(self, connection: Connection) -> None:
+        self._admin = AdminClient(dict(connection.options), logger=Silent())
+
+    def look(self, partitions: Iterable[Partition]) -> Offsets | None:
+        """Ask for the offsets of partitions; None if the broker does not say now."""
+        latest = {TopicPartition(topic, number): OffsetSpec.latest() for topic, number in partitions}
+        try:
+            stable = self._ask(latest, IsolationLevel.READ_COMMITTED)
+            return Offsets(stable, self._ask(latest, IsolationLevel.READ_UNCOMMITTED))  # ends later than they are
+        except (KafkaException, TimeoutError):
+            return None
+
+    def _ask(self, latest: dict[TopicPartition, OffsetSpec], level: IsolationLevel) -> dict[Partition, int]:
+        asked = self._admin.list_offsets(latest, isolation_level=level, request_timeout=ASK_TIMEOUT_S)
+        return {(one.topic, one.partition): future.result(ASK_TIMEOUT_S).offset for one, future in asked.items()}
+
+
 def look(connection: Connection, partitions: Iterable[Partition]) -> Offsets | None:
-    """Ask for the offsets of partitions; None if the broker does not say now."""
-    admin = AdminClient(dict(connection.options), logger=Silent())
-    latest = {TopicPartition(topic, number): OffsetSpec.latest() for topic, number in partitions}
-    try:
-        stable, end = (
-            {
-                (asked.topic, asked.partition): future.result(ASK_TIMEOUT_S).offset
-                for asked, future in admin.list_offsets(
-                    latest, isolation_level=level, request_timeout=ASK_TIMEOUT_S
-                ).items()
-            }
-            for level in (IsolationLevel.READ_COMMITTED, IsolationLevel.READ_UNCOMMITTED)  # ends later than they are
-        )
-    except (KafkaException, TimeoutError):
-        return None
-    return Offsets(stable, end)
+    """Ask once; see `Offsetter.look`."""
+    return Offsetter(connection).look(partitions)
 
 
 def committed(connection: Connection, partitions: Iterable[Partition]) -> list[Message]:

@@ -15,9 +15,9 @@ import random
 import statistics
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from contextlib import suppress
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -29,7 +29,7 @@ from rich.table import Table
 from streamsvm.kafka import Connection
 from tests.brokers.cluster import Cluster
 from tests.brokers.jvm import JvmBroker, die_with_parent
-from tests.faults.offsets import Offsets, look
+from tests.faults.offsets import Offsets, Offsetter, look
 from tests.faults.subjects import SUBJECTS, TIMEOUTS_S, Subject
 
 KAFKAS_DEFAULTS = {
@@ -51,8 +51,10 @@ NEWS = 4
 AT_WORK = 10
 LATEST_KILL_S = 1.5
 PATIENCE_S = 90.0
+AMID_S = 10.0
+"""How long a kill waits for a transaction to be open; a starved machine leaves long pauses between them."""
 LOOK_S = 0.3
-SETTLE_S = 60.0
+SETTLE_S = 180.0
 START_AGAIN = 75
 MOST_FAILED = 5
 """So many sites that could not be played end the program; what was played is kept."""
@@ -166,7 +168,8 @@ class Site:
 
     Attributes
     ----------
-    kills : int
+    kills, amid : int
+        How many, and how many of them while each daemon was seen to have a transaction open.
     moved_s, stable_s : dict of daemon to list of float
         Seconds from each return of the broker until readers had something new; until they had passed everything that
         was there at that moment. Where it hung they count the restart by hand in.
@@ -180,6 +183,7 @@ class Site:
     """
 
     kills: int = 0
+    amid: int = 0
     moved_s: dict[str, list[float]] = field(default_factory=dict)
     stable_s: dict[str, list[float]] = field(default_factory=dict)
     never_stable: int = 0
@@ -214,10 +218,9 @@ class Play:
 
     def run(self, kills: int) -> Site:
         """Play some kills, stop early where a daemon hangs for good, and count what readers have."""
-        with tempfile.TemporaryDirectory() as directory:
+        with tempfile.TemporaryDirectory() as directory, running(self._power) as connection:
             try:
-                self._power.start()
-                self._set_up(Path(directory))
+                self._set_up(connection, Path(directory))
                 for _ in range(kills):
                     if not self._kill():
                         break
@@ -225,13 +228,10 @@ class Play:
                     self.site.found |= subject.finish()
             finally:
                 for subject in self._subjects:
-                    with suppress(AttributeError, AssertionError):
-                        subject.daemon.kill()
-                self._power.discard()
+                    subject.end()
         return self.site
 
-    def _set_up(self, directory: Path) -> None:
-        connection = Connection({"bootstrap.servers": self._power.bootstrap_servers}, request_timeout_s=10.0)
+    def _set_up(self, connection: Connection, directory: Path) -> None:
         for kind in SUBJECTS[self._plan.what]:
             timeout_s = self._plan.timeout_of(kind.name)
             shortened = self._plan.timeout_s is not None
@@ -244,8 +244,9 @@ class Play:
         for subject in self._subjects:
             subject.feed()
         for subject in self._subjects:
-            self._await_work(subject)
+            await_work(subject)
         time.sleep(self._random.uniform(0.0, LATEST_KILL_S))  # the moment is the fault
+        self.site.amid += self._await_transactions()
         if self._plan.double:
             for subject in self._subjects:
                 subject.daemon.strike()
@@ -269,16 +270,39 @@ class Play:
             each.end(self._patience_s)
         return moved
 
-    def _await_work(self, subject: Subject) -> None:
-        before: Offsets | None = None
-        until = time.monotonic() + SETTLE_S
-        while True:
-            offsets = look(subject.connection, subject.partitions)
-            before = before or offsets
-            if offsets and before and offsets.visible > before.visible + AT_WORK:
-                return
-            assert time.monotonic() < until, f"the {subject.name} does not begin: {subject.daemon.said[-2000:]}"
-            time.sleep(LOOK_S)
+    def _await_transactions(self) -> bool:
+        """Wait a while until all daemons have a transaction open; tell whether they have."""
+        admins = [Offsetter(subject.connection) for subject in self._subjects]
+        until = time.monotonic() + AMID_S
+        while time.monotonic() < until:
+            found = [admin.look(s.partitions) for admin, s in zip(admins, self._subjects, strict=True)]
+            if all(offsets is not None and offsets.apart for offsets in found):
+                return True
+        return False
+
+
+@contextmanager
+def running(power: Power) -> Iterator[Connection]:
+    """Start brokers, return how to reach them, and delete them in the end."""
+    try:
+        power.start()
+        yield Connection({"bootstrap.servers": power.bootstrap_servers}, request_timeout_s=10.0)
+    finally:
+        power.discard()
+
+
+def await_work(subject: Subject) -> None:
+    """Wait until a daemon writes."""
+    before: Offsets | None = None
+    until = time.monotonic() + SETTLE_S
+    while True:
+        offsets = look(subject.connection, subject.partitions)
+        before = before or offsets
+        if offsets and before and offsets.visible > before.visible + AT_WORK:
+            return
+        subject.daemon.catch_up()
+        assert time.monotonic() < until, f"the {subject.name} does not begin: {subject.daemon.said[-2000:]}"
+        time.sleep(LOOK_S)
 
 
 class Return:
@@ -453,6 +477,7 @@ def _late(sites: Sequence[dict[str, Any]]) -> str:
 
 COLUMNS: dict[str, Callable[[Sequence[dict[str, Any]]], str]] = {
     "kills": _sum("kills"),
+    "amid transactions": _sum("amid"),
     "versions": _sum("versions"),
     "doubled": _sum("doubled"),
     "missing": _sum("missing"),

@@ -10,6 +10,7 @@ import random
 import re
 import subprocess
 import sys
+import time
 import uuid
 from collections import Counter
 from collections.abc import Mapping
@@ -45,6 +46,9 @@ SCORED_BATCH = 10
 BAD_EVERY = 50
 SESSION = ("session.timeout.ms=1500", "heartbeat.interval.ms=300")
 VERIFY_TIMEOUT_S = 300.0
+START_TIMEOUT_S = 240.0
+"""Of a process on a machine where many brokers and daemons start at once."""
+LOOK_S = 0.1
 FOUND = re.compile(rb"@(\d+)$")
 
 
@@ -73,6 +77,9 @@ class Subject(Protocol):
     def feed(self) -> None:
         """Give it enough to do for the seconds until the fault, and for some after it."""
 
+    def end(self) -> None:
+        """Kill what still runs."""
+
     def green(self) -> bool:
         """Tell whether /healthz is green."""
 
@@ -97,13 +104,23 @@ class _Process:
             self._environment = {TRANSACTION_TIMEOUT: str(timeout_s)}
         self.daemon: Daemon
 
+    def end(self) -> None:
+        """Kill what still runs."""
+        if hasattr(self, "daemon"):
+            self.daemon.kill()
+
     def start(self, command: list[str]) -> None:
         """Start a life, and wait until it answers over HTTP."""
         if self._planted:
             self.daemon = Daemon([self._planted, *command], self._environment, "tests.faults.planted")
         else:
             self.daemon = Daemon(command)
-        self.daemon.wait_for("configuration")
+        until = time.monotonic() + START_TIMEOUT_S
+        while not self.daemon.events("configuration"):
+            assert self.daemon.ended() is None, f"the {self.name} ended with {self.daemon.wait()}: {self.daemon.said}"
+            assert time.monotonic() < until, f"the {self.name} does not start: {self.daemon.said}"
+            time.sleep(LOOK_S)
+            self.daemon.catch_up()
 
     def green(self) -> bool:
         """Tell whether /healthz is green."""

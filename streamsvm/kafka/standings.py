@@ -87,6 +87,7 @@ class Standings:
             answer = future.result().topic_partitions
         except KafkaException as error:
             self._admin.poll(0)  # serves the callbacks that know why
+            self._admin = None  # the next question is asked with what a new client finds out
             raise self._link.failure(error_of(error), doing) from error
         self._link.saw_answer()
         found = {}

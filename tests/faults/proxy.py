@@ -1,8 +1,9 @@
 """A faulty network between clients and one broker: slow, cut, silent, or losing the answer of a commit.
 
 It passes whole frames of Kafka's protocol: four bytes of length, then a request (API key, version, correlation id, ...)
-or an answer (correlation id, ...). Nothing else of them is understood. The broker must tell its clients to come back
-this way (`JvmBroker(advertised=...)`), else only their first question passes here.
+or an answer (correlation id, ...). Nothing else of them is understood here; `tests.faults.unmarked` reads two requests.
+The broker must tell its clients to come back this way (`JvmBroker(advertised=...)`), else only their first question
+passes here.
 
 Invariant: a frame is forwarded whole and once, or not at all.
 """
@@ -17,6 +18,8 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
+
+from tests.faults.unmarked import Unmarked
 
 PRODUCE: Final = 0
 END_TXN: Final = 26
@@ -85,6 +88,7 @@ class Proxy:
         self._server = socket.create_server(("127.0.0.1", 0))
         self.address = f"127.0.0.1:{self._server.getsockname()[1]}"
         self.loss: Loss | None = None
+        self.unmarked: Unmarked | None = None
         self._target = 0
         self._latency_s = 0.0
         self._bytes_per_s = 0.0
@@ -225,6 +229,10 @@ class _Conversation:
             for frame in _frames(self._client):
                 if self._proxy.breaks_on(frame):
                     return
+                unmarked = self._proxy.unmarked
+                if unmarked is not None and (answer := unmarked.answer(frame)) is not None:
+                    self._proxy.send(self._client, answer)
+                    continue
                 loss = self._proxy.loss
                 if loss is not None and loss.takes(frame):
                     self._lost.add(_REQUEST.unpack_from(frame)[2])

@@ -1,0 +1,289 @@
+"""A broker that decides a transaction and does not mark every partition: nothing is doubled, lost, torn or stuck."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from uuid import uuid4
+
+import msgspec
+import pytest
+
+import consumers.scorer as scorer_module
+from consumers.settling import source_of
+from streamsvm.codec import model as model_codec
+from streamsvm.config import ScoringConfig, Settings
+from streamsvm.kafka import (
+    Cluster,
+    Connection,
+    Message,
+    Outbox,
+    Record,
+    Standings,
+    TopicSpec,
+    create_topics,
+    read_to_end,
+)
+from tests.brokers.jvm import CannotRun, JvmBroker
+from tests.consumers.trainers import Running, produce, records, settings_for, topic, versions
+from tests.faults.proxy import Proxy
+from tests.faults.unmarked import UNVERIFIED, Unmarked
+from tests.test_scorer import Running as Scoring
+from tests.test_subscriber import NAME, eventually, version_of
+from tests.test_subscriber import Trainer as ModelTrainer
+
+pytestmark = pytest.mark.real_broker
+
+TIMEOUT_S = 2.0
+"""Of a trainer's transactions here; it believes in a lost marker after as long."""
+
+
+@pytest.fixture(scope="module")
+def proxy() -> Iterator[tuple[Proxy, JvmBroker]]:
+    try:
+        with Proxy() as between:
+            broker = JvmBroker(UNVERIFIED, advertised=between.address)
+            between.forward_to(broker.behind_proxy)
+            try:
+                broker.start()
+                yield between, broker
+            finally:
+                broker.stop()
+    except CannotRun as missing:
+        pytest.skip(str(missing))
+
+
+@pytest.fixture
+def connection(proxy: tuple[Proxy, JvmBroker]) -> Iterator[Connection]:
+    proxy[0].unmarked = None
+    yield Connection({"bootstrap.servers": proxy[0].address, "fetch.wait.max.ms": 10})
+    proxy[0].unmarked = None
+
+
+@pytest.fixture
+def settings(connection: Connection, tmp_path: Path) -> Settings:
+    made = settings_for(f"t-{uuid4().hex[:8]}", tmp_path)
+    create_topics(connection, [TopicSpec(made.input.topic, 1)])
+    return made
+
+
+def topics(settings: Settings) -> dict[str, str]:
+    output = settings.output
+    return {"models": output.models_topic, "aliases": output.aliases_topic, "audit": output.audit_topic}
+
+
+def check_whole(connection: Connection, settings: Settings, count: int) -> None:
+    """Assert that readers see versions 1 to `count` once each, all that belongs to them, and that nothing hangs."""
+    found = versions(connection, settings)
+    assert [version.number for version in found] == list(range(1, count + 1))
+    named = topics(settings)
+    marks = Cluster(connection).marks([(name, 0) for name in named.values()])
+    assert {place: mark.end - mark.stable for place, mark in marks.items()} == dict.fromkeys(marks, 0)
+    by_number = {version.number: record for version, record in zip(found, models_of(connection, settings), strict=True)}
+    told = [msgspec.json.decode(record.value or b"") for record in topic(connection, named["audit"])]
+    moved = [entry["to"] for entry in told if entry["event"] in ("alias_moved", "gate_refused")]
+    assert sorted(moved) == list(range(1, count + 1))
+    heads = [r for r in topic(connection, named["aliases"]) if r.key == model_codec.head_key(settings.name).encode()]
+    newest = model_codec.decode_head(heads[-1].value or b"")
+    assert (newest.number, newest.offset) == (count, by_number[count].offset)
+    assert newest.sha256 == model_codec.sha256(by_number[count].value or b"")
+
+
+def models_of(connection: Connection, settings: Settings) -> list[Record]:
+    return [record for record in topic(connection, settings.output.models_topic) if record.value is not None]
+
+
+LOSSES = [("models",), ("aliases", "audit"), ("models", "aliases", "audit")]
+"""Aliases and audit entries are added to a transaction by one request."""
+
+
+@pytest.mark.parametrize("lost", LOSSES, ids="+".join)
+@pytest.mark.parametrize("skip", [1, 3], ids=["the first version", "the third"])
+def test_a_version_whose_markers_are_lost_is_published_once(
+    lost: tuple[str, ...], skip: int, proxy: tuple[Proxy, JvmBroker], settings: Settings, connection: Connection
+) -> None:
+    """A living trainer ends what hangs by an abort and completes what readers half see: same number, same bytes."""
+    network = proxy[0].unmarked = Unmarked(f"streamsvm/{settings.name}/", [topics(settings)[one] for one in lost], skip)
+    produce(connection, settings.input.topic, records(240))
+    with Running(settings, connection, Cluster(connection, transaction_timeout_s=TIMEOUT_S)) as running:
+        running.wait_for_rows(240)
+        running.wait_until(network.happened.is_set)
+        running.wait_until(lambda: running.value("streamsvm_model_version") == 6)
+    check_whole(connection, settings, 6)
+
+
+@pytest.mark.parametrize("lost", LOSSES, ids="+".join)
+def test_a_successor_completes_what_a_dead_trainer_left(
+    lost: tuple[str, ...],
+    proxy: tuple[Proxy, JvmBroker],
+    settings: Settings,
+    connection: Connection,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The process that was answered is gone; its successor finds the parts in the log, and the numbers go on."""
+    network = proxy[0].unmarked = Unmarked(f"streamsvm/{settings.name}/", [topics(settings)[one] for one in lost], 2)
+    produce(connection, settings.input.topic, records(240))
+
+    class Died(Exception):
+        pass
+
+    def die(self: object) -> None:
+        if network.happened.is_set():
+            raise Died
+
+    with monkeypatch.context() as patch:
+        patch.setattr("consumers.session.crash_point", lambda name: die(None) if name == "publish.answered" else None)
+        running = Running(settings, connection, Cluster(connection, transaction_timeout_s=TIMEOUT_S))
+        with pytest.raises(Died), running:
+            running.wait_until(lambda: False)
+    with Running(settings, connection, Cluster(connection, transaction_timeout_s=TIMEOUT_S)) as again:
+        again.wait_until(lambda: again.value("streamsvm_model_version") == 6)
+    check_whole(connection, settings, 6)
+
+
+@pytest.mark.parametrize("lost", [("models",), ("aliases", "audit")], ids="+".join)
+def test_a_settler_that_died_after_its_abort_is_made_good(
+    lost: tuple[str, ...],
+    proxy: tuple[Proxy, JvmBroker],
+    settings: Settings,
+    connection: Connection,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Nothing hangs any more, and readers see a half: the next one looks at what the abort left in the aliases."""
+    network = proxy[0].unmarked = Unmarked(f"streamsvm/{settings.name}/", [topics(settings)[one] for one in lost], 2)
+    produce(connection, settings.input.topic, records(240))
+
+    class Died(Exception):
+        pass
+
+    def die(name: str) -> None:
+        if name == "settle.swept" and network.happened.is_set():
+            raise Died
+
+    with monkeypatch.context() as patch:
+        patch.setattr("consumers.settling.crash_point", die)
+        running = Running(settings, connection, Cluster(connection, transaction_timeout_s=TIMEOUT_S))
+        with pytest.raises(Died), running:
+            running.wait_until(lambda: False)
+    with Running(settings, connection, Cluster(connection, transaction_timeout_s=TIMEOUT_S)) as again:
+        again.wait_until(lambda: again.value("streamsvm_model_version") == 6)
+    check_whole(connection, settings, 6)
+
+
+# ------------------------------------------------------------------ the scorer
+
+
+def scoring_settings(settings: Settings, partitions: int, connection: Connection) -> Settings:
+    prefix = settings.input.topic
+    scoring = ScoringConfig(topic=f"{prefix}-points", output_topic=f"{prefix}-scores", group=prefix, batch_records=20)
+    create_topics(
+        connection,
+        [
+            TopicSpec(scoring.topic, partitions),
+            TopicSpec(settings.output.models_topic, 1),
+            TopicSpec(settings.output.aliases_topic, 1, config={"cleanup.policy": "compact"}),
+        ],
+    )
+    return settings.model_copy(update={"name": NAME, "scoring": scoring})
+
+
+def feed(connection: Connection, settings: Settings, numbers: range) -> None:
+    with closing(Outbox(connection)) as outbox:
+        for number in numbers:
+            value = b"bad" if number % 10 == 7 else json.dumps({"x": [float(number), 1.0], "id": number}).encode()
+            outbox.send(Message(settings.scoring.topic, value, partition=number % 2))
+        outbox.flush(20.0)
+
+
+def answered(connection: Connection, settings: Settings) -> list[int]:
+    """Return the number of each point that has a score or a dead letter, as readers of committed records see them."""
+    scores = [
+        json.loads(record.value or b"")["id"]
+        for partition in range(2)
+        for record in read_to_end(connection, settings.scoring.output_topic, partition, timeout_s=20.0)
+    ]
+    letters = [source_of(record.headers) for record in topic(connection, settings.scoring.dead_letters)]
+    return sorted([*scores, *(2 * offset + partition for _, partition, offset in filter(None, letters))])
+
+
+def check_once(connection: Connection, settings: Settings, count: int) -> None:
+    """Assert that each point was answered once, and that nothing hangs, the group's positions included."""
+    assert answered(connection, settings) == list(range(count))
+    scoring = settings.scoring
+    places = [(scoring.output_topic, 0), (scoring.output_topic, 1), (scoring.dead_letters, 0)]
+    marks = Cluster(connection).marks(places)
+    assert {place: mark.end - mark.stable for place, mark in marks.items()} == dict.fromkeys(marks, 0)
+    standings = Standings(connection, scoring.group, scoring.topic).of([0, 1])
+    assert {partition: one.offset for partition, one in standings.items()} == {0: count // 2, 1: count // 2}
+
+
+def score_until_it_ends(settings: Settings, connection: Connection) -> None:
+    with Scoring(settings, connection) as running:
+        for begin in range(0, 200, 40):
+            feed(connection, settings, range(begin, begin + 40))
+        eventually(running.ended, "it died")
+
+
+SCORES_LOST = [("scores",), ("letters",), ("",), ("scores", "letters"), ("scores", "letters", "")]
+"""The empty name stands for the group's positions."""
+
+
+def lost_topics(settings: Settings, lost: tuple[str, ...]) -> list[str]:
+    names = {"scores": settings.scoring.output_topic, "letters": settings.scoring.dead_letters, "": ""}
+    return [names[one] for one in lost]
+
+
+@pytest.mark.parametrize("lost", SCORES_LOST, ids=lambda lost: "+".join(one or "positions" for one in lost))
+def test_a_batch_whose_markers_are_lost_is_answered_once(
+    lost: tuple[str, ...],
+    proxy: tuple[Proxy, JvmBroker],
+    settings: Settings,
+    connection: Connection,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A living scorer ends what hangs, completes what readers half see, and gives positions back where nothing is."""
+    monkeypatch.setattr(scorer_module, "TRANSACTION_TIMEOUT_S", TIMEOUT_S)
+    settings = scoring_settings(settings, 2, connection)
+    with closing(ModelTrainer(connection, settings.output.models_topic)) as trainer:
+        trainer.publish(version_of(3))
+    network = proxy[0].unmarked = Unmarked(f"{settings.scoring.group}-", lost_topics(settings, lost), skip=2)
+    with Scoring(settings, connection) as running:
+        for begin in range(0, 200, 40):
+            feed(connection, settings, range(begin, begin + 40))
+        eventually(network.happened.is_set, "markers are lost")
+        eventually(lambda: len(answered(connection, settings)) >= 200, "all is answered")
+        eventually(lambda: running.health.ready()[0], "it is ready")
+    check_once(connection, settings, 200)
+
+
+@pytest.mark.parametrize("lost", SCORES_LOST, ids=lambda lost: "+".join(one or "positions" for one in lost))
+def test_the_next_scorer_of_a_slot_completes_what_a_dead_one_left(
+    lost: tuple[str, ...],
+    proxy: tuple[Proxy, JvmBroker],
+    settings: Settings,
+    connection: Connection,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Scorer and broker die together; whoever comes next in the slot settles it before it reads."""
+    monkeypatch.setattr(scorer_module, "TRANSACTION_TIMEOUT_S", TIMEOUT_S)
+    settings = scoring_settings(settings, 2, connection)
+    with closing(ModelTrainer(connection, settings.output.models_topic)) as trainer:
+        trainer.publish(version_of(3))
+    network = proxy[0].unmarked = Unmarked(f"{settings.scoring.group}-", lost_topics(settings, lost), skip=2)
+
+    class Died(Exception):
+        pass
+
+    def die(name: str) -> None:
+        if name == "scores.answered" and network.happened.is_set():
+            raise Died
+
+    with monkeypatch.context() as patch:
+        patch.setattr(scorer_module, "crash_point", die)
+        with pytest.raises(Died):
+            score_until_it_ends(settings, connection)
+    with Scoring(settings, connection):
+        eventually(lambda: len(answered(connection, settings)) >= 200, "all is answered")
+    check_once(connection, settings, 200)

@@ -17,8 +17,9 @@ def check(evidence: Evidence) -> list[Anomaly]:
     """Look for what stands still."""
     found = _readers(evidence)
     if evidence.told["end"] and evidence.told["heal"]:
-        waited_s = evidence.told["end"][-1].t - evidence.told["heal"][-1].t
-        if waited_s >= evidence.bound_s:
+        end = evidence.told["end"][-1]
+        waited_s = end.t - evidence.told["heal"][-1].t
+        if waited_s >= evidence.bound_s or end.get("settled"):
             found += _trainers(evidence, waited_s) + _scorers(evidence, waited_s)
     return found + _refusals(evidence)
 

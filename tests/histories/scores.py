@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from tests.histories.anomalies import Anomaly, each
 from tests.histories.evidence import Evidence, Read, Scoring
@@ -15,9 +15,14 @@ LETTER = "__streams.errors."
 
 def source_of(read: Read) -> str:
     """Return topic/partition/offset of the point that a score, or a dead letter, answers."""
-    if SOURCE in read.headers:
-        return read.headers[SOURCE]
-    return "/".join(read.headers.get(f"{LETTER}{part}", "?") for part in ("topic", "partition", "offset"))
+    return source_of_headers(read.headers)
+
+
+def source_of_headers(headers: Mapping[str, str]) -> str:
+    """Return the same, from the headers of the answer."""
+    if SOURCE in headers:
+        return headers[SOURCE]
+    return "/".join(headers.get(f"{LETTER}{part}", "?") for part in ("topic", "partition", "offset"))
 
 
 def fed(evidence: Evidence, topic: str) -> dict[int, set[int]]:

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tests.histories import transactions
 from tests.histories.anomalies import NAMES, Anomaly
 from tests.histories.checker import check
 from tests.histories.history import Entry, Recorder, load
@@ -18,7 +19,7 @@ from tests.histories.history import Entry, Recorder, load
 MODELS, ALIASES, AUDIT, INPUT = "models", "models.aliases", "models.audit", "labeled"
 POINTS, SCORES, LETTERS = "points", "scores", "points.dlq"
 BOUND_S = 60.0
-OWN = ("anomalies", "checker", "evidence", "history", "progress", "reads", "scores", "versions")
+OWN = ("anomalies", "checker", "evidence", "history", "progress", "reads", "scores", "transactions", "versions")
 OPEN = 1_000
 """Offsets from here on are those of records that are there and not committed."""
 
@@ -134,8 +135,8 @@ class Story:
                 if record is not None:
                     self.read("final", topic, offset, record)
                     self.read("final-open", topic, offset, record)
-        for topic, offset, record in self.open:
-            self.read("final-open", topic, offset, record)
+        for topic, offset, open_ in self.open:
+            self.read("final-open", topic, offset, open_)
         return self.entries
 
 
@@ -272,7 +273,7 @@ def a_process_comes_back(told: Story) -> None:
 
 
 def a_reader_got_what_was_aborted(told: Story) -> None:
-    record = {"key": "m@4", "sha256": "0" * 64, "headers": {}, "value": None}
+    record: dict[str, Any] = {"key": "m@4", "sha256": "0" * 64, "headers": {}, "value": None}
     told.read("live", MODELS, 3, record)
     told.open.append((MODELS, 3, record))
 
@@ -291,9 +292,9 @@ def a_reader_went_past_a_record(told: Story) -> None:
 
 
 def a_reader_was_sent_back(told: Story) -> None:
-    record = told.logs[SCORES][2]
-    assert record is not None
-    told.read("live", SCORES, 2, record)
+    again = told.logs[SCORES][2]
+    assert again is not None
+    told.read("live", SCORES, 2, again)
 
 
 def two_readers_disagree(told: Story) -> None:
@@ -409,9 +410,50 @@ def test_an_anomaly_is_found_and_explained(spoil: Callable[[Story], None], wante
     assert all(anomaly.records and anomaly.why for anomaly in found)
 
 
+BARE = [
+    ("committed", 4, set()),
+    ("aborted", 0, set()),
+    ("unknown", 0, set()),
+    ("unknown", 4, set()),
+    ("unknown", 3, {"torn-transaction"}),
+    ("committed", 0, {"lost-transaction"}),
+    ("committed", 2, {"torn-transaction", "lost-transaction"}),
+    ("aborted", 4, {"aborted-read"}),
+    ("aborted", 2, {"torn-transaction", "aborted-read"}),
+]
+"""What the bare client was told, how many of four records are committed, and what is wrong with that."""
+
+
+def bare(outcome: str, committed: int) -> list[Entry]:
+    """Return the history of one transaction of the bare client."""
+    told = Story()
+    type_ = {"committed": "ok", "aborted": "fail"}.get(outcome, "info")
+    told.tell("bare", type_, "transact", name="1-second", outcome=outcome)
+    for at in range(committed):
+        record: dict[str, Any] = {"key": "1-second", "sha256": "0" * 64, "headers": {}, "value": None}
+        told.read("final", transactions.TOPICS[at % 2], at // 2, record)
+    return told.entries
+
+
+@pytest.mark.parametrize(("outcome", "committed", "wanted"), BARE)
+def test_a_transaction_is_whole_and_as_its_client_was_told(outcome: str, committed: int, wanted: set[str]) -> None:
+    """The bare client's transactions are judged by what is committed of them and by what was said."""
+    assert names(transactions.check(bare(outcome, committed))) == wanted
+
+
+def test_a_marker_within_a_transaction_is_seen() -> None:
+    """Records of one name that another transaction's marker parts were committed one after the other."""
+    told = Story()
+    for offset in (0, 2):
+        told.read("final", transactions.TOPICS[0], offset, {"key": "1-second", "sha256": "0" * 64})
+    assert transactions.split(told.entries) == ["1-second"]
+    assert transactions.split(bare("committed", 4)) == []
+
+
 def test_every_anomaly_has_a_story() -> None:
     """No name stands in the list that no history shows."""
-    assert set().union(*(wanted for _, wanted in SPOILT)) == set(NAMES)
+    shown = [wanted for _, wanted in SPOILT] + [wanted for _, _, wanted in BARE]
+    assert set().union(*shown) == set(NAMES)
 
 
 def test_what_is_committed_late_is_no_anomaly() -> None:

@@ -6,6 +6,7 @@ import json
 import random
 import threading
 from collections import defaultdict
+from collections.abc import Callable
 from typing import Final
 
 from confluent_kafka import KafkaError, Producer
@@ -16,7 +17,7 @@ from tests.histories.history import Recorder
 DIMENSION: Final = 3
 TURN_S: Final = 0.25
 FLUSH_S: Final = 90.0
-MOST_WAITING: Final = 500
+MOST_WAITING: Final = 400
 
 
 class Feeder:
@@ -27,13 +28,21 @@ class Feeder:
     servers : str
     rates : mapping of str to (int, float, bool)
         Of each topic its partitions, records a second, and whether its points are labeled.
+    waiting : callable
+        Returns how many records of a topic wait for those under test: a topic where many do gets no more.
     recorder : Recorder
     chance : random.Random
     """
 
     def __init__(
-        self, servers: str, rates: dict[str, tuple[int, float, bool]], recorder: Recorder, chance: random.Random
+        self,
+        servers: str,
+        rates: dict[str, tuple[int, float, bool]],
+        waiting: Callable[[str], int],
+        recorder: Recorder,
+        chance: random.Random,
     ) -> None:
+        self._waiting = waiting
         self._rates, self._recorder, self._chance = rates, recorder, chance
         self._servers = servers
         self._producer = self._make()
@@ -70,6 +79,8 @@ class Feeder:
     def _turn(self) -> None:
         if len(self._producer) < MOST_WAITING:
             for topic, (_, rate, _labeled) in self._rates.items():
+                if self._waiting(topic) > MOST_WAITING:
+                    continue
                 self._due[topic] += rate * TURN_S
                 self.send(topic, int(self._due[topic]))
                 self._due[topic] %= 1.0

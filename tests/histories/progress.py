@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import defaultdict
 
 from tests.histories.anomalies import Anomaly, each
-from tests.histories.evidence import Evidence, Place, Site
+from tests.histories.evidence import Evidence, Place, Scoring, Site
 from tests.histories.history import Entry
 from tests.histories.scores import answers, fed, source_of
-from tests.histories.versions import published
+from tests.histories.versions import published, split
 
 REFUSED = 78
 
@@ -18,10 +18,15 @@ def check(evidence: Evidence) -> list[Anomaly]:
     found = _readers(evidence)
     if evidence.told["end"] and evidence.told["heal"]:
         end = evidence.told["end"][-1]
-        waited_s = end.t - evidence.told["heal"][-1].t
-        if waited_s >= evidence.bound_s or end.get("settled"):
-            found += _trainers(evidence, waited_s) + _scorers(evidence, waited_s)
+        found += _trainers(evidence, end) + _scorers(evidence, end)
     return found + _refusals(evidence)
+
+
+def _stands(evidence: Evidence, end: Entry, last_t: float) -> bool:
+    """Tell whether what waits at the end has stood still for the bound, nothing being wrong; or whether the run says
+    that nothing waits, which the checker believes no more than anything else."""
+    since = max(evidence.told["heal"][-1].t, last_t)
+    return end.t - since >= evidence.bound_s or bool(end.get("settled"))
 
 
 # ------------------------------------------------------------ stable offsets
@@ -74,11 +79,22 @@ def _green(evidence: Evidence, stood: list[tuple[Place, float, float]]) -> list[
 # ------------------------------------------------------------------- input
 
 
-def _trainers(evidence: Evidence, waited_s: float) -> list[Anomaly]:
+def _trainers(evidence: Evidence, end: Entry) -> list[Anomaly]:
+    last: dict[str, float] = defaultdict(float)
+    for (_, place), reads in evidence.live.items():
+        for read in reads:
+            if any(place[0] == site.models for site in evidence.sites):
+                name = split(read.key)[0]
+                last[name] = max(last[name], read.t)
     return each(
         "stuck-trainer",
-        f"no version covers points that have waited for {waited_s:.0f} s since everything was well",
-        (stuck for site in evidence.sites for name in site.inputs if (stuck := behind(evidence, site, name))),
+        f"points wait, and for {evidence.bound_s:g} s no version has come, nothing being wrong",
+        (
+            stuck
+            for site in evidence.sites
+            for name in site.inputs
+            if (stuck := behind(evidence, site, name)) and _stands(evidence, end, last[name])
+        ),
     )
 
 
@@ -102,19 +118,34 @@ def _newest_ends(evidence: Evidence, topic: str) -> dict[int, int]:
     return ends
 
 
-def _scorers(evidence: Evidence, waited_s: float) -> list[Anomaly]:
+def _scorers(evidence: Evidence, end: Entry) -> list[Anomaly]:
     found: list[Anomaly] = []
     for scoring in evidence.scorings:
         known = {source_of(read) for read in answers(evidence, scoring)}
+        last = _last_answers(evidence, scoring)
         waiting = [
             source
             for partition, offsets in fed(evidence, scoring.points).items()
+            if _stands(evidence, end, last[f"{scoring.points}/{partition}"])
             for offset in sorted(offsets)
             if (source := f"{scoring.points}/{partition}/{offset}") not in known
         ]
-        why = f"points have waited for {waited_s:.0f} s since everything was well, and nothing answers them"
+        why = (
+            f"points wait, and for {evidence.bound_s:g} s nothing of their partition was answered, nothing being wrong"
+        )
         found += each("stuck-scorer", why, waiting)
     return found
+
+
+def _last_answers(evidence: Evidence, scoring: Scoring) -> dict[str, float]:
+    """Return when the last answer to a point of each partition was seen by a reader."""
+    last: dict[str, float] = defaultdict(float)
+    for (_, place), reads in evidence.live.items():
+        if place[0] in (scoring.scores, scoring.letters):
+            for read in reads:
+                partition = source_of(read).rpartition("/")[0]
+                last[partition] = max(last[partition], read.t)
+    return last
 
 
 def _refusals(evidence: Evidence) -> list[Anomaly]:

@@ -18,7 +18,7 @@ from tests.histories.evidence import Evidence
 from tests.histories.history import Recorder, load
 from tests.histories.nemesis import Conductor
 from tests.histories.scores import SOURCE
-from tests.histories.world import INPUT_PARTITIONS, Plan, World
+from tests.histories.world import Plan, World
 
 LOOK_S: Final = 0.5
 FIRST_VERSION_S: Final = 180.0
@@ -71,7 +71,7 @@ def run(plan: Plan, keep: Path, say: Callable[[str], None] = lambda _: None) -> 
         _suffer(world, conductor, say)
         world.heal()
         settled = world.settle()
-        say(f"  settled: {settled}; {world.transactions} transactions{'; waiting: ' * (not settled)}{world.waiting()}")
+        say(f"  settled: {settled}; {world.transactions} transactions; waiting: {world.waiting() or 'nothing'}")
         world.look_for_the_last_time(settled=settled)
     finally:
         conductor.stop()
@@ -94,7 +94,7 @@ def run(plan: Plan, keep: Path, say: Callable[[str], None] = lambda _: None) -> 
 def _suffer(world: World, conductor: Conductor, say: Callable[[str], None]) -> None:
     """Wait for the first versions, then let things go wrong until there are enough transactions."""
     pause, begun, said = threading.Event(), time.monotonic(), 0.0
-    while len(world.seen.newest) < len(INPUT_PARTITIONS) and time.monotonic() - begun < FIRST_VERSION_S:
+    while len(world.seen.newest) < len(world.plan.models) and time.monotonic() - begun < FIRST_VERSION_S:
         pause.wait(LOOK_S)
     conductor.start()
     while world.transactions < world.plan.transactions and time.monotonic() - begun < world.plan.most_s:

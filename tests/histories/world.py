@@ -37,6 +37,8 @@ INPUT_PARTITIONS: Final = {"a": 1, "b": 2, "c": 1}
 RIVAL_AFTER: Final = 5
 LOOK_S: Final = 0.25
 FIRST_VERSION_S: Final = 300.0
+OPERATOR_PAUSE_S: Final = 10.0
+MOST_SETTLING_S: Final = 600.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,6 +66,10 @@ class Plan:
         ``train``, ``score`` or ``read``.
     node : bool
         Whether a reader in Node.js takes part.
+    models : tuple of str
+        Which of the models there are.
+    scorers : int
+    operators : int
     """
 
     nemeses: tuple[str, ...]
@@ -77,6 +83,14 @@ class Plan:
     defect: str = ""
     planted_in: str = ""
     node: bool = True
+    models: tuple[str, ...] = tuple(INPUT_PARTITIONS)
+    scorers: int = 2
+    operators: int = 2
+
+    @property
+    def inputs(self) -> dict[str, int]:
+        """Return the models and of how many partitions each learns."""
+        return {model: INPUT_PARTITIONS[model] for model in self.models}
 
 
 @dataclass
@@ -134,7 +148,9 @@ class World:
         self.brokers.start()
         self._create_topics()
         self._tell_facts()
-        self.feeder = Feeder(self.brokers.direct, self._rates(), self.recorder, random.Random(self.plan.seed))
+        self.feeder = Feeder(
+            self.brokers.direct, self._rates(), self.behind, self.recorder, random.Random(self.plan.seed)
+        )
         self._start_readers()
         self.feeder.start()
         self._make_daemons()
@@ -150,7 +166,7 @@ class World:
         self.brokers.create(MODELS, config={"cleanup.policy": "delete", **for_ever, **zstd})
         self.brokers.create(f"{MODELS}.aliases", config={"cleanup.policy": "compact", **zstd})
         self.brokers.create(f"{MODELS}.audit", config={"cleanup.policy": "delete", **for_ever})
-        for model, partitions in INPUT_PARTITIONS.items():
+        for model, partitions in self.plan.inputs.items():
             self.brokers.create(_input(model), partitions)
             self.brokers.create(f"{_input(model)}.dlq")
         self.brokers.create(POINTS, POINT_PARTITIONS)
@@ -158,15 +174,15 @@ class World:
         self.brokers.create(LETTERS)
 
     def _rates(self) -> dict[str, tuple[int, float, bool]]:
-        rates = {_input(model): (count, self.plan.rate, True) for model, count in INPUT_PARTITIONS.items()}
-        return {**rates, POINTS: (POINT_PARTITIONS, 2.0 * self.plan.rate, False)}
+        rates = {_input(model): (count, self.plan.rate, True) for model, count in self.plan.inputs.items()}
+        return {**rates, POINTS: (POINT_PARTITIONS, 2.0 * self.plan.rate if self.plan.scorers else 0.0, False)}
 
     def _tell_facts(self) -> None:
         site = {
             "models": MODELS,
             "aliases": f"{MODELS}.aliases",
             "audit": f"{MODELS}.audit",
-            "inputs": {model: _input(model) for model in INPUT_PARTITIONS},
+            "inputs": {model: _input(model) for model in self.plan.inputs},
             "rows_per_version": LEAF_ROWS * (max(INPUT_PARTITIONS.values()) + 1),
         }
         scoring = {"group": GROUP, "points": POINTS, "scores": SCORES, "letters": LETTERS, "model": "a"}
@@ -186,8 +202,8 @@ class World:
         )
 
     def _make_daemons(self) -> None:
-        self.trainers = [self._trainer(f"trainer-{model}", model) for model in INPUT_PARTITIONS]
-        self.scorers = [self._scorer(f"scorer-{number}") for number in (1, 2)]
+        self.trainers = [self._trainer(f"trainer-{model}", model) for model in self.plan.inputs]
+        self.scorers = [self._scorer(f"scorer-{number}") for number in range(1, self.plan.scorers + 1)]
 
     def _wait_for_the_first(self) -> None:
         """Let one trainer publish before the others start: on a machine that is new to it, it compiles for minutes."""
@@ -260,12 +276,12 @@ class World:
         rival.start()
 
     def _start_operators(self) -> None:
-        for number in (1, 2):
+        for number in range(1, self.plan.operators + 1):
             chance = random.Random(self._chance.random())
             name = f"operator-{number}"
             newest: Callable[[], dict[str, int]] = lambda: dict(self.seen.newest)  # noqa: E731
             self.operators.append(
-                Operator(name, self.brokers.through, MODELS, newest, self.recorder, chance, pause_s=5.0)
+                Operator(name, self.brokers.through, MODELS, newest, self.recorder, chance, pause_s=OPERATOR_PAUSE_S)
             )
 
     def _start_readers(self) -> None:
@@ -363,25 +379,31 @@ class World:
         """Feed the last points, and wait until all are answered and all models follow, or the bound is over."""
         self.feeder.stop()
         self.feeder.flush()
-        pause, waited_s = threading.Event(), 0.0
-        while waited_s < self.plan.bound_s + 5.0:
-            if not self.waiting() and not self._hidden():
+        pause, still_s, waited_s, before = threading.Event(), 0.0, 0.0, -1
+        while still_s < self.plan.bound_s + 10.0 and waited_s < MOST_SETTLING_S:
+            waiting = self.waiting()
+            if not waiting and not self._hidden():
                 return True
             pause.wait(LOOK_S)
             waited_s += LOOK_S
+            still_s = still_s + LOOK_S if sum(waiting.values()) == before else 0.0
+            before = sum(waiting.values())
         return False
 
-    def waiting(self) -> list[str]:
-        """Say what waits for an answer or a version."""
-        ends = self.feeder.ends
-        points = sum(end for (topic, _), end in ends.items() if topic == POINTS)
+    def waiting(self) -> dict[str, int]:
+        """Return how many records of each input wait for an answer or a version, where there are any."""
         slack = LEAF_ROWS * (max(INPUT_PARTITIONS.values()) + 1)
-        waiting = [f"{points - len(self.seen.answered)} points"] if len(self.seen.answered) < points else []
-        for model, count in INPUT_PARTITIONS.items():
-            behind = sum(ends[_input(model), p] - self.seen.cuts.get((model, p), 0) for p in range(count))
-            if behind > slack:
-                waiting.append(f"{behind} rows of {model}")
-        return waiting
+        least = {POINTS: 0, **{_input(model): slack for model in self.plan.inputs}}
+        return {topic: waiting for topic, most in least.items() if (waiting := self.behind(topic)) > most}
+
+    def behind(self, topic: str) -> int:
+        """Return how many records of an input were not answered, or are not covered by a version."""
+        ends = self.feeder.ends
+        if topic == POINTS:
+            fed = sum(ends[POINTS, partition] for partition in range(POINT_PARTITIONS))
+            return fed - len(self.seen.answered) if self.plan.scorers else 0
+        model = topic.rpartition("-")[2]
+        return sum(ends[topic, p] - self.seen.cuts.get((model, p), 0) for p in range(INPUT_PARTITIONS[model]))
 
     def _hidden(self) -> dict[Place, int]:
         watcher = next(reader for reader in self._readers if isinstance(reader, Watcher))

@@ -257,7 +257,7 @@ AFTER_SETTLING: Final[tuple[str, ...]] = (
     "no repair after the abort: outage, kill-both; torn-version, lost-version",
     "settling by COMMIT: outage, kill-both; doubled-version, torn-version",
     "the next transaction before the last one's markers: outage; doubled-version",
-    "the owner record before the settling: outage; torn-version",
+    "the owner record before the settling: outage, kill-both; torn-version",
 )
 """Defects of the code that settles what a dead transaction left open. To fill one in: write it as a function above and
 add a row to `DEFECTS`, with the nemeses and the anomalies that stand behind its colon; `has_random_ids` gets a body."""

@@ -91,6 +91,17 @@ def kill_both(world: World, chance: random.Random, stop: threading.Event) -> Non
         node.restart()
 
 
+def power_loss(world: World, chance: random.Random, stop: threading.Event) -> None:
+    """SIGKILL every broker and every daemon at the same moment; all are back when every timeout is over."""
+    with fault(world, "power-loss", "everything"):
+        for node in world.brokers.nodes:
+            node.kill()
+        for daemon in world.daemons:
+            daemon.kill()
+        _wait(stop, chance.uniform(12.0, 35.0))
+        world.brokers.revive()
+
+
 def stop_trainer(world: World, chance: random.Random, stop: threading.Event) -> None:
     """SIGSTOP a trainer, and SIGCONT after up to half a minute."""
     _freeze(world, "stop-trainer", chance.choice(world.trainers), chance.uniform(2.0, 30.0), stop)
@@ -227,6 +238,7 @@ NEMESES: Final = MappingProxyType(
             kill_broker,
             outage,
             kill_both,
+            power_loss,
             stop_trainer,
             stop_scorer,
             stop_broker,
@@ -246,7 +258,7 @@ NEMESES: Final = MappingProxyType(
 CALM_S: Final = (1.5, 5.0)
 LONG_CALM_S: Final = (8.0, 15.0)
 """Seconds between two faults; the longer ones after a fault in which nothing could be done."""
-LONG: Final = frozenset({"outage", "kill-both", "lost-answer", "recreate"})
+LONG: Final = frozenset({"outage", "kill-both", "power-loss", "lost-answer", "recreate"})
 
 
 class Conductor:

@@ -110,6 +110,8 @@ class Daemon:
     def stop(self) -> None:
         """SIGTERM, and SIGKILL if that is not heard."""
         self._stopping.set()
+        if not self.lives:
+            return
         self.thaw()
         self._signal(signal.SIGTERM)
         self._threads[0].join(STOP_S)

@@ -212,7 +212,7 @@ class Defect:
         Under which it comes to light.
     shows : tuple of str
         Anomalies of which at least one must be found.
-    transactions : int
+    faults, transactions : int
         How many are waited for.
     """
 
@@ -220,11 +220,12 @@ class Defect:
     part: str
     nemeses: tuple[str, ...]
     shows: tuple[str, ...]
-    transactions: int = 300
+    faults: int = 12
+    transactions: int = 100
 
 
-def _of(plant: Callable[[], None], part: str, nemeses: str, *shows: str, transactions: int = 300) -> Defect:
-    return Defect(plant=plant, part=part, nemeses=tuple(nemeses.split(",")), shows=shows, transactions=transactions)
+def _of(plant: Callable[[], None], part: str, nemeses: str, *shows: str, faults: int = 12) -> Defect:
+    return Defect(plant=plant, part=part, nemeses=tuple(nemeses.split(",")), shows=shows, faults=faults)
 
 
 DEFECTS: Final = MappingProxyType(
@@ -236,17 +237,17 @@ DEFECTS: Final = MappingProxyType(
             _of(
                 reads_uncommitted, "train", "kill-trainer", "lost-version", "missing-version", "torn-version", "forged"
             ),
-            _of(resends_blindly, "train", "lost-answer", "doubled-version"),
-            _of(assumes_success, "train", "lost-answer", "lost-version", "missing-version", "forged"),
+            _of(resends_blindly, "train", "lost-answer", "doubled-version", faults=3),
+            _of(assumes_success, "train", "lost-answer", "lost-version", "missing-version", "forged", faults=3),
             _of(tells_too_early, "train", "kill-trainer", "lost-version"),
-            _of(takes_an_id_of_its_own, "train", "stop-trainer", "doubled-version", "zombie"),
-            _of(never_renews, "train", "kill-broker", "stuck-trainer"),
-            _of(forgets_its_parent, "train", "kill-trainer", "forged"),
+            _of(takes_an_id_of_its_own, "train", "stop-trainer", "doubled-version", "zombie", faults=2),
+            _of(never_renews, "train", "kill-broker", "stuck-trainer", faults=2),
+            _of(forgets_its_parent, "train", "kill-trainer", "forged", faults=2),
             _of(commits_beside_its_scores, "score", "kill-scorer", "doubled-score"),
             _of(names_no_member, "score", "stop-scorer", "doubled-score", "lost-score"),
             _of(passes_over_what_failed, "score", "kill-broker", "lost-score", "stuck-scorer"),
-            _of(names_another_model, "score", "rebalance", "forged-score"),
-            _of(has_random_ids, "score", "kill-both", "stuck-reader", "stuck-scorer", transactions=600),
+            _of(names_another_model, "score", "rebalance", "forged-score", faults=1),
+            _of(has_random_ids, "score", "kill-both", "stuck-reader", "stuck-scorer", faults=4),
             _of(serves_what_is_uncommitted, "read", "kill-trainer", "aborted-read"),
         )
     }

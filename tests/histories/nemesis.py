@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 Strike = Callable[["World", random.Random, threading.Event], None]
 
+LOOK_S: Final = 0.1
+AT_WORK_S: Final = 60.0
 LATE_S: Final = 20.0
 """How long a late end of a transaction waits for the transaction after it."""
 
@@ -39,13 +41,13 @@ def fault(world: World, nemesis: str, what: str) -> Iterator[None]:
 
 
 def kill_trainer(world: World, chance: random.Random, stop: threading.Event) -> None:
-    """SIGKILL a trainer."""
-    _kill(world, "kill-trainer", chance.choice(world.trainers))
+    """SIGKILL a trainer that has published something since it was started."""
+    _kill(world, "kill-trainer", _at_work(world.trainers, chance, stop))
 
 
 def kill_scorer(world: World, chance: random.Random, stop: threading.Event) -> None:
-    """SIGKILL a scorer."""
-    _kill(world, "kill-scorer", chance.choice(world.scorers))
+    """SIGKILL a scorer that has scored something since it was started."""
+    _kill(world, "kill-scorer", _at_work(world.scorers, chance, stop))
 
 
 def kill_operator(world: World, chance: random.Random, stop: threading.Event) -> None:
@@ -53,6 +55,16 @@ def kill_operator(world: World, chance: random.Random, stop: threading.Event) ->
     with fault(world, "kill-operator", "operator"):
         for operator in world.operators:
             operator.kill()
+
+
+def _at_work(daemons: Sequence[Daemon], chance: random.Random, stop: threading.Event) -> Daemon:
+    """Wait until one of them works, and return one that does; any of them if none will."""
+    for _ in range(int(AT_WORK_S / LOOK_S)):
+        working = [daemon for daemon in daemons if daemon.works and daemon.runs]
+        if working or stop.is_set():
+            return chance.choice(working or list(daemons))
+        _wait(stop, LOOK_S)
+    return chance.choice(list(daemons))
 
 
 def _kill(world: World, nemesis: str, daemon: Daemon) -> None:
@@ -74,6 +86,7 @@ def _away(
     world: World, nemesis: str, chance: random.Random, stop: threading.Event, seconds: tuple[float, float]
 ) -> None:
     node = chance.choice(world.brokers.nodes)
+    _at_work(world.daemons, chance, stop)
     with fault(world, nemesis, f"broker {node.node}"):
         node.kill()
         _wait(stop, chance.uniform(*seconds))
@@ -83,6 +96,7 @@ def _away(
 def kill_both(world: World, chance: random.Random, stop: threading.Event) -> None:
     """SIGKILL a broker and, at the same moment, every daemon; the broker is away for longer than a scorer's timeout."""
     node = chance.choice(world.brokers.nodes)
+    _at_work(world.scorers or world.trainers, chance, stop)
     with fault(world, "kill-both", f"broker {node.node}"):
         for daemon in world.daemons:
             daemon.kill()
@@ -93,6 +107,7 @@ def kill_both(world: World, chance: random.Random, stop: threading.Event) -> Non
 
 def power_loss(world: World, chance: random.Random, stop: threading.Event) -> None:
     """SIGKILL every broker and every daemon at the same moment; all are back when every timeout is over."""
+    _at_work(world.scorers or world.trainers, chance, stop)
     with fault(world, "power-loss", "everything"):
         for node in world.brokers.nodes:
             node.kill()
@@ -104,12 +119,12 @@ def power_loss(world: World, chance: random.Random, stop: threading.Event) -> No
 
 def stop_trainer(world: World, chance: random.Random, stop: threading.Event) -> None:
     """SIGSTOP a trainer, and SIGCONT after up to half a minute."""
-    _freeze(world, "stop-trainer", chance.choice(world.trainers), chance.uniform(2.0, 30.0), stop)
+    _freeze(world, "stop-trainer", _at_work(world.trainers, chance, stop), chance.uniform(2.0, 30.0), stop)
 
 
 def stop_scorer(world: World, chance: random.Random, stop: threading.Event) -> None:
     """SIGSTOP a scorer, and SIGCONT when its session and its transaction have run out, or before."""
-    _freeze(world, "stop-scorer", chance.choice(world.scorers), chance.uniform(2.0, 15.0), stop)
+    _freeze(world, "stop-scorer", _at_work(world.scorers, chance, stop), chance.uniform(2.0, 15.0), stop)
 
 
 def _freeze(world: World, nemesis: str, daemon: Daemon, seconds: float, stop: threading.Event) -> None:
@@ -177,7 +192,7 @@ def late_end_and_kill(world: World, chance: random.Random, stop: threading.Event
 def _late(
     world: World, nemesis: str, chance: random.Random, stop: threading.Event, *, drops: bool, kills: bool = False
 ) -> None:
-    daemon = chance.choice(world.daemons)
+    daemon = _at_work(world.daemons, chance, stop)
     writer = world.writer(daemon)
     with fault(world, nemesis, f"ends of {writer.decode()}"):
         lates = []
@@ -203,7 +218,7 @@ def lost_answer(world: World, chance: random.Random, stop: threading.Event) -> N
 
 
 def _lose(world: World, nemesis: str, chance: random.Random, stop: threading.Event, *, applied: bool) -> None:
-    writer = world.writer(chance.choice(world.daemons))
+    writer = world.writer(_at_work(world.daemons, chance, stop))
     with fault(world, nemesis, f"ends of {writer.decode()}"):
         for network in world.brokers.networks:
             network.loss = Loss(writer, applied=applied, repeats=True)

@@ -80,6 +80,8 @@ class Daemon:
         self.unit = unit
         self.lives = 0
         self.batches = 0
+        self.works = False
+        """Whether its life of now has committed something."""
         self._recorder, self._logs, self._chance, self._may_reset = recorder, logs, chance, may_reset
         self._process: subprocess.Popen[str] | None = None
         self._stopping = threading.Event()
@@ -144,7 +146,7 @@ class Daemon:
 
     def _live(self) -> int:
         self.lives += 1
-        self._killed, self._http, self._counted = False, "", 0
+        self._killed, self._http, self._counted, self.works = False, "", 0, False
         self._recorder.tell(self.client, "invoke", "life", daemon=self.unit.name)
         given = ["--reset", self._reset] if self._reset else []
         self._reset = ""
@@ -184,6 +186,7 @@ class Daemon:
         if event.get("event") == "configuration":
             self._http = str(event.get("http", ""))
         elif event.get("event") == "model_published":
+            self.works = True
             model, _, number = str(event["version"]).rpartition("@")
             self._recorder.tell(self.client, "ok", "publish", model=model, number=int(number))
 
@@ -218,6 +221,7 @@ class Daemon:
         counted = int(float(batches))
         self.batches += max(counted - self._counted, 0)
         self._counted = counted
+        self.works = self.works or counted > 0
         self._recorder.tell(
             client, "ok", "score", group=self.unit.group, points=int(float(points)), batches=int(float(batches))
         )

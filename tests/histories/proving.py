@@ -25,9 +25,10 @@ def plan_of(name: str, defect: Defect, options: argparse.Namespace) -> Plan:
         defect=name,
         planted_in=defect.part,
         node=False,
-        models=("a", "b") if defect.part != "score" else ("a",),
+        faults=defect.faults,
+        models=("a",),
         scorers=2 if defect.part == "score" else 0,
-        operators=1 if defect.part != "score" else 0,
+        operators=0,
     )
 
 

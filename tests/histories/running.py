@@ -97,7 +97,8 @@ def _suffer(world: World, conductor: Conductor, say: Callable[[str], None]) -> N
     while len(world.seen.newest) < len(world.plan.models) and time.monotonic() - begun < FIRST_VERSION_S:
         pause.wait(LOOK_S)
     conductor.start()
-    while world.transactions < world.plan.transactions and time.monotonic() - begun < world.plan.most_s:
+    begun, before = time.monotonic(), world.transactions
+    while _goes_on(world, conductor, before) and time.monotonic() - begun < world.plan.most_s:
         pause.wait(LOOK_S)
         if time.monotonic() - said > 30.0:
             said = time.monotonic()
@@ -105,6 +106,12 @@ def _suffer(world: World, conductor: Conductor, say: Callable[[str], None]) -> N
             kinds = f"{world.seen.versions} versions, {world.batches} batches, {world.moves} moves"
             say(f"  {said - begun:4.0f} s: {world.transactions} transactions ({kinds}); {struck}")
     conductor.stop()
+
+
+def _goes_on(world: World, conductor: Conductor, before: int) -> bool:
+    """Tell whether there were too few transactions, or too few faults, since things began to go wrong."""
+    faults = world.plan.faults if world.plan.nemeses else 0
+    return world.transactions - before < world.plan.transactions or conductor.struck.total() < faults
 
 
 def counts_of(evidence: Evidence) -> Counter[str]:

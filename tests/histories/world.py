@@ -49,7 +49,9 @@ class Plan:
     ----------
     nemeses : tuple of str
     transactions : int
-        How many there must be before everything is made well and looked at.
+        How many there must be, once things go wrong, before everything is made well and looked at.
+    faults : int
+        How many of them there must be by then.
     seed : int
     brokers : 1 or 3
     defaults : bool
@@ -59,7 +61,7 @@ class Plan:
     bound_s : float
         Patience: seconds for which something may stand still while nothing is wrong.
     most_s : float
-        Seconds after which the run ends, however many transactions there were.
+        Seconds of that, after which the run ends, however many transactions there were.
     defect : str
         What is planted in the daemons, if anything; see `defects`.
     planted_in : str
@@ -75,6 +77,7 @@ class Plan:
     nemeses: tuple[str, ...]
     transactions: int
     seed: int
+    faults: int = 3
     brokers: int = 1
     defaults: bool = False
     rate: float = 20.0

@@ -53,6 +53,10 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--rate", type=float, default=20.0, help="rows a second for each model (%(default)s)")
     made.add_argument("--most", type=float, default=3600.0, help="seconds that a run may take (%(default)s)")
     made.add_argument("--no-node", action="store_true", help="without the reader in Node.js")
+    made.add_argument("--models", default="a,b,c", help="which models there are (%(default)s)")
+    made.add_argument("--scorers", type=int, default=2, help="(%(default)s)")
+    made.add_argument("--operators", type=int, default=2, help="(%(default)s)")
+    made.add_argument("--faults", type=int, default=3, help="least number of faults in a run (%(default)s)")
     made.add_argument("--each", action="store_true", help="a run for each nemesis named, instead of one for all")
     made.add_argument("--keep", type=Path, default=KEEP, help="directory for histories and logs (%(default)s)")
     made.add_argument("--json", type=Path, default=None, metavar="FILE", help="add the counts to those in FILE")
@@ -80,6 +84,10 @@ def live(options: argparse.Namespace) -> int:
             bound_s=options.bound,
             most_s=options.most,
             node=not options.no_node,
+            models=tuple(options.models.split(",")),
+            scorers=options.scorers,
+            operators=options.operators,
+            faults=options.faults,
         )
         print(f"{','.join(nemeses) or 'none'}: seed {seed}", flush=True)
         try:

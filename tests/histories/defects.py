@@ -220,11 +220,11 @@ class Defect:
     part: str
     nemeses: tuple[str, ...]
     shows: tuple[str, ...]
-    faults: int = 12
+    faults: int = 5
     transactions: int = 100
 
 
-def _of(plant: Callable[[], None], part: str, nemeses: str, *shows: str, faults: int = 12) -> Defect:
+def _of(plant: Callable[[], None], part: str, nemeses: str, *shows: str, faults: int = 5) -> Defect:
     return Defect(plant=plant, part=part, nemeses=tuple(nemeses.split(",")), shows=shows, faults=faults)
 
 

@@ -12,6 +12,8 @@ from tests.histories.running import Outcome, run
 from tests.histories.world import Plan
 
 KEEP = Path("build/histories")
+RATE = 100.0
+"""Rows a second: more than a trainer takes, so that one is always in the midst of a transaction."""
 
 
 def plan_of(name: str, defect: Defect, options: argparse.Namespace) -> Plan:
@@ -26,6 +28,7 @@ def plan_of(name: str, defect: Defect, options: argparse.Namespace) -> Plan:
         planted_in=defect.part,
         node=False,
         faults=defect.faults,
+        rate=RATE,
         models=("a",),
         scorers=2 if defect.part == "score" else 0,
         operators=0,

@@ -24,7 +24,7 @@ SCORE_FIELDS: Final = ("id", "model", "version")
 POLL_S: Final = 0.2
 WATCH_S: Final = 2.0
 ANSWER_S: Final = 5.0
-END_PATIENCE_S: Final = 60.0
+END_PATIENCE_S: Final = 180.0
 LATEST: Final = OffsetSpec.latest()  # type: ignore[no-untyped-call]
 
 

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import logging
 import random
 import tempfile
 import threading
@@ -40,6 +41,10 @@ TIMEOUT_S: Final = 10.0
 DELIVERY_S: Final = 5.0
 PATIENCE_S: Final = 20.0
 TRIES: Final = 200
+LOG_INFO: Final = 6
+LOST: Final = ("FAIL", "REQTMOUT", "Disconnected", "timed out")
+RENEWED: Final = 0.25
+"""Share of the tries in which a new producer goes on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +53,19 @@ class Told:
 
     name: str
     outcome: str
+
+
+class _Ear(logging.Handler):
+    """Hears of lost connections."""
+
+    def __init__(self, troubles: list[str]) -> None:
+        super().__init__()
+        self._troubles = troubles
+
+    def emit(self, record: logging.LogRecord) -> None:
+        said = record.getMessage()
+        if any(word in said for word in LOST):
+            self._troubles.append(said)
 
 
 class Client:
@@ -59,10 +77,14 @@ class Client:
     recorder : Recorder
     renews : bool
         Whether a new producer of the same id goes on after each transaction, instead of the same one.
+    cautious : bool
+        Whether it does so after each transaction in which the library told of a trouble, such as a lost connection,
+        although the transaction was committed.
     """
 
-    def __init__(self, servers: str, recorder: Recorder, *, renews: bool) -> None:
-        self._servers, self._recorder, self._renews = servers, recorder, renews
+    def __init__(self, servers: str, recorder: Recorder, *, renews: bool, cautious: bool = False) -> None:
+        self._servers, self._recorder, self._renews, self._cautious = servers, recorder, renews, cautious
+        self.troubles: list[str] = []
         self.id = f"bare-{uuid.uuid4().hex[:12]}"
         self._producer = self._make()
 
@@ -75,10 +97,18 @@ class Client:
                 "socket.timeout.ms": int(TIMEOUT_S * 1000),
                 "delivery.timeout.ms": int(TIMEOUT_S * 1000),
                 "linger.ms": 0,
-                "log_level": 0,
-            }
+                "log_level": LOG_INFO,
+                "error_cb": lambda error: self.troubles.append(str(error)),
+            },
+            logger=self._logger(),
         )
         made.init_transactions(TIMEOUT_S)
+        return made
+
+    def _logger(self) -> logging.Logger:
+        """Return where the library writes what it does not tell otherwise: that it lost a connection."""
+        made = logging.Logger(self.id)
+        made.addHandler(_Ear(self.troubles))
         return made
 
     def transact(self, name: str, halves: Iterable[Sequence[str]], *, commits: bool) -> str:
@@ -120,20 +150,26 @@ class Client:
         self._producer = self._make()
         return "unknown"
 
-    def renew(self) -> None:
-        """Let a new producer of the same id go on, where that was asked for."""
-        if self._renews:
+    def renew(self) -> bool:
+        """Let a new producer of the same id go on, where that was asked for, or is wise; tell of a trouble before."""
+        self._producer.poll(0.01)
+        told = bool(self.troubles)
+        if self._renews or (self._cautious and told):
+            self.troubles.clear()
             self._producer = self._make()
+        return told
 
 
-def attempt(brokers: Brokers, recorder: Recorder, number: int, chance: random.Random) -> Late:
-    """Do one try; return the end that came late, or did not."""
-    client = Client(brokers.through, recorder, renews=chance.random() < 0.25)
+def attempt(
+    brokers: Brokers, recorder: Recorder, number: int, chance: random.Random, *, cautious: bool
+) -> tuple[Late, bool]:
+    """Do one try; return the end that came late, or did not, and whether the library told of a trouble before that."""
+    client = Client(brokers.through, recorder, renews=chance.random() < RENEWED and not cautious, cautious=cautious)
     late = Late(client.id.encode(), produces=chance.randint(1, 2))
     for network in brokers.networks:
         network.late = late
     client.transact(f"{number}-first", [TOPICS, TOPICS], commits=True)
-    client.renew()
+    told = client.renew()
     first, second = chance.choice(
         [(("left",), ("left", "right", "right")), (TOPICS, TOPICS), (("right", "left"), TOPICS)]
     )
@@ -146,7 +182,7 @@ def attempt(brokers: Brokers, recorder: Recorder, number: int, chance: random.Ra
     client.transact(f"{number}-second", halves(), commits=chance.random() < 0.7)
     for network in brokers.networks:
         network.late = None
-    return late
+    return late, told
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -154,26 +190,29 @@ def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.histories bare", description=__doc__.splitlines()[0])
     parser.add_argument("--tries", type=int, default=TRIES, help="(%(default)s)")
     parser.add_argument("--seed", type=int, default=0, help="(%(default)s)")
+    parser.add_argument("--cautious", action="store_true", help="take a new producer after each trouble")
     parser.add_argument("--json", type=Path, default=None, metavar="FILE", help="also write JSON")
     options = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory() as directory:
-        said = tries(options.tries, options.seed, Path(directory) / "history.jsonl")
+        said = tries(options.tries, options.seed, Path(directory) / "history.jsonl", cautious=options.cautious)
     print(json.dumps(said, indent=1))
     if options.json:
         options.json.write_text(json.dumps(said, indent=1) + "\n", "utf-8")
     return 0
 
 
-def tries(count: int, seed: int, file: Path) -> dict[str, Any]:
+def tries(count: int, seed: int, file: Path, *, cautious: bool = False) -> dict[str, Any]:
     """Try so often on a broker, and return what was seen."""
     recorder, brokers, chance = Recorder(file), Brokers(1, defaults=True), random.Random(seed)
     answers: Counter[str] = Counter()
+    troubles = 0
     try:
         brokers.start()
         for topic in TOPICS:
             brokers.create(topic)
         for number in range(count):
-            late = attempt(brokers, recorder, number, chance)
+            late, told = attempt(brokers, recorder, number, chance, cautious=cautious)
+            troubles += told
             caught = "kept back" if late.caught.is_set() else "never sent"
             answers[f"answered by error {late.answer}" if late.delivered.is_set() else caught] += 1
         _await_the_end(brokers)
@@ -192,6 +231,8 @@ def tries(count: int, seed: int, file: Path) -> dict[str, Any]:
     return {
         "tries": count,
         "seed": seed,
+        "cautious": cautious,
+        "told of a trouble after the first": troubles,
         "late ends": dict(answers),
         "told": dict(outcomes),
         "anomalies": {anomaly.name: len(anomaly.records) for anomaly in found},

@@ -1,0 +1,532 @@
+"""The checker against histories made by hand: one that is sound, and one with each anomaly."""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.histories import transactions
+from tests.histories.anomalies import NAMES, Anomaly
+from tests.histories.checker import check
+from tests.histories.history import Entry, Recorder, load
+
+MODELS, ALIASES, AUDIT, INPUT = "models", "models.aliases", "models.audit", "labeled"
+POINTS, SCORES, LETTERS = "points", "scores", "points.dlq"
+BOUND_S = 60.0
+OWN = ("anomalies", "checker", "evidence", "history", "progress", "reads", "scores", "transactions", "versions")
+OPEN = 1_000
+"""Offsets from here on are those of records that are there and not committed."""
+
+
+def digest(value: Any) -> str:
+    return hashlib.sha256(json.dumps(value).encode()).hexdigest()
+
+
+class Story:
+    """A history in the making; sound unless a test spoils it."""
+
+    def __init__(self) -> None:
+        self.entries: list[Entry] = []
+        self.logs: dict[str, list[dict[str, Any] | None]] = {
+            topic: [] for topic in (MODELS, ALIASES, AUDIT, SCORES, LETTERS)
+        }
+        self.open: list[tuple[str, int, dict[str, Any]]] = []
+        self.t = 0.0
+        site = {"models": MODELS, "aliases": ALIASES, "audit": AUDIT, "inputs": {"m": INPUT}, "rows_per_version": 20}
+        scoring = {"group": "g", "points": POINTS, "scores": SCORES, "letters": LETTERS, "model": "m"}
+        self.tell("run", "info", "run", seed=1, bound_s=BOUND_S, sites=[site], scorings=[scoring])
+        for client, isolation, view in (
+            ("live", "read_committed", "live"),
+            ("final", "read_committed", "final"),
+            ("final-open", "read_uncommitted", "final"),
+        ):
+            self.tell(client, "info", "reader", isolation=isolation, view=view)
+
+    def tell(self, client: str, type_: Any, f: str, **told: Any) -> None:
+        self.t += 0.001
+        self.entries.append(Entry(round(self.t, 3), client, type_, f, told))
+
+    # ------------------------------------------------------------ what happens
+
+    def version(self, number: int, *, session: str = "s1", parent: str | None = "", incarnation: int = 1) -> str:
+        """Commit a version with all that belongs to it, and let the trainer say so; return its hash."""
+        cut = [{"partition": 0, "offset": 10 * number}]
+        parent = (self.hash_of(number - 1) if number > 1 else None) if parent == "" else parent
+        value = {"name": "m", "version": number, "lineage": {"parent": parent, "cut": cut}}
+        headers = {
+            "streamsvm.sha256": digest(value),
+            "streamsvm.session": session,
+            "streamsvm.incarnation": str(incarnation),
+        }
+        offset = self.put(MODELS, f"m@{number}", value, headers)
+        named = {"number": number, "sha256": digest(value), "offset": offset}
+        self.put(ALIASES, "m@head", {**named, "incarnation": incarnation})
+        self.put(ALIASES, "m@current", named)
+        entry = {"event": "alias_moved", "name": "m", "by": "trainer", "alias": "m@current"}
+        self.put(AUDIT, f"m@{number}", {**entry, "to": number, "sha256": digest(value)})
+        self.tell(f"trainer-{session}", "ok", "publish", model="m", number=number)
+        return digest(value)
+
+    def hash_of(self, number: int) -> str | None:
+        found = [record for record in self.logs[MODELS] if record and record["key"] == f"m@{number}"]
+        return found[-1]["sha256"] if found else None
+
+    def pin(self, number: int, reason: str) -> None:
+        """Move the pin as a person does."""
+        self.tell("operator", "invoke", "move", command="pin", model="m", reason=reason)
+        self.put(ALIASES, "m@current#pin", {"number": number, "sha256": self.hash_of(number), "offset": number - 1})
+        entry = {"event": "pinned", "name": "m", "by": "root@host", "reason": reason}
+        self.put(AUDIT, "m@current#pin", {**entry, "alias": "m@current#pin", "to": number})
+        self.tell("operator", "ok", "move", command="pin", model="m", reason=reason, exit=0, said="readers are held")
+
+    def feed(self, topic: str, first: int, last: int, **more: Any) -> None:
+        self.tell("feeder", "ok", "feed", topic=topic, partition=0, first=first, last=last, **more)
+
+    def score(self, offset: int, number: int = 1, sha256: str | None = "") -> None:
+        """Commit the score of a point."""
+        said = self.hash_of(number) if sha256 == "" else sha256
+        headers = {"streamsvm.source": f"{POINTS}/0/{offset}", "streamsvm.model.sha256": said or "none"}
+        self.put(SCORES, None, {"id": offset, "score": 1.0, "model": "m", "version": number}, headers)
+
+    def put(self, topic: str, key: str | None, value: Any, headers: dict[str, str] | None = None) -> int:
+        """Commit a record; return its offset."""
+        record = {
+            "key": key,
+            "value": value,
+            "sha256": None if value is None else digest(value),
+            "headers": headers or {},
+        }
+        self.logs[topic].append(record)
+        return len(self.logs[topic]) - 1
+
+    def take(self, topic: str, offset: int, *, leave_open: bool = False) -> None:
+        """Have a record not be committed."""
+        record = self.logs[topic][offset]
+        assert record is not None
+        self.logs[topic][offset] = None
+        if leave_open:
+            self.open.append((topic, offset, record))
+
+    # ------------------------------------------------------------------ the end
+
+    def read(self, client: str, topic: str, offset: int, record: dict[str, Any]) -> None:
+        self.tell(client, "ok", "read", topic=topic, partition=0, offset=offset, **record)
+
+    def live(self, *topics: str) -> None:
+        """Let a reader see all that is committed so far."""
+        for topic in topics:
+            for offset, record in enumerate(self.logs[topic]):
+                if record is not None:
+                    self.read("live", topic, offset, record)
+
+    def end(self, waited_s: float = 2 * BOUND_S) -> list[Entry]:
+        """Wait, look for the last time, and return the history."""
+        self.tell("nemesis", "info", "heal")
+        self.t += waited_s
+        self.tell("run", "info", "end")
+        return self.finish()
+
+    def finish(self) -> list[Entry]:
+        """Read everything, and return the history."""
+        for topic, records in self.logs.items():
+            for offset, record in enumerate(records):
+                if record is not None:
+                    self.read("final", topic, offset, record)
+                    self.read("final-open", topic, offset, record)
+        for topic, offset, open_ in self.open:
+            self.read("final-open", topic, offset, open_)
+        return self.entries
+
+
+def story() -> Story:
+    """Three versions, a pin, five scores and the end of it all: nothing is wrong."""
+    told = Story()
+    told.feed(INPUT, 0, 34)
+    told.feed(POINTS, 0, 4)
+    for number in (1, 2, 3):
+        told.version(number)
+    told.pin(2, "op-1")
+    for offset in range(5):
+        told.score(offset)
+    told.tell("scorer-1", "ok", "score", group="g", points=5, batches=2)
+    told.tell("watcher", "ok", "position", group="g", topic=POINTS, partition=0, offset=5)
+    told.live(MODELS, ALIASES, AUDIT, SCORES)
+    told.tell("subscriber", "ok", "serve", model="m", number=2, sha256=told.hash_of(2))
+    return told
+
+
+def names(found: list[Anomaly]) -> set[str]:
+    return {anomaly.name for anomaly in found}
+
+
+def test_a_sound_history_has_no_anomaly() -> None:
+    """Everything that the stories spoil is there, and sound."""
+    assert check(story().end()) == []
+
+
+# ------------------------------------------------------------------ the anomalies
+
+
+def a_version_is_lost(told: Story) -> None:
+    for topic, offsets in {MODELS: [2], ALIASES: [4, 5], AUDIT: [2]}.items():
+        for offset in offsets:
+            told.take(topic, offset, leave_open=True)
+
+
+def a_version_is_lost_behind_the_group(told: Story) -> None:
+    told.take(SCORES, 3)
+
+
+def a_score_is_counted_and_not_there(told: Story) -> None:
+    told.tell("scorer-2", "ok", "score", group="g", points=3, batches=1)
+
+
+def a_move_is_lost(told: Story) -> None:
+    told.tell("operator", "ok", "move", command="alias", model="m", reason="op-2", exit=0, said="m@good names m@1")
+
+
+def a_refused_move_was_done(told: Story) -> None:
+    told.pin(3, "op-2")
+    told.tell("operator", "fail", "move", command="pin", model="m", reason="op-2", exit=78, said="no such version")
+
+
+def a_move_is_done_twice(told: Story) -> None:
+    told.pin(3, "op-2")
+    told.pin(1, "op-2")
+
+
+def a_pin_without_its_entry(told: Story) -> None:
+    told.put(ALIASES, "m@current#pin", None)
+
+
+def an_entry_without_its_pin(told: Story) -> None:
+    entry = {
+        "event": "unpinned",
+        "name": "m",
+        "by": "root@host",
+        "reason": "op-9",
+        "alias": "m@current#pin",
+        "to": None,
+    }
+    told.put(AUDIT, "m@current#pin", entry)
+
+
+def a_version_without_its_head(told: Story) -> None:
+    told.take(ALIASES, 2)
+
+
+def a_version_without_its_alias(told: Story) -> None:
+    told.take(ALIASES, 3)
+
+
+def a_version_without_its_entry(told: Story) -> None:
+    told.take(AUDIT, 1)
+
+
+def a_head_without_its_version(told: Story) -> None:
+    told.put(ALIASES, "m@head", {"number": 4, "sha256": "0" * 64, "offset": 3, "incarnation": 1})
+
+
+def an_alias_that_names_what_is_not_there(told: Story) -> None:
+    told.put(ALIASES, "m@current", {"number": 4, "sha256": "0" * 64, "offset": 3})
+
+
+def a_number_is_there_twice(told: Story) -> None:
+    record = told.logs[MODELS][2]
+    assert record is not None
+    told.put(MODELS, record["key"], record["value"], record["headers"])
+
+
+def a_point_is_scored_twice(told: Story) -> None:
+    told.score(2)
+
+
+def a_number_is_left_out(told: Story) -> None:
+    for topic, offsets in {MODELS: [1], ALIASES: [2, 3], AUDIT: [1]}.items():
+        for offset in offsets:
+            told.take(topic, offset)
+
+
+def the_head_goes_back(told: Story) -> None:
+    records = told.logs[ALIASES]
+    records[2], records[4] = records[4], records[2]
+
+
+def a_cut_goes_back(told: Story) -> None:
+    value = told.logs[MODELS][2]
+    assert value is not None
+    value["value"]["lineage"]["cut"] = [{"partition": 0, "offset": 5}]
+
+
+def a_cut_beyond_the_input(told: Story) -> None:
+    value = told.logs[MODELS][2]
+    assert value is not None
+    value["value"]["lineage"]["cut"] = [{"partition": 0, "offset": 35_000}]
+
+
+def a_process_comes_back(told: Story) -> None:
+    told.feed(INPUT, 35, 60)
+    told.version(4, session="s2")
+    told.version(5, session="s1")
+
+
+def a_reader_got_what_was_aborted(told: Story) -> None:
+    record: dict[str, Any] = {"key": "m@4", "sha256": "0" * 64, "headers": {}, "value": None}
+    told.read("live", MODELS, 3, record)
+    told.open.append((MODELS, 3, record))
+
+
+def a_subscriber_served_what_was_aborted(told: Story) -> None:
+    told.tell("subscriber", "ok", "serve", model="m", number=4, sha256="0" * 64)
+
+
+def a_reader_went_past_a_record(told: Story) -> None:
+    told.score(5)
+    told.feed(POINTS, 5, 6)
+    told.score(6)
+    record = told.logs[SCORES][6]
+    assert record is not None
+    told.read("live", SCORES, 6, record)
+
+
+def a_reader_was_sent_back(told: Story) -> None:
+    again = told.logs[SCORES][2]
+    assert again is not None
+    told.read("live", SCORES, 2, again)
+
+
+def two_readers_disagree(told: Story) -> None:
+    told.open.append((MODELS, 1, {"key": "m@2", "sha256": "1" * 64, "headers": {}, "value": None}))
+
+
+def a_header_is_forged(told: Story) -> None:
+    record = told.logs[MODELS][2]
+    assert record is not None
+    record["headers"] = {**record["headers"], "streamsvm.sha256": "f" * 64}
+
+
+def an_incarnation_is_forged(told: Story) -> None:
+    record = told.logs[MODELS][2]
+    assert record is not None
+    record["headers"] = {**record["headers"], "streamsvm.incarnation": "7"}
+
+
+def a_parent_is_forged(told: Story) -> None:
+    told.feed(INPUT, 35, 50)
+    told.version(4, parent="a" * 64)
+
+
+def a_score_by_another_hash(told: Story) -> None:
+    told.feed(POINTS, 5, 5)
+    told.score(5, sha256="e" * 64)
+
+
+def a_score_of_nothing(told: Story) -> None:
+    told.score(77)
+
+
+def a_point_waits(told: Story) -> None:
+    told.feed(POINTS, 5, 5)
+
+
+def rows_wait(told: Story) -> None:
+    told.feed(INPUT, 35, 90)
+
+
+def a_stable_offset_stands_still(told: Story) -> None:
+    for second in range(0, 100, 10):
+        told.entries.append(
+            Entry(
+                200.0 + second, "watcher", "ok", "watermark", {"topic": MODELS, "partition": 0, "stable": 3, "end": 4}
+            )
+        )
+
+
+def a_stable_offset_stands_still_and_all_is_green(told: Story) -> None:
+    a_stable_offset_stands_still(told)
+    told.entries.append(
+        Entry(
+            280.0,
+            "watcher",
+            "ok",
+            "health",
+            {"daemon": "trainer-1", "healthy": True, "ready": False, "writes": [MODELS]},
+        )
+    )
+
+
+def a_daemon_refuses_to_start(told: Story) -> None:
+    told.tell("trainer-1", "fail", "life", exit=78, said="the models topic held m@7, and now ends at m@6")
+
+
+SPOILT: list[tuple[Callable[[Story], None], set[str]]] = [
+    (a_version_is_lost, {"lost-version", "aborted-read"}),
+    (a_version_is_lost_behind_the_group, {"lost-score", "stuck-scorer", "aborted-read"}),
+    (a_score_is_counted_and_not_there, {"lost-score"}),
+    (a_move_is_lost, {"lost-move"}),
+    (a_refused_move_was_done, {"refused-but-done"}),
+    (a_move_is_done_twice, {"doubled-move"}),
+    (a_pin_without_its_entry, {"torn-move"}),
+    (an_entry_without_its_pin, {"torn-move"}),
+    (a_version_without_its_head, {"torn-version", "aborted-read"}),
+    (a_version_without_its_alias, {"torn-version", "aborted-read"}),
+    (a_version_without_its_entry, {"torn-version", "aborted-read"}),
+    (a_head_without_its_version, {"torn-version"}),
+    (an_alias_that_names_what_is_not_there, {"torn-version"}),
+    (a_number_is_there_twice, {"doubled-version", "reordered"}),
+    (a_point_is_scored_twice, {"doubled-score"}),
+    (a_number_is_left_out, {"missing-version", "lost-version", "aborted-read"}),
+    (the_head_goes_back, {"reordered", "inconsistent-read"}),
+    (a_cut_goes_back, {"reordered", "stuck-trainer"}),
+    (a_cut_beyond_the_input, {"phantom"}),
+    (a_process_comes_back, {"zombie"}),
+    (a_reader_got_what_was_aborted, {"aborted-read"}),
+    (a_subscriber_served_what_was_aborted, {"aborted-read"}),
+    (a_reader_went_past_a_record, {"skipped-read"}),
+    (a_reader_was_sent_back, {"inconsistent-read"}),
+    (two_readers_disagree, {"inconsistent-read"}),
+    (a_header_is_forged, {"forged"}),
+    (an_incarnation_is_forged, {"forged"}),
+    (a_parent_is_forged, {"forged"}),
+    (a_score_by_another_hash, {"forged-score"}),
+    (a_score_of_nothing, {"phantom"}),
+    (a_point_waits, {"stuck-scorer"}),
+    (rows_wait, {"stuck-trainer"}),
+    (a_stable_offset_stands_still, {"stuck-reader"}),
+    (a_stable_offset_stands_still_and_all_is_green, {"stuck-reader", "stuck-and-green"}),
+    (a_daemon_refuses_to_start, {"refused-to-start"}),
+]
+
+
+@pytest.mark.parametrize(("spoil", "wanted"), SPOILT, ids=lambda given: getattr(given, "__name__", ""))
+def test_an_anomaly_is_found_and_explained(spoil: Callable[[Story], None], wanted: set[str]) -> None:
+    """Each anomaly is found by its name, with what it concerns; nothing else is."""
+    told = story()
+    spoil(told)
+    found = check(told.end())
+    assert names(found) == wanted, [anomaly.line() for anomaly in found]
+    assert all(anomaly.records and anomaly.why for anomaly in found)
+
+
+BARE = [
+    ("committed", 4, set()),
+    ("aborted", 0, set()),
+    ("unknown", 0, set()),
+    ("unknown", 4, set()),
+    ("unknown", 3, {"torn-transaction"}),
+    ("committed", 0, {"lost-transaction"}),
+    ("committed", 2, {"torn-transaction", "lost-transaction"}),
+    ("aborted", 4, {"aborted-read"}),
+    ("aborted", 2, {"torn-transaction", "aborted-read"}),
+]
+"""What the bare client was told, how many of four records are committed, and what is wrong with that."""
+
+
+def bare(outcome: str, committed: int) -> list[Entry]:
+    """Return the history of one transaction of the bare client."""
+    told = Story()
+    type_ = {"committed": "ok", "aborted": "fail"}.get(outcome, "info")
+    told.tell("bare", type_, "transact", name="1-second", outcome=outcome)
+    for at in range(committed):
+        record: dict[str, Any] = {"key": "1-second", "sha256": "0" * 64, "headers": {}, "value": None}
+        told.read("final", transactions.TOPICS[at % 2], at // 2, record)
+    return told.entries
+
+
+@pytest.mark.parametrize(("outcome", "committed", "wanted"), BARE)
+def test_a_transaction_is_whole_and_as_its_client_was_told(outcome: str, committed: int, wanted: set[str]) -> None:
+    """The bare client's transactions are judged by what is committed of them and by what was said."""
+    assert names(transactions.check(bare(outcome, committed))) == wanted
+
+
+def test_a_marker_within_a_transaction_is_seen() -> None:
+    """Records of one name that another transaction's marker parts were committed one after the other."""
+    told = Story()
+    for offset in (0, 2):
+        told.read("final", transactions.TOPICS[0], offset, {"key": "1-second", "sha256": "0" * 64})
+    assert transactions.split(told.entries) == ["1-second"]
+    assert transactions.split(bare("committed", 4)) == []
+
+
+def test_every_anomaly_has_a_story() -> None:
+    """No name stands in the list that no history shows."""
+    shown = [wanted for _, wanted in SPOILT] + [wanted for _, _, wanted in BARE]
+    assert set().union(*shown) == set(NAMES)
+
+
+def test_what_is_committed_late_is_no_anomaly() -> None:
+    """A call whose outcome nobody knows may have been done or not; a wait below the bound is no standstill."""
+    told = story()
+    told.tell("operator", "info", "move", command="pin", model="m", reason="op-3", exit=None, said="")
+    told.feed(POINTS, 5, 5)
+    assert check(told.end(waited_s=BOUND_S / 2)) == []
+
+
+def test_who_still_works_is_not_stuck() -> None:
+    """Points that wait are no standstill while answers and versions come: only that the machine is slow."""
+    told = story()
+    told.feed(POINTS, 5, 9)
+    told.feed(INPUT, 35, 90)
+    told.tell("nemesis", "info", "heal")
+    told.t += 2 * BOUND_S
+    told.score(5)
+    told.version(4)
+    told.entries += [
+        Entry(told.t, "live", "ok", "read", {"topic": topic, "partition": 0, "offset": len(log) - 1, **(log[-1] or {})})
+        for topic, log in told.logs.items()
+        if log and topic in (MODELS, SCORES)
+    ]
+    told.tell("run", "info", "end")
+    found = check(told.finish())
+    assert found == [], [anomaly.line() for anomaly in found]
+
+
+def test_a_standstill_during_a_fault_is_none() -> None:
+    """The bound is counted from when everything was well again."""
+    told = story()
+    told.tell("nemesis", "info", "fault", nemesis="outage", what="broker", phase="begin")
+    for second in range(0, 100, 10):
+        told.entries.append(
+            Entry(1.0 + second, "watcher", "ok", "watermark", {"topic": MODELS, "partition": 0, "stable": 3, "end": 4})
+        )
+    told.t = 100.0
+    told.tell("nemesis", "info", "fault", nemesis="outage", what="broker", phase="end")
+    assert check(told.end()) == []
+
+
+def test_a_move_that_was_done_before_writes_nothing() -> None:
+    """`ok` without a record is right where the answer says that there was nothing to do."""
+    told = story()
+    said = "readers are held at m@2 already"
+    told.tell("operator", "ok", "move", command="pin", model="m", reason="op-2", exit=0, said=said)
+    assert check(told.end()) == []
+
+
+def test_a_history_is_read_as_it_was_written(tmp_path: Path) -> None:
+    """Lines of JSON keep every field, and times that do not go back."""
+    recorder = Recorder(tmp_path / "history.jsonl")
+    recorder.tell("a", "invoke", "move", command="pin", model="m", reason="op-1")
+    recorder.tell("a", "ok", "move", command="pin", model="m", reason="op-1", exit=0, said="é")
+    recorder.close()
+    first, second = load(recorder.file)
+    assert (first.client, first.type, first.f, first.get("said")) == ("a", "invoke", "move", None)
+    assert (second["exit"], second["said"]) == (0, "é")
+    assert first.t <= second.t
+
+
+@pytest.mark.parametrize("module", OWN)
+def test_the_checker_shares_no_code_with_what_it_judges(module: str) -> None:
+    """It imports the standard library and itself only."""
+    tree = ast.parse(Path(__file__).with_name(f"{module}.py").read_text(encoding="utf-8"))
+    imported = {node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+    imported |= {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
+    foreign = {
+        name for name in imported if name.split(".")[0] in ("streamsvm", "consumers", "tests", "confluent_kafka")
+    }
+    assert {name for name in foreign if name != "tests.histories" and not name.startswith("tests.histories.")} == set()

@@ -107,6 +107,21 @@ class AvroReader:
         self._known: OrderedDict[int, _Schema | InvalidPoint] = OrderedDict()
         self._fastavro: Any = None if schemas is None else _fastavro()
 
+    def prepare(self, value: bytes) -> None:
+        """Ask the registry for the schema of a value, if it was not asked before.
+
+        What the registry's client raises is not the record's fault, so that this is apart from `rows_of`, which then
+        asks nobody.
+
+        Raises
+        ------
+        InvalidPoint
+            If there is no schema that points can be read by.
+        TransientError
+            If the registry cannot be asked now.
+        """
+        self._schema_of(value)
+
     def rows_of(self, value: bytes, most_rows: int) -> Sequence[Point | InvalidPoint]:
         """Tell a value into its rows.
 
@@ -173,7 +188,9 @@ class AvroReader:
             raise InvalidPoint("unknown_schema", f"the registry has no schema {schema_id}")
         try:
             return self._parsed(text)
-        except (*_BROKEN, RecursionError, self._fastavro.schema.SchemaParseException) as error:
+        except MemoryError:
+            raise
+        except Exception as error:  # noqa: BLE001 - of whatever kind: the schema's text is the reason
             what = " ".join(str(error).split())[:200]
             return InvalidPoint("incompatible_schema", f"schema {schema_id} does not describe points: {what}")
 

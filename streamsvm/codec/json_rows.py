@@ -88,6 +88,8 @@ def convert_row(row: Any) -> Point | InvalidPoint:
         return msgspec.convert(_with_floats(row), Point)
     except (msgspec.ValidationError, OverflowError) as error:
         return InvalidPoint("wrong_type", str(error))
+    except UnicodeEncodeError:  # Python's parser lets an escaped half of a pair through, in names and in texts
+        return InvalidPoint("malformed_json", "a name or a text holds half of a surrogate pair")
 
 
 def _is_text(text: str) -> bool:

@@ -5,18 +5,19 @@ JSON (`streamsvm.codec.json_rows`), Arrow (`arrow`) and Avro (`avro`) are told a
 
 Invariant: whether a row is accepted depends on its record's bytes and the configuration only; for Avro also on the
 schema of its id, which never changes. One bad row rejects that row; a record that cannot be told into rows is one
-rejected row.
+rejected row. Whatever a decoder raises because of a record's bytes rejects that record, foreseen or not: no record ends
+a daemon. A registry that is away, and a lack of memory, are nobody's bytes: they pass.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, Final
 
-import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -26,9 +27,9 @@ from streamsvm.codec.avro import AvroReader, Schemas
 from streamsvm.codec.building import RejectedRecord, Rejection, RowsBuilder
 from streamsvm.codec.json_rows import CONTENT_TYPE, DEEPEST_NESTING, encode, fast_one, nesting
 from streamsvm.codec.records import RawRecord, Run, by_partition
-from streamsvm.codec.row import Point, excerpt
+from streamsvm.codec.row import Point, encodable, excerpt
 from streamsvm.config import Label, PointsConfig
-from streamsvm.errors import InvalidPoint
+from streamsvm.errors import InvalidPoint, StreamsvmError
 from streamsvm.points import Points, Rows
 
 __all__ = [
@@ -75,6 +76,7 @@ REASONS: Final[Mapping[str, str]] = {
     "unknown_label": "y is not one of points.labels",
     "invalid_weight": "w is not a number in [1e-15, 1e15]",
     "unsupported_operation": "the row has an op field; only plain points are understood",
+    "undecodable": "the decoder failed on the record in a way that nobody foresaw",
 }
 """Every reason for rejecting a row, with its meaning: the labels of the dead-letter metric."""
 
@@ -95,6 +97,7 @@ REMEDIES: Final[Mapping[str, str]] = {
     "unknown_label": "Set points.labels to the negative and the positive label as the records write them.",
     "invalid_weight": "Mend the producer: w is 1 if it is left out.",
     "unsupported_operation": "Send plain points; nothing that was learned can be taken back.",
+    "undecodable": "Report the record, which the dead letter holds: the decoder has a defect. Look at who wrote it.",
 }
 """What to do about each of them."""
 
@@ -285,9 +288,11 @@ class PointDecoder:
             if max(map(nesting, values)) > DEEPEST_NESTING:  # type: ignore[arg-type]
                 return False
             points = [fast_one.decode(value) for value in values]  # type: ignore[arg-type]
-        except (msgspec.DecodeError, UnicodeDecodeError, AttributeError, TypeError, ValueError):
+            found = self._all_well(_columns_of(points))
+        except MemoryError:
+            raise
+        except Exception:  # noqa: BLE001 - a record is at fault: each by itself tells which, and why
             return False
-        found = self._all_well(_columns_of(points))
         if found is not None:
             builder.add(run, None, *found)
         return found is not None
@@ -301,27 +306,35 @@ class PointDecoder:
                 "oversize_record",
                 f"the value has {len(record.value)} bytes, points.max_record_bytes is {config.max_record_bytes}",
             )
-        points: Callable[[], Sequence[Point | InvalidPoint]]
-        if format_ == "arrow":
-            read = ArrowRows(record.value, config)
-            count, columns, points = len(read), read.columns(), read.points
-        elif format_:
-            rows = self._rows_of(format_, record.value)
-            count, columns, points = len(rows), _columns_of(rows), lambda: rows
-        else:
-            raise InvalidPoint("unknown_content_type", f"the header {CONTENT_TYPE_HEADER} names no format that is read")
-        if not count:
-            raise InvalidPoint("empty_record", "the array holds no row")
-        if count > config.max_rows_per_record:
-            raise InvalidPoint(
-                "too_many_rows",
-                f"the record holds {count} rows, points.max_rows_per_record is {config.max_rows_per_record}",
-            )
-        found = self._all_well(columns)
+        if format_ == "avro":
+            self._avro.prepare(record.value)
+        with _blaming_the_record():
+            count, columns, points = self._read(format_, record.value)
+            if not count:
+                raise InvalidPoint("empty_record", "the array holds no row")
+            if count > config.max_rows_per_record:
+                raise InvalidPoint(
+                    "too_many_rows",
+                    f"the record holds {count} rows, points.max_rows_per_record is {config.max_rows_per_record}",
+                )
+            found = self._all_well(columns)
+            rows = points() if found is None else ()
         if found is None:
-            self._row_by_row(record, points(), builder)
+            self._row_by_row(record, rows, builder)
         else:
             builder.add(run.slice(index, index + 1), count, *found)
+
+    def _read(
+        self, format_: str, value: bytes
+    ) -> tuple[int, Columns | None, Callable[[], Sequence[Point | InvalidPoint]]]:
+        """Return how many rows a value holds, its columns, and what gives the rows one by one."""
+        if format_ == "arrow":
+            read = ArrowRows(value, self._config)
+            return len(read), read.columns(), read.points
+        if not format_:
+            raise InvalidPoint("unknown_content_type", f"the header {CONTENT_TYPE_HEADER} names no format that is read")
+        rows = self._rows_of(format_, value)
+        return len(rows), _columns_of(rows), lambda: rows
 
     def _rows_of(self, format_: str, value: bytes) -> Sequence[Point | InvalidPoint]:
         if format_ == "json":
@@ -374,9 +387,10 @@ class PointDecoder:
             try:
                 if isinstance(row, InvalidPoint):
                     raise row
-                sign = self._check(row)
+                with _blaming_the_record():
+                    sign = self._check(row)
             except InvalidPoint as error:
-                rejections.append(Rejection(index, error.reason, error.what))
+                rejections.append(Rejection(index, error.reason, encodable(error.what)))
                 builder.reject(record, index)
             else:
                 builder.accept(record, index, row, sign)
@@ -410,6 +424,25 @@ class PointDecoder:
                 "unknown_label", f"y is {excerpt(repr(label))}, points.labels are {negative!r} and {positive!r}"
             )
         return sign
+
+
+@contextmanager
+def _blaming_the_record() -> Iterator[None]:
+    """Turn whatever a record's bytes make a decoder raise into a rejection.
+
+    Raises
+    ------
+    InvalidPoint
+    MemoryError
+        As it came: it says nothing of the record.
+    """
+    try:
+        yield
+    except (StreamsvmError, MemoryError):
+        raise
+    except Exception as error:  # noqa: BLE001
+        what = " ".join(str(error).split())
+        raise InvalidPoint("undecodable", f"{type(error).__name__}: {excerpt(what)}") from None
 
 
 def _columns_of(rows: Sequence[Point | InvalidPoint]) -> Columns | None:

@@ -24,8 +24,17 @@ from numpy.typing import NDArray
 from streamsvm.codec import arrow, json_rows, json_scan
 from streamsvm.codec.arrow import ArrowRows, Columns
 from streamsvm.codec.avro import AvroReader, Schemas
+from streamsvm.codec.bounds import ENTRY_BYTES, ROW_BYTES, refuse_expansion, too_many_rows
 from streamsvm.codec.building import RejectedRecord, Rejection, RowsBuilder
-from streamsvm.codec.json_rows import CONTENT_TYPE, DEEPEST_NESTING, encode, fast_one, nesting
+from streamsvm.codec.json_rows import (
+    CONTENT_TYPE,
+    DEEPEST_NESTING,
+    MOST_FOR_A_BYTE,
+    encode,
+    fast_one,
+    has_far_exponent,
+    nesting,
+)
 from streamsvm.codec.records import RawRecord, Run, by_partition
 from streamsvm.codec.row import Point, encodable, excerpt
 from streamsvm.config import Label, PointsConfig
@@ -63,9 +72,11 @@ REASONS: Final[Mapping[str, str]] = {
     "empty_record": "the record has no value, or holds no row",
     "oversize_record": "the value is larger than points.max_record_bytes",
     "too_many_rows": "the record holds more rows than points.max_rows_per_record",
+    "expands_too_far": "decoding the record could take more memory than points.max_decoded_bytes",
     "unknown_content_type": "the header content-type names a format that is not read",
     "malformed_json": "the value is not JSON (UTF-8 without a byte order mark), or nests deeper than 100",
-    "malformed_arrow": "the value is not one Arrow IPC stream of record batches, uncompressed and without dictionaries",
+    "malformed_arrow": "the value is not one Arrow IPC stream (format version 5) of record batches, uncompressed and "
+    "without dictionaries",
     "malformed_avro": "the value is not a zero byte, a schema's id, and one datum of that schema",
     "unknown_schema": "the schema registry has no schema of the value's id, or none is configured",
     "incompatible_schema": "the value's schema does not describe points, or could not be read safely",
@@ -84,6 +95,7 @@ REMEDIES: Final[Mapping[str, str]] = {
     "empty_record": "Let the producer leave out tombstones and empty arrays.",
     "oversize_record": "Send smaller records, or raise points.max_record_bytes.",
     "too_many_rows": "Send fewer rows in a record, or raise points.max_rows_per_record.",
+    "expands_too_far": "Send smaller records, or raise points.max_decoded_bytes; ask who writes records like this.",
     "unknown_content_type": "Let the producer name its format, or none for JSON, or set points.format.",
     "malformed_json": "Mend the producer; if it does not write JSON, set points.format.",
     "malformed_arrow": "Mend the producer: an IPC stream, not a file, and neither compressed nor with dictionaries.",
@@ -150,6 +162,7 @@ class PointDecoder:
     def __init__(self, config: PointsConfig, *, labeled: bool = True, schemas: Schemas | None = None) -> None:
         self._config = config
         self._labeled = labeled
+        self._most_plain_bytes = min(config.max_record_bytes, config.decoded_bytes // MOST_FOR_A_BYTE)
         self._avro = AvroReader(schemas, config.feature_names)
         self._plain_signs = dict(zip(config.labels, (-1, 1), strict=True))
         self._signs = {(_kind(label), label): sign for label, sign in zip(config.labels, (-1, 1), strict=True)}
@@ -251,7 +264,7 @@ class PointDecoder:
         config, value = self._config, run.values[index]
         if not (self._labeled and self._numbers_for_labels and value and json_rows.is_array(value)):
             return False
-        if len(value) > config.max_record_bytes:
+        if len(value) > self._most_plain_bytes:
             return False
         largest = LARGEST_FEATURE[config.dtype]
         found = json_scan.scan_array(value, config.dimension, largest, config.max_rows_per_record, config.numpy_dtype)
@@ -266,7 +279,7 @@ class PointDecoder:
         config, weight, positive = self._config, found.weight, found.y == self._config.labels[1]
         good = found.accepted & (positive | (found.y == config.labels[0]))
         good &= (weight >= SMALLEST_WEIGHT) & (weight <= LARGEST_WEIGHT)
-        good &= found.size <= config.max_record_bytes
+        good &= found.size <= self._most_plain_bytes
         return Points(found.X, _signs(positive), weight), good
 
     @property
@@ -283,9 +296,11 @@ class PointDecoder:
         """
         try:
             values = run.values
-            if max(map(len, values)) > self._config.max_record_bytes:  # type: ignore[arg-type]
+            if max(map(len, values)) > self._most_plain_bytes:  # type: ignore[arg-type]
                 return False
             if max(map(nesting, values)) > DEEPEST_NESTING:  # type: ignore[arg-type]
+                return False
+            if any(map(has_far_exponent, values)):  # type: ignore[arg-type]
                 return False
             points = [fast_one.decode(value) for value in values]  # type: ignore[arg-type]
             found = self._all_well(_columns_of(points))
@@ -313,10 +328,8 @@ class PointDecoder:
             if not count:
                 raise InvalidPoint("empty_record", "the array holds no row")
             if count > config.max_rows_per_record:
-                raise InvalidPoint(
-                    "too_many_rows",
-                    f"the record holds {count} rows, points.max_rows_per_record is {config.max_rows_per_record}",
-                )
+                raise too_many_rows(count, config.max_rows_per_record)
+            refuse_expansion(count * (ROW_BYTES + config.dimension * ENTRY_BYTES), config.decoded_bytes)
             found = self._all_well(columns)
             rows = points() if found is None else ()
         if found is None:
@@ -338,8 +351,8 @@ class PointDecoder:
 
     def _rows_of(self, format_: str, value: bytes) -> Sequence[Point | InvalidPoint]:
         if format_ == "json":
-            return json_rows.rows_of(value)
-        return self._avro.rows_of(value, self._config.max_rows_per_record)
+            return json_rows.rows_of(value, self._config.max_rows_per_record, self._config.decoded_bytes)
+        return self._avro.rows_of(value, self._config.max_rows_per_record, self._config.decoded_bytes)
 
     def _all_well(self, columns: Columns | None) -> tuple[Points, list[str | int | None] | None] | None:
         """Check rows all at once; None if any may be invalid: row by row then tells which, and why."""

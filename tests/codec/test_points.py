@@ -91,7 +91,7 @@ def test_bad_records_are_rejected_with_their_reason(value: bytes | None, reason:
 def test_every_reason_is_reached() -> None:
     """The closed list of reasons has no entry that nothing produces."""
     reached = {reason for _, reason in [*BAD, *BAD_ARROW, *BAD_AVRO]}
-    assert reached | {"unknown_content_type", "undecodable"} == set(REASONS)
+    assert reached | {"unknown_content_type", "expands_too_far", "undecodable"} == set(REASONS)
 
 
 @pytest.mark.parametrize("labeled", [True, False])
@@ -265,6 +265,37 @@ def test_the_short_way_gives_the_same(values: list[bytes | None], labeled: bool,
         for field in ("offset", "row", "last", "time_ms", "accepted", "leader_epoch"):
             np.testing.assert_array_equal(getattr(one, field), getattr(other, field), strict=True)
         assert one.points.take(one.accepted).sha256() == other.points.take(other.accepted).sha256()
+
+
+FAR = [
+    b"0." + b"0" * zeros + b"1" + form + exponent
+    for zeros in (9, 9_990, 10_010, 12_344, 99_990, 99_998, 123_455)
+    for form in (b"e", b"E+", b"e-", b"e000")
+    for exponent in (b"10", b"10000", b"12345", b"99999", b"100000", b"123456", b"1234567", b"99999999999999999999")
+] + [
+    digits + b"e-" + exponent
+    for digits in (b"1" + b"0" * 9_999, b"1" + b"0" * 12_345, b"7" * 99_999, b"1" + b"0" * 123_456)
+    for exponent in (b"9999", b"10000", b"12345", b"99999", b"100000", b"123456", b"1234567")
+]
+
+
+@pytest.mark.parametrize("labeled", [True, False])
+def test_far_exponents_have_one_value(labeled: bool) -> None:
+    """Alone, beside good records, beside bad ones and in an array: what Python's own exact conversion says."""
+    config = PointsConfig(dimension=1, labels=(0, 1), dtype="float64")
+    decoder = PointDecoder(config, labeled=labeled)
+    good, bad = b'{"x": [5], "y": 1}', b"nonsense"
+    for text in FAR:
+        expected = float(text)
+        one = b'{"x": [' + text + b'], "y": 1}'
+        array = b"[" + good + b"," + one + b"]"
+        for values in ([one], [good, one, good], [bad, one, bad, bad], [bad, array], [array]):
+            decoded = decoder.decode([Raw(value, offset) for offset, value in enumerate(values)])
+            rows = decoded.rows[0]
+            kept = [x for x in rows.points.X[rows.accepted, 0].tolist() if x != 5.0]
+            assert kept == ([expected] if expected <= LARGEST_FEATURE["float64"] else []), (text[-20:], len(text))
+            told = [bad.reason for one in decoded.rejected for bad in one.rejections if bad.reason != "malformed_json"]
+            assert told == ([] if kept else ["not_finite"])
 
 
 @pytest.mark.parametrize("depth", [90, 100, 500, 900, 990])

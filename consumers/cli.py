@@ -12,6 +12,7 @@ from typing import Annotated, Literal
 
 import typer
 
+from consumers.foreign import printable
 from consumers.models import commands as models
 from consumers.options import CLIENT, fields, flag, sections, shown_default, shown_type, variable, with_settings
 from consumers.runtime import (
@@ -58,11 +59,11 @@ def main() -> None:
             arm(crash_at)
         app()
     except StreamsvmError as error:
-        sys.stderr.write(f"streamsvm: error: {error}\n")
+        sys.stderr.write(f"streamsvm: error: {printable(str(error))}\n")
         sys.exit(exit_code(error))
     except Exception as error:  # noqa: BLE001
         traceback.print_exc()
-        what = " ".join(str(error).split())
+        what = printable(" ".join(str(error).split()))
         sys.stderr.write(
             f"streamsvm: error: {type(error).__name__}, which nobody foresaw: {what}. "
             "This is a defect: report it with the traceback above.\n"
@@ -430,7 +431,7 @@ def verify_command(
         typer.echo(json.dumps(report.plain(), indent=2))
     else:
         for line in (*report.lines(), summary_line(report)):
-            typer.echo(line)
+            typer.echo(printable(line))
     raise typer.Exit(report.exit_status)
 
 

@@ -8,15 +8,21 @@ kept in the folder FILE.
 from __future__ import annotations
 
 import argparse
+import importlib
 import sys
 from pathlib import Path
 
-from tests.fuzz.running import Found, run
-from tests.fuzz.targets import CORPUS, TARGETS, Target
+LOOKED_INTO = ["streamsvm.codec", "consumers.runtime"]
+"""Modules whose branches guide atheris."""
 
 
 def main() -> int:
     """Run what is asked for; return the exit status."""
+    if "--guided" in sys.argv:
+        instrument()
+    from tests.fuzz.running import Found, run
+    from tests.fuzz.targets import TARGETS
+
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
     parser.add_argument("name", choices=[*TARGETS, "all"])
     parser.add_argument("--count", type=int, default=10_000, help="cases in all, those of FILE included")
@@ -26,7 +32,7 @@ def main() -> int:
     parser.add_argument("--guided", action="store_true")
     asked = parser.parse_args()
     if asked.guided:
-        return guided(TARGETS[asked.name], asked.count, asked.json)
+        return guided(asked.name, asked.count, asked.json)
     escapes = 0
     for name in TARGETS if asked.name == "all" else [asked.name]:
         path = asked.json / f"{name}.json" if asked.json and asked.name == "all" else asked.json
@@ -41,14 +47,25 @@ def main() -> int:
     return 1 if escapes else 0
 
 
-def guided(target: Target, count: int, folder: Path | None) -> int:
-    """Let atheris choose cases by what code they reach; it ends the process at the first escape."""
+def instrument() -> None:
+    """Import the readers so that atheris sees which branches a case takes."""
     import atheris  # type: ignore[import-not-found]
+
+    with atheris.instrument_imports(include=LOOKED_INTO):
+        importlib.import_module("tests.fuzz.targets")
+
+
+def guided(name: str, count: int, folder: Path | None) -> int:
+    """Let atheris choose cases by what code they reach; it ends the process at the first escape."""
+    import atheris
+
+    from tests.fuzz.targets import CORPUS, TARGETS
+
+    target = TARGETS[name]
 
     def look(value: bytes) -> None:
         target.look([value])
 
-    atheris.instrument_all()
     folders = [*([str(folder)] if folder else []), str(CORPUS / target.name)]
     atheris.Setup([sys.argv[0], f"-runs={count}", "-max_len=8192", *folders], look)
     atheris.Fuzz()

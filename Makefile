@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.made
 SOURCES := streamsvm consumers tests
 
-.PHONY: env demo broker test simulation faults lint bench requirements clean test-deploy
+.PHONY: env demo broker test test-long simulation faults lint bench requirements clean test-deploy
 
 env: $(STAMP)
 
@@ -33,6 +33,11 @@ simulation: env
 
 faults: simulation
 	$(BIN)/python -m tests.faults
+
+# An hour or so of hostile bytes; what was counted stays in .fuzz, and the next run goes on from there.
+test-long: env
+	mkdir -p .fuzz
+	$(BIN)/python -m tests.fuzz all --more 1000000 --json .fuzz
 
 test-deploy: env
 	STREAMSVM_TEST_DEPLOY=1 $(BIN)/pytest tests/deploy -s

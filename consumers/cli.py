@@ -5,15 +5,18 @@ from __future__ import annotations
 import json
 import os
 import sys
+import traceback
 from contextlib import closing
 from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
 
+from consumers.foreign import printable
 from consumers.models import commands as models
 from consumers.options import CLIENT, fields, flag, sections, shown_default, shown_type, variable, with_settings
 from consumers.runtime import (
+    EXIT_UNFORESEEN,
     Health,
     HttpServer,
     configure_logging,
@@ -50,14 +53,22 @@ TRAINER_SECTIONS = ("input", "points", "registry", "coreset", "svm", "training",
 
 
 def main() -> None:
-    """Run the command line; errors become one line and a documented exit status."""
+    """Run the command line; errors become one line and a documented exit status, a defect its traceback before that."""
     try:
         if crash_at := os.environ.get("STREAMSVM_TEST_CRASH_AT"):
             arm(crash_at)
         app()
     except StreamsvmError as error:
-        sys.stderr.write(f"streamsvm: error: {error}\n")
+        sys.stderr.write(f"streamsvm: error: {printable(str(error))}\n")
         sys.exit(exit_code(error))
+    except Exception as error:  # noqa: BLE001
+        traceback.print_exc()
+        what = printable(" ".join(str(error).split()))
+        sys.stderr.write(
+            f"streamsvm: error: {type(error).__name__}, which nobody foresaw: {what}. "
+            "This is a defect: report it with the traceback above.\n"
+        )
+        sys.exit(EXIT_UNFORESEEN)
 
 
 def _show_version(wanted: bool) -> None:
@@ -420,7 +431,7 @@ def verify_command(
         typer.echo(json.dumps(report.plain(), indent=2))
     else:
         for line in (*report.lines(), summary_line(report)):
-            typer.echo(line)
+            typer.echo(printable(line))
     raise typer.Exit(report.exit_status)
 
 

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
+from consumers.foreign import printable
 from consumers.topics import READ_TIMEOUT_S
 from streamsvm.codec import deadletter
 from streamsvm.codec.deadletter import Rejected
@@ -98,17 +99,12 @@ def lines(letter: Letter) -> Iterator[str]:
     yield "    " + printable((one.value or b"")[:SHOWN_BYTES].decode(errors="backslashreplace")) + more
 
 
-def printable(text: str) -> str:
-    """Return a text whose control characters are escaped: what producers write must not steer a terminal."""
-    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in text)
-
-
 def advice(letters: Iterable[Letter]) -> Iterator[str]:
     """Yield a line for each reason, the commonest first: how many rows, what it means, what to do."""
     counted = Counter(row.reason for letter in letters for row in letter.rejected.rows)
     for reason, count in counted.most_common():
         meaning, remedy = REASONS.get(reason, "a reason of another build"), REMEDIES.get(reason, "")
-        yield f"{reason} ({count:,}): {meaning}. {remedy}".rstrip()
+        yield printable(f"{reason} ({count:,}): {meaning}. {remedy}".rstrip())
 
 
 def plain(letter: Letter) -> dict[str, Any]:

@@ -44,6 +44,8 @@ COLLECT_AFTER_OBJECTS: Final = 50_000
 """How many more objects there must be before the cyclic collector looks at the young ones."""
 
 EXIT_CLEAN: Final = 0
+EXIT_UNFORESEEN: Final = 1
+"""An error that is none of ours: a defect. A supervisor starts the daemon again, and an alert tells if that repeats."""
 EXIT_USAGE: Final = 2
 EXIT_FATAL: Final = 70
 EXIT_RETRYABLE: Final = 75

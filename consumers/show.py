@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 
 from rich.table import Table
 
+from consumers.foreign import cell
 from streamsvm.codec.model import PartitionCut
 from streamsvm.subscriber import Loaded
 from streamsvm.svm.model import LinearMachine
@@ -18,7 +19,7 @@ FEATURES_SHOWN = 12
 def describe(loaded: Loaded) -> Table:
     """Return what a version is, what it was made from, and how good its fit is."""
     version, fit, lineage = loaded.version, loaded.version.fit, loaded.version.lineage
-    table = Table(title=version.key, show_header=False, title_style="bold")
+    table = Table(title=cell(version.key), show_header=False, title_style="bold")
     table.add_column(style="cyan", no_wrap=True)
     table.add_column(overflow="fold")
     machine = version.model.machine
@@ -43,14 +44,14 @@ def describe(loaded: Loaded) -> Table:
         ("training set", lineage.training_set_sha256),
         ("record", f"offset {loaded.offset} of the models topic"),
     ):
-        table.add_row(name, value)
+        table.add_row(name, cell(value))
     if isinstance(machine, LinearMachine):
         names = version.feature_names or tuple(f"x[{index}]" for index in range(version.model.dimension))
         weights = machine.coefficients
         shown = sorted(range(len(weights)), key=lambda index: -abs(weights[index]))[:FEATURES_SHOWN]
         table.add_section()
         for index in shown:
-            table.add_row(names[index], f"{weights[index]:+.6f}")
+            table.add_row(cell(names[index]), f"{weights[index]:+.6f}")
         table.add_row("intercept", f"{machine.intercept:+.6f}")
     return table
 
@@ -93,4 +94,7 @@ def _cut(cut: tuple[PartitionCut, ...]) -> str:
 def _time(milliseconds: int) -> str:
     if milliseconds < 0:
         return "unknown"
-    return datetime.fromtimestamp(milliseconds / 1000, UTC).isoformat(timespec="seconds")
+    try:
+        return datetime.fromtimestamp(milliseconds / 1000, UTC).isoformat(timespec="seconds")
+    except (ValueError, OverflowError, OSError):
+        return f"{milliseconds} ms, which is no date"

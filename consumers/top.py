@@ -214,8 +214,8 @@ def _versions(versions: tuple[VersionPart, ...], now: datetime) -> Table:
             _number(version.objective, ".5g"),
             between,
             _number(version.gap, ".1e"),
-            NONE if version.gate is None else version.gate.outcome,
-            version.sha256[:8],
+            NONE if version.gate is None else Text(_plain(version.gate.outcome)),
+            Text(_plain(version.sha256[:8])),
         )
     return table
 

@@ -16,7 +16,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, Self, get_args
+from typing import Annotated, Any, ClassVar, Final, Literal, Self, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -70,6 +70,10 @@ class Section(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
+LARGEST_EXPANSION: Final = 256
+"""Bytes of memory for each byte of the largest record that decoding may take: plain points take 10 to 70 for each."""
+
+
 class PointsConfig(Section):
     """What a valid point is; decides which rows are rejected."""
 
@@ -99,6 +103,11 @@ class PointsConfig(Section):
     max_rows_per_record: Annotated[int, Field(ge=1, le=1 << 24)] = Field(
         default=10_000, description="A record that holds more rows is a dead letter as a whole."
     )
+    max_decoded_bytes: Annotated[int, Field(ge=1 << 20, le=1 << 40)] | None = Field(
+        default=None,
+        description="Memory, in bytes, that decoding one record may take, told from its framing before anything is "
+        "made of it; a record that could take more is a dead letter. If left out, 256 times `max_record_bytes`.",
+    )
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -117,6 +126,11 @@ class PointsConfig(Section):
     def numpy_dtype(self) -> np.dtype[np.floating]:
         """Storage dtype of the features."""
         return np.dtype(self.dtype)
+
+    @property
+    def decoded_bytes(self) -> int:
+        """Memory that decoding one record may take."""
+        return self.max_decoded_bytes or LARGEST_EXPANSION * self.max_record_bytes
 
     @property
     def point_bytes(self) -> int:
@@ -526,6 +540,8 @@ class ModelConfig(Section):
         plain = self.model_dump(mode="json", exclude={"coreset": {"memory_points", "memory_bytes"}})
         if self.points.format == "auto":  # as what was published before there was a choice
             del plain["points"]["format"]
+        if self.points.max_decoded_bytes is None:
+            del plain["points"]["max_decoded_bytes"]
         return plain
 
     def sha256(self) -> str:
@@ -822,6 +838,11 @@ class ScoringConfig(Section):
     )
     max_rows_per_record: Annotated[int, Field(ge=1, le=1 << 24)] = Field(
         default=10_000, description="A record that holds more rows is a dead letter as a whole."
+    )
+    max_decoded_bytes: Annotated[int, Field(ge=1 << 20, le=1 << 40)] | None = Field(
+        default=None,
+        description="Memory, in bytes, that decoding one record may take, told from its framing before anything is "
+        "made of it; a record that could take more is a dead letter. If left out, 256 times `max_record_bytes`.",
     )
 
     @property

@@ -388,11 +388,12 @@ def test_points_in_scores_out(connection: Connection, settings: Settings, traine
     topic = settings.scoring.topic
     trainer.publish(version_of(2, labels=("noise", "pulsar")))
     array = b"[" + b",".join([encode([-1, -2], id="x"), encode([1, 2, 3]), encode([5, 5], id="y")]) + b"]"
-    bad: list[bytes | None] = [b"not json", None, encode([1.0], id="short")]
+    half = b'{"x": [1, 2], "\\ud800": 1}'
+    bad: list[bytes | None] = [b"not json", None, encode([1.0], id="short"), half]
     produce(connection, topic, [*points(range(20)), array, *bad], key=b"star")
     with Running(settings, connection) as running:
         eventually(lambda: running.value("streamsvm_scored_points_total") == 22, "22 points are scored")
-        eventually(lambda: len(stored(connection, settings.scoring.dead_letters)) == 4, "four dead letters")
+        eventually(lambda: len(stored(connection, settings.scoring.dead_letters)) == 5, "five dead letters")
         assert running.health.ready()[0], running.health.ready()
     by_id = {score["id"]: score for score in scores(connection, settings)}
     assert by_id.keys() == {*range(20), "x", "y"}

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 import typer
 
+from consumers.foreign import json_for, printable
 from consumers.options import CLIENT, with_settings
 from consumers.runtime import connect
 from streamsvm.config import Settings
@@ -42,7 +43,7 @@ def show(
 
     loaded, _ = _load(settings, version, alias)
     if as_json:
-        typer.echo(model_codec.encode(loaded.version).decode())
+        typer.echo(json_for(model_codec.encode(loaded.version).decode()))
         return
     from rich.console import Console
 
@@ -79,7 +80,7 @@ def list_versions(
     from rich.console import Console
 
     Console().print(list_table(settings.name, rows))
-    typer.echo(head_line(names, settings.name))
+    typer.echo(printable(head_line(names, settings.name)))
 
 
 @app.command("diff")
@@ -96,7 +97,7 @@ def diff(settings: Settings, before: Number, after: Number, as_json: AsJson = Fa
     ]
     found = compare(*hashed)
     if as_json:
-        typer.echo(msgspec.json.format(msgspec.json.encode(found)).decode())
+        typer.echo(json_for(msgspec.json.format(msgspec.json.encode(found)).decode()))
         return
     from rich.console import Console
 
@@ -127,7 +128,7 @@ def export(
         out.write_bytes(value)
     except OSError as error:
         raise ConfigurationError(f"{out} cannot be written: {error.strerror}") from None
-    typer.echo(f"{loaded.version.key}: {len(value):,} bytes to {out}")
+    typer.echo(printable(f"{loaded.version.key}: {len(value):,} bytes to {out}"))
 
 
 @app.command("alias")
@@ -146,7 +147,7 @@ def alias_command(
         raise ConfigurationError("an alias needs a version, or --remove", "For example: streamsvm model alias stable 7")
     records = _records(settings, reason)
     decide = remove_alias(records, alias) if version is None else set_alias(records, alias, version)
-    typer.echo(perform(records.connection, settings, decide))
+    typer.echo(printable(perform(records.connection, settings, decide)))
 
 
 @app.command("pin")
@@ -156,7 +157,7 @@ def pin_command(settings: Settings, version: Number, reason: Reason = "") -> Non
     from consumers.models.moving import perform, pin
 
     records = _records(settings, reason)
-    typer.echo(perform(records.connection, settings, pin(records, version)))
+    typer.echo(printable(perform(records.connection, settings, pin(records, version))))
 
 
 @app.command("unpin")
@@ -166,7 +167,7 @@ def unpin_command(settings: Settings, reason: Reason = "") -> None:
     from consumers.models.moving import perform, unpin
 
     records = _records(settings, reason)
-    typer.echo(perform(records.connection, settings, unpin(records)))
+    typer.echo(printable(perform(records.connection, settings, unpin(records))))
 
 
 @app.command("rollback")
@@ -176,7 +177,7 @@ def rollback_command(settings: Settings, reason: Reason = "") -> None:
     from consumers.models.moving import RollBack, perform
 
     records = _records(settings, reason)
-    typer.echo(perform(records.connection, settings, RollBack(records)))
+    typer.echo(printable(perform(records.connection, settings, RollBack(records))))
 
 
 @app.command("retire")
@@ -190,7 +191,7 @@ def retire_command(
     from consumers.models.moving import perform, retire
 
     records = _records(settings, reason)
-    typer.echo(perform(records.connection, settings, retire(records, versions)))
+    typer.echo(printable(perform(records.connection, settings, retire(records, versions))))
 
 
 def _load(settings: Settings, number: int | None, alias: str | None) -> tuple[Loaded, bytes]:

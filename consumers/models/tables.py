@@ -7,7 +7,9 @@ from datetime import UTC, datetime
 from typing import Any
 
 from rich.table import Table
+from rich.text import Text
 
+from consumers.foreign import cell
 from consumers.models.catalogue import Entry
 from streamsvm.codec import model as model_codec
 from streamsvm.comparison import Change, Comparison
@@ -41,7 +43,7 @@ def _plain(entry: Entry, aliases: list[str]) -> dict[str, Any]:
 
 def list_table(name: str, rows: Iterable[Mapping[str, Any]]) -> Table:
     """Return versions as a table, in the order given."""
-    table = Table(title=name, title_style="bold")
+    table = Table(title=cell(name), title_style="bold")
     for column in ("version", "time", "points", "balanced", "objective", "duality gap"):
         table.add_column(column, justify="left" if column == "time" else "right", no_wrap=True)
     table.add_column("named by", overflow="fold")
@@ -55,36 +57,36 @@ def list_table(name: str, rows: Iterable[Mapping[str, Any]]) -> Table:
             "" if row["balanced_accuracy"] is None else f"{row['balanced_accuracy']:.4f}",
             f"{row['objective']:.8g}" if readable else "",
             "" if row["duality_gap"] is None else f"{row['duality_gap']:.2g}",
-            ", ".join([*row["aliases"], *gate]),
+            cell(", ".join([*row["aliases"], *gate])),
         )
     return table
 
 
 def diff_table(found: Comparison) -> Table:
     """Return a comparison as a table."""
-    table = Table(title=f"{found.before} and {found.after}", title_style="bold")
+    table = Table(title=cell(f"{found.before} and {found.after}"), title_style="bold")
     for column in ("", found.before, found.after, "change"):
-        table.add_column(column, style="cyan" if not column else "", overflow="fold")
+        table.add_column(cell(column), style="cyan" if not column else "", overflow="fold")
     for name, change in found.figures.items():
         table.add_row(name, *_shown(change))
     table.add_section()
     for name, value in found.lineage.items():
-        table.add_row(name, "", "", _said(value))
+        table.add_row(name, "", "", cell(_said(value)))
     table.add_section()
     for line in found.configuration or ["the same configuration"]:
-        table.add_row("configuration", "", "", line)
+        table.add_row("configuration", "", "", cell(line))
     table.add_section()
     for row in _machine_rows(found):
         table.add_row(*row)
     return table
 
 
-def _machine_rows(found: Comparison) -> Iterator[tuple[str, str, str, str]]:
+def _machine_rows(found: Comparison) -> Iterator[tuple[str | Text, str, str, str]]:
     if (coefficients := found.coefficients) is not None:
         yield "cosine of coefficients", "", "", _number(coefficients.cosine, ".9f")
         yield "norm, in norms of the first", "", "", _number(coefficients.norm_ratio, ".6g")
         for name, change in coefficients.largest.items():
-            yield (name, *_shown(change))
+            yield (cell(name), *_shown(change))
         yield ("intercept", *_shown(coefficients.intercept))
     elif (answers := found.answers) is not None:
         yield "same answer", "", "", f"{answers.same_label:.2%} of {answers.points:,} support vectors"
@@ -112,7 +114,11 @@ def _number(value: float | None, form: str) -> str:
 def _time(milliseconds: int) -> str | None:
     if milliseconds < 0:
         return None
-    return datetime.fromtimestamp(milliseconds / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    try:
+        told = datetime.fromtimestamp(milliseconds / 1000, UTC)
+    except (ValueError, OverflowError, OSError):  # a producer may write any number
+        return None
+    return told.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def head_line(names: Aliases, name: str) -> str:

@@ -2,9 +2,11 @@
 
 Columns: `x`, a FixedSizeList of float32 or float64, or instead of it one numeric column for each of
 `points.feature_names`; `y`; optionally `w` (null: 1) and `id`. Other columns are not read. `op` means what it does in
-JSON. Not accepted are compressed buffers and dictionaries, whose size only decoding would tell.
+JSON. Not accepted are compressed buffers and dictionaries, whose size only decoding would tell, nor messages of a
+format version before 5, which say in another way that they are compressed.
 
-Invariant: the messages are walked, and their rows counted, before anything is allocated for them.
+Invariant: the messages are walked, their rows counted and their buffers found within the message that they belong to,
+each byte in one buffer only, before anything is allocated for them.
 Source: the Arrow columnar format, "Serialization and Interprocess Communication", https://arrow.apache.org/docs/format.
 """
 
@@ -20,6 +22,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from streamsvm.codec.bounds import refuse_expansion, too_many_rows
 from streamsvm.codec.json_rows import convert_row
 from streamsvm.codec.row import Point
 from streamsvm.config import Label, PointsConfig
@@ -28,12 +31,17 @@ from streamsvm.errors import InvalidPoint
 CONTENT_TYPE: Final = "application/vnd.apache.arrow.stream"
 
 FRAME: Final = struct.Struct("<Ii")
+BUFFER: Final = struct.Struct("<qq")
 CONTINUATION: Final = 0xFFFFFFFF
 SCHEMA, DICTIONARY, BATCH = 1, 2, 3
 """Kinds of message (`MessageHeader` of Message.fbs)."""
+FIFTH: Final = 4
+"""Format version 5 (`MetadataVersion`), which is written since Arrow 1.0 of 2020."""
+CELL_BYTES: Final = 64
+"""A value of a column as a Python object, and its place in three lists."""
 
 _PLAIN: Final = (pa.bool_(), pa.string(), pa.large_string(), pa.null())
-_BROKEN: Final = (pa.ArrowException, OSError, ValueError, KeyError, IndexError, OverflowError, TypeError, MemoryError)
+_BROKEN: Final = (pa.ArrowException, OSError, ValueError, KeyError, IndexError, OverflowError, TypeError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,9 +81,12 @@ class ArrowRows:
         schema, self._rows = _survey(value, config.max_rows_per_record)
         try:
             plan = _plan(schema, config.feature_names)
+            refuse_expansion(len(value) + self._rows * plan.columns * CELL_BYTES, config.decoded_bytes)
             reader = pa.ipc.open_stream(pa.py_buffer(value), options=plan.options)
             table = pa.Table.from_batches(list(reader), reader.schema)
             table.validate(full=True)
+        except MemoryError:  # one of Arrow's is an ArrowException, too, and says nothing of the record
+            raise
         except _BROKEN as error:
             raise InvalidPoint("malformed_arrow", f"the stream cannot be read: {_one_line(error)}") from None
         if len(table) != self._rows:
@@ -166,9 +177,10 @@ class ArrowRows:
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """What is read of a schema; `features` is empty where `x` is."""
+    """What is read of a schema: how many columns; `features` is empty where `x` is."""
 
     options: Any
+    columns: int
     features: tuple[str, ...]
 
 
@@ -184,27 +196,26 @@ def _plan(schema_message: bytes, feature_names: tuple[str, ...]) -> _Plan:
     included = [index for index, name in enumerate(names) if name in read]
     if not included:
         raise ValueError("no column is one of x, y, w and id")
-    return _Plan(pa.ipc.IpcReadOptions(included_fields=included, use_threads=False), features)
+    return _Plan(pa.ipc.IpcReadOptions(included_fields=included, use_threads=False), len(included), features)
 
 
 def _survey(value: bytes, most_rows: int) -> tuple[bytes, int]:
     """Walk the messages without decoding any; return the schema's message and the number of rows."""
     schema, rows = b"", 0
     try:
-        for kind, start, end, header in _messages(value):
-            if kind == SCHEMA and not schema:
-                schema = value[start:end]
-            elif kind != BATCH or not schema:
-                what = "a dictionary" if kind == DICTIONARY else f"a message of kind {kind}"
+        for message in _messages(value):
+            if message.kind == SCHEMA and not schema:
+                schema = value[message.start : message.body]
+            elif message.kind != BATCH or not schema:
+                what = "a dictionary" if message.kind == DICTIONARY else f"a message of kind {message.kind}"
                 raise InvalidPoint("malformed_arrow", f"the stream holds {what}, where record batches are due")
             else:
-                if _field(value, header, 3):
+                if _field(value, message.header, 3):
                     raise InvalidPoint("malformed_arrow", "the record batch is compressed; compress the topic instead")
-                rows += _scalar(value, "<q", _field(value, header, 0))
+                _check_buffers(value, message)
+                rows += _scalar(value, "<q", _field(value, message.header, 0))
                 if rows > most_rows:
-                    raise InvalidPoint(
-                        "too_many_rows", f"the record holds {rows} rows, points.max_rows_per_record is {most_rows}"
-                    )
+                    raise too_many_rows(rows, most_rows)
     except (struct.error, ValueError) as error:
         raise InvalidPoint("malformed_arrow", f"the stream's framing is damaged: {error}") from None
     if not schema:
@@ -214,8 +225,25 @@ def _survey(value: bytes, most_rows: int) -> tuple[bytes, int]:
     return schema, rows
 
 
-def _messages(value: bytes) -> Iterator[tuple[int, int, int, int]]:
-    """Yield each message's kind, its start and the end of its metadata, and where its header's table lies."""
+@dataclass(frozen=True, slots=True)
+class _Message:
+    """A message's kind, where it starts, where its body begins, how long that is, and where its header's table is."""
+
+    kind: int
+    start: int
+    body: int
+    body_bytes: int
+    header: int
+
+
+def _messages(value: bytes) -> Iterator[_Message]:
+    """Yield the messages.
+
+    Raises
+    ------
+    ValueError, struct.error
+        If the framing is damaged, or a message is not of format version 5.
+    """
     at = 0
     while at < len(value):
         continuation, size = FRAME.unpack_from(value, at)
@@ -228,17 +256,41 @@ def _messages(value: bytes) -> Iterator[tuple[int, int, int, int]]:
             return
         root = at + FRAME.size
         message = root + _int(value, "<i", root, least=0)
+        version = _scalar(value, "<h", _field(value, message, 0))
+        if version != FIFTH:
+            raise ValueError(f"the message at byte {at} has format version {version + 1}, not {FIFTH + 1}")
         body_bytes = _scalar(value, "<q", _field(value, message, 3))
         if body + body_bytes > len(value):
             raise ValueError(f"a body of {body_bytes} bytes is announced at byte {body} of {len(value)}")
         at_header = _field(value, message, 2)
-        yield (
-            _scalar(value, "<B", _field(value, message, 1)),
-            at,
-            body,
-            at_header + _int(value, "<i", at_header, least=0),
-        )
+        kind = _scalar(value, "<B", _field(value, message, 1))
+        yield _Message(kind, at, body, body_bytes, at_header + _int(value, "<i", at_header, least=0))
         at = body + body_bytes
+
+
+def _check_buffers(value: bytes, batch: _Message) -> None:
+    """Look that the buffers of a record batch lie in its body, and are together no larger than it.
+
+    Raises
+    ------
+    ValueError, struct.error
+    """
+    at = _field(value, batch.header, 2)
+    if not at:
+        return
+    at += _int(value, "<I", at)
+    count = _int(value, "<I", at)
+    if not count:
+        return
+    if at + 4 + count * BUFFER.size > len(value):
+        raise ValueError(f"{count} buffers are announced at byte {at} of {len(value)}")
+    offset, length = np.frombuffer(value, "<i8", 2 * count, at + 4).reshape(count, 2).T
+    inside = (offset >= 0) & (length >= 0) & (length <= batch.body_bytes) & (offset <= batch.body_bytes - length)
+    if not inside.all():
+        first = int(np.argmin(inside))
+        raise ValueError(f"buffer {first} has {length[first]} bytes at {offset[first]} of {batch.body_bytes}")
+    if int(length.sum()) > batch.body_bytes:
+        raise ValueError(f"the buffers have {length.sum()} bytes together, the body has {batch.body_bytes}")
 
 
 def _field(value: bytes, table: int, index: int) -> int:

@@ -18,11 +18,12 @@ import struct
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import Any, BinaryIO, Final, Protocol
 
 import msgspec
 
-from streamsvm.codec.json_rows import convert_row
+from streamsvm.codec.bounds import refuse_expansion, too_many_rows
+from streamsvm.codec.json_rows import DEEPEST_NESTING, convert_row, nesting
 from streamsvm.codec.row import Point
 from streamsvm.config import Label
 from streamsvm.errors import ConfigurationError, InvalidPoint
@@ -37,18 +38,40 @@ LARGEST_SCHEMA: Final = 1_000_000
 DEEPEST_SCHEMA: Final = 32
 
 NUMBERS: Final = {"int", "long", "float", "double"}
-_LEAST_BYTES: Final = {
-    "null": 0,
-    "boolean": 1,
-    "int": 1,
-    "long": 1,
-    "float": 4,
-    "double": 8,
-    "bytes": 1,
-    "string": 1,
-    "array": 1,
-    "map": 1,
-    "enum": 1,
+
+
+@dataclass(frozen=True, slots=True)
+class _Cost:
+    """What a datum of a schema takes: at least so many bytes; of memory at most `fixed`, and so much for each byte."""
+
+    least_bytes: int
+    fixed: float = 0.0
+    for_a_byte: float = 0.0
+
+    def repeated(self, place: float) -> float:
+        """Return the memory for a byte of many of them, with so much for the place of each."""
+        return self.for_a_byte + (self.fixed + place) / self.least_bytes
+
+
+_POINTER: Final = 2 * 8
+"""A place in a list, which grows ahead of what it holds."""
+_LIST: Final = 80.0
+_DICT: Final = 200.0
+_FIELD: Final = 64.0
+"""A field beyond the fifth."""
+_POINT: Final = 256.0
+"""What a row becomes beside its datum."""
+_NUMBER: Final = _Cost(1, 64.0)
+"""Also once more as a float."""
+_PRIMITIVES: Final = {
+    "null": _Cost(0),
+    "boolean": _Cost(1),
+    "int": _NUMBER,
+    "long": _NUMBER,
+    "float": _Cost(4, 64.0),
+    "double": _Cost(8, 64.0),
+    "bytes": _Cost(1, 64.0, 1.0),
+    "string": _Cost(1, 80.0, 4.0),
 }
 _BROKEN: Final = (
     EOFError,
@@ -59,7 +82,6 @@ _BROKEN: Final = (
     OverflowError,
     ArithmeticError,
     struct.error,
-    MemoryError,
 )
 
 
@@ -79,11 +101,13 @@ class Schemas(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class _Schema:
-    """A schema that points can be read by."""
+    """A schema that points can be read by, that of a row of it, and what a row takes."""
 
     parsed: Any
+    row: Any
     many: bool
     features: tuple[str, ...]
+    cost: _Cost
 
 
 class AvroReader:
@@ -107,7 +131,22 @@ class AvroReader:
         self._known: OrderedDict[int, _Schema | InvalidPoint] = OrderedDict()
         self._fastavro: Any = None if schemas is None else _fastavro()
 
-    def rows_of(self, value: bytes, most_rows: int) -> Sequence[Point | InvalidPoint]:
+    def prepare(self, value: bytes) -> None:
+        """Ask the registry for the schema of a value, if it was not asked before.
+
+        What the registry's client raises is not the record's fault, so that this is apart from `rows_of`, which then
+        asks nobody.
+
+        Raises
+        ------
+        InvalidPoint
+            If there is no schema that points can be read by.
+        TransientError
+            If the registry cannot be asked now.
+        """
+        self._schema_of(value)
+
+    def rows_of(self, value: bytes, most_rows: int, most_bytes: int) -> Sequence[Point | InvalidPoint]:
         """Tell a value into its rows.
 
         Parameters
@@ -115,11 +154,13 @@ class AvroReader:
         value : bytes
         most_rows : int
             An array that begins with more is not decoded.
+        most_bytes : int
+            Memory that decoding may take.
 
         Raises
         ------
         InvalidPoint
-            If it cannot be told into rows.
+            If it cannot be told into rows, or could take more memory.
         TransientError
             If the registry cannot be asked now.
         """
@@ -128,8 +169,12 @@ class AvroReader:
         body.seek(FRAME.size)
         if schema.many:
             _refuse_many(value, most_rows)
+        counted = schema.many and _largest(schema.cost, len(value), len(value)) > most_bytes
+        rows = most_rows if counted else len(value) if schema.many else 1
+        refuse_expansion(_largest(schema.cost, len(value), rows), most_bytes)
+        datum: Any
         try:
-            datum = self._fastavro.schemaless_reader(body, schema.parsed, None)
+            datum = self._counted(body, schema, most_rows) if counted else self._read(body, schema.parsed)
         except _BROKEN as error:
             early = isinstance(error, EOFError)  # whose text names an address
             what = "it ends too early" if early else " ".join(str(error).split())[:200] or type(error).__name__
@@ -137,6 +182,21 @@ class AvroReader:
         if body.tell() != len(value):
             raise InvalidPoint("malformed_avro", f"{len(value) - body.tell()} bytes follow the datum")
         return _points(datum if schema.many else [datum], schema.features)
+
+    def _read(self, body: BinaryIO, parsed: Any) -> Any:
+        return self._fastavro.schemaless_reader(body, parsed, None)
+
+    def _counted(self, body: BinaryIO, schema: _Schema, most_rows: int) -> list[Any]:
+        """Read an array row by row: its blocks may be many, and only the first one's count is known beforehand."""
+        rows: list[Any] = []
+        while count := self._read(body, "long"):
+            if count < 0:
+                count = -count
+                self._read(body, "long")
+            if len(rows) + count > most_rows:
+                raise too_many_rows(len(rows) + count, most_rows)
+            rows.extend(self._read(body, schema.row) for _ in range(count))
+        return rows
 
     def is_array(self, value: bytes) -> bool:
         """Tell whether a value that could be told into rows is an array of them.
@@ -173,15 +233,19 @@ class AvroReader:
             raise InvalidPoint("unknown_schema", f"the registry has no schema {schema_id}")
         try:
             return self._parsed(text)
-        except (*_BROKEN, RecursionError, self._fastavro.schema.SchemaParseException) as error:
+        except MemoryError:
+            raise
+        except Exception as error:  # noqa: BLE001 - of whatever kind: the schema's text is the reason
             what = " ".join(str(error).split())[:200]
             return InvalidPoint("incompatible_schema", f"schema {schema_id} does not describe points: {what}")
 
     def _parsed(self, text: str) -> _Schema:
         if len(text) > LARGEST_SCHEMA:
             raise ValueError(f"it has {len(text)} characters")
+        if nesting(text.encode(errors="replace")) > DEEPEST_NESTING:
+            raise ValueError(f"its text nests deeper than {DEEPEST_NESTING}")
         schema = json.loads(text)
-        _Examined(schema)
+        examined = _Examined(schema)
         many = isinstance(schema, dict) and schema.get("type") == "array"
         record = schema["items"] if many else schema
         if not isinstance(record, dict) or record.get("type") != "record":
@@ -194,7 +258,15 @@ class AvroReader:
                 raise ValueError("x is not an array of numbers")
         elif not features or not all(_is_number(fields.get(name)) for name in features):
             raise ValueError("there is no x, nor a number for each of points.feature_names")
-        return _Schema(self._fastavro.parse_schema(_bare(schema)), many, features)
+        parsed, row = (self._fastavro.parse_schema(_bare(part)) for part in (schema, record))
+        return _Schema(parsed, row, many, features, examined.of_a_row)
+
+
+def _largest(cost: _Cost, value_bytes: int, rows: int) -> float:
+    """Return the most memory that at most so many rows of a value take."""
+    if cost.least_bytes:
+        rows = min(rows, value_bytes // cost.least_bytes)
+    return rows * (cost.fixed + _POINT) + cost.for_a_byte * value_bytes
 
 
 def _points(rows: Sequence[dict[str, Any]], features: tuple[str, ...]) -> Sequence[Point | InvalidPoint]:
@@ -219,13 +291,16 @@ def _refuse_many(value: bytes, most_rows: int) -> None:
             break
     rows = abs((number >> 1) ^ -(number & 1))
     if rows > most_rows:
-        raise InvalidPoint(
-            "too_many_rows", f"the record begins with {rows} rows, points.max_rows_per_record is {most_rows}"
-        )
+        raise too_many_rows(rows, most_rows)
 
 
 class _Examined:
     """Walks a schema, and refuses one that is recursive, too deep, or repeats what takes no bytes.
+
+    Attributes
+    ----------
+    of_a_row : _Cost
+        What a row takes: of an array an item, else the whole.
 
     Raises
     ------
@@ -233,45 +308,71 @@ class _Examined:
     """
 
     def __init__(self, schema: Any) -> None:
-        self._least = dict(_LEAST_BYTES)
+        self._known = dict(_PRIMITIVES)
         self._open: set[str] = set()
-        self.least_bytes = self._walk(schema, 0)
+        whole = self._walk(schema, 0)
+        self.of_a_row = self._items if isinstance(schema, dict) and schema["type"] == "array" else whole
 
-    def _walk(self, schema: Any, depth: int) -> int:
-        """Return the fewest bytes that a datum takes."""
+    def _walk(self, schema: Any, depth: int) -> _Cost:
+        """Return what a datum takes."""
         if depth > DEEPEST_SCHEMA:
             raise ValueError(f"it nests deeper than {DEEPEST_SCHEMA}")
         if isinstance(schema, list):
-            return 1 + min((self._walk(branch, depth + 1) for branch in schema), default=0)
+            return self._union([self._walk(branch, depth + 1) for branch in schema])
         if isinstance(schema, str):
             if schema.rpartition(".")[2] in self._open:
                 raise ValueError(f"{schema[:80]} holds itself")
-            return self._least[schema.rpartition(".")[2]]
+            return self._known[schema.rpartition(".")[2]]
         kind = schema["type"]
-        if kind in ("array", "map"):
-            items = self._walk(schema["items" if kind == "array" else "values"], depth + 1)
-            if kind == "array" and not items:
+        if kind == "array":
+            items = self._items = self._walk(schema["items"], depth + 1)
+            if not items.least_bytes:
                 raise ValueError("an array's items take no bytes: a few bytes could be any number of them")
-            return 1
+            return _Cost(1, _LIST, items.repeated(_POINTER))
+        if kind == "map":
+            values = self._walk(schema["values"], depth + 1)
+            entry = _Cost(1 + values.least_bytes, values.fixed + 80.0, max(4.0, values.for_a_byte))
+            return _Cost(1, _DICT, entry.repeated(2 * _FIELD))
         if kind == "record":
-            return self._named(schema, sum(self._fields(schema, depth)))
+            return self._named(schema, self._record(self._fields(schema, depth)))
         if kind == "fixed":
-            return self._named(schema, int(schema["size"]))
+            return self._named(schema, _Cost(int(schema["size"]), 64.0, 1.0))
         if kind == "enum":
-            return self._named(schema, 1)
+            return self._named(schema, _Cost(1))
         return self._walk(kind, depth + 1)
 
-    def _fields(self, schema: Mapping[str, Any], depth: int) -> list[int]:
+    def _fields(self, schema: Mapping[str, Any], depth: int) -> list[_Cost]:
         name = schema["name"].rpartition(".")[2]
         self._open.add(name)
-        sizes = [self._walk(field["type"], depth + 1) for field in schema["fields"]]
+        costs = [self._walk(field["type"], depth + 1) for field in schema["fields"]]
         self._open.discard(name)
-        return sizes
+        return costs
 
-    def _named(self, schema: Mapping[str, Any], least: int) -> int:
-        name = schema["name"].rpartition(".")[2]  # two namespaces may share it: the smaller one counts
-        self._least[name] = min(least, self._least.get(name, least))
-        return least
+    @staticmethod
+    def _union(branches: list[_Cost]) -> _Cost:
+        return _Cost(
+            1 + min((branch.least_bytes for branch in branches), default=0),
+            max((branch.fixed for branch in branches), default=0.0),
+            max((branch.for_a_byte for branch in branches), default=0.0),
+        )
+
+    @staticmethod
+    def _record(fields: list[_Cost]) -> _Cost:
+        return _Cost(
+            sum(field.least_bytes for field in fields),
+            _DICT + _FIELD * max(0, len(fields) - 5) + sum(field.fixed for field in fields),
+            max((field.for_a_byte for field in fields), default=0.0),
+        )
+
+    def _named(self, schema: Mapping[str, Any], cost: _Cost) -> _Cost:
+        name = schema["name"].rpartition(".")[2]  # two namespaces may share it: what takes more of memory counts
+        other = self._known.get(name, cost)
+        self._known[name] = _Cost(
+            min(cost.least_bytes, other.least_bytes),
+            max(cost.fixed, other.fixed),
+            max(cost.for_a_byte, other.for_a_byte),
+        )
+        return cost
 
 
 def _bare(schema: Any) -> Any:

@@ -43,7 +43,6 @@ class RowsBuilder:
 
     def __init__(self, partition: int, config: PointsConfig, *, keeps_ids: bool) -> None:
         self._partition, self._config, self._keeps_ids = partition, config, keeps_ids
-        self._blank = [0.0] * config.dimension
         self._blocks: list[Rows] = []
         self.ids: list[str | int | None] = []
         self.rejected: list[RejectedRecord] = []
@@ -73,16 +72,16 @@ class RowsBuilder:
 
     def accept(self, record: RawRecord, row: int, point: Point, sign: int) -> None:
         """Add a valid row."""
-        self._append(record, row, point.x, sign, point.w, accepted=True)
+        self._x.append(point.x)
+        self._append(record, row, sign, point.w, accepted=True)
         self.ids.append(point.id)
 
     def reject(self, record: RawRecord, row: int) -> None:
         """Add a row that is no valid point: it keeps its place."""
-        self._append(record, row, self._blank, 1, 1.0, accepted=False)
+        self._append(record, row, 1, 1.0, accepted=False)
         self.ids.append(None)
 
-    def _append(self, record: RawRecord, row: int, x: list[float], sign: int, weight: float, *, accepted: bool) -> None:
-        self._x.append(x)
+    def _append(self, record: RawRecord, row: int, sign: int, weight: float, *, accepted: bool) -> None:
         self._sign.append(sign)
         self._weight.append(weight)
         self._accepted.append(accepted)
@@ -96,12 +95,12 @@ class RowsBuilder:
     def _end_block(self) -> None:
         if not self._at:
             return
-        X = np.array(self._x, dtype=np.float64).reshape(len(self._x), self._config.dimension)
-        offset, row, last, time_ms, epoch = np.array(self._at, dtype=np.int64).T
-        points = Points(
-            X.astype(self._config.numpy_dtype), np.array(self._sign, dtype=np.int8), np.array(self._weight, np.float64)
-        )
         accepted = np.array(self._accepted, dtype=np.bool_)
+        X = np.zeros((len(accepted), self._config.dimension), self._config.numpy_dtype)  # takes no memory where unused
+        if self._x:
+            X[accepted] = np.array(self._x, dtype=np.float64)
+        offset, row, last, time_ms, epoch = np.array(self._at, dtype=np.int64).T
+        points = Points(X, np.array(self._sign, dtype=np.int8), np.array(self._weight, np.float64))
         self._blocks.append(Rows(self._partition, offset, row, last.astype(np.bool_), time_ms, accepted, points, epoch))
         self._begin()
 

@@ -28,6 +28,7 @@ LEAST_POWER, LARGEST_POWER = -342, 308
 MOST_DIGITS: Final = 19
 """Significant digits that fit into 64 bits."""
 FAR: Final = 100_000
+"""Exponents from here on are declined: a value that holds so many digits besides is for the full parser."""
 NONE, ONE, TWO, THREE, FOUR, EIGHT, SIXTY_THREE = map(np.uint64, (0, 1, 2, 3, 4, 8, 63))
 EXACT: Final = np.uint64(1 << 53)
 MINUS, PLUS, POINT, SMALL_E, LARGE_E, ZERO, NINE = b"-+.eE09"
@@ -227,7 +228,7 @@ def _fits(at, digits):  # type: ignore[no-untyped-def]
 
 @inlined()
 def _exponent(at):  # type: ignore[no-untyped-def]
-    """Parse what follows the e; return where it ends, or `DECLINED`, and the exponent, if it is not absurd."""
+    """Parse what follows the e; return where it ends, or `DECLINED`, as for one that is absurd, and the exponent."""
     shrinks = byte(at) == MINUS
     if shrinks or byte(at) == PLUS:
         at += ONE
@@ -236,7 +237,7 @@ def _exponent(at):  # type: ignore[no-untyped-def]
         if exponent < FAR:
             exponent = exponent * 10 + int(byte(at)) - ZERO
         at += ONE
-    return (DECLINED if at == first else at), (-exponent if shrinks else exponent)
+    return (DECLINED if at == first or exponent >= FAR else at), (-exponent if shrinks else exponent)
 
 
 @compiled()

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 import msgspec
 import numpy as np
 
+from streamsvm.codec.bounds import refuse_expansion, too_many_rows
 from streamsvm.codec.row import Point, excerpt
 from streamsvm.config import Label
 from streamsvm.errors import InvalidPoint
@@ -24,27 +26,59 @@ CONTENT_TYPE: Final = "application/json"
 DEEPEST_NESTING: Final = 100
 """Brackets open at once, those inside strings counted too: how deep a parser could go would depend on its caller."""
 
+MOST_FOR_A_BYTE: Final = 4 + (240 + 56) // 3 + 1
+"""Bytes of memory that a byte of JSON becomes at most; the worst is an array of empty objects."""
+FAR_EXPONENT: Final = 9_000
+"""Bytes that a value has at least in which a wrong exponent can show."""
+_FAR: Final = re.compile(rb"[0-9][eE][+-]?[0-9]{5}")
+
 fast_one = msgspec.json.Decoder(Point)
 """Decodes one point, and is faster than `rows_of` with a record in which all is well."""
 _fast_many = msgspec.json.Decoder(list[Point])
 _raw_many = msgspec.json.Decoder(list[msgspec.Raw])
 
 
-def rows_of(value: bytes) -> Sequence[Point | InvalidPoint]:
+def rows_of(value: bytes, most_rows: int, most_bytes: int) -> Sequence[Point | InvalidPoint]:
     """Tell a value into its rows.
+
+    Parameters
+    ----------
+    value : bytes
+    most_rows : int
+        An array with more bad rows among them is refused before any of its rows is converted.
+    most_bytes : int
+        Memory that decoding may take.
 
     Raises
     ------
     InvalidPoint
-        If it cannot be told into rows.
+        If it cannot be told into rows, or could take more memory.
     """
     if nesting(value) > DEEPEST_NESTING:
         raise InvalidPoint("malformed_json", f"the value nests deeper than {DEEPEST_NESTING}")
+    if len(value) * MOST_FOR_A_BYTE > most_bytes:
+        refuse_expansion(_decoded_bytes(value), most_bytes)
     many = is_array(value)
-    try:
-        return _fast_many.decode(value) if many else [fast_one.decode(value)]
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return _decode_slowly(value, many=many)
+    if not has_far_exponent(value):
+        try:
+            return _fast_many.decode(value) if many else [fast_one.decode(value)]
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            pass
+    return _decode_slowly(value, most_rows, many=many)
+
+
+def has_far_exponent(value: bytes) -> bool:
+    """Tell whether a value may hold a number whose exponent msgspec gets wrong, as it does beyond 10,000.
+
+    That shows only where nearly as many digits stand before it, so that it costs ordinary records nothing.
+    """
+    return len(value) > FAR_EXPONENT and _FAR.search(value) is not None
+
+
+def _decoded_bytes(value: bytes) -> int:
+    """Return the most memory that a value's objects could take: each begins with one of these bytes."""
+    objects = 56 * (value.count(b",") + value.count(b":")) + 96 * value.count(b"[") + 240 * value.count(b"{")
+    return 4 * len(value) + objects
 
 
 def is_array(value: bytes | None) -> bool:
@@ -52,28 +86,37 @@ def is_array(value: bytes | None) -> bool:
     return value is not None and value.lstrip(b" \t\r\n")[:1] == b"["
 
 
-def _decode_slowly(value: bytes, *, many: bool) -> list[Point | InvalidPoint]:
+def _decode_slowly(value: bytes, most_rows: int, *, many: bool) -> list[Point | InvalidPoint]:
     """Decode row by row, to reject only the bad ones; knows the NaN and Infinity that JSON does not."""
     if many:
         try:
-            return [_decode_row(bytes(row)) for row in _raw_many.decode(value)]
+            raw = _raw_many.decode(value)
         except (msgspec.DecodeError, UnicodeDecodeError):
             pass
+        else:
+            if len(raw) > most_rows:
+                raise too_many_rows(len(raw), most_rows)
+            return [_decode_row(bytes(row)) for row in raw]
     try:
         loose = json.loads(value.decode())  # from bytes it would guess UTF-16 and pass over a byte order mark
     except ValueError as error:
         raise InvalidPoint("malformed_json", f"{error}; the value begins {excerpt(repr(value[:200]))}") from None
-    return [convert_row(row) for row in (loose if isinstance(loose, list) else [loose])]
+    rows = loose if isinstance(loose, list) else [loose]
+    if len(rows) > most_rows:
+        raise too_many_rows(len(rows), most_rows)
+    return [convert_row(row) for row in rows]
 
 
 def _decode_row(raw: bytes) -> Point | InvalidPoint:
-    try:
-        return fast_one.decode(raw)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    if not has_far_exponent(raw):
         try:
-            return convert_row(json.loads(raw.decode()))
-        except ValueError as error:
-            return InvalidPoint("malformed_json", str(error))
+            return fast_one.decode(raw)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            pass
+    try:
+        return convert_row(json.loads(raw.decode()))
+    except ValueError as error:
+        return InvalidPoint("malformed_json", str(error))
 
 
 def convert_row(row: Any) -> Point | InvalidPoint:
@@ -88,6 +131,8 @@ def convert_row(row: Any) -> Point | InvalidPoint:
         return msgspec.convert(_with_floats(row), Point)
     except (msgspec.ValidationError, OverflowError) as error:
         return InvalidPoint("wrong_type", str(error))
+    except UnicodeEncodeError:  # Python's parser lets an escaped half of a pair through, in names and in texts
+        return InvalidPoint("malformed_json", "a name or a text holds half of a surrogate pair")
 
 
 def _is_text(text: str) -> bool:

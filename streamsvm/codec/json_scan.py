@@ -2,7 +2,7 @@
 
 The shape is an object of `x`, an array of d numbers, `y`, a number, and optionally `w`, a number, and `id`, a short
 integer or plain ASCII text, each at most once and in any order, with whitespace anywhere. What is declined may be right
-or wrong: a full JSON parser then tells.
+or wrong, such as a number whose exponent has six digits: a full JSON parser then tells.
 
 Invariant: what is accepted has the value that any correct parser gives it.
 """

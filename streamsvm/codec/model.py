@@ -585,9 +585,11 @@ def _encode_probes(probes: Probes) -> _Probes:
 
 
 def _decode_probes(probes: _Probes, dimension: int) -> Probes:
-    count = len(probes.x)
+    count, most = len(probes.x), count_of(dimension)
     if not count:
         raise InvalidMessage("there are no probes")
+    if count > most:  # each is evaluated against every support vector, twice
+        raise InvalidMessage(f"there are {count} probes, a model of {dimension} features has at most {most}")
     return Probes(
         np.array([_vector(x, dimension, "a probe") for x in probes.x]),
         _vector(probes.decision, count, "probes.decision", "probes"),

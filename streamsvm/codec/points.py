@@ -5,30 +5,40 @@ JSON (`streamsvm.codec.json_rows`), Arrow (`arrow`) and Avro (`avro`) are told a
 
 Invariant: whether a row is accepted depends on its record's bytes and the configuration only; for Avro also on the
 schema of its id, which never changes. One bad row rejects that row; a record that cannot be told into rows is one
-rejected row.
+rejected row. Whatever a decoder raises because of a record's bytes rejects that record, foreseen or not: no record ends
+a daemon. A registry that is away, and a lack of memory, are nobody's bytes: they pass.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, Final
 
-import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from streamsvm.codec import arrow, json_rows, json_scan
 from streamsvm.codec.arrow import ArrowRows, Columns
 from streamsvm.codec.avro import AvroReader, Schemas
+from streamsvm.codec.bounds import ENTRY_BYTES, ROW_BYTES, refuse_expansion, too_many_rows
 from streamsvm.codec.building import RejectedRecord, Rejection, RowsBuilder
-from streamsvm.codec.json_rows import CONTENT_TYPE, DEEPEST_NESTING, encode, fast_one, nesting
+from streamsvm.codec.json_rows import (
+    CONTENT_TYPE,
+    DEEPEST_NESTING,
+    MOST_FOR_A_BYTE,
+    encode,
+    fast_one,
+    has_far_exponent,
+    nesting,
+)
 from streamsvm.codec.records import RawRecord, Run, by_partition
-from streamsvm.codec.row import Point, excerpt
+from streamsvm.codec.row import Point, encodable, excerpt
 from streamsvm.config import Label, PointsConfig
-from streamsvm.errors import InvalidPoint
+from streamsvm.errors import InvalidPoint, StreamsvmError
 from streamsvm.points import Points, Rows
 
 __all__ = [
@@ -62,9 +72,11 @@ REASONS: Final[Mapping[str, str]] = {
     "empty_record": "the record has no value, or holds no row",
     "oversize_record": "the value is larger than points.max_record_bytes",
     "too_many_rows": "the record holds more rows than points.max_rows_per_record",
+    "expands_too_far": "decoding the record could take more memory than points.max_decoded_bytes",
     "unknown_content_type": "the header content-type names a format that is not read",
     "malformed_json": "the value is not JSON (UTF-8 without a byte order mark), or nests deeper than 100",
-    "malformed_arrow": "the value is not one Arrow IPC stream of record batches, uncompressed and without dictionaries",
+    "malformed_arrow": "the value is not one Arrow IPC stream (format version 5) of record batches, uncompressed and "
+    "without dictionaries",
     "malformed_avro": "the value is not a zero byte, a schema's id, and one datum of that schema",
     "unknown_schema": "the schema registry has no schema of the value's id, or none is configured",
     "incompatible_schema": "the value's schema does not describe points, or could not be read safely",
@@ -75,6 +87,7 @@ REASONS: Final[Mapping[str, str]] = {
     "unknown_label": "y is not one of points.labels",
     "invalid_weight": "w is not a number in [1e-15, 1e15]",
     "unsupported_operation": "the row has an op field; only plain points are understood",
+    "undecodable": "the decoder failed on the record in a way that nobody foresaw",
 }
 """Every reason for rejecting a row, with its meaning: the labels of the dead-letter metric."""
 
@@ -82,6 +95,7 @@ REMEDIES: Final[Mapping[str, str]] = {
     "empty_record": "Let the producer leave out tombstones and empty arrays.",
     "oversize_record": "Send smaller records, or raise points.max_record_bytes.",
     "too_many_rows": "Send fewer rows in a record, or raise points.max_rows_per_record.",
+    "expands_too_far": "Send smaller records, or raise points.max_decoded_bytes; ask who writes records like this.",
     "unknown_content_type": "Let the producer name its format, or none for JSON, or set points.format.",
     "malformed_json": "Mend the producer; if it does not write JSON, set points.format.",
     "malformed_arrow": "Mend the producer: an IPC stream, not a file, and neither compressed nor with dictionaries.",
@@ -95,6 +109,7 @@ REMEDIES: Final[Mapping[str, str]] = {
     "unknown_label": "Set points.labels to the negative and the positive label as the records write them.",
     "invalid_weight": "Mend the producer: w is 1 if it is left out.",
     "unsupported_operation": "Send plain points; nothing that was learned can be taken back.",
+    "undecodable": "Report the record, which the dead letter holds: the decoder has a defect. Look at who wrote it.",
 }
 """What to do about each of them."""
 
@@ -147,6 +162,7 @@ class PointDecoder:
     def __init__(self, config: PointsConfig, *, labeled: bool = True, schemas: Schemas | None = None) -> None:
         self._config = config
         self._labeled = labeled
+        self._most_plain_bytes = min(config.max_record_bytes, config.decoded_bytes // MOST_FOR_A_BYTE)
         self._avro = AvroReader(schemas, config.feature_names)
         self._plain_signs = dict(zip(config.labels, (-1, 1), strict=True))
         self._signs = {(_kind(label), label): sign for label, sign in zip(config.labels, (-1, 1), strict=True)}
@@ -248,7 +264,7 @@ class PointDecoder:
         config, value = self._config, run.values[index]
         if not (self._labeled and self._numbers_for_labels and value and json_rows.is_array(value)):
             return False
-        if len(value) > config.max_record_bytes:
+        if len(value) > self._most_plain_bytes:
             return False
         largest = LARGEST_FEATURE[config.dtype]
         found = json_scan.scan_array(value, config.dimension, largest, config.max_rows_per_record, config.numpy_dtype)
@@ -263,7 +279,7 @@ class PointDecoder:
         config, weight, positive = self._config, found.weight, found.y == self._config.labels[1]
         good = found.accepted & (positive | (found.y == config.labels[0]))
         good &= (weight >= SMALLEST_WEIGHT) & (weight <= LARGEST_WEIGHT)
-        good &= found.size <= config.max_record_bytes
+        good &= found.size <= self._most_plain_bytes
         return Points(found.X, _signs(positive), weight), good
 
     @property
@@ -280,14 +296,18 @@ class PointDecoder:
         """
         try:
             values = run.values
-            if max(map(len, values)) > self._config.max_record_bytes:  # type: ignore[arg-type]
+            if max(map(len, values)) > self._most_plain_bytes:  # type: ignore[arg-type]
                 return False
             if max(map(nesting, values)) > DEEPEST_NESTING:  # type: ignore[arg-type]
                 return False
+            if any(map(has_far_exponent, values)):  # type: ignore[arg-type]
+                return False
             points = [fast_one.decode(value) for value in values]  # type: ignore[arg-type]
-        except (msgspec.DecodeError, UnicodeDecodeError, AttributeError, TypeError, ValueError):
+            found = self._all_well(_columns_of(points))
+        except MemoryError:
+            raise
+        except Exception:  # noqa: BLE001 - a record is at fault: each by itself tells which, and why
             return False
-        found = self._all_well(_columns_of(points))
         if found is not None:
             builder.add(run, None, *found)
         return found is not None
@@ -301,32 +321,38 @@ class PointDecoder:
                 "oversize_record",
                 f"the value has {len(record.value)} bytes, points.max_record_bytes is {config.max_record_bytes}",
             )
-        points: Callable[[], Sequence[Point | InvalidPoint]]
-        if format_ == "arrow":
-            read = ArrowRows(record.value, config)
-            count, columns, points = len(read), read.columns(), read.points
-        elif format_:
-            rows = self._rows_of(format_, record.value)
-            count, columns, points = len(rows), _columns_of(rows), lambda: rows
-        else:
-            raise InvalidPoint("unknown_content_type", f"the header {CONTENT_TYPE_HEADER} names no format that is read")
-        if not count:
-            raise InvalidPoint("empty_record", "the array holds no row")
-        if count > config.max_rows_per_record:
-            raise InvalidPoint(
-                "too_many_rows",
-                f"the record holds {count} rows, points.max_rows_per_record is {config.max_rows_per_record}",
-            )
-        found = self._all_well(columns)
+        if format_ == "avro":
+            self._avro.prepare(record.value)
+        with _blaming_the_record():
+            count, columns, points = self._read(format_, record.value)
+            if not count:
+                raise InvalidPoint("empty_record", "the array holds no row")
+            if count > config.max_rows_per_record:
+                raise too_many_rows(count, config.max_rows_per_record)
+            refuse_expansion(count * (ROW_BYTES + config.dimension * ENTRY_BYTES), config.decoded_bytes)
+            found = self._all_well(columns)
+            rows = points() if found is None else ()
         if found is None:
-            self._row_by_row(record, points(), builder)
+            self._row_by_row(record, rows, builder)
         else:
             builder.add(run.slice(index, index + 1), count, *found)
 
+    def _read(
+        self, format_: str, value: bytes
+    ) -> tuple[int, Columns | None, Callable[[], Sequence[Point | InvalidPoint]]]:
+        """Return how many rows a value holds, its columns, and what gives the rows one by one."""
+        if format_ == "arrow":
+            read = ArrowRows(value, self._config)
+            return len(read), read.columns(), read.points
+        if not format_:
+            raise InvalidPoint("unknown_content_type", f"the header {CONTENT_TYPE_HEADER} names no format that is read")
+        rows = self._rows_of(format_, value)
+        return len(rows), _columns_of(rows), lambda: rows
+
     def _rows_of(self, format_: str, value: bytes) -> Sequence[Point | InvalidPoint]:
         if format_ == "json":
-            return json_rows.rows_of(value)
-        return self._avro.rows_of(value, self._config.max_rows_per_record)
+            return json_rows.rows_of(value, self._config.max_rows_per_record, self._config.decoded_bytes)
+        return self._avro.rows_of(value, self._config.max_rows_per_record, self._config.decoded_bytes)
 
     def _all_well(self, columns: Columns | None) -> tuple[Points, list[str | int | None] | None] | None:
         """Check rows all at once; None if any may be invalid: row by row then tells which, and why."""
@@ -374,9 +400,10 @@ class PointDecoder:
             try:
                 if isinstance(row, InvalidPoint):
                     raise row
-                sign = self._check(row)
+                with _blaming_the_record():
+                    sign = self._check(row)
             except InvalidPoint as error:
-                rejections.append(Rejection(index, error.reason, error.what))
+                rejections.append(Rejection(index, error.reason, encodable(error.what)))
                 builder.reject(record, index)
             else:
                 builder.accept(record, index, row, sign)
@@ -410,6 +437,25 @@ class PointDecoder:
                 "unknown_label", f"y is {excerpt(repr(label))}, points.labels are {negative!r} and {positive!r}"
             )
         return sign
+
+
+@contextmanager
+def _blaming_the_record() -> Iterator[None]:
+    """Turn whatever a record's bytes make a decoder raise into a rejection.
+
+    Raises
+    ------
+    InvalidPoint
+    MemoryError
+        As it came: it says nothing of the record.
+    """
+    try:
+        yield
+    except (StreamsvmError, MemoryError):
+        raise
+    except Exception as error:  # noqa: BLE001
+        what = " ".join(str(error).split())
+        raise InvalidPoint("undecodable", f"{type(error).__name__}: {excerpt(what)}") from None
 
 
 def _columns_of(rows: Sequence[Point | InvalidPoint]) -> Columns | None:

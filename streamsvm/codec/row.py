@@ -22,3 +22,8 @@ class Point(msgspec.Struct):
 def excerpt(text: str) -> str:
     """Shorten what is shown of a foreign value."""
     return text if len(text) <= EXCERPT_CHARACTERS else text[: EXCERPT_CHARACTERS - 3] + "..."
+
+
+def encodable(text: str) -> str:
+    """Escape what UTF-8 cannot say of a text, halves of surrogate pairs: it goes into headers and logs."""
+    return text.encode(errors="backslashreplace").decode()

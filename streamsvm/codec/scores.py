@@ -92,7 +92,11 @@ class Scored:
 
 
 def points_config(
-    version: Version, *, max_record_bytes: int | None = None, max_rows_per_record: int | None = None
+    version: Version,
+    *,
+    max_record_bytes: int | None = None,
+    max_rows_per_record: int | None = None,
+    max_decoded_bytes: int | None = None,
 ) -> PointsConfig:
     """Return what a valid unlabeled point is to a version: its dimension, labels and features' names, as float64.
 
@@ -101,7 +105,11 @@ def points_config(
     InvalidMessage
         If no points can be of that kind, for example because both labels are the same.
     """
-    given = {"max_record_bytes": max_record_bytes, "max_rows_per_record": max_rows_per_record}
+    given = {
+        "max_record_bytes": max_record_bytes,
+        "max_rows_per_record": max_rows_per_record,
+        "max_decoded_bytes": max_decoded_bytes,
+    }
     limits = {name: value for name, value in given.items() if value is not None}
     described = {
         "dimension": version.model.dimension,
@@ -147,12 +155,18 @@ class BatchScorer:
         max_record_bytes: int,
         max_rows_per_record: int,
         max_message_bytes: int,
+        max_decoded_bytes: int | None = None,
         schemas: Schemas | None = None,
     ) -> None:
         self._version = version
         self._sha256 = sha256.encode()
         self._max_message_bytes = max_message_bytes
-        config = points_config(version, max_record_bytes=max_record_bytes, max_rows_per_record=max_rows_per_record)
+        config = points_config(
+            version,
+            max_record_bytes=max_record_bytes,
+            max_rows_per_record=max_rows_per_record,
+            max_decoded_bytes=max_decoded_bytes,
+        )
         self._decoder = PointDecoder(config, labeled=False, schemas=schemas)
 
     def score(self, records: Sequence[SourceRecord]) -> Scored:

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from streamsvm.codec import deadletter
 from streamsvm.codec.points import LARGEST_FEATURE, REASONS, Decoded, PointDecoder, encode
+from streamsvm.codec.row import Point
 from streamsvm.config import PointsConfig
+from streamsvm.errors import ConfigurationError, InvalidPoint, TransientError
 from streamsvm.points import Position
-from tests.codec.rows import Raw
+from tests.codec.rows import AVRO, Raw
 from tests.codec.test_formats import BAD_ARROW, BAD_AVRO
 
 CONFIG = PointsConfig(dimension=2, labels=(0, 1), max_record_bytes=2_000, max_rows_per_record=5)
@@ -29,6 +34,14 @@ BAD = [
     (b'\xef\xbb\xbf[{"x": [1, 2], "y": 1}]', "malformed_json"),
     ('[{"x": [1, 2], "y": 1}]'.encode("utf-16"), "malformed_json"),
     (b'{"x": [1, 2], "y": 1, "id": "\\ud800"}', "malformed_json"),
+    (b'{"x": [1, 2], "y": 1, "\\ud800": 1}', "malformed_json"),
+    (b'{"\\udfff": 1, "x": [NaN, 2], "y": 1}', "malformed_json"),
+    (b'{"x": ["\\ud800", 2], "y": 1}', "malformed_json"),
+    (b'{"x": [1, 2], "y": 1, "w": "\\ud800"}', "malformed_json"),
+    (b'[{"x": [1, 2], "y": 1, "\\ud800": 1}]', "malformed_json"),
+    (b'{"x": [1, 2], "y": "\\ud800"}', "unknown_label"),
+    (b'{"x": [1, 2], "y": 1, "op": {"\\ud800": "\\ud800"}}', "unsupported_operation"),
+    (b'"\\ud800"', "wrong_type"),
     (b"", "empty_record"),
     (None, "empty_record"),
     (b"[]", "empty_record"),
@@ -78,7 +91,71 @@ def test_bad_records_are_rejected_with_their_reason(value: bytes | None, reason:
 def test_every_reason_is_reached() -> None:
     """The closed list of reasons has no entry that nothing produces."""
     reached = {reason for _, reason in [*BAD, *BAD_ARROW, *BAD_AVRO]}
-    assert reached | {"unknown_content_type"} == set(REASONS)
+    assert reached | {"unknown_content_type", "expands_too_far", "undecodable"} == set(REASONS)
+
+
+@pytest.mark.parametrize("labeled", [True, False])
+@pytest.mark.parametrize("value", [value for value, _ in BAD if value and b"\\ud" in value])
+def test_half_a_surrogate_pair_is_no_end_of_a_daemon(value: bytes, labeled: bool) -> None:
+    """Alone, among others, and as a row of an array: the same verdict, and a dead letter that can be written."""
+    good = b'{"x": [1, 2], "y": 1}'
+    decoder = PointDecoder(CONFIG, labeled=labeled)
+    alone = decoder.decode([Raw(value)]).rows[0].accepted.tolist()
+    several = decoder.decode([Raw(one, offset) for offset, one in enumerate([good, value, good])])
+    assert several.rows[0].accepted.tolist() == [True, *alone, True]
+    for bad in several.rejected:
+        assert deadletter.encode("topic", bad, None, ()).headers
+    if not value.startswith(b"["):
+        array = decoder.decode([Raw(b"[" + good + b"," + value + b"]")])
+        assert array.rows[0].accepted.tolist() == [True, *alone]
+
+
+class Failing(PointDecoder):
+    """A decoder with a defect: some bytes make it raise."""
+
+    error: Exception = RuntimeError("a defect\nof ours: \udcff")
+
+    def _rows_of(self, format_: str, value: bytes) -> Sequence[Point | InvalidPoint]:
+        if b"13" in value:
+            raise self.error
+        return super()._rows_of(format_, value)
+
+    def _check(self, point: Point) -> int:
+        if point.x[0] == 17:
+            raise self.error
+        return super()._check(point)
+
+
+def test_an_error_that_nobody_foresaw_rejects_the_record() -> None:
+    """One that its bytes cause, for the whole record or for a row of it; its neighbours are learned."""
+    good = b'{"x": [1, 2], "y": 1}'
+    values = [good, b'{"x": [13, 2], "y": 1, "id": null}', good, b'[{"x": [17, 2], "y": true}, {"x": [1, 2], "y": 1}]']
+    decoded = Failing(CONFIG).decode([Raw(value, offset) for offset, value in enumerate(values)])
+    assert decoded.rows[0].accepted.tolist() == [True, False, True, False, True]
+    told = [[(bad.row, bad.reason) for bad in one.rejections] for one in decoded.rejected]
+    assert told == [[(0, "undecodable")], [(0, "undecodable")]]
+    what = decoded.rejected[0].rejections[0].what
+    assert what == "RuntimeError: a defect of ours: \\udcff"
+    assert deadletter.encode("topic", decoded.rejected[0], None, ()).headers
+
+
+@pytest.mark.parametrize("error", [MemoryError("none"), TransientError("away"), ConfigurationError("refused")])
+def test_what_is_not_the_records_fault_passes(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A lack of memory and a registry that is away say nothing of the record."""
+    monkeypatch.setattr(Failing, "error", error)
+    with pytest.raises(type(error)):
+        Failing(CONFIG).decode([Raw(b'{"x": [13, 2], "y": true}')])
+
+
+def test_a_failure_of_the_registrys_client_is_not_the_records_fault() -> None:
+    """Whatever it raises passes: what is rejected depends on bytes and configuration only."""
+
+    class Broken:
+        def schema(self, schema_id: int) -> str | None:
+            raise ValueError(f"no answer about {schema_id}")
+
+    with pytest.raises(ValueError, match="no answer about 1"):
+        PointDecoder(CONFIG, schemas=Broken()).decode([Raw(b"\0\0\0\0\1\2", headers=AVRO)])
 
 
 def test_one_bad_row_rejects_that_row() -> None:
@@ -188,6 +265,37 @@ def test_the_short_way_gives_the_same(values: list[bytes | None], labeled: bool,
         for field in ("offset", "row", "last", "time_ms", "accepted", "leader_epoch"):
             np.testing.assert_array_equal(getattr(one, field), getattr(other, field), strict=True)
         assert one.points.take(one.accepted).sha256() == other.points.take(other.accepted).sha256()
+
+
+FAR = [
+    b"0." + b"0" * zeros + b"1" + form + exponent
+    for zeros in (9, 9_990, 10_010, 12_344, 99_990, 99_998, 123_455)
+    for form in (b"e", b"E+", b"e-", b"e000")
+    for exponent in (b"10", b"10000", b"12345", b"99999", b"100000", b"123456", b"1234567", b"99999999999999999999")
+] + [
+    digits + b"e-" + exponent
+    for digits in (b"1" + b"0" * 9_999, b"1" + b"0" * 12_345, b"7" * 99_999, b"1" + b"0" * 123_456)
+    for exponent in (b"9999", b"10000", b"12345", b"99999", b"100000", b"123456", b"1234567")
+]
+
+
+@pytest.mark.parametrize("labeled", [True, False])
+def test_far_exponents_have_one_value(labeled: bool) -> None:
+    """Alone, beside good records, beside bad ones and in an array: what Python's own exact conversion says."""
+    config = PointsConfig(dimension=1, labels=(0, 1), dtype="float64")
+    decoder = PointDecoder(config, labeled=labeled)
+    good, bad = b'{"x": [5], "y": 1}', b"nonsense"
+    for text in FAR:
+        expected = float(text)
+        one = b'{"x": [' + text + b'], "y": 1}'
+        array = b"[" + good + b"," + one + b"]"
+        for values in ([one], [good, one, good], [bad, one, bad, bad], [bad, array], [array]):
+            decoded = decoder.decode([Raw(value, offset) for offset, value in enumerate(values)])
+            rows = decoded.rows[0]
+            kept = [x for x in rows.points.X[rows.accepted, 0].tolist() if x != 5.0]
+            assert kept == ([expected] if expected <= LARGEST_FEATURE["float64"] else []), (text[-20:], len(text))
+            told = [bad.reason for one in decoded.rejected for bad in one.rejections if bad.reason != "malformed_json"]
+            assert told == ([] if kept else ["not_finite"])
 
 
 @pytest.mark.parametrize("depth", [90, 100, 500, 900, 990])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import msgspec
@@ -10,12 +11,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from streamsvm.codec import model as model_codec
 from streamsvm.codec import probes
 from streamsvm.codec.probability import NUMBER_BYTES
+from streamsvm.codec.probes import count_of
 from streamsvm.errors import InvalidMessage
 from streamsvm.svm.kernels import Float, RbfKernel
 from streamsvm.svm.model import KernelMachine, LinearMachine, Machine, Model, Scaler
 from streamsvm.svm.probability import Isotonic, Probability, Sigmoid
+from tests.codec.test_model import version_of
 
 FINITE = {"allow_nan": False, "allow_infinity": False}
 
@@ -182,3 +186,21 @@ def test_a_model_that_is_not_finite_has_probes_that_are_not(bad: float) -> None:
         assert not np.isfinite(probes.probes_of(Model(Scaler.identity(2), machine)).decision).any()
     wild = Model(Scaler(np.array([bad]), np.array([bad])), LinearMachine(np.ones(1), 0.0))
     assert not np.isfinite(probes.probes_of(wild).decision).any()
+
+
+@pytest.mark.parametrize("dimension", [1, 3, 700, 5_000])
+def test_more_probes_than_a_model_has_are_refused_before_they_are_evaluated(
+    dimension: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two thousand of them against thirty thousand support vectors took seconds and gigabytes."""
+    monkeypatch.setattr(model_codec, "check", _unreached)
+    model = Model(Scaler(np.zeros(dimension), np.ones(dimension)), LinearMachine(np.ones(dimension), 0.5))
+    plain = json.loads(model_codec.encode(replace(version_of(), model=model)))
+    for count in (count_of(dimension) + 1, 2_000):
+        plain["probes"] = {"x": [[0.0] * dimension] * count, "decision": [0.0] * count, "tolerance": [0.0] * count}
+        with pytest.raises(InvalidMessage, match=f"there are {count} probes"):
+            model_codec.decode(json.dumps(plain).encode())
+
+
+def _unreached(*arguments: object) -> None:
+    raise AssertionError(arguments)

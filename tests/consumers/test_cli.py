@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from consumers.options import fields, flag, sections, variable
+from consumers.runtime import EXIT_UNFORESEEN
 from streamsvm.checkpoint import CheckpointDirectory
 from streamsvm.config import is_secret
 from streamsvm.disk import FileSystem
@@ -140,6 +141,19 @@ def test_configuration_errors(arguments: list[str], status: int, named: str, tmp
     finished = run(*arguments, *directory)
     assert finished.returncode == status, finished.stderr
     assert named in error_of(finished)
+
+
+def test_an_error_that_nobody_foresaw_has_a_status_of_its_own() -> None:
+    """Status 1, the traceback, and a last line that says what it is; what a supervisor restarts."""
+    program = "import consumers.cli as c; c.app = lambda: [][0]; c.main()"
+    finished = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, cwd=ROOT, timeout=120, check=False
+    )
+    assert finished.returncode == EXIT_UNFORESEEN == 1
+    assert "Traceback" in finished.stderr
+    last = finished.stderr.splitlines()[-1]
+    assert last.startswith("streamsvm: error: IndexError, which nobody foresaw: list index out of range. ")
+    assert "traceback" in last
 
 
 def test_an_unknown_option_is_wrong_usage() -> None:

@@ -186,6 +186,7 @@ BAD = [
     b'{"x": [1, 2, 3], "y": 7}',
     b'{"x": [1, 2, 3], "y": 1, "w": -1}',
     b'{"x": [1, 2, 3], "y": 1, "w": 0}',
+    b'{"x": [1, 2, 3], "y": 1, "\\ud800": 1}',
     b'{"x": [1, 2, 3], "y": 1}' + b" " * 300,
 ]
 
@@ -195,7 +196,7 @@ def test_bad_records_go_to_the_dead_letters_and_the_stream_goes_on(settings: Set
     points = settings.points.model_copy(update={"max_record_bytes": 250})
     settings = settings.model_copy(update={"points": points})
     good = records(80)
-    mixed = [value for pair in zip(good, [*BAD, *([None] * 71)], strict=True) for value in pair if value is not None]
+    mixed = [value for pair in zip(good, [*BAD, *([None] * 70)], strict=True) for value in pair if value is not None]
     produce(connection, settings.input.topic, mixed)
     running = run_until(settings, connection, len(mixed))
     letters = sorted(dead_letters(connection, settings), key=source_offset)
@@ -210,14 +211,15 @@ def test_bad_records_go_to_the_dead_letters_and_the_stream_goes_on(settings: Set
         "unknown_label",
         "invalid_weight",
         "invalid_weight",
+        "malformed_json",
         "oversize_record",
     ]
-    assert [int(h["__streams.errors.offset"]) for h in headers] == [1, 3, 5, 7, 9, 11, 13, 15, 17]
+    assert [int(h["__streams.errors.offset"]) for h in headers] == [1, 3, 5, 7, 9, 11, 13, 15, 17, 19]
     assert all(h["__streams.errors.topic"].decode() == settings.input.topic for h in headers)
     assert running.value("streamsvm_dead_letters_total", reason="not_finite") == 2
     newest = versions(connection, settings)[-1]
     assert newest.stream.rows == 80
-    assert newest.stream.points == 71
+    assert newest.stream.points == 70
 
 
 def test_an_array_record_counts_each_of_its_rows(settings: Settings, connection: Connection) -> None:

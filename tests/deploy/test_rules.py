@@ -109,6 +109,14 @@ CASES = {
     "StreamsvmDeadLetters": Case(
         {ACCEPTED: "0+900x60", REJECTED: "0+100x60"}, {ACCEPTED: "0+990x60", REJECTED: "0+10x60"}
     ),
+    "StreamsvmUndecodable": Case(
+        {trainer("streamsvm_dead_letters_total", 'reason="undecodable"'): "0x50 1x10"},
+        {
+            trainer("streamsvm_dead_letters_total", 'reason="undecodable"'): "1x60",
+            trainer("streamsvm_dead_letters_total", 'reason="malformed_json"'): "0+1x60",
+        },
+    ),
+    "StreamsvmRestarting": Case({STARTED: "0x39 0+300x20"}, {STARTED: "0x30 1800x10 3000x20"}),
     "StreamsvmMemoryGrowing": Case(
         {RESIDENT: "300000000+1000000x600", STARTED: "0x600"}, {RESIDENT: "300000000x600", STARTED: "0x600"}, 599
     ),

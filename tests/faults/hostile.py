@@ -155,7 +155,16 @@ def _operation(chance: random.Random) -> Expected:
 
 
 def _half_a_pair(chance: random.Random) -> Expected:
-    return _one(_json(_point(chance)).replace(b"{", b'{"id": "\\ud800", ', 1), "malformed_json")
+    """Half of a surrogate pair, escaped, so that the record itself is ASCII: as text or as a name, in any place."""
+    point = _json(_point(chance))
+    half = chance.choice((b'"\\ud800"', b'"\\udfff"', b'"a\\uDBFFb"'))
+    places = (
+        point.replace(b"{", b'{"id": ' + half + b", ", 1),
+        point.replace(b"{", b"{" + half + b": 1, ", 1),
+        point.replace(b"{", b'{"w": ' + half + b", ", 1),
+        _with_entry(chance, half.decode()),
+    )
+    return _one(chance.choice(places), "malformed_json")
 
 
 def _empty(chance: random.Random) -> Expected:
@@ -176,6 +185,7 @@ def _array_with_bad_rows(chance: random.Random) -> Expected:
     weights: list[float] = []
     rejected: list[tuple[int, str]] = []
     kinds = (_wrong_dimension, _unknown_label, _missing, _wrong_weight, _wrong_type, _operation, _not_finite)
+    kinds = (*kinds, _half_a_pair)
     for index in range(chance.randrange(2, 9)):
         made = chance.choice(kinds)(chance) if index == 0 or chance.random() < 0.4 else _good(chance)
         assert made.value is not None

@@ -1,0 +1,310 @@
+"""What decoding a record may take: bombs of every format are refused before they go off, under a memory limit, too."""
+
+from __future__ import annotations
+
+import json
+import resource
+import struct
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from streamsvm.codec import arrow, json_rows
+from streamsvm.codec.arrow import _field, _messages
+from streamsvm.codec.avro import AvroWriter
+from streamsvm.codec.points import PointDecoder
+from streamsvm.config import LARGEST_EXPANSION, ModelConfig, PointsConfig
+from streamsvm.errors import InvalidPoint
+from tests.codec.rows import ARROW, AVRO, POINTS, SHELF, Raw, Shelf, as_arrow, as_avro, as_json
+
+CONFIG = PointsConfig(dimension=2, labels=(0, 1))
+GOOD = as_arrow(np.array([[1.0, 2.0], [3.0, 4.0]]), [0, 1])
+MEGABYTE = 1_000_000
+FOURTH = 3
+
+
+def reasons(
+    value: bytes, headers: Sequence[tuple[str, bytes]] = (), config: PointsConfig = CONFIG, shelf: Shelf | None = None
+) -> set[str]:
+    """Return why rows of one record are rejected."""
+    decoded = PointDecoder(config, schemas=shelf).decode([Raw(value, headers=tuple(headers))])
+    return {bad.reason for one in decoded.rejected for bad in one.rejections}
+
+
+# ------------------------------------------------------------------------------------------------------------- Arrow
+
+
+def buffers(value: bytes) -> tuple[int, int, int]:
+    """Return where the batch's list of buffers begins, how many there are, and where the body is."""
+    batch = list(_messages(value))[1]
+    at = _field(value, batch.header, 2)
+    at += struct.unpack_from("<I", value, at)[0]
+    return at + 4, struct.unpack_from("<I", value, at)[0], batch.body
+
+
+def with_version(value: bytes, version: int) -> bytes:
+    """Return a stream whose messages say another format version."""
+    changed = bytearray(value)
+    for message in _messages(value):
+        table = message.start + 8
+        table += struct.unpack_from("<I", value, table)[0]
+        struct.pack_into("<h", changed, _field(value, table, 0), version)
+    return bytes(changed)
+
+
+def bomb(unpacked: int) -> bytes:
+    """Return a stream of two rows, of version 4 and compressed as Arrow 0.17 was, whose last buffer unpacks to so much.
+
+    Its framing is that of an uncompressed stream but for the version and one key of the batch's metadata.
+    """
+    x = pa.FixedSizeListArray.from_arrays(pa.array(np.zeros(4)), 2)
+    batch = pa.record_batch([x, pa.array([0, 1]), pa.array([1.0, 1.0])], names=["x", "y", "w"])
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema) as writer:
+        writer.write_batch(batch, custom_metadata={"ARROW:experimental_compression": "zstd"})
+    plain = sink.getvalue().to_pybytes()
+    value = with_version(plain, FOURTH)
+    first, count, at = buffers(plain)
+    body, places = b"", []
+    for index in range(count):
+        offset, length = struct.unpack_from("<qq", plain, first + 16 * index)
+        raw = plain[at + offset : at + offset + length]
+        raw += bytes(unpacked - length) if index == count - 1 else b""
+        packed = struct.pack("<q", len(raw)) + pa.Codec("zstd").compress(raw, asbytes=True) if length else b""
+        places.append((len(body), len(packed)))
+        body += packed + bytes(-len(packed) % 8)
+    changed = bytearray(value[:at]) + body + struct.pack("<Ii", 0xFFFFFFFF, 0)
+    for index, place in enumerate(places):
+        struct.pack_into("<qq", changed, first + 16 * index, *place)
+    batch_message = list(_messages(plain))[1]
+    table = batch_message.start + 8
+    table += struct.unpack_from("<I", plain, table)[0]
+    struct.pack_into("<q", changed, _field(plain, table, 3), len(body))
+    return bytes(changed)
+
+
+def test_arrow_itself_unpacks_the_bomb() -> None:
+    """The oracle: pyarrow takes the stream for compressed, so that only our look at its version keeps it out."""
+    table = pa.ipc.open_stream(bomb(1 << 20)).read_all()
+    assert table.column("w").chunk(0).buffers()[1].size == 1 << 20
+
+
+def test_a_bomb_that_hides_its_compression_is_refused() -> None:
+    """Two rows of a few hundred bytes, which pyarrow would unpack to a megabyte."""
+    assert len(bomb(1 << 20)) < 2_000
+    assert reasons(bomb(1 << 20), ARROW) == {"malformed_arrow"}
+
+
+@pytest.mark.parametrize("version", [0, 3, 5, -1])
+def test_other_format_versions_are_refused(version: int) -> None:
+    """Only version 5 is read: whether an older one is compressed stands elsewhere."""
+    assert reasons(GOOD, ARROW) == set()
+    assert reasons(with_version(GOOD, version), ARROW) == {"malformed_arrow"}
+
+
+@pytest.mark.parametrize(
+    ("offset", "length"), [(-8, 8), (0, -8), (1 << 40, 8), (0, 1 << 40), (8, (1 << 63) - 1), (0, 40)]
+)
+def test_buffers_outside_their_body_are_refused(offset: int, length: int) -> None:
+    """Before, after, beyond any length, and over one another; the message names the framing."""
+    first, count, _ = buffers(GOOD)
+    changed = bytearray(GOOD)
+    struct.pack_into("<qq", changed, first + 16 * (count - 1), offset, length)
+    assert reasons(bytes(changed), ARROW) == {"malformed_arrow"}
+
+
+def columns_of_nothing(columns: int, rows: int) -> bytes:
+    """Return a stream with as many columns of nulls, which take no bytes."""
+    names = [f"f{index}" for index in range(columns)]
+    batch = pa.record_batch([pa.nulls(rows)] * columns, names=names)
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+    return bytes(sink.getvalue())
+
+
+# -------------------------------------------------------------------------------------------------------------- Avro
+
+DOUBLES = {"type": "array", "items": "double"}
+
+
+def record(name: str, *fields: object) -> dict[str, object]:
+    return {
+        "type": "record",
+        "name": name,
+        "fields": [{"name": "x" if index == 0 else f"f{index}", "type": kind} for index, kind in enumerate(fields)],
+    }
+
+
+def nested_nothing(depth: int, width: int) -> dict[str, object]:
+    """Return a record that holds records that hold records ... of nulls: width^depth of them, without a byte."""
+    inner: object = "null"
+    for level in range(depth):
+        inner = record(f"N{level}", inner, *([f"N{level - 1}" if level else "null"] * (width - 1)))
+    return record("P", DOUBLES, inner)
+
+
+EMPTY_ROWS = {"type": "array", "items": record("P", DOUBLES)}
+SCHEMAS = Shelf(
+    {
+        1: json.dumps(nested_nothing(16, 16)),
+        2: json.dumps({"type": "array", "items": record("P", DOUBLES, *(["null"] * 20_000))}),
+        3: json.dumps(EMPTY_ROWS),
+        4: json.dumps(record("P", DOUBLES, {"type": "array", "items": record("Q", "int", *(["null"] * 500))})),
+    }
+)
+
+
+def zigzag(number: int) -> bytes:
+    encoded, number = b"", (number << 1) ^ (number >> 63)
+    while number > 0x7F:
+        encoded, number = encoded + bytes([number & 0x7F | 0x80]), number >> 7
+    return encoded + bytes([number])
+
+
+def framed(schema_id: int, datum: bytes) -> bytes:
+    return b"\0" + struct.pack(">I", schema_id) + datum
+
+
+def in_blocks(rows: int, each: int) -> bytes:
+    """Return an array of empty rows in blocks of a few."""
+    return framed(3, (zigzag(each) + bytes(each)) * (rows // each) + b"\0")
+
+
+WIDE = PointsConfig(dimension=4_000, labels=(0, 1), feature_names=tuple(f"f{index}" for index in range(4_000)))
+LIMIT = LARGEST_EXPANSION * CONFIG.max_record_bytes
+
+
+@dataclass(frozen=True)
+class Bomb:
+    """A record that once was decoded into hundreds of megabytes, or more."""
+
+    value: Callable[[], bytes]
+    reason: str
+    headers: tuple[tuple[str, bytes], ...] = ()
+    config: PointsConfig = CONFIG
+
+
+BOMBS = {
+    "arrow-compressed": Bomb(lambda: bomb(3 << 27), "malformed_arrow", ARROW),
+    "arrow-columns-of-nothing": Bomb(lambda: columns_of_nothing(4_000, 10_000), "expands_too_far", ARROW, WIDE),
+    "avro-nothing-in-nothing": Bomb(lambda: framed(1, b"\0"), "expands_too_far", AVRO),
+    "avro-rows-of-nothing": Bomb(lambda: framed(2, zigzag(9_000) + bytes(9_001)), "expands_too_far", AVRO),
+    "avro-small-blocks": Bomb(lambda: in_blocks(MEGABYTE * 4 // 5, 5), "too_many_rows", AVRO),
+    "avro-field-of-nothings": Bomb(
+        lambda: framed(4, b"\0" + zigzag(900_000) + bytes(900_001)), "expands_too_far", AVRO
+    ),
+    "json-empty-objects": Bomb(lambda: b"[" + b"{}," * 333_000 + b"{}]", "too_many_rows"),
+    "json-nested-objects": Bomb(
+        lambda: b'{"x":[1,2],"y":NaN,"z":[' + (b'{"":' * 90 + b"0" + b"}" * 90 + b",") * 2_000 + b"0]}", "unknown_label"
+    ),
+    "json-bad-rows-of-many-features": Bomb(
+        lambda: b"[" + b"{}," * 9_000 + b"{}]", "expands_too_far", (), PointsConfig(dimension=100_000)
+    ),
+}
+
+
+def test_no_bomb_goes_off(tmp_path: Path) -> None:
+    """A process that has no more memory than the limit decodes each to one reason, and no MemoryError."""
+    for name, one in BOMBS.items():
+        (tmp_path / name).write_bytes(value := one.value())
+        assert len(value) <= MEGABYTE
+    found = subprocess.run(
+        [sys.executable, "-m", "tests.codec.test_bounds", tmp_path],
+        capture_output=True,
+        text=True,
+        cwd=Path(__file__).parents[2],
+        timeout=300,
+        check=False,
+    )
+    assert found.returncode == 0, found.stderr
+    assert json.loads(found.stdout) == {name: [one.reason] for name, one in BOMBS.items()}
+
+
+def under_a_limit(folder: Path) -> dict[str, list[str]]:
+    """Return why each bomb is rejected, within the memory that the process has now and what a record may take."""
+    for good, headers in ((GOOD, ARROW), (framed(3, b"\2\0\0"), AVRO), (b'[{"x":[1,2],"y":1}, 7]', ())):
+        reasons(good, headers, shelf=SCHEMAS)  # loads what is loaded once
+    pages = int(Path("/proc/self/statm").read_text().split()[0])
+    resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + LIMIT,) * 2)
+    return {
+        name: sorted(reasons((folder / name).read_bytes(), one.headers, one.config, SCHEMAS))
+        for name, one in BOMBS.items()
+    }
+
+
+# ------------------------------------------------------------------------------------------------------- the option
+
+
+def test_the_option_bounds_every_format() -> None:
+    """A record that needs more than the option allows is refused with its name; with more of it, it is decoded."""
+    tight = PointsConfig(dimension=2, labels=(0, 1), max_decoded_bytes=1 << 20)
+    roomy = tight.model_copy(update={"max_decoded_bytes": 1 << 30})
+    x = np.ones((9_000, 2))
+    rows = [1] * len(x)
+    for value, headers in ((as_json(x, rows), ()), (as_arrow(x, rows), ARROW), (as_avro(x, rows), AVRO)):
+        assert reasons(value, headers, tight, SHELF) == {"expands_too_far"}
+        assert reasons(value, headers, roomy, SHELF) == set()
+
+
+def test_a_full_record_of_plain_points_is_not_refused() -> None:
+    """With the option's default no ordinary record is refused that was accepted before there was the option."""
+    x = np.zeros((10_000, 8))
+    config = PointsConfig(dimension=8, labels=(0, 1))
+    y = [1] * len(x)
+    for value, headers in ((as_json(x, y), ()), (as_arrow(x, y), ARROW), (as_avro(x, y), AVRO)):
+        assert 0.3 * MEGABYTE < len(value) < MEGABYTE
+        assert reasons(value, headers, config, SHELF) == set()
+
+
+def test_rows_in_many_blocks_are_counted_and_kept() -> None:
+    """An Avro array in small blocks that stays within its rows comes out as one in one block, also row by row."""
+    config = PointsConfig(dimension=2, labels=(0, 1), max_decoded_bytes=1 << 20, max_rows_per_record=100)
+    one = AvroWriter(POINTS, 2).encode([{"x": [1.0, 2.0], "y": 1, "w": None, "id": None}])[6:-1]
+    with_size = zigzag(-2) + zigzag(2 * len(one)) + one * 2
+    value = framed(2, (zigzag(1) + one) * 50 + with_size * 20 + b"\0")
+    padded = framed(2, (zigzag(1) + one) * 50 + with_size * 26 + b"\0")
+    assert reasons(value, AVRO, config, SHELF) == set()
+    assert reasons(padded, AVRO, config, SHELF) == {"too_many_rows"}
+    assert reasons(value[:-1], AVRO, config, SHELF) == {"malformed_avro"}
+
+
+def test_memory_that_is_not_there_is_no_rejection(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Arrow's own error for it is also one of damaged streams; it passes all the same."""
+
+    def none_left(*arguments: object, **options: object) -> None:
+        raise pa.ArrowMemoryError("malloc of size 64 failed")
+
+    monkeypatch.setattr(arrow.pa.ipc, "open_stream", none_left)
+    with pytest.raises(MemoryError):
+        reasons(GOOD, ARROW)
+
+
+def test_the_option_leaves_old_configurations_as_they_were() -> None:
+    """Left out, it is not hashed: checkpoints and versions of before go on."""
+    plain = ModelConfig(points=PointsConfig(dimension=2))
+    assert "max_decoded_bytes" not in plain.canonical()["points"]
+    given = ModelConfig(points=PointsConfig(dimension=2, max_decoded_bytes=1 << 28))
+    assert given.canonical()["points"]["max_decoded_bytes"] == 1 << 28
+    assert given.sha256() != plain.sha256()
+
+
+def test_rows_are_counted_before_they_are_converted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A megabyte of zeros is refused for its rows, and none of them is looked at."""
+
+    def convert(row: object) -> InvalidPoint:
+        raise AssertionError(row)
+
+    monkeypatch.setattr(json_rows, "convert_row", convert)
+    assert reasons(b"[" + b"0," * 400_000 + b"0]") == {"too_many_rows"}
+    assert reasons(b"[" + b"NaN," * 200_000 + b"0]") == {"too_many_rows"}
+
+
+if __name__ == "__main__":
+    sys.stdout.write(json.dumps(under_a_limit(Path(sys.argv[1]))))

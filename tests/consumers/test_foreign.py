@@ -1,0 +1,88 @@
+"""What others write reaches a terminal as text: no escape, no markup, no reversed order, and no traceback."""
+
+from __future__ import annotations
+
+import io
+import json
+from dataclasses import replace
+
+import msgspec
+import pytest
+from rich.console import Console
+from rich.table import Table
+
+from consumers.foreign import json_for, printable
+from consumers.models.tables import diff_table, list_table
+from consumers.show import describe
+from streamsvm.comparison import Hashed, compare
+from streamsvm.subscriber import Loaded
+from tests.codec.test_model import version_of
+
+NASTY = [
+    "[/x]",
+    "[bold red]b[/]",
+    "[link=http://evil.example/]trusted[/link]",
+    "\x1b]0;pwned\x07",
+    "\x1b[2J",
+    "\x9b2J",
+    "a\u202eb",
+    "line\r\nforged",
+    "\udcff",
+    "\\[",
+]
+
+
+def shown(table: Table) -> str:
+    """Return what a terminal gets, which takes colours and links."""
+    written = io.StringIO()
+    Console(width=400, file=written, force_terminal=True, color_system=None, legacy_windows=False).print(table)
+    return written.getvalue()
+
+
+def assert_harmless(text: str, foreign: str) -> None:
+    assert "\x07" not in text
+    assert "\x9b" not in text
+    assert "\u202e" not in text
+    assert "\r" not in text
+    assert "\x1b]" not in text
+    assert "\x1b[2J" not in text
+    assert printable(foreign) in text
+
+
+@pytest.mark.parametrize("foreign", NASTY)
+def test_a_version_is_shown_as_it_is_written(foreign: str) -> None:
+    """Feature names, the model's name, labels, topic, solver and hashes of a version that somebody else made."""
+    version = version_of()
+    lineage = msgspec.structs.replace(version.lineage, topic=foreign, topic_id=foreign, parent=foreign)
+    names = (foreign, *(f"f{index}" for index in range(1, version.model.dimension)))
+    hostile = replace(
+        version, name=foreign, labels=(foreign, "b"), solver=foreign, lineage=lineage, feature_names=names
+    )
+    text = shown(describe(Loaded(hostile, foreign, 3, 0.0)))
+    assert_harmless(text, foreign)
+    assert text.count(printable(foreign)) >= 5
+    assert_harmless(shown(diff_table(compare(Hashed(hostile, foreign), Hashed(hostile, "ab")))), foreign)
+
+
+@pytest.mark.parametrize("foreign", NASTY)
+def test_a_list_of_versions_shows_names_as_they_are_written(foreign: str) -> None:
+    """Aliases are keys that anyone with the right to write may choose."""
+    row = {"version": 1, "time": None, "points": 1, "objective": 1.0, "duality_gap": None, "aliases": [foreign]}
+    assert_harmless(shown(list_table(foreign, [row | {"gate": None, "balanced_accuracy": None}])), foreign)
+
+
+def test_a_time_that_is_no_date_is_no_end() -> None:
+    """A producer may write any number of milliseconds."""
+    version = version_of()
+    late = replace(version, stream=msgspec.structs.replace(version.stream, last_time_ms=10**18))
+    assert "which is no date" in shown(describe(Loaded(late, "ab", 3, 0.0)))
+
+
+def test_json_for_a_terminal_is_the_same_value() -> None:
+    """Escaped, but for line ends; for a pipe it is the very text."""
+    text = json.dumps({"name": "\x9b2J \u202e \U000e0001 é"}, ensure_ascii=False, indent=1)
+    escaped = json_for(text, terminal=True)
+    assert json_for(text, terminal=False) == text
+    assert json.loads(escaped) == json.loads(text)
+    assert all(one.isprintable() or one == "\n" for one in escaped)
+    assert "é" in escaped

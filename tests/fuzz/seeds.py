@@ -1,0 +1,129 @@
+"""Writes the kept corpora: `python -m tests.fuzz.seeds`; a file that is there stays as it is."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import count
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from streamsvm.codec import deadletter
+from streamsvm.codec import model as model_codec
+from streamsvm.codec.avro import AvroWriter
+from streamsvm.codec.building import RejectedRecord, Rejection
+from streamsvm.codec.model import Alias, Head, Owner, PartitionCut, Retired
+from streamsvm.svm.kernels import RbfKernel
+from streamsvm.svm.model import KernelMachine, LinearMachine, Model, Scaler
+from streamsvm.svm.probability import Isotonic, Sigmoid
+from tests.codec.rows import POINT, POINTS, Raw
+from tests.codec.test_bounds import FOURTH, bomb, with_version
+from tests.codec.test_model import version_of
+from tests.codec.test_points import BAD
+from tests.fuzz.targets import CORPUS, GOLDEN, SHELF
+
+GOOD = [
+    b'{"x":[1,2],"y":1}',
+    b'{"x": [0.1, -2.5e30], "y": -1, "w": 2.5, "id": "a"}',
+    b'{"id":7,"w":1e-3,"y":1.0,"x":[3,4],"extra":[1,{"a":"\\u00fc"}]}',
+    b' [ {"x":[1e-5,2E+3],"y":1} , {"y":-1,"x":[0.5,-1e3],"w":2,"id":"a}"} ] ',
+    b'[{"x":[-0.0,2],"y":1,"op":null},{"x":[123456789012345678,2],"y":1,"id":null}]',
+    b'{"x":[0.30000000000000004,1.7976931348623157e99],"y":-1,"id":"\\ud83d\\ude00","t":"2026-01-31T12:00:00Z"}',
+    '{"x":[1,2],"y":1,"näme":"ü"}'.encode(),
+]
+X = np.array([[1.5, 2.0], [3.0, -4.0]])
+
+
+def stream(**columns: Any) -> bytes:
+    """Return one batch of columns as an IPC stream."""
+    batch = pa.record_batch(list(columns.values()), names=list(columns))
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+        writer.write_batch(batch)
+    return bytes(sink.getvalue())
+
+
+def arrows() -> list[bytes]:
+    """Return streams of the kinds of column that the decoder looks at, or past."""
+    x = pa.FixedSizeListArray.from_arrays(pa.array(X.reshape(-1)), 2)
+    y, text = pa.array([1, -1], pa.int8()), pa.array(["a", None])
+    kinds = [
+        {"x": x, "y": y},
+        {"x": x, "y": y, "w": pa.array([None, 2.0]), "id": text},
+        {"x": x, "y": y, "op": pa.array([None, {"a": 1}])},
+        {"x": x, "y": pa.array([True, False]), "z": pa.array([[1], None])},
+        {"x": x, "y": y, "op": pa.RunEndEncodedArray.from_arrays([2], ["a"])},
+        {"x": pa.FixedSizeListArray.from_arrays(pa.array([1.0, None, 2, 3], pa.float32()), 2), "y": y},
+        {"x": x, "y": y, "id": text.cast(pa.string_view()), "w": pa.nulls(2)},
+    ]
+    streams = [stream(**kind) for kind in kinds]
+    return [*streams, bomb(4_096), with_version(streams[0], FOURTH)]
+
+
+def avros() -> list[bytes]:
+    """Return data of each schema of the shelf."""
+    one, many = AvroWriter(POINT, 1), AvroWriter(POINTS, 2)
+    rows = [{"x": x, "y": 1, "w": w, "id": mark} for x, w, mark in zip(X.tolist(), (None, 2.5), ("a", 7), strict=True)]
+    third = SHELF.schema(3)
+    assert third is not None
+    odd = [{"x": [1.5, 2], "y": 1, "op": None, "w": None}, {"x": [2.5, 1], "y": "a", "op": {"a": b"b"}, "w": "c"}]
+    return [
+        one.encode(rows[0]),
+        one.encode(rows[1]),
+        many.encode(rows),
+        many.encode([]),
+        AvroWriter(third, 3).encode(odd),
+    ]
+
+
+def models() -> list[bytes]:
+    """Return versions of each machine, with and without probabilities."""
+    scaler = Scaler(np.array([0.0, 1.0]), np.array([1.0, 2.0]))
+    linear = Model(scaler, LinearMachine(np.array([1.0, -2.0]), 0.5))
+    rbf = Model(scaler, KernelMachine(RbfKernel(0.5), X, np.array([1.0, -1.0]), 0.1))
+    found = [linear, rbf, replace(linear, probability=Sigmoid(-1.5, 0.25))]
+    found.append(replace(rbf, probability=Isotonic(np.array([-1.0, 0.5, 3.0]), np.array([0.1, 0.5, 0.75]))))
+    golden = [(GOLDEN / f"model-{form}.json").read_bytes() for form in ("1-linear", "2-rbf", "3-linear")]
+    return [*(model_codec.encode(replace(version_of(), model=model)) for model in found), *golden]
+
+
+def letters() -> list[bytes]:
+    """Return the headers of a dead letter, a line each."""
+    bad = RejectedRecord(Raw(b"x"), 2, (Rejection(0, "wrong_type", "what"), Rejection(1, "not_finite", "else")))
+    letter = deadletter.encode("topic", bad, None, (("trace", b"t"),))
+    return [b"\n".join(name.encode() + b":" + content for name, content in letter.headers)]
+
+
+def corpora() -> dict[str, list[bytes]]:
+    """Return each target's values."""
+    cut = (PartitionCut(0, 80, 0, 4), PartitionCut(1, 7, 3, -1))
+    head = Head(3, 1, cut, "ab" * 32, 17, "cd" * 32, {"numpy": "2"})
+    get = b"GET /metrics HTTP/1.1\r\nHost: localhost:9464\r\nAccept-Encoding: gzip\r\n\r\n"
+    return {
+        "json": [*GOOD * 6, *(value for value, _ in BAD if value and len(value) < 500)],
+        "arrow": arrows(),
+        "avro": avros(),
+        "model": models(),
+        "alias": [model_codec.encode_alias(Alias(7, "ab" * 32, 12))],
+        "head": [model_codec.encode_head(head)],
+        "owner": [model_codec.encode_owner(Owner("s", "2026-01-31T12:00:00Z"))],
+        "retired": [model_codec.encode_retired(Retired(9, (2, 5)))],
+        "letter": letters(),
+        "checkpoint": [(GOLDEN / f"checkpoint-{form}.ssvm").read_bytes() for form in (1, 4)],
+        "http": [
+            get,
+            b"GET /healthz HTTP/1.0\r\n\r\n",
+            b"GET /\n\n",
+            b"POST / HTTP/1.1\r\nContent-Length: 3\r\n\r\nabc",
+        ],
+    }
+
+
+if __name__ == "__main__":
+    for name, values in corpora().items():
+        (CORPUS / name).mkdir(parents=True, exist_ok=True)
+        for value, number in zip(values, count(1), strict=False):
+            if not (path := CORPUS / name / f"{number:02}").exists():
+                path.write_bytes(value)

@@ -1,0 +1,504 @@
+"""What is fed with cases: each reader of foreign bytes, with what it may answer and what a reference says of the same.
+
+A target's `look` returns a word for what became of each of a few cases, for the counts. Whatever it raises is an
+*escape*: an error that the reader may not raise, or an `AssertionError` where reader and reference differ.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import math
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+import fastavro
+import msgspec
+import numpy as np
+import pyarrow as pa
+from prometheus_client import CollectorRegistry
+
+from consumers.runtime import Health, HttpServer
+from streamsvm.codec import checkpoint, deadletter
+from streamsvm.codec import model as model_codec
+from streamsvm.codec.avro import FRAME
+from streamsvm.codec.points import DEEPEST_NESTING, LARGEST_FEATURE, LARGEST_WEIGHT, SMALLEST_WEIGHT, PointDecoder
+from streamsvm.config import HttpConfig, PointsConfig
+from streamsvm.errors import CorruptCheckpoint, InvalidMessage
+from tests.codec.rows import ARROW, AVRO, POINT, POINTS, Raw, Shelf
+from tests.fuzz.mutation import Mutator
+
+CORPUS: Final = Path(__file__).parent / "corpus"
+GOLDEN: Final = Path(__file__).parents[1] / "golden"
+LARGEST: Final = LARGEST_FEATURE["float64"]
+INTEGER_DIGITS: Final = 0
+"""No limit on the digits of an integer: the reference shall read what is written."""
+NEIGHBOURS: Final = (b'{"x":[5,6],"y":1}', b"nonsense")
+
+Row = tuple[tuple[float, ...], Any, float] | None
+"""Features, label and weight; None where there is no point."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """A reader under attack."""
+
+    name: str
+    corpus: Callable[[], Sequence[bytes]]
+    words: Sequence[bytes]
+    look: Callable[[Sequence[bytes]], list[str]]
+
+    def mutator(self) -> Mutator:
+        """Return what makes its cases."""
+        return Mutator(self.corpus(), self.words)
+
+
+def kept(name: str, *also: Path) -> Callable[[], Sequence[bytes]]:
+    """Return the corpus of a target: its kept files, and others."""
+
+    def read() -> Sequence[bytes]:
+        found = [path.read_bytes() for path in (*sorted((CORPUS / name).glob("*")), *also)]
+        assert found, f"there is no corpus in {CORPUS / name}"
+        return found
+
+    return read
+
+
+# ------------------------------------------------------------------------------------------------------------ records
+
+LABELED: Final = PointsConfig(dimension=2, labels=(-1, 1), dtype="float64", max_rows_per_record=20)
+ODD_FIELDS: Final = [
+    {"name": "x", "type": {"type": "array", "items": "float"}},
+    {"name": "y", "type": ["boolean", "int", "string"]},
+    {"name": "op", "type": ["null", {"type": "map", "values": "bytes"}]},
+    {"name": "w", "type": ["null", "float", "string"]},
+]
+ODD: Final = {"type": "array", "items": {"type": "record", "name": "Odd", "fields": ODD_FIELDS}}
+SHELF: Final = Shelf({1: POINT, 2: POINTS, 3: json.dumps(ODD)})
+
+
+@cache
+def _decoder(*, labeled: bool) -> PointDecoder:
+    return PointDecoder(LABELED, labeled=labeled, schemas=SHELF)
+
+
+def _decoded(values: Sequence[bytes], headers: tuple[tuple[str, bytes], ...], *, labeled: bool) -> list[list[Row]]:
+    """Return what the decoder makes of each record; what it rejects can be written as a dead letter."""
+    found = _decoder(labeled=labeled).decode([Raw(value, at, headers=headers) for at, value in enumerate(values)])
+    rows = found.rows[0]
+    records: list[list[Row]] = [[] for _ in values]
+    for at, good, x, sign, weight in zip(
+        rows.offset.tolist(), rows.accepted.tolist(), rows.points.X.tolist(), rows.points.y.tolist(),
+        rows.points.weight.tolist(), strict=True,
+    ):  # fmt: skip
+        records[at].append((tuple(x), sign if labeled else None, weight) if good else None)
+    told = {(one.record.offset, bad.row) for one in found.rejected for bad in one.rejections}
+    assert told == {(at, row) for at, rows_ in enumerate(records) for row, one in enumerate(rows_) if one is None}
+    for one in found.rejected:
+        deadletter.encode("topic", one, None, ())
+    return records
+
+
+Reference = Callable[[bytes, bool], tuple[list[Row] | None, bool]]
+"""Gives the rows of a record, labeled or not, or None where it cannot tell them apart, and whether that is certain.
+
+Where it is not, the record may be rejected; but what is accepted must be what the reference says.
+"""
+
+
+def _records(headers: tuple[tuple[str, bytes], ...], reference: Reference) -> Callable[[Sequence[bytes]], list[str]]:
+    """Look at records: each comes out of a batch as it does alone, and as a reference says."""
+
+    def look(values: Sequence[bytes]) -> list[str]:
+        labeled = bool(sum(map(len, values)) % 3)
+        together = _decoded([*values, *NEIGHBOURS], headers, labeled=labeled)
+        found = []
+        for value, row in zip(values, together, strict=False):
+            (alone,) = _decoded([value], headers, labeled=labeled)
+            assert alone == row, f"alone {alone}, among others {row}"
+            _compare(alone, *reference(value, labeled))
+            found.append("accepted" if any(alone) else "rejected")
+        return found
+
+    return look
+
+
+def _compare(found: list[Row], expected: list[Row] | None, certain: bool) -> None:
+    if expected is None or (not certain and not any(found)):
+        assert not any(found), f"decoded {found}, the reference cannot"
+    elif certain:
+        assert found == expected, f"decoded {found}, the reference says {expected}"
+    else:
+        pairs = zip(found, expected, strict=True)
+        assert all(row in (None, other) for row, other in pairs), f"decoded {found}, the reference says {expected}"
+
+
+def _messages(look: Callable[[bytes], str]) -> Callable[[Sequence[bytes]], list[str]]:
+    return lambda values: [look(value) for value in values]
+
+
+def point_of(row: Any, *, labeled: bool) -> Row:
+    """Return a point by the rules as they are documented, of a decoded object."""
+    if not isinstance(row, dict) or not isinstance(row.get("x"), list) or row.get("op") is not None:
+        return None
+    x, weight, y, mark = row["x"], row.get("w", 1.0), row.get("y"), row.get("id")
+    if not all(_is_number(entry) for entry in (*x, weight)) or not all(map(_is_text, (*row, mark))):
+        return None
+    if not isinstance(y, bool | int | float | str | None) or isinstance(mark, bool | float | list | dict):
+        return None
+    entries, u = tuple(map(_float, x)), _float(weight)
+    if len(entries) != LABELED.dimension or not all(abs(entry) <= LARGEST for entry in entries):
+        return None
+    if not SMALLEST_WEIGHT <= u <= LARGEST_WEIGHT:
+        return None
+    if labeled and (isinstance(y, bool | str) or y not in LABELED.labels):
+        return None
+    return entries, (int(y) if labeled else None), u
+
+
+def _is_number(entry: Any) -> bool:
+    return isinstance(entry, int | float) and not isinstance(entry, bool)
+
+
+def _is_text(text: Any) -> bool:
+    return not isinstance(text, str) or not any("\ud800" <= one <= "\udfff" for one in text)
+
+
+def _float(number: float) -> float:
+    try:
+        return float(number)
+    except OverflowError:
+        return math.inf if number > 0 else -math.inf
+
+
+def _json_rows(value: bytes, labeled: bool) -> tuple[list[Row] | None, bool]:
+    """Return what Python's own parser makes of a record; not certain of what is no UTF-8 in a field that is ignored."""
+    if _depth(value) > DEEPEST_NESTING:
+        return [None], True
+    parsed, certain = _loads(value)
+    if parsed is None:
+        return None, True
+    rows = parsed if isinstance(parsed, list) else [parsed]
+    found = [point_of(row, labeled=labeled) for row in rows]
+    return ([None] if not rows or len(rows) > LABELED.max_rows_per_record else found), certain
+
+
+def _loads(value: bytes) -> tuple[Any, bool]:
+    """Parse JSON, or bytes that are JSON but for what stands in their texts; the latter is not certain."""
+    with suppress(ValueError):
+        return json.loads(value.decode()), True
+    with suppress(ValueError):
+        return json.loads(value.decode(errors="replace"), strict=False), False
+    return None, True
+
+
+def _depth(value: bytes) -> int:
+    if value.count(b"[") + value.count(b"{") <= DEEPEST_NESTING:
+        return 0
+    deepest = depth = 0
+    for byte in value:
+        depth += (byte in b"[{") - (byte in b"]}")
+        deepest = max(deepest, depth)
+    return deepest
+
+
+def _arrow_rows(value: bytes, labeled: bool) -> tuple[list[Row] | None, bool]:
+    """Return what pyarrow's own reader makes of a record that we accept something of; else ours stands."""
+    (ours,) = _decoded([value], ARROW, labeled=labeled)
+    if not any(ours):  # pyarrow reads unchecked what we have refused, and may well end the process
+        return ours, True
+    read = ("x", "y", "w", "id", "op")
+    names = pa.ipc.open_stream(value).schema.names
+    options = pa.ipc.IpcReadOptions(included_fields=[index for index, name in enumerate(names) if name in read])
+    rows = pa.ipc.open_stream(value, options=options).read_all().to_pylist()
+    return [point_of(_without_nulls(row), labeled=labeled) for row in rows], True
+
+
+def _without_nulls(row: dict[str, Any]) -> dict[str, Any]:
+    return {name: cell for name, cell in row.items() if cell is not None}
+
+
+@cache
+def _parsed(schema_id: int) -> Any:
+    text = SHELF.schema(schema_id)
+    return None if text is None else fastavro.parse_schema(json.loads(text))
+
+
+def _avro_rows(value: bytes, labeled: bool) -> tuple[list[Row] | None, bool]:
+    """Return what fastavro makes of a record."""
+    if len(value) < FRAME.size or value[0] or _parsed(FRAME.unpack_from(value)[1]) is None:
+        return None, True
+    body = io.BytesIO(value[FRAME.size :])
+    try:
+        datum: Any = fastavro.schemaless_reader(body, _parsed(FRAME.unpack_from(value)[1]), None)
+    except Exception:  # noqa: BLE001 - whatever a foreign library raises for foreign bytes
+        return None, True
+    rows = datum if isinstance(datum, list) else [datum]
+    if body.read(1) or not rows or len(rows) > LABELED.max_rows_per_record:
+        return None, True
+    return [point_of(_without_nulls(row), labeled=labeled) for row in rows], True
+
+
+# ----------------------------------------------------------------------------------------------------------- messages
+
+
+def _model(value: bytes) -> str:
+    try:
+        version = model_codec.decode(value)
+    except InvalidMessage:
+        return "refused"
+    again = model_codec.decode(model_codec.encode(version))
+    assert (again.key, again.labels, again.lineage) == (version.key, version.labels, version.lineage)
+    assert np.isfinite(version.model.decision_function(version.model.scaler.mean[None])).all()
+    assert len(json.loads(value)["features"]["mean"]) == version.model.dimension
+    return "accepted"
+
+
+def _plain_record(decode: Callable[[bytes], Any]) -> Callable[[bytes], str]:
+    def look(value: bytes) -> str:
+        try:
+            found = decode(value)
+        except InvalidMessage:
+            return "refused"
+        told, plain = json.loads(value), json.loads(msgspec.json.encode(found))
+        assert {name: plain[name] for name in told} == told, f"{plain} of {told}"
+        return "accepted"
+
+    return look
+
+
+def _dead_letter(value: bytes) -> str:
+    """Read a dead letter whose headers are the lines of the case, name and content apart by a colon."""
+    headers = [line.partition(b":")[::2] for line in value.split(b"\n")]
+    try:
+        found = deadletter.decode(value, [(name.decode("latin-1"), content) for name, content in headers])
+    except InvalidMessage:
+        return "refused"
+    assert found.rows
+    return "accepted"
+
+
+def _checkpoint(value: bytes) -> str:
+    """Read a checkpoint whose checksum is right, whatever else is wrong: what a defect of ours, or a person, writes."""
+    for content in (value, _sealed(value)):
+        try:
+            snapshot = checkpoint.decode(content)
+        except CorruptCheckpoint:
+            continue
+        again = checkpoint.decode(checkpoint.encode(snapshot))
+        assert again.keys() == snapshot.keys() if isinstance(snapshot, Mapping) else type(again) is type(snapshot)
+        return "accepted"
+    return "refused"
+
+
+def _sealed(value: bytes) -> bytes:
+    size = hashlib.sha256().digest_size
+    return value[:-size] + hashlib.sha256(value[:-size]).digest() if len(value) > size else value
+
+
+# --------------------------------------------------------------------------------------------------------------- HTTP
+
+
+class _Connection:
+    """A socket that has received a case, and keeps what is sent."""
+
+    def __init__(self, value: bytes) -> None:
+        self._value, self.sent = value, b""
+
+    def makefile(self, mode: str, size: int = -1) -> io.BufferedIOBase:
+        return io.BytesIO(self._value)
+
+    def sendall(self, value: bytes) -> None:
+        self.sent += value
+
+    def settimeout(self, seconds: float | None) -> None:
+        """Take it as it is."""
+
+    def __getattr__(self, name: str) -> Callable[..., None]:
+        return lambda *arguments: None
+
+
+@cache
+def _http_server() -> Any:
+    return HttpServer(HttpConfig(port=0), Health(60.0), CollectorRegistry())._server
+
+
+STATUSES: Final = frozenset(
+    map(int, ["200", "304", "400", "403", "404", "405", "408", "413", "414", "421", "431", "501", "503", "505"])
+)
+
+
+def _http(value: bytes) -> str:
+    """Answer one request as a connection's thread does; the answer is one of a few, and only one."""
+    connection, server = _Connection(value), _http_server()
+    said = io.StringIO()
+    sys.stderr, loud = said, sys.stderr
+    try:
+        server.RequestHandlerClass(connection, ("127.0.0.1", 1), server)
+    finally:
+        sys.stderr = loud
+    assert not said.getvalue(), said.getvalue()[-300:]
+    if not connection.sent.startswith(b"HTTP/"):
+        return "none" if not connection.sent else "bare"
+    status = int(connection.sent.split(b" ", 2)[1])
+    assert status in STATUSES, connection.sent[:80]
+    assert connection.sent.count(b"\nHTTP/1.") == 0
+    return str(status)
+
+
+# --------------------------------------------------------------------------------------------------------------- all
+
+JSON_WORDS: Final = tuple(
+    word.encode("utf-8", "surrogatepass")
+    for word in (
+        '"x":[1,2]',
+        '"y":1',
+        '"y":-1',
+        '"w":2.5',
+        '"id":"a"',
+        '"op":1',
+        '"z":',
+        "{",
+        "}",
+        "[",
+        "]",
+        ",",
+        ":",
+        '"',
+        "\\",
+        "\\ud800",
+        '"\\ud800"',
+        '"\\ud83d\\ude00"',
+        "\\u0000",
+        "\ud800",
+        "null",
+        "true",
+        "NaN",
+        "-Infinity",
+        "1e400",
+        "1e-400",
+        "-0",
+        "-0.0",
+        "1e12345678",
+        "9007199254740993",
+        "18446744073709551616",
+        "0.1",
+        "\ufeff",
+        " ",
+        "\n",
+        "é",
+        "\x00",
+        "\x1f",
+        "5e-324",
+        "1.7976931348623157e308",
+        "[" * 60,
+        "]" * 60,
+        '"x"',
+        '"y"',
+        '"w"',
+        "1",
+        "2",
+        "-1",
+    )
+)
+MODEL_WORDS: Final = (
+    *JSON_WORDS,
+    b'"version":1',
+    b'"number":',
+    b'"sha256":',
+    b'"offset":',
+    b'"probes":',
+    b'"mean":[0]',
+    b"streamsvm.model/3",
+    b"1e308",
+    b"-1e308",
+    b"AAAA",
+    b"=",
+)
+HTTP_WORDS: Final = (
+    b"GET ",
+    b"POST ",
+    b"HEAD ",
+    b"/metrics",
+    b"/healthz",
+    b"/readyz",
+    b" HTTP/1.1",
+    b" HTTP/1.0",
+    b" HTTP/9.9",
+    b"\r\n",
+    b"\n",
+    b"\r",
+    b"Host: a\r\n",
+    b"Content-Length: 5\r\n",
+    b"Content-Length: -1\r\n",
+    b"Transfer-Encoding: chunked\r\n",
+    b'If-None-Match: "a"\r\n',
+    b"Accept: */*\r\n",
+    b"Accept-Encoding: gzip\r\n",
+    b"Expect: 100-continue\r\n",
+    b"?name[]=a",
+    b"?name[]=%zz",
+    b"%00",
+    b"%2e%2e/",
+    b"\x00",
+    b"\xff",
+    b":",
+    b" ",
+    b"\t",
+    b"a" * 200,
+    b"//",
+    b"http://a/",
+)
+LETTER_WORDS: Final = (
+    b"\n__streams.errors.partition:",
+    b"\nstreamsvm.deadletter.rows:",
+    b'[{"row":0,"reason":"a","message":"b"}]',
+    b":",
+    b"\n",
+    b"-1",
+    b"9" * 5_000,
+    b"[]",
+    b"1_0",
+    b"\xff",
+)
+BINARY_WORDS: Final = (
+    b"\0" * 8,
+    b"\xff" * 8,
+    b"\xff\xff\xff\xff\0\0\0\0",
+    b"ARROW:experimental_compression",
+    b"zstd",
+    b"x",
+    b"y",
+    b"\x02",
+    b"\x04\x04\0\0",
+    b"\xfe\xff\xff\xff\x0f",
+)
+
+RECORDS: Final = {
+    "json": (JSON_WORDS, _records((), _json_rows), ("one-1.json.point", "many-1.json.point")),
+    "arrow": (BINARY_WORDS, _records(ARROW, _arrow_rows), ("many-1.arrow.point", "many-1.arrow32.point")),
+    "avro": (BINARY_WORDS, _records(AVRO, _avro_rows), ("one-1.avro.point", "many-1.avro.point")),
+}
+MESSAGES: Final = {
+    "model": (MODEL_WORDS, _model),
+    "alias": (MODEL_WORDS, _plain_record(model_codec.decode_alias)),
+    "head": (MODEL_WORDS, _plain_record(model_codec.decode_head)),
+    "owner": (MODEL_WORDS, _plain_record(model_codec.decode_owner)),
+    "retired": (MODEL_WORDS, _plain_record(model_codec.decode_retired)),
+    "letter": (LETTER_WORDS, _dead_letter),
+    "checkpoint": ((*BINARY_WORDS, *MODEL_WORDS), _checkpoint),
+    "http": (HTTP_WORDS, _http),
+}
+TARGETS: Final = {
+    name: Target(name, kept(name, *(GOLDEN / file for file in files)), words, look)
+    for name, (words, look, files) in RECORDS.items()
+} | {name: Target(name, kept(name), words, _messages(look)) for name, (words, look) in MESSAGES.items()}
+
+with suppress(AttributeError):
+    sys.set_int_max_str_digits(INTEGER_DIGITS)

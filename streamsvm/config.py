@@ -721,6 +721,11 @@ class CheckpointConfig(Section):
         description="Seconds without a good checkpoint, while writing fails, after which /readyz answers 503; models "
         "are published all the same.",
     )
+    trust_directory: bool = Field(
+        default=False,
+        description="Use a directory that other users may write or own; only for a volume that no other process can "
+        "reach. Otherwise such a directory is refused.",
+    )
 
 
 class SecurityConfig(Section):

@@ -144,7 +144,7 @@ class FileSystem:
             return file.read()
 
     def write(self, name: str, content: bytes) -> None:
-        """Make a file, in place of any that had its name; it stays open until `sync`, which can only so tell of an error in between."""
+        """Make a file, in place of any of its name; it stays open until `sync`, which thus sees errors in between."""
         self._forget(name)
         handle = open_new(self._directory / name)
         self._written[name] = handle

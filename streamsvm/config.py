@@ -867,8 +867,8 @@ MASK = "********"
 DEFAULT_KAFKA: dict[str, KafkaValue] = {"bootstrap.servers": "localhost:9092"}
 
 
-_SECRET_WORDS = frozenset({"password", "passphrase", "secret", "pem", "token"})
-_SECRET_PARTS = ("sasl.oauthbearer.config", "assertion.claim", "kinit.cmd")
+_SECRET_WORDS = frozenset({"password", "passphrase", "secret", "pem", "token", "jaas"})
+_SECRET_PARTS = ("sasl.oauthbearer.config", "assertion.claim", "kinit.cmd", "auth.user.info")
 
 
 def is_secret(option: str) -> bool:

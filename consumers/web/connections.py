@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final
 
-MOST_CONNECTIONS: Final = 128
+MOST_CONNECTIONS: Final = 256
 """Connections that are open at once; each costs a descriptor and at most a head and an answer of memory."""
 
 _IPV6_PREFIX: Final = 64

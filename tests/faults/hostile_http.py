@@ -339,6 +339,7 @@ class Target:
 
     stage: Stage
     options: dict[str, Any]
+    planted: str
     daemon: Daemon = field(init=False)
 
     def __post_init__(self) -> None:
@@ -346,7 +347,7 @@ class Target:
 
     def start(self) -> None:
         """Start it, and wait until it works."""
-        self.daemon = self.stage.start(**self.options)
+        self.daemon = self.stage.start(self.planted, **self.options)
         self.daemon.wait_for("started")
 
     @property
@@ -375,16 +376,34 @@ def learned(url: str, trusting: ssl.SSLContext | None) -> tuple[int, float]:
 
 
 def attacked(
-    stage: Stage, count: Count, connections: int, authority: Authority | None = None, save: Callable[[], None] = list
+    stage: Stage,
+    count: Count,
+    connections: int,
+    authority: Authority | None = None,
+    save: Callable[[], object] = list,
+    planted: str = "",
 ) -> Count:
-    """Attack a trainer until so many connections were made in all; `count` goes on from where it stands."""
+    """Attack a trainer until so many connections were made in all; `count` goes on from where it stands.
+
+    Parameters
+    ----------
+    stage : Stage
+    count : Count
+    connections : int
+    authority : Authority, optional
+        Who signs the certificate of a trainer that answers over HTTPS.
+    save : callable
+        Called after each chunk.
+    planted : str
+        A defect of `tests.faults.planted`.
+    """
     options: dict[str, Any] = dict(OPTIONS)
     trusting = None
     if authority is not None:
         own = authority.certificate("streamsvm")
         options |= {"http_tls_certificate": own.chain, "http_tls_key": own.key}
         trusting = ssl.create_default_context(cafile=authority.ca)
-    target = Target(stage, options)
+    target = Target(stage, options, planted)
     producer = Producer(count, stage.connection, stage.settings.input.topic)
     prober = Prober(count, target.url, trusting)
     try:

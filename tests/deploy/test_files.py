@@ -6,7 +6,8 @@ import re
 
 import pytest
 
-from streamsvm.config import load
+from consumers.web.access import Access
+from streamsvm.config import HttpConfig, load
 from streamsvm.metrics import PROCESS, SCORER, TRAINER
 from tests.deploy.files import DOCKERFILE, PROMETHEUS, ROOT, RULES, compose, parsed, selectors, series
 
@@ -98,6 +99,12 @@ def test_containers_are_confined(name: str) -> None:
     assert service["tmpfs"] == ["/tmp", f"/var/cache/streamsvm:uid={user},gid={user},mode=0700"]
 
 
+def test_no_container_leaves_a_core_dump() -> None:
+    """A dump would hold passwords and points."""
+    for name in OURS:
+        assert compose()["services"][name]["ulimits"] == {"core": 0}, name
+
+
 def test_no_container_gains_privileges() -> None:
     """Every container but Grafana's, which nobody could try here, has lost its capabilities for good."""
     for name, service in compose()["services"].items():
@@ -110,7 +117,9 @@ def test_prometheus_scrapes_the_daemons() -> None:
     targets = {job["job_name"]: job["static_configs"] for job in parsed(PROMETHEUS)["scrape_configs"]}
     assert targets == {f"streamsvm-{daemon}": [{"targets": [f"{daemon}:9464"]}] for daemon in ("trainer", "scorer")}
     assert "EXPOSE 9464" in DOCKERFILE.read_text()
-    assert {"trainer", "scorer"} <= compose()["services"].keys()
+    for daemon in ("trainer", "scorer"):
+        allowed = compose()["services"][daemon]["environment"]["STREAMSVM_HTTP__ALLOWED_HOSTS"]
+        assert Access(HttpConfig(allowed_hosts=(allowed,))).answers_to(f"{daemon}:9464")
 
 
 def test_build_requirements_are_those_of_development() -> None:

@@ -201,6 +201,7 @@ class Count:
     escapes: list[str] = field(default_factory=list)
     probes: int = 0
     failed: int = 0
+    failures: list[str] = field(default_factory=list)
     slowest_probe_s: float = 0.0
     restarts: int = 0
     rss_mb_at_start: float = 0.0
@@ -219,7 +220,6 @@ class Prober:
         self.url = url
         self._count, self._trusting = count, trusting
         self._end = threading.Event()
-        self.last_failure = ""
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
 
@@ -237,7 +237,7 @@ class Prober:
                     assert answer.status == 200
             except (OSError, AssertionError) as error:
                 self._count.failed += 1
-                self.last_failure = repr(error)
+                self._count.failures.append(f"after {self._count.connections} connections: {error!r}")
             self._count.probes += 1
             self._count.slowest_probe_s = max(self._count.slowest_probe_s, round(time.monotonic() - begun, 3))
 

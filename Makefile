@@ -65,7 +65,7 @@ requirements: env
 		--no-emit-index-url --no-header --no-annotate --constraint requirements/dev.txt requirements/tools.in; } \
 		> $(VENV)/tools.txt && mv $(VENV)/tools.txt requirements/tools.txt
 
-$(TOOLS_STAMP): requirements/tools.txt | $(STAMP)
+$(TOOLS_STAMP): requirements/tools.txt
 	$(PYTHON) -m venv $(TOOLS)
 	$(TOOLS)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/tools.txt
 	@touch $(TOOLS_STAMP)

@@ -1,8 +1,8 @@
 """Are weaknesses known of the pinned versions? `python deploy/audit.py requirements/extras.txt [...]`.
 
-pip-audit asks the database of OSV, or of PyPI with STREAMSVM_AUDIT_SERVICE=pypi; `make audit` runs this in an environment
-that has it. Exit status 0: asked, and none is known; 1: some are; 75: the database was not reached, so nothing is known
-either way, which is no pass.
+pip-audit asks the database of OSV, or of PyPI with STREAMSVM_AUDIT_SERVICE=pypi; `make audit` runs this in an
+environment that has it. Exit status 0: asked, and none is known; 1: some are; 75: the database was not reached, so
+nothing is known either way, which is no pass.
 """
 
 from __future__ import annotations

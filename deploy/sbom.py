@@ -1,8 +1,8 @@
 """A software bill of materials of what ships: `python deploy/sbom.py requirements/extras.txt OUT.cdx.json`.
 
-cyclonedx-py makes it from the pinned requirements; `make sbom` runs this in an environment that has it. Taken out is what
-says where this machine gets its packages: a package is named by its purl and the hashes of its files, which are the same
-from every index. Refused is a document that lacks a pinned package, its version or a hash.
+cyclonedx-py makes it from the pinned requirements; `make sbom` runs this in an environment that has it. What says where
+this machine gets its packages is taken out: a package is named by its purl and the hashes of its files, which are the
+same from every index. A document that lacks a pinned package, its version or a hash is refused.
 """
 
 from __future__ import annotations

@@ -57,7 +57,7 @@ def sbom() -> ModuleType:
 def test_every_requirement_is_pinned_by_hash(file: Path) -> None:
     """Name, version and SHA-256 of each; no address of an index, so that any mirror will do."""
     text = file.read_text()
-    blocks = [block for block in re.split(r"(?m)^(?=\w)", text) if not block.startswith("#")]
+    blocks = [block for block in re.split(r"(?m)^(?=\w)", text) if block and not block.startswith("#")]
     assert blocks
     for block in blocks:
         assert re.match(r"[\w.-]+(\[[\w,-]+\])?==\S+", block), block

@@ -9,7 +9,19 @@ import pytest
 from consumers.web.access import Access
 from streamsvm.config import HttpConfig, load
 from streamsvm.metrics import PROCESS, SCORER, TRAINER
-from tests.deploy.files import DOCKERFILE, PROMETHEUS, ROOT, RULES, compose, parsed, selectors, series
+from tests.deploy.files import (
+    BY_TAG,
+    DEPLOY,
+    DOCKERFILE,
+    PROMETHEUS,
+    ROOT,
+    RULES,
+    compose,
+    images,
+    parsed,
+    selectors,
+    series,
+)
 
 
 def requirements(name: str) -> dict[str, str]:
@@ -48,12 +60,15 @@ def test_ports_are_bound_to_the_loopback_address() -> None:
 
 
 def test_images_are_pinned() -> None:
-    """Every image has a version; only the one built here is local."""
+    """Every image has an exact version and a digest, but those of which none is known; the one built here is local."""
     for name, service in compose()["services"].items():
-        image, _, tag = service["image"].partition(":")
-        assert (image, tag) == ("streamsvm", "local") or re.fullmatch(r"v?\d+\.\d+\.\d+", tag), name
-    bases = re.findall(r"(?m)^FROM (\S+)", DOCKERFILE.read_text())
-    assert len(set(bases)) == 1, "the environment of one stage runs on the interpreter of the other"
+        assert service["image"] == "streamsvm:local" or service["image"].startswith("${"), name
+    for reference in images().values():
+        image, tag, digest = re.fullmatch(r"([\w/]+):([^@]+)(@sha256:[0-9a-f]{64})?", reference).groups()
+        assert re.match(r"v?\d+\.\d+\.\d+(-|$)", tag), reference
+        assert digest or BY_TAG.get(image) == tag, reference
+        assert reference in (DEPLOY / "README.md").read_text()
+    assert re.findall(r"(?m)^FROM (\S+)", DOCKERFILE.read_text()) == ["${PYTHON_IMAGE}"] * 2
 
 
 def test_long_running_services_restart() -> None:

@@ -53,7 +53,7 @@ class Query:
 def images() -> dict[str, str]:
     """Return the images that are pulled, by the variable that replaces each."""
     (base,) = re.findall(r"(?m)^ARG (PYTHON_IMAGE)=(\S+)$", DOCKERFILE.read_text())
-    return dict([base, *re.findall(r"image: \$\{(\w+):-(\S+)\}", COMPOSE.read_text())])
+    return dict([base, *re.findall(r"image: (?:>-\s+)?\$\{(\w+):-(\S+)\}", COMPOSE.read_text())])
 
 
 def dashboards() -> dict[str, dict[str, Any]]:

@@ -3,9 +3,12 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.made
+TOOLS := $(VENV)/tools
+TOOLS_STAMP := $(TOOLS)/.made
+SHIPPED := requirements/extras.txt requirements/runtime.txt
 SOURCES := streamsvm consumers tests
 
-.PHONY: env demo broker test test-long simulation faults lint bench requirements clean test-deploy
+.PHONY: env demo broker test test-long simulation faults lint bench requirements sbom audit clean test-deploy
 
 env: $(STAMP)
 
@@ -62,6 +65,22 @@ requirements: env
 	{ head -n 1 requirements/build.txt; echo hatchling | $(BIN)/uv pip compile --universal --python-version 3.11 \
 		--generate-hashes --no-emit-index-url --no-header --no-annotate --constraint requirements/dev.txt -; } \
 		> $(VENV)/build.txt && mv $(VENV)/build.txt requirements/build.txt
+
+	{ head -n 1 requirements/tools.in; $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
+		--no-emit-index-url --no-header --no-annotate --constraint requirements/dev.txt requirements/tools.in; } \
+		> $(VENV)/tools.txt && mv $(VENV)/tools.txt requirements/tools.txt
+
+$(TOOLS_STAMP): requirements/tools.txt
+	$(PYTHON) -m venv $(TOOLS)
+	$(TOOLS)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/tools.txt
+	@touch $(TOOLS_STAMP)
+
+sbom: $(TOOLS_STAMP)
+	@for file in $(SHIPPED); do $(TOOLS)/bin/python deploy/sbom.py $$file dist/sbom-$$(basename $$file .txt).cdx.json || exit; done
+
+audit: $(TOOLS_STAMP)
+	@$(TOOLS)/bin/python deploy/audit.py $(SHIPPED) requirements/build.txt requirements/dev.txt; \
+		status=$$?; [ $$status -ne 75 ] || echo "NOT REACHED: this says nothing about the versions"; exit $$status
 
 clean:
 	find streamsvm -name '*.nb[ci]' -delete

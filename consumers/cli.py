@@ -18,7 +18,6 @@ from consumers.options import CLIENT, fields, flag, sections, shown_default, sho
 from consumers.runtime import (
     EXIT_UNFORESEEN,
     Health,
-    HttpServer,
     configure_logging,
     connect,
     exit_code,
@@ -28,6 +27,7 @@ from consumers.runtime import (
     writes_json,
 )
 from consumers.supervision import Supervision
+from consumers.web.server import HttpServer
 from streamsvm import __version__
 from streamsvm.config import ReducerName, Settings, is_secret
 from streamsvm.crashpoints import arm
@@ -472,11 +472,14 @@ def top(
     every_s: Annotated[float, typer.Option(min=0.2, help="Seconds between two looks.")] = 2.0,
     once: Annotated[bool, typer.Option("--once", help="Print the figures once and end.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print /status.json once and end.")] = False,
+    bearer_file: Annotated[Path | None, typer.Option(help="File of the token that it wants: its http.bearer_file.")] = (
+        None
+    ),
 ) -> None:
     """Show a running daemon's figures in the terminal: what the live page shows, until interrupted."""
     from consumers.top import show
 
-    show(url, every_s, once=once, as_json=as_json)
+    show(url, every_s, once=once, as_json=as_json, bearer_file=bearer_file)
 
 
 @app.command()

@@ -26,9 +26,10 @@ from sklearn.metrics import accuracy_score, balanced_accuracy_score
 from consumers.page.board import TrainerBoard
 from consumers.page.site import site_of
 from consumers.replay import ReplayResult, prepare_topic, replay
-from consumers.runtime import Health, HttpServer, configure_logging, stop_on_signals
+from consumers.runtime import Health, configure_logging, stop_on_signals
 from consumers.topics import output_topics
 from consumers.trainer import Trainer
+from consumers.web.server import HttpServer
 from streamsvm.codec.model import Version
 from streamsvm.config import (
     CheckpointConfig,

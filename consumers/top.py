@@ -7,6 +7,8 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
 from typing import Final
 
 import msgspec
@@ -34,10 +36,18 @@ from streamsvm.errors import ConfigurationError, FatalError, StreamsvmError, Tra
 TIMEOUT_S: Final = 5.0
 MOST_BYTES: Final = 32 << 20
 MOST_VERSIONS: Final = 8
+_WAY_OUT: Final = "Name the health port of a trainer or a scorer, and see whether its http.page is on."
+_WAYS_OUT: Final = {
+    401: "Name the file of its token with --bearer-file.",
+    403: "It wants a client certificate: ask it through a proxy that has one.",
+    421: "Ask by its IP address, or add the name to its http.allowed_hosts.",
+}
 STYLES: Final = {"good": "green", "fair": "default", "bad": "red", "waiting": "yellow", "stopped": "red"}
 
 
-def show(url: str, every_s: float, *, once: bool = False, as_json: bool = False) -> None:
+def show(
+    url: str, every_s: float, *, once: bool = False, as_json: bool = False, bearer_file: Path | None = None
+) -> None:
     """Show the figures until interrupted.
 
     Parameters
@@ -48,6 +58,8 @@ def show(url: str, every_s: float, *, once: bool = False, as_json: bool = False)
         Seconds between two looks.
     once, as_json : bool
         Print one frame, or the document as it came, and return.
+    bearer_file : Path, optional
+        File of the token that the daemon wants (`http.bearer_file`).
 
     Raises
     ------
@@ -55,7 +67,7 @@ def show(url: str, every_s: float, *, once: bool = False, as_json: bool = False)
         If nothing answers at the first look, or what answers is no status of this format.
     """
     address = _address(url)
-    value = fetch(address)
+    value = fetch(address, bearer_file)
     status = _decoded(value, address)
     console = Console()
     if as_json:
@@ -66,40 +78,49 @@ def show(url: str, every_s: float, *, once: bool = False, as_json: bool = False)
         return
     with Live(frame(status, _now()), console=console, screen=True, auto_refresh=False) as live:
         try:
-            _follow(address, every_s, lambda shown: live.update(shown, refresh=True), frame(status, _now()))
+            update = partial(live.update, refresh=True)
+            _follow(partial(fetch, address, bearer_file), address, every_s, update, frame(status, _now()))
         except KeyboardInterrupt:
             return
 
 
-def _follow(address: str, every_s: float, update: Callable[[RenderableType], None], last: RenderableType) -> None:
+def _follow(
+    again: Callable[[], bytes],
+    address: str,
+    every_s: float,
+    update: Callable[[RenderableType], None],
+    last: RenderableType,
+) -> None:
     while True:
         time.sleep(every_s)
         try:
-            last = frame(_decoded(fetch(address), address), _now())
+            last = frame(_decoded(again(), address), _now())
             update(last)
         except StreamsvmError as error:
             update(Group(Text(f"{error.what}; these are the last figures", style="red"), last))
 
 
-def fetch(address: str) -> bytes:
+def fetch(address: str, bearer_file: Path | None = None) -> bytes:
     """Return the document at an address.
 
     Raises
     ------
+    ConfigurationError
+        If the token's file cannot be read.
     TransientError
         If nothing answers.
     FatalError
         If something else does.
     """
+    request = urllib.request.Request(address, headers=_bearing(bearer_file))  # noqa: S310 - _address allows HTTP only
     try:
-        with urllib.request.urlopen(address, timeout=TIMEOUT_S) as answer:  # noqa: S310 - _address allows HTTP only
+        with urllib.request.urlopen(request, timeout=TIMEOUT_S) as answer:  # noqa: S310 - the same
             value: bytes = answer.read(MOST_BYTES)
             return value
     except urllib.error.HTTPError as error:
         with error:
             raise FatalError(
-                f"{address} answers {error.code} {error.reason}",
-                "Name the health port of a trainer or a scorer, and see whether its http.page is on.",
+                f"{address} answers {error.code} {error.reason}", _WAYS_OUT.get(error.code, _WAY_OUT)
             ) from None
     except (OSError, ValueError) as error:
         why = getattr(error, "reason", error)
@@ -107,6 +128,17 @@ def fetch(address: str) -> bytes:
         raise TransientError(
             f"nothing answers at {address}: {why}",
             "Start a trainer or a scorer, or name the address of its health port with --url.",
+        ) from None
+
+
+def _bearing(bearer_file: Path | None) -> dict[str, str]:
+    if bearer_file is None:
+        return {}
+    try:
+        return {"Authorization": f"Bearer {bearer_file.read_text().strip()}"}
+    except (OSError, ValueError) as error:
+        raise ConfigurationError(
+            f"--bearer-file {bearer_file} cannot be read: {error}", "Name the token's file."
         ) from None
 
 

@@ -140,7 +140,7 @@ class Trainer:
         self._settings = settings
         self._config: ModelConfig = settings.models()
         self._cluster = cluster
-        self._disk = disk or FileSystem(settings.checkpoint.directory)
+        self._disk = disk or FileSystem(settings.checkpoint.directory, trusted=settings.checkpoint.trust_directory)
         self._metrics = metrics
         self._health = health
         self._stop = stop

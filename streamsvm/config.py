@@ -57,6 +57,11 @@ def _split(value: object) -> object:
     return whole if isinstance(whole, list) else [_literal(part.strip()) for part in value.split(",")]
 
 
+def _split_names(value: object) -> object:
+    """Let `a,b` stand for a list of names, of which none is taken for a number."""
+    return [name for part in value.split(",") if (name := part.strip())] if isinstance(value, str) else value
+
+
 def _literal(text: str) -> object:
     try:
         return json.loads(text)
@@ -737,6 +742,11 @@ class CheckpointConfig(Section):
         description="Seconds without a good checkpoint, while writing fails, after which /readyz answers 503; models "
         "are published all the same.",
     )
+    trust_directory: bool = Field(
+        default=False,
+        description="Use a directory that other users may write or own; only for a volume that no other process can "
+        "reach. Otherwise such a directory is refused.",
+    )
 
 
 class SecurityConfig(Section):
@@ -789,11 +799,38 @@ class HttpConfig(Section):
         default=None, description="PEM file of the certificate and its chain; with `tls_key` the answers go over HTTPS."
     )
     tls_key: Path | None = Field(default=None, description="PEM file of the certificate's private key.")
+    allowed_hosts: Annotated[tuple[str, ...], BeforeValidator(_split_names)] = Field(
+        default=(),
+        description="Names by which this daemon may be asked, besides `localhost`, `http.host` and every IP address: "
+        "those in the addresses that Prometheus, a proxy or a browser uses. A request by another name gets 421, so "
+        "that no web page can read the answers by a name of its own (DNS rebinding). `*`: any name.",
+    )
+    bearer_file: Path | None = Field(
+        default=None,
+        description="File that holds a bearer token of at least 16 letters, which every request but a probe then has "
+        "to bear (`Authorization: Bearer ...`); read again when it changes. Give a certificate, too: without HTTPS "
+        "the token goes in the clear.",
+    )
+    tls_client_ca: Path | None = Field(
+        default=None,
+        description="PEM file of the authority whose client certificates are taken; every request but a probe then "
+        "needs one. It needs `tls_certificate`.",
+    )
+    open_probes: bool = Field(
+        default=True,
+        description="Whether /healthz and /readyz answer without token and client certificate, which the probes of "
+        "Kubernetes cannot show.",
+    )
 
     @model_validator(mode="after")
     def _both_or_neither(self) -> Self:
         if (self.tls_certificate is None) != (self.tls_key is None):
             raise ValueError("http.tls_certificate and http.tls_key belong together: one of them is missing")
+        if self.tls_client_ca is not None and self.tls_certificate is None:
+            raise ValueError(
+                "http.tls_client_ca needs http.tls_certificate and http.tls_key: without HTTPS no client "
+                "shows a certificate"
+            )
         return self
 
 
@@ -856,8 +893,8 @@ MASK = "********"
 DEFAULT_KAFKA: dict[str, KafkaValue] = {"bootstrap.servers": "localhost:9092"}
 
 
-_SECRET_WORDS = frozenset({"password", "passphrase", "secret", "pem", "token"})
-_SECRET_PARTS = ("sasl.oauthbearer.config", "assertion.claim", "kinit.cmd")
+_SECRET_WORDS = frozenset({"password", "passphrase", "secret", "pem", "token", "jaas"})
+_SECRET_PARTS = ("sasl.oauthbearer.config", "assertion.claim", "kinit.cmd", "auth.user.info")
 
 
 def is_secret(option: str) -> bool:

@@ -18,8 +18,17 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from streamsvm.errors import ConfigurationError, StateError
+from streamsvm.private import (
+    OWNER_ONLY_DIRECTORY,
+    check_directory,
+    open_lock,
+    open_new,
+    open_to_read,
+    tighten_files,
+)
 
 LOCK: Final = "lock"
+_CHECKPOINTS: Final = "checkpoint-"
 
 
 class LockLost(OSError):
@@ -80,11 +89,14 @@ class FileSystem:
     Parameters
     ----------
     directory : Path
-        Made by `lock` if it does not exist.
+        Made by `lock` if it does not exist, for this user alone, as its files are.
+    trusted : bool
+        Whether to use a directory that other users may write or own; see `streamsvm.private.check_directory`.
     """
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, *, trusted: bool = False) -> None:
         self._directory = directory
+        self._trusted = trusted
         self._lock: int | None = None
         self._written: dict[str, int] = {}
 
@@ -95,7 +107,10 @@ class FileSystem:
         """Make the directory if there is none, and take it by ``flock`` on the file ``lock``."""
         try:
             _make(self._directory)
-            handle = os.open(self._directory / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            if not self._trusted:
+                check_directory(self._directory)
+            tighten_files(self._directory, _CHECKPOINTS)
+            handle = open_lock(self._directory / LOCK)
         except OSError as error:
             raise ConfigurationError(
                 f"the checkpoint directory {self} cannot be written: {error.strerror}",
@@ -133,17 +148,18 @@ class FileSystem:
 
     def size(self, name: str) -> int:
         """Return a file's length in bytes."""
-        return (self._directory / name).stat().st_size
+        return (self._directory / name).lstat().st_size
 
     def read(self, name: str) -> bytes:
         """Return a file's content."""
-        return (self._directory / name).read_bytes()
+        with os.fdopen(open_to_read(self._directory / name), "rb") as file:
+            return file.read()
 
     def write(self, name: str, content: bytes) -> None:
-        """Create or truncate a file; it stays open until `sync`, which can only so tell of an error in between."""
+        """Make a file, in place of any of its name; it stays open until `sync`, which thus sees errors in between."""
         self._forget(name)
         self._refuse_if_lost()
-        handle = os.open(self._directory / name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+        handle = open_new(self._directory / name)
         self._written[name] = handle
         rest = memoryview(content)
         while rest:
@@ -152,7 +168,7 @@ class FileSystem:
     def sync(self, name: str) -> None:
         """Flush a file's content to the disk."""
         if name not in self._written:
-            self._written[name] = os.open(self._directory / name, os.O_RDONLY | os.O_CLOEXEC)
+            self._written[name] = open_to_read(self._directory / name)
         try:
             os.fsync(self._written[name])
         finally:
@@ -196,7 +212,7 @@ def _make(directory: Path) -> None:
     if directory.is_dir():
         return
     _make(directory.parent)
-    directory.mkdir(exist_ok=True)
+    directory.mkdir(OWNER_ONLY_DIRECTORY, exist_ok=True)
     _sync_directory(directory.parent)
 
 

@@ -12,6 +12,8 @@ import signal
 import struct
 import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator
 from itertools import takewhile
 from pathlib import Path
 from typing import Any
@@ -21,6 +23,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from streamsvm import private
 from streamsvm.checkpoint import CheckpointDirectory
 from streamsvm.codec import checkpoint as codec
 from streamsvm.codec.checkpoint import Snapshot
@@ -390,6 +393,162 @@ def test_a_made_directory_is_made_for_good(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr("streamsvm.disk._sync_directory", synced.append)
     FileSystem(tmp_path / "a" / "b").lock()
     assert synced == [tmp_path, tmp_path / "a"]
+
+
+# ------------------------------------------------------------------ other users of the machine
+
+OTHER_USER = 65_534
+AS_ANOTHER_USER = """
+import fcntl, os, sys
+os.setgroups([]); os.setgid(65534); os.setuid(65534)
+for name in sys.argv[2:]:
+    try:
+        handle = os.open(os.path.join(sys.argv[1], name), os.O_RDONLY)
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        print(name, "opened")
+    except OSError as error:
+        print(name, type(error).__name__)
+"""
+
+
+def modes(directory: Path) -> dict[str, str]:
+    return {path.name: f"{path.stat().st_mode & 0o777:04o}" for path in directory.iterdir()}
+
+
+@pytest.fixture
+def _usual_umask() -> Iterator[None]:
+    """What a shell and a container have."""
+    before = os.umask(0o022)
+    yield
+    os.umask(before)
+
+
+@pytest.mark.usefixtures("_usual_umask")
+def test_what_is_made_is_for_its_owner_only(tmp_path: Path) -> None:
+    """Directories 0700, lock and checkpoints 0600, whatever the umask; foreign files keep their mode."""
+    directory = tmp_path / "a" / "b"
+    with CheckpointDirectory(FileSystem(directory), 3) as checkpoints:
+        checkpoints.save(snapshot(1))
+        (directory / "notes").touch()
+        found = modes(directory)
+    assert found.pop("notes") == "0644"
+    assert set(found.values()) == {"0600"}
+    assert len(found) == 2
+    assert [f"{made.stat().st_mode & 0o777:04o}" for made in (directory, directory.parent)] == ["0700", "0700"]
+
+
+@pytest.mark.usefixtures("_usual_umask")
+def test_files_of_earlier_builds_are_tightened_at_a_start(tmp_path: Path) -> None:
+    """A lock and a checkpoint that all could read lose it; what is not ours stays as it is."""
+    for name in ("lock", "checkpoint-000001-000000000000-000000000001.ssvm", "notes"):
+        (tmp_path / name).touch(0o644)
+    CheckpointDirectory(FileSystem(tmp_path), 3).close()
+    assert modes(tmp_path) == {
+        "lock": "0600",
+        "checkpoint-000001-000000000000-000000000001.ssvm": "0600",
+        "notes": "0644",
+    }
+
+
+@pytest.mark.usefixtures("_usual_umask")
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+def test_another_user_can_neither_read_points_nor_hold_the_lock() -> None:
+    """Not even through a handle that may only read, in a directory that everyone may enter."""
+    with tempfile.TemporaryDirectory() as made:
+        directory = Path(made)
+        directory.chmod(0o755)
+        with CheckpointDirectory(FileSystem(directory), 3) as checkpoints:
+            checkpoints.save(snapshot(1))
+        names = sorted(path.name for path in directory.iterdir())
+        command = [sys.executable, "-c", AS_ANOTHER_USER, made, *names]
+        said = subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()
+        assert said == [f"{name} PermissionError" for name in names]
+        CheckpointDirectory(FileSystem(directory), 3).close()
+
+
+@pytest.mark.parametrize("suffix", ["partial", "ssvm"])
+def test_a_planted_link_is_not_followed(tmp_path: Path, suffix: str) -> None:
+    """A link where a checkpoint is about to be written: the file it points to keeps its bytes, and no link stays."""
+    directory, victim = tmp_path / "checkpoint", tmp_path / "victim"
+    victim.write_text("precious")
+    with CheckpointDirectory(FileSystem(directory), 3) as checkpoints:
+        planted = directory / f"checkpoint-000001-000000000000-000000000001.{suffix}"
+        planted.symlink_to(victim)
+        checkpoints.save(snapshot(1))
+        assert [g.snapshot.sequence for g in checkpoints.generations() if g.snapshot] == [1]
+    assert victim.read_text() == "precious"
+    assert not [path for path in directory.iterdir() if path.is_symlink()]
+
+
+def test_a_link_in_the_place_of_a_file_is_not_read(tmp_path: Path) -> None:
+    """Neither its size nor its bytes: a link is no checkpoint."""
+    disk = FileSystem(tmp_path / "checkpoint")
+    disk.lock()
+    (tmp_path / "victim").write_text("precious")
+    (tmp_path / "checkpoint" / "planted").symlink_to(tmp_path / "victim")
+    for read in (disk.read, disk.sync):
+        with pytest.raises(OSError, match="symbolic links"):
+            read("planted")
+    assert disk.names() == ["lock"]
+    disk.unlock()
+
+
+def test_a_lock_that_is_a_link_is_refused(tmp_path: Path) -> None:
+    """The message names the link and where it leads."""
+    directory = tmp_path / "checkpoint"
+    directory.mkdir()
+    (directory / "lock").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(ConfigurationError, match=r"lock is a symbolic link to .*elsewhere"):
+        CheckpointDirectory(FileSystem(directory), 3)
+    assert not (tmp_path / "elsewhere").exists()
+
+
+@pytest.mark.parametrize("mode", [0o777, 0o1777, 0o702])
+def test_a_directory_that_the_world_may_write_is_refused(tmp_path: Path, mode: int) -> None:
+    """Others could replace checkpoints there; the message says the mode and what to do; a person may insist."""
+    tmp_path.chmod(mode)
+    with pytest.raises(ConfigurationError, match=rf"every user may write .*{mode:04o}.*chmod 700"):
+        CheckpointDirectory(FileSystem(tmp_path), 3)
+    assert not list(tmp_path.iterdir())
+    CheckpointDirectory(FileSystem(tmp_path, trusted=True), 3).close()
+
+
+@pytest.mark.parametrize(
+    ("owner", "mode", "accepted"),
+    [
+        ("this user", 0o755, True),
+        ("this user", 0o775, True),
+        ("root", 0o2775, True),
+        ("root", 0o777, False),
+        ("another", 0o770, False),
+    ],
+)
+def test_whose_directory_is_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, owner: str, mode: int, accepted: bool
+) -> None:
+    """This user's own, or root's that our group may write, as `fsGroup` makes a volume; never another user's."""
+    tmp_path.chmod(mode)
+    owners = {"this user": os.geteuid(), "root": 0, "another": OTHER_USER}
+    real = Path.stat
+
+    def as_owned(path: Path, **options: bool) -> os.stat_result:
+        found = real(path, **options)
+        return os.stat_result((*found[:4], owners[owner], *found[5:]))
+
+    monkeypatch.setattr(Path, "stat", as_owned)
+    monkeypatch.setattr(os, "geteuid", lambda: 10_001 if owner != "this user" else owners[owner])
+    if accepted:
+        private.check_directory(tmp_path)
+    else:
+        with pytest.raises(ConfigurationError, match=r"could replace checkpoints.*trust_directory"):
+            private.check_directory(tmp_path)
+
+
+def test_a_private_directory_below_one_for_all_is_fine(tmp_path: Path) -> None:
+    """As in /tmp: whoever may write above cannot rename what is ours there."""
+    tmp_path.chmod(0o1777)
+    CheckpointDirectory(FileSystem(tmp_path / "own"), 3).close()
+    assert (tmp_path / "own" / "lock").exists()
 
 
 LEFT_BEHIND = {

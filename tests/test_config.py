@@ -173,6 +173,10 @@ GOLDEN = "b43b561e3663a298"
         "sasl.oauthbearer.client.secret",
         "sasl.oauthbearer.assertion.private.key.passphrase",
         "sasl.oauthbearer.config",
+        "sasl.jaas.config",
+        "SASL_JAAS_CONFIG",
+        "basic.auth.user.info",
+        "schema.registry.basic.auth.user.info",
     ],
 )
 def test_no_secret_is_shown(name: str) -> None:

@@ -11,6 +11,7 @@ ROOT = Path(__file__).parent.parent
 
 LAYERS: list[set[str]] = [
     {"streamsvm.errors"},
+    {"streamsvm.private"},
     {
         "streamsvm.points",
         "streamsvm.config",

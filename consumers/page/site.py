@@ -17,7 +17,8 @@ from consumers.page.collect import status_of
 from consumers.page.markup import Markup
 from consumers.page.page import page_of
 from consumers.page.status import Status, encode
-from consumers.runtime import Answer, Health
+from consumers.runtime import Health
+from consumers.web.answers import Answer
 from streamsvm.config import Settings
 from streamsvm.metrics import Metrics
 

@@ -58,6 +58,14 @@ INSECURE: Mapping[str, tuple[frozenset[str], str]] = MappingProxyType(
 """Options of librdkafka with the values that switch a protection off, and what follows."""
 
 
+_UNENCRYPTED: Mapping[str, str] = MappingProxyType(
+    {
+        "sasl_plaintext": "Credentials and records go to {} unencrypted.",
+        "plaintext": "Records go to {} unencrypted and without a login: anyone on the way can read and change them.",
+    }
+)
+
+
 @dataclass(frozen=True, slots=True, repr=False)
 class Connection:
     """How to reach the broker; made once from configuration, passed to everything.
@@ -132,10 +140,8 @@ class Connection:
         remote = [server for server in self.servers.split(",") if not _is_loopback(server)]
         protocol = str(self.options.get("security.protocol", "plaintext")).lower()
         found = []
-        if remote and protocol == "sasl_plaintext":
-            found.append(
-                f"Credentials and records go to {remote[0].strip()} unencrypted: take security.protocol=SASL_SSL."
-            )
+        if remote and protocol in _UNENCRYPTED:
+            found.append(f"{_UNENCRYPTED[protocol].format(remote[0].strip())} Take security.protocol=SASL_SSL.")
         if self.allow_insecure_tls and any(_switches_off(name, value) for name, value in self.options.items()):
             found.append("The broker's certificate is not fully checked: security.allow_insecure_tls is set.")
         return found

@@ -1,4 +1,4 @@
-"""Health over HTTP, logs and exit codes."""
+"""Health, logs and exit codes."""
 
 from __future__ import annotations
 
@@ -6,29 +6,23 @@ import io
 import json
 import logging
 import signal
-import socket
-import ssl
 import subprocess
 import sys
 import threading
-import time
 import urllib.error
 import urllib.request
-import warnings
 from collections.abc import Iterator
-from contextlib import ExitStack, suppress
-from pathlib import Path
 
 import pytest
 import structlog
 
 from consumers import runtime
 from consumers.cli import log_start
-from consumers.runtime import MOST_HEAD_BYTES, MOST_REQUESTS, Health, HttpServer, configure_logging, exit_code
+from consumers.runtime import Health, configure_logging, exit_code
+from consumers.web.server import HttpServer
 from streamsvm.config import HttpConfig, LogConfig, load
 from streamsvm.errors import BrokerUnavailable, ConfigurationError, CorruptCheckpoint, Fenced, StreamsvmError
 from streamsvm.metrics import SCORER, TRAINER, Metrics
-from tests.brokers.secured import Authority
 from tests.contract.steps import eventually
 
 
@@ -261,114 +255,3 @@ def test_a_loop_stuck_in_a_call_is_seen_from_outside() -> None:
         eventually(lambda: get(server, "/healthz")[0] == 200, "the loop turns again")
         stop.set()
         thread.join()
-
-
-# -------------------------------------------------------------------- HTTP at its border
-
-
-def speak(server: HttpServer, *parts: bytes) -> bytes:
-    """Send parts over a plain connection and return all that comes back."""
-    answer = b""
-    with socket.create_connection(("127.0.0.1", server.port), 20.0) as connection, suppress(ConnectionError):
-        for part in parts:
-            connection.sendall(part)
-        while chunk := connection.recv(65536):
-            answer += chunk
-    return answer
-
-
-@pytest.mark.parametrize(
-    ("request_bytes", "status"),
-    [
-        (b"GET /healthz HTTP/1.1\r\n\r\n", b"200"),
-        (b"POST /healthz HTTP/1.1\r\nContent-Length: 3\r\n\r\nabc", b"405"),
-        (b"HEAD /metrics HTTP/1.1\r\n\r\n", b"405"),
-        (b"GET /healthz HTTP/1.1\r\nContent-Length: 3\r\n\r\nabc", b"413"),
-        (b"GET /healthz HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n", b"413"),
-        (b"GET /healthz HTTP/1.1\r\nX: " + b"x" * MOST_HEAD_BYTES + b"\r\n\r\n", b"431"),
-        (b"GET /" + b"x" * MOST_HEAD_BYTES + b" HTTP/1.1\r\n\r\n", b"431"),
-        (b"GET /healthz nonsense HTTP/1.1\r\n\r\n", b"400"),
-    ],
-    ids=["plain", "post", "head", "body", "chunked", "long header", "long line", "nonsense"],
-)
-def test_requests_are_small_and_without_a_body(server: HttpServer, request_bytes: bytes, status: bytes) -> None:
-    """Everything but a short GET is refused by its status, before anything of it is stored."""
-    assert speak(server, request_bytes).split()[1] == status
-
-
-def test_a_slow_request_is_cut_off_in_its_time(server: HttpServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A client that sends a byte now and then for ever is cut off all the same, and others are answered meanwhile."""
-    monkeypatch.setattr(runtime, "REQUEST_TIMEOUT_S", 0.5)
-    with socket.create_connection(("127.0.0.1", server.port), 20.0) as slow:
-        begun = time.monotonic()
-        with suppress(ConnectionError):
-            slow.sendall(b"GET /healthz HTTP/1.1\r\n")
-            slow.settimeout(0.05)
-            while time.monotonic() - begun < 20:
-                slow.sendall(b"X")
-                assert get(server, "/healthz")[0] == 200
-                with suppress(TimeoutError):
-                    assert slow.recv(1) == b""
-                    break
-        assert 0.4 < time.monotonic() - begun < 10
-
-
-def test_too_many_requests_at_once_are_turned_away(server: HttpServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Connections that say nothing take a bounded number of threads; when they have gone, answers come again."""
-    with ExitStack() as stack:
-        for _ in range(MOST_REQUESTS):
-            stack.enter_context(socket.create_connection(("127.0.0.1", server.port), 20.0))
-        eventually(lambda: speak(server, b"") == b"", "turned away")
-        assert len([t for t in threading.enumerate() if "process_request" in t.name]) <= MOST_REQUESTS
-    eventually(lambda: speak(server, b"GET /healthz HTTP/1.1\r\n\r\n").startswith(b"HTTP/1.0 200"), "answered")
-
-
-@pytest.fixture(scope="module")
-def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
-    return Authority(tmp_path_factory.mktemp("tls"))
-
-
-def test_answers_over_https(authority: Authority, health: Health) -> None:
-    """With a certificate: HTTPS that its authority vouches for, no plain HTTP, nothing below TLS 1.2."""
-    own = authority.certificate("streamsvm")
-    config = HttpConfig(port=0, tls_certificate=own.chain, tls_key=own.key)
-    trusting = ssl.create_default_context(cafile=authority.ca)
-    with HttpServer(config, health, Metrics(TRAINER).registry) as server:
-        assert server.url == f"https://127.0.0.1:{server.port}"
-        with urllib.request.urlopen(f"{server.url}/healthz", context=trusting) as answer:
-            assert answer.status == 200
-        with pytest.raises(urllib.error.URLError, match="CERTIFICATE_VERIFY_FAILED"):
-            urllib.request.urlopen(f"{server.url}/healthz")
-        assert not speak(server, b"GET /healthz HTTP/1.1\r\n\r\n").startswith(b"HTTP")
-        old = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-        old.load_verify_locations(authority.ca)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeprecationWarning)
-            old.minimum_version, old.maximum_version = ssl.TLSVersion.TLSv1, ssl.TLSVersion.TLSv1_1
-        with pytest.raises(urllib.error.URLError):
-            urllib.request.urlopen(f"{server.url}/healthz", context=old)
-
-
-def test_a_handshake_that_never_comes_holds_up_nobody(authority: Authority, health: Health) -> None:
-    """A connection that says nothing is one thread's affair: others are answered over HTTPS meanwhile."""
-    own = authority.certificate("streamsvm")
-    config = HttpConfig(port=0, tls_certificate=own.chain, tls_key=own.key)
-    trusting = ssl.create_default_context(cafile=authority.ca)
-    with (
-        HttpServer(config, health, Metrics(TRAINER).registry) as server,
-        socket.create_connection(("127.0.0.1", server.port), 20.0),
-        urllib.request.urlopen(f"{server.url}/healthz", context=trusting, timeout=5.0) as answer,
-    ):
-        assert answer.status == 200
-
-
-def test_a_certificate_that_cannot_be_used_is_one_line(authority: Authority, health: Health, tmp_path: Path) -> None:
-    """A missing file, another one's key, and half of the pair are said before a port is taken."""
-    own, other = authority.certificate("streamsvm"), authority.certificate("other")
-    registry = Metrics(TRAINER).registry
-    with pytest.raises(ConfigurationError, match=r"absent\.pem.*may read"):
-        HttpServer(HttpConfig(port=0, tls_certificate=tmp_path / "absent.pem", tls_key=own.key), health, registry)
-    with pytest.raises(ConfigurationError, match="HTTPS"):
-        HttpServer(HttpConfig(port=0, tls_certificate=own.chain, tls_key=other.key), health, registry)
-    with pytest.raises(ConfigurationError, match="belong together"):
-        load({"http": {"tls_certificate": str(own.chain)}})

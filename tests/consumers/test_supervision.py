@@ -185,6 +185,12 @@ def test_unit_is_hardened(unit: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("unit", UNITS, ids=lambda unit: unit.name)
+def test_unit_leaves_no_core_dump(unit: Path) -> None:
+    """A dump would hold passwords and points."""
+    assert "LimitCORE=0" in unit.read_text().splitlines()
+
+
+@pytest.mark.parametrize("unit", UNITS, ids=lambda unit: unit.name)
 def test_unit_restarts_what_another_start_can_help(unit: Path) -> None:
     """Statuses 75 and 1 are tried again; wrong usage, a fatal error and a refused state wait for a person."""
     lines = unit.read_text().splitlines()

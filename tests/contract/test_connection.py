@@ -119,15 +119,19 @@ def test_checks_that_are_switched_on_are_no_risk() -> None:
         ("localhost:9092, 127.0.0.2:9092", "SASL_PLAINTEXT", False),
         ("[::1]:9092", "SASL_PLAINTEXT", False),
         ("broker.example:9092", "SASL_SSL", False),
-        ("broker.example:9092", "PLAINTEXT", False),
+        ("broker.example:9092", "SSL", False),
+        ("broker.example:9092", "PLAINTEXT", True),
+        ("broker.example:9092", None, True),
+        ("localhost:9092", "plaintext", False),
     ],
 )
-def test_credentials_in_the_clear_are_a_risk_on_any_way_but_the_loopback(
-    servers: str, protocol: str, risky: bool
+def test_what_goes_in_the_clear_is_a_risk_on_any_way_but_the_loopback(
+    servers: str, protocol: str | None, risky: bool
 ) -> None:
-    """SASL without TLS to another machine is said, with the host at fault."""
-    risks = Connection({"bootstrap.servers": servers, "security.protocol": protocol}).risks()
-    assert bool(risks) == risky
+    """No TLS to another machine, with a login or, as by default, without one, is said once, with the host at fault."""
+    options = {"bootstrap.servers": servers} | ({"security.protocol": protocol} if protocol else {})
+    risks = Connection(options).risks()
+    assert len(risks) == risky
     assert not risky or "unencrypted" in risks[0]
 
 

@@ -142,7 +142,7 @@ BASE = "kubernetes/base"
 CHECKERS = {
     "compose specification": Checker(compose, "compose.yaml", "read_only: true", "readonly: true", "readonly"),
     "yamllint": Checker(yamllint, f"{BASE}/trainer.yaml", "  replicas: 1\n", "  replicas: 1 \n", "trailing spaces"),
-    "hadolint": Checker(hadolint, "Dockerfile", "python:3.11-slim-bookworm", "python", "DL3006"),
+    "hadolint": Checker(hadolint, "Dockerfile", "FROM ${PYTHON_IMAGE} AS build", "FROM python AS build", "DL3006"),
     "promtool, scraping": Checker(
         prometheus, "prometheus/prometheus.yml", "scrape_timeout", "scrape_time_out", "scrape_time_out"
     ),

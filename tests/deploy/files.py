@@ -21,6 +21,8 @@ RULES = DEPLOY / "prometheus" / "rules.yml"
 GENERATOR = DEPLOY / "grafana" / "generate.py"
 DASHBOARDS = DEPLOY / "grafana" / "dashboards"
 PROVISIONING = DEPLOY / "grafana" / "provisioning"
+BY_TAG = {"prom/prometheus": "v2.42.0"}
+"""Images of which no digest is known here, with their exact tags; deploy/README.md says so."""
 TARGET_LABELS = {"instance", "job"}
 """Labels that Prometheus adds when it scrapes."""
 
@@ -46,6 +48,12 @@ class Query:
             filled = filled.replace(variable, value)
         assert "$" not in filled, f"{self.panel}: a variable that only Grafana knows: {filled}"
         return filled
+
+
+def images() -> dict[str, str]:
+    """Return the images that are pulled, by the variable that replaces each."""
+    (base,) = re.findall(r"(?m)^ARG (PYTHON_IMAGE)=(\S+)$", DOCKERFILE.read_text())
+    return dict([base, *re.findall(r"image: (?:>-\s+)?\$\{(\w+):-(\S+)\}", COMPOSE.read_text())])
 
 
 def dashboards() -> dict[str, dict[str, Any]]:

@@ -6,9 +6,22 @@ import re
 
 import pytest
 
-from streamsvm.config import load
+from consumers.web.access import Access
+from streamsvm.config import HttpConfig, load
 from streamsvm.metrics import PROCESS, SCORER, TRAINER
-from tests.deploy.files import DOCKERFILE, PROMETHEUS, ROOT, RULES, compose, parsed, selectors, series
+from tests.deploy.files import (
+    BY_TAG,
+    DEPLOY,
+    DOCKERFILE,
+    PROMETHEUS,
+    ROOT,
+    RULES,
+    compose,
+    images,
+    parsed,
+    selectors,
+    series,
+)
 
 
 def requirements(name: str) -> dict[str, str]:
@@ -47,12 +60,15 @@ def test_ports_are_bound_to_the_loopback_address() -> None:
 
 
 def test_images_are_pinned() -> None:
-    """Every image has a version; only the one built here is local."""
+    """Every image has an exact version and a digest, but those of which none is known; the one built here is local."""
     for name, service in compose()["services"].items():
-        image, _, tag = service["image"].partition(":")
-        assert (image, tag) == ("streamsvm", "local") or re.fullmatch(r"v?\d+\.\d+\.\d+", tag), name
-    bases = re.findall(r"(?m)^FROM (\S+)", DOCKERFILE.read_text())
-    assert len(set(bases)) == 1, "the environment of one stage runs on the interpreter of the other"
+        assert service["image"] == "streamsvm:local" or service["image"].startswith("${"), name
+    for reference in images().values():
+        image, tag, digest = re.fullmatch(r"([\w/]+):([^@]+)(@sha256:[0-9a-f]{64})?", reference).groups()
+        assert re.match(r"v?\d+\.\d+\.\d+(-|$)", tag), reference
+        assert digest or BY_TAG.get(image) == tag, reference
+        assert reference in (DEPLOY / "README.md").read_text()
+    assert re.findall(r"(?m)^FROM (\S+)", DOCKERFILE.read_text()) == ["${PYTHON_IMAGE}"] * 2
 
 
 def test_long_running_services_restart() -> None:
@@ -98,6 +114,12 @@ def test_containers_are_confined(name: str) -> None:
     assert service["tmpfs"] == ["/tmp", f"/var/cache/streamsvm:uid={user},gid={user},mode=0700"]
 
 
+def test_no_container_leaves_a_core_dump() -> None:
+    """A dump would hold passwords and points."""
+    for name in OURS:
+        assert compose()["services"][name]["ulimits"] == {"core": 0}, name
+
+
 def test_no_container_gains_privileges() -> None:
     """Every container but Grafana's, which nobody could try here, has lost its capabilities for good."""
     for name, service in compose()["services"].items():
@@ -110,7 +132,9 @@ def test_prometheus_scrapes_the_daemons() -> None:
     targets = {job["job_name"]: job["static_configs"] for job in parsed(PROMETHEUS)["scrape_configs"]}
     assert targets == {f"streamsvm-{daemon}": [{"targets": [f"{daemon}:9464"]}] for daemon in ("trainer", "scorer")}
     assert "EXPOSE 9464" in DOCKERFILE.read_text()
-    assert {"trainer", "scorer"} <= compose()["services"].keys()
+    for daemon in ("trainer", "scorer"):
+        allowed = compose()["services"][daemon]["environment"]["STREAMSVM_HTTP__ALLOWED_HOSTS"]
+        assert Access(HttpConfig(allowed_hosts=(allowed,))).answers_to(f"{daemon}:9464")
 
 
 def test_build_requirements_are_those_of_development() -> None:

@@ -25,6 +25,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -34,7 +35,7 @@ from confluent_kafka import Producer
 from streamsvm.codec import model as model_codec
 from streamsvm.errors import TransientError
 from streamsvm.kafka import Connection, Record, describe_topic, log_range, read_to_end
-from tests.deploy.files import COMPOSE, PROVISIONING, RULES, Query, dashboards, parsed, queries
+from tests.deploy.files import COMPOSE, PROVISIONING, RULES, Query, dashboards, images, parsed, queries
 from tests.deploy.results import Held, Kill, Results
 
 pytestmark = [
@@ -85,7 +86,8 @@ class Stack:
     def compose(self, *arguments: str, check: bool = True) -> str:
         """Run docker compose on the project and return what it printed."""
         command = ["docker", "compose", "-p", self.project, "-f", str(COMPOSE), "-f", str(self.override), *arguments]
-        environment = os.environ | {name: str(port) for name, port in self.ports.items()}
+        ports = {name: str(port) for name, port in self.ports.items()}
+        environment = local_images() | os.environ | ports
         done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment, timeout=UP_S)
         assert not check or done.returncode == 0, f"{' '.join(command)}\n{done.stdout}\n{done.stderr}"
         return done.stdout
@@ -165,6 +167,18 @@ def eventually(what: str, within_s: float, look: Callable[[], Found]) -> Found:
                 return found
         assert time.monotonic() < deadline, f"{what}: not within {within_s:.0f} s"
         time.sleep(1)
+
+
+def here(reference: str) -> bool:
+    """Tell whether the engine has an image of this name."""
+    return subprocess.run(["docker", "image", "inspect", reference], capture_output=True, check=False).returncode == 0
+
+
+@cache
+def local_images() -> dict[str, str]:
+    """Return the images that are here under their tag only: made or loaded by hand, they have no digest."""
+    tags = {name: (reference, reference.partition("@")[0]) for name, reference in images().items()}
+    return {name: tag for name, (reference, tag) in tags.items() if not here(reference) and here(tag)}
 
 
 def free_port() -> int:

@@ -29,6 +29,7 @@ import consumers.trainer
 import streamsvm.kafka.cluster
 from consumers.deadletters import DeadLetters
 from consumers.scorer import Scorer
+from consumers.web.connections import Connections
 from streamsvm.codec.model import pin_key
 from streamsvm.codec.points import Decoded, PointDecoder
 from streamsvm.crashpoints import crash_point
@@ -335,6 +336,15 @@ def follows_another_clock() -> None:
     consumers.trainer.Clock = lambda: clock  # type: ignore[assignment,misc]
 
 
+def turns_away_newcomers() -> None:
+    """A defect: when all places are taken the newest connection goes, whoever holds the others."""
+
+    def add(original: Any, connections: Connections, connection: Any) -> Any:
+        return connection if len(connections) >= connections._most else original(connections, connection)
+
+    wrap(Connections, "add", add)
+
+
 DEFECTS = {
     defect.__name__.replace("_", "-"): defect
     for defect in (
@@ -362,6 +372,7 @@ DEFECTS = {
         hangs_in_the_client,
         loses_an_answer,
         follows_another_clock,
+        turns_away_newcomers,
     )
 }
 """What can be planted, by the name that the command line takes; several are joined by a plus."""

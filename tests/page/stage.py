@@ -12,7 +12,7 @@ import numpy as np
 
 from consumers.page.site import Site
 from consumers.page.status import TrainerStatus
-from consumers.runtime import HttpServer
+from consumers.web.server import HttpServer
 from streamsvm.codec.points import encode
 from streamsvm.config import (
     CheckpointConfig,

@@ -15,7 +15,9 @@ from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import WebDriverWait
 
 from consumers.page.site import Site
-from consumers.runtime import Answer, Health, HttpServer
+from consumers.runtime import Health
+from consumers.web.answers import Answer
+from consumers.web.server import HttpServer
 from streamsvm.config import HttpConfig
 from streamsvm.kafka import EmbeddedBroker
 from streamsvm.metrics import TRAINER, Metrics

@@ -19,7 +19,8 @@ import pytest
 from consumers.page.board import MOST_MOMENTS, History, ScorerBoard
 from consumers.page.site import Site, etag, site_of
 from consumers.page.status import FORMAT, Figures, Moment, ScorerStatus, TrainerStatus, decode, encode, schema
-from consumers.runtime import Health, HttpServer
+from consumers.runtime import Health
+from consumers.web.server import HttpServer
 from streamsvm.codec import model as model_codec
 from streamsvm.config import HttpConfig, Settings
 from streamsvm.metrics import SCORER, TRAINER, Metrics

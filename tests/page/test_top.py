@@ -12,7 +12,9 @@ from rich.console import Console
 
 from consumers import top
 from consumers.page.status import TrainerStatus
-from consumers.runtime import Answer, Health, HttpServer
+from consumers.runtime import Health
+from consumers.web.answers import Answer
+from consumers.web.server import HttpServer
 from streamsvm.config import HttpConfig
 from streamsvm.errors import ConfigurationError, FatalError, TransientError
 from streamsvm.metrics import TRAINER, Metrics

@@ -1,0 +1,608 @@
+"""HTTP at its border: who is answered while others are slow, who may ask, and what HTTPS shows."""
+
+from __future__ import annotations
+
+import http.client
+import logging
+import shutil
+import socket
+import ssl
+import threading
+import time
+import urllib.error
+import urllib.request
+import warnings
+from collections.abc import Iterator
+from contextlib import ExitStack, suppress
+from http import HTTPStatus
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from consumers import top
+from consumers.runtime import Health
+from consumers.web import access, server
+from consumers.web.answers import GUARD, Answer
+from consumers.web.connections import MOST_CONNECTIONS, Connection, Connections, Phase, address_of
+from consumers.web.head import MOST_HEAD_BYTES, MOST_HEADERS, Request, end_of_head, parse
+from consumers.web.server import MOST_WAITING, MOST_WAITING_OF_ONE, HttpServer
+from streamsvm.config import HttpConfig, load
+from streamsvm.errors import ConfigurationError, FatalError
+from streamsvm.metrics import TRAINER, Metrics
+from tests.brokers.secured import Authority
+from tests.contract.steps import eventually
+
+PLAIN = b"GET /healthz HTTP/1.1\r\n\r\n"
+TOKEN = "a-token-of-some-length"
+
+
+class Gate:
+    """A site that answers when it is let, with a body of any size."""
+
+    def __init__(self) -> None:
+        self.opened = threading.Event()
+        self.opened.set()
+        self.asked = 0
+        self.size = 10
+
+    def answer(self, path: str) -> Answer | None:
+        self.asked += 1
+        self.opened.wait(20.0)
+        if path == "/broken":
+            raise ZeroDivisionError
+        return Answer("text/plain", b"x" * self.size) if path.startswith("/page") else None
+
+
+@pytest.fixture
+def gate() -> Iterator[Gate]:
+    made = Gate()
+    yield made
+    made.opened.set()
+
+
+@pytest.fixture
+def running(gate: Gate) -> Iterator[HttpServer]:
+    with serving(HttpConfig(port=0), gate) as made:
+        yield made
+
+
+def serving(config: HttpConfig, gate: Gate | None = None) -> HttpServer:
+    return HttpServer(config, Health(60.0), Metrics(TRAINER).registry, gate.answer if gate else None)
+
+
+def speak(at: HttpServer, *parts: bytes) -> bytes:
+    """Send parts over a plain connection and return all that comes back."""
+    answer = b""
+    with socket.create_connection(("127.0.0.1", at.port), 20.0) as connection, suppress(ConnectionError):
+        for part in parts:
+            connection.sendall(part)
+        while chunk := connection.recv(65536):
+            answer += chunk
+    return answer
+
+
+def status(at: HttpServer, path: str = "/healthz", **headers: str) -> int:
+    lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+    return int(speak(at, f"GET {path} HTTP/1.1\r\n{lines}\r\n".encode()).split()[1])
+
+
+def healthy(at: HttpServer) -> bool:
+    return speak(at, PLAIN).startswith(b"HTTP/1.1 200 ")
+
+
+# ---------------------------------------------------------------------------------- heads
+
+
+@pytest.mark.parametrize(
+    ("request_bytes", "expected"),
+    [
+        (PLAIN, b"200"),
+        (b"GET /healthz HTTP/1.0\n\n", b"200"),
+        (b"POST /healthz HTTP/1.1\r\nContent-Length: 3\r\n\r\nabc", b"405"),
+        (b"HEAD /metrics HTTP/1.1\r\n\r\n", b"405"),
+        (b"GET /healthz HTTP/1.1\r\nContent-Length: 3\r\n\r\nabc", b"413"),
+        (b"GET /healthz HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n", b"413"),
+        (b"GET /healthz HTTP/1.1\r\nX: " + b"x" * MOST_HEAD_BYTES + b"\r\n\r\n", b"431"),
+        (b"GET /" + b"x" * MOST_HEAD_BYTES + b" HTTP/1.1\r\n\r\n", b"431"),
+        (b"GET /healthz HTTP/1.1\r\n" + b"a: b\r\n" * (MOST_HEADERS + 1) + b"\r\n", b"431"),
+        (b"GET /healthz nonsense HTTP/1.1\r\n\r\n", b"400"),
+        (b"GET /healthz\r\n\r\n", b"400"),
+        (b"\r\nGET /healthz HTTP/1.1\r\n\r\n", b"400"),
+        (b"GET /healthz HTTP/1.1\r\nA: b\r\n folded\r\n\r\n", b"400"),
+        (b"GET /healthz HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n", b"400"),
+        (b"GET /healthz HTTP/1.1\r\nContent-Length: 0\r\nContent-Length: 0\r\n\r\n", b"400"),
+        (b"GET /healthz HTTP/1.1\r\nA: b\x00c\r\n\r\n", b"400"),
+        (b"GET /healthz HTTP/1.1\r\nA : b\r\n\r\n", b"400"),
+        (b"GET /healthz HTTP/2.0\r\n\r\n", b"505"),
+        (b"PRI * HTTP/2.0\r\n\r\n", b"505"),
+        (b"\xff\xfe\r\n\r\n", b"400"),
+    ],
+)
+def test_requests_are_small_and_without_a_body(running: HttpServer, request_bytes: bytes, expected: bytes) -> None:
+    """Everything but a short, well-formed GET is refused by its status, with the guard on it."""
+    answer = speak(running, request_bytes)
+    assert answer.split()[1] == expected
+    assert b"X-Content-Type-Options: nosniff" in answer
+
+
+@given(st.binary(max_size=200))
+def test_no_head_is_too_strange(rest: bytes) -> None:
+    """Whatever stands before an empty line is a request or a status, never an exception."""
+    for head in (rest + b"\r\n\r\n", b"GET / HTTP/1.1\r\n" + rest + b"\r\n\r\n"):
+        end = end_of_head(head)
+        assert end is not None
+        assert isinstance(parse(head[:end]), Request | HTTPStatus)
+
+
+@given(st.lists(st.sampled_from([b"a", b"\r", b"\n", b"\r\n"]), max_size=12), st.integers(1, 5))
+def test_an_end_is_found_wherever_the_pieces_end(parts: list[bytes], size: int) -> None:
+    """A head that comes in pieces ends where it would have ended in one."""
+    whole, found = b"".join(parts), None
+    for seen in range(0, len(whole), size):
+        found = found or end_of_head(whole[: seen + size], seen)
+    assert found == end_of_head(whole)
+
+
+def test_a_head_of_blanks_costs_nothing_special() -> None:
+    """No regular expression here looks at one letter more than a few times."""
+    blanks = b"GET / HTTP/1.1\r\nA: " + b" " * (MOST_HEAD_BYTES - 100) + b"\x01\r\n\r\n"
+    begun = time.process_time()
+    for _ in range(100):
+        assert parse(blanks) is HTTPStatus.BAD_REQUEST
+    assert time.process_time() - begun < 20  # quadratic, it would be about 100 s
+
+
+# ------------------------------------------------------------------- slow and many clients
+
+
+@pytest.mark.parametrize("said", [b"", b"GET /healthz HTTP/1.1\r\n", b"X"])
+def test_slow_clients_do_not_starve_the_probes(running: HttpServer, said: bytes) -> None:
+    """With three times as many connections as there may be, each unfinished, every probe is answered."""
+    with ExitStack() as stack:
+        for number in range(3 * MOST_CONNECTIONS):
+            slow = stack.enter_context(socket.create_connection(("127.0.0.1", running.port), 20.0))
+            slow.sendall(said)
+            if number % 32 == 31:
+                assert healthy(running), number
+        for _ in range(10):
+            assert healthy(running)
+
+
+def test_the_oldest_unfinished_request_goes_first(running: HttpServer) -> None:
+    """When one too many comes, it is the first that is hung up on, not the newest."""
+    with ExitStack() as stack:
+        slow = [
+            stack.enter_context(socket.create_connection(("127.0.0.1", running.port), 20.0))
+            for _ in range(MOST_CONNECTIONS + 1)
+        ]
+        slow[0].settimeout(4.0)
+        assert slow[0].recv(1) == b""
+        slow[-1].sendall(PLAIN)
+        assert slow[-1].recv(12) == b"HTTP/1.1 200"
+
+
+def test_a_slow_request_is_cut_off_in_its_time(running: HttpServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A client that sends a byte now and then for ever is cut off all the same, and others are answered meanwhile."""
+    monkeypatch.setattr(server, "HEAD_TIMEOUT_S", 0.5)
+    with socket.create_connection(("127.0.0.1", running.port), 20.0) as slow:
+        begun = time.monotonic()
+        with suppress(ConnectionError):
+            slow.sendall(b"GET /healthz HTTP/1.1\r\n")
+            slow.settimeout(0.05)
+            while time.monotonic() - begun < 20:
+                slow.sendall(b"X")
+                assert healthy(running)
+                with suppress(TimeoutError):
+                    assert slow.recv(1) == b""
+                    break
+        assert 0.4 < time.monotonic() - begun < 10
+
+
+def test_an_answer_that_nobody_takes_is_given_up(
+    running: HttpServer, gate: Gate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A client that asks for much and reads nothing is cut off; probes are answered meanwhile."""
+    monkeypatch.setattr(server, "REQUEST_TIMEOUT_S", 0.5)
+    gate.size = 1 << 26
+    with socket.create_connection(("127.0.0.1", running.port), 20.0) as idle:
+        idle.sendall(b"GET /page HTTP/1.1\r\n\r\n")
+        eventually(lambda: gate.asked == 1, "asked")
+        assert healthy(running)
+        eventually(lambda: not running._loop._connections.all(), "cut off")
+    assert healthy(running)
+
+
+def test_a_large_answer_comes_whole(running: HttpServer, gate: Gate) -> None:
+    """One that does not fit into the socket's buffer is sent on as the client takes it."""
+    gate.size = 5_000_000
+    answer = speak(running, b"GET /page HTTP/1.1\r\n\r\n")
+    assert answer.endswith(b"\r\n\r\n" + b"x" * gate.size)
+
+
+def test_probes_do_not_wait_for_pages(running: HttpServer, gate: Gate) -> None:
+    """While a page takes for ever, probes and metrics are answered; what piles up behind it is bounded."""
+    gate.opened.clear()
+    with ExitStack() as stack:
+        for _ in range(MOST_WAITING_OF_ONE):
+            asking = stack.enter_context(socket.create_connection(("127.0.0.1", running.port), 20.0))
+            asking.sendall(b"GET /page HTTP/1.1\r\n\r\n")
+        eventually(lambda: status(running, "/page-too") == 503, "told to come again")
+        assert healthy(running)
+        assert status(running, "/metrics") == 200
+    gate.opened.set()
+    eventually(lambda: status(running, "/page-too") == 200, "answered again")
+
+
+def test_one_address_does_not_take_the_place_of_all(gate: Gate) -> None:
+    """A share of the queue is kept for others."""
+    assert MOST_WAITING_OF_ONE < MOST_WAITING
+    maker, gone = server._Maker("test"), threading.Event()
+    accepted = [maker.make("here", lambda: bytes(gone.wait(20)), lambda _: None) for _ in range(MOST_WAITING)]
+    assert sum(accepted) == MOST_WAITING_OF_ONE
+    done: list[bytes] = []
+    assert maker.make("there", lambda: b"", done.append)
+    gone.set()
+    maker.stop()
+    eventually(lambda: done == [b""], "made")
+
+
+def test_a_page_that_fails_is_one_warning(running: HttpServer, gate: Gate, caplog: pytest.LogCaptureFixture) -> None:
+    """500 for whoever asks; the log says why once, however often it is asked for, and others are answered."""
+    with caplog.at_level(logging.INFO, "streamsvm.http"):
+        assert [status(running, "/broken") for _ in range(3)] == [500] * 3
+    assert [record.message for record in caplog.records] == ["failed to make an answer"]
+    assert status(running, "/page") == 200
+
+
+def open_descriptors() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+def test_hanging_up_at_any_point_leaves_nothing_behind(running: HttpServer) -> None:
+    """Reset, half a head, a closed side: no descriptor, no thread and no connection stays."""
+    assert healthy(running)
+    descriptors, threads = open_descriptors(), threading.active_count()
+    for number in range(300):
+        with socket.create_connection(("127.0.0.1", running.port), 20.0) as one, suppress(ConnectionError):
+            if number % 3 == 0:
+                one.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
+            one.sendall((PLAIN * 3)[: number % 60])
+            if number % 3 == 1:
+                one.shutdown(socket.SHUT_WR)
+    eventually(lambda: not running._loop._connections.all(), "all gone")
+    eventually(lambda: open_descriptors() <= descriptors, "every descriptor closed")
+    assert threading.active_count() <= threads
+    assert healthy(running)
+
+
+def test_a_client_that_closes_its_side_is_still_answered(running: HttpServer) -> None:
+    """As `printf ... | nc` does: probe, page and metrics alike."""
+    for path in (b"/healthz", b"/page", b"/metrics"):
+        with socket.create_connection(("127.0.0.1", running.port), 20.0) as one:
+            one.sendall(b"GET " + path + b" HTTP/1.1\r\n\r\n")
+            one.shutdown(socket.SHUT_WR)
+            assert one.recv(12) == b"HTTP/1.1 200"
+
+
+def connection(address: str) -> Connection:
+    return Connection(socket.socket(), address, 0.0)
+
+
+def test_room_is_made_by_the_address_that_has_the_most() -> None:
+    """Its oldest unfinished request goes; finished ones go only when there is nothing else."""
+    table = Connections(4)
+    made = [connection(address) for address in ("a", "b", "b", "c", "a", "a", "a")]
+    assert [table.add(one) for one in made[:4]] == [None] * 4
+    table.finish(made[3])
+    assert table.add(made[4]) is made[1]
+    assert table.add(made[5]) is made[0]
+    table.finish(made[2])
+    table.finish(made[4])
+    table.finish(made[5])
+    assert table.add(made[6]) is made[3]
+    assert len(table) == 4
+    table.remove(made[0])
+    assert len(table) == 4
+    for one in made:
+        table.remove(one)
+        one.socket.close()
+    assert (len(table), table.all()) == (0, [])
+    assert Connection.unfinished.__get__(made[0])
+    made[0].phase = Phase.WAITING
+    assert not made[0].unfinished
+
+
+@pytest.mark.parametrize(
+    ("peer", "expected"),
+    [
+        (("10.0.0.7", 1), "10.0.0.7"),
+        (("::ffff:10.0.0.7", 1, 0, 0), "10.0.0.7"),
+        (("2001:db8::1", 1, 0, 0), "2001:db8::/64"),
+        (("2001:db8::ffff:1", 1, 0, 0), "2001:db8::/64"),
+        (("fe80::1%eth0", 1, 0, 2), "fe80::/64"),
+        (("", 0), ""),
+    ],
+)
+def test_a_network_counts_as_one_address(peer: tuple[str, int], expected: str) -> None:
+    """Whoever has one IPv6 address has the other 2^64 of its network, too."""
+    assert address_of(peer) == expected
+
+
+# --------------------------------------------------------------------------- who may ask
+
+
+@pytest.mark.parametrize(
+    ("host", "expected"),
+    [
+        ("127.0.0.1:9464", 200),
+        ("localhost", 200),
+        ("LocalHost.:9464", 200),
+        ("10.1.2.3:9464", 200),
+        ("[::1]:9464", 200),
+        ("[fd00::7]", 200),
+        ("trainer:9464", 200),
+        ("evil.example.com", 421),
+        ("evil.example.com:9464", 421),
+        ("localhost.evil.example.com", 421),
+        ("127.0.0.1.evil.example.com", 421),
+        ("127.1", 421),
+        ("0x7f000001", 421),
+        ("[::1].evil.example.com", 421),
+        ("trainer.evil.example.com", 421),
+        ("@localhost", 421),
+    ],
+)
+def test_only_names_of_its_own_are_answered(host: str, expected: int) -> None:
+    """Another site's name is refused on every path, so that a browser cannot be led here by it."""
+    with serving(HttpConfig(port=0, allowed_hosts=("trainer",)), Gate()) as made:
+        for path in ("/healthz", "/metrics", "/page"):
+            assert status(made, path, Host=host) == expected
+
+
+def test_a_star_allows_any_name() -> None:
+    """For a daemon behind a proxy that checks names itself."""
+    with serving(HttpConfig(port=0, allowed_hosts=("*",))) as made:
+        assert status(made, Host="evil.example.com") == 200
+
+
+def test_names_come_from_every_source(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A list in the environment is split at commas, and no name is taken for a number."""
+    monkeypatch.setenv("STREAMSVM_HTTP__ALLOWED_HOSTS", "trainer, 7 ,a.example")
+    assert load().http.allowed_hosts == ("trainer", "7", "a.example")
+    assert load({"http": {"allowed_hosts": ["b"]}}).http.allowed_hosts == ("b",)
+
+
+@pytest.mark.parametrize("path", ["/metrics", "/healthz", "/readyz", "/page", "/nothing", "/broken"])
+def test_every_answer_has_the_guard(running: HttpServer, path: str) -> None:
+    """No sniffing, no framing, no use by another site, no copy kept; and nothing says what is inside."""
+    head = speak(running, f"GET {path} HTTP/1.1\r\n\r\n".encode()).partition(b"\r\n\r\n")[0].decode()
+    for name, value in GUARD:
+        assert f"\r\n{name}: {value}" in head
+    assert "Connection: close" in head
+    assert "Date: " in head
+    assert "Server:" not in head
+    assert "Python" not in head
+
+
+def test_metrics_come_as_the_client_likes_them(running: HttpServer) -> None:
+    """Compressed, as OpenMetrics, and only those that are asked for."""
+    asking = http.client.HTTPConnection("127.0.0.1", running.port, timeout=20)
+    asking.request("GET", "/metrics", headers={"Accept-Encoding": "gzip"})
+    answer = asking.getresponse()
+    assert (answer.headers["Content-Encoding"], answer.read()[:2]) == ("gzip", b"\x1f\x8b")
+    asking.request("GET", "/metrics?name[]=streamsvm_model_version", headers={"Accept": "application/openmetrics-text"})
+    answer = asking.getresponse()
+    assert "openmetrics" in answer.headers["Content-Type"]
+    names = {line.split()[0] for line in answer.read().decode().splitlines() if not line.startswith("#")}
+    assert names <= {"streamsvm_model_version"}
+    asking.close()
+
+
+@pytest.fixture
+def bearer_file(tmp_path: Path) -> Path:
+    path = tmp_path / "bearer"
+    path.write_text(f"{TOKEN}\n")
+    return path
+
+
+@pytest.mark.parametrize("open_probes", [True, False])
+def test_a_token_is_asked_for(bearer_file: Path, open_probes: bool) -> None:
+    """All but the probes need it, and those too where that is said; a wrong one is as good as none."""
+    with serving(HttpConfig(port=0, bearer_file=bearer_file, open_probes=open_probes), Gate()) as made:
+        for path in ("/metrics", "/page", "/nothing", *(() if open_probes else ("/healthz", "/readyz"))):
+            for wrong in (
+                "",
+                "Bearer",
+                f"Bearer {TOKEN}x",
+                f"Bearer {TOKEN[:-1]}",
+                f"Basic {TOKEN}",
+                f"Bearer \xe9{TOKEN}",
+            ):
+                answer = speak(made, f"GET {path} HTTP/1.1\r\nAuthorization: {wrong}\r\n\r\n".encode("latin-1"))
+                assert answer.startswith(b"HTTP/1.1 401 ")
+                assert b"WWW-Authenticate: Bearer" in answer
+                assert TOKEN.encode() not in answer
+        for scheme in ("Bearer", "bearer"):
+            assert status(made, "/page", Authorization=f"{scheme} {TOKEN}") == 200
+        assert status(made, "/healthz") == (200 if open_probes else 401)
+        assert status(made, "/page", Authorization=f"Bearer {TOKEN}", Host="evil.example.com") == 421
+
+
+def test_a_new_token_counts_and_a_broken_one_does_not(
+    bearer_file: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The file is read again when it changes; while it holds none, the token before it stays."""
+    monkeypatch.setattr(access, "LOOK_AGAIN_AFTER_S", 0.0)
+    with serving(HttpConfig(port=0, bearer_file=bearer_file), Gate()) as made:
+        bearer_file.write_text("")
+        assert status(made, "/page", Authorization=f"Bearer {TOKEN}") == 200
+        assert "stays in force" in caplog.text
+        bearer_file.write_text("another-token-of-some-length")
+        assert status(made, "/page", Authorization=f"Bearer {TOKEN}") == 401
+        assert status(made, "/page", Authorization="Bearer another-token-of-some-length") == 200
+    assert TOKEN not in caplog.text
+
+
+@pytest.mark.parametrize("content", ["", "short", "with spaces in the middle", "\u00e9" * 20])
+def test_a_token_that_is_none_is_refused_at_the_start(tmp_path: Path, content: str) -> None:
+    """Its file is named, and how to make one; what stands in it is not shown."""
+    path = tmp_path / "bearer"
+    path.write_text(content)
+    with pytest.raises(ConfigurationError, match=r"bearer_file .*bearer holds no token.*openssl") as refused:
+        serving(HttpConfig(port=0, bearer_file=path))
+    assert not content or content not in str(refused.value)
+    with pytest.raises(ConfigurationError, match=r"absent cannot be read"):
+        serving(HttpConfig(port=0, bearer_file=tmp_path / "absent"))
+
+
+def test_top_bears_the_token(bearer_file: Path) -> None:
+    """Without it the refusal says which option to give."""
+    with serving(HttpConfig(port=0, bearer_file=bearer_file), Gate()) as made:
+        with pytest.raises(FatalError, match=r"401.*--bearer-file"):
+            top.fetch(f"{made.url}/page")
+        assert top.fetch(f"{made.url}/page", bearer_file) == b"x" * 10
+        with pytest.raises(ConfigurationError, match="absent cannot be read"):
+            top.fetch(f"{made.url}/page", bearer_file.parent / "absent")
+
+
+# --------------------------------------------------------------------------------- HTTPS
+
+
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    return Authority(tmp_path_factory.mktemp("tls"))
+
+
+@pytest.fixture(scope="module")
+def stranger(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    return Authority(tmp_path_factory.mktemp("other"))
+
+
+def secured(authority: Authority, directory: Path, **more: object) -> HttpConfig:
+    """Return a configuration whose certificate is in files of its own."""
+    own = authority.certificate("streamsvm")
+    chain, key = directory / "chain.pem", directory / "key.pem"
+    shutil.copy(own.chain, chain)
+    shutil.copy(own.key, key)
+    return HttpConfig(port=0, tls_certificate=chain, tls_key=key, **more)  # type: ignore[arg-type]
+
+
+def ask(at: HttpServer, path: str, trusting: ssl.SSLContext) -> int:
+    try:
+        with urllib.request.urlopen(f"{at.url}{path}", context=trusting, timeout=20) as answer:
+            return int(answer.status)
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code
+
+
+def subject(at: HttpServer, authority: Authority) -> str:
+    """Return the name in the certificate that is shown."""
+    trusting = ssl.create_default_context(cafile=authority.ca)
+    trusting.check_hostname = False
+    with (
+        socket.create_connection(("127.0.0.1", at.port), 20.0) as plain,
+        trusting.wrap_socket(plain) as wrapped,
+    ):
+        found = wrapped.getpeercert()
+    assert found is not None
+    return str(dict(part for parts in found["subject"] for part in parts)["commonName"])  # type: ignore[misc]
+
+
+def test_answers_over_https(authority: Authority, tmp_path: Path) -> None:
+    """With a certificate: HTTPS that its authority vouches for, no plain HTTP, nothing below TLS 1.2."""
+    trusting = ssl.create_default_context(cafile=authority.ca)
+    gate = Gate()
+    gate.size = 3_000_000
+    with serving(secured(authority, tmp_path), gate) as made:
+        assert made.url == f"https://127.0.0.1:{made.port}"
+        assert ask(made, "/healthz", trusting) == 200
+        with urllib.request.urlopen(f"{made.url}/page", context=trusting) as answer:
+            assert len(answer.read()) == gate.size
+        with pytest.raises(urllib.error.URLError, match="CERTIFICATE_VERIFY_FAILED"):
+            urllib.request.urlopen(f"{made.url}/healthz")
+        assert not speak(made, PLAIN).startswith(b"HTTP")
+        old = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        old.load_verify_locations(authority.ca)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)
+            old.minimum_version, old.maximum_version = ssl.TLSVersion.TLSv1, ssl.TLSVersion.TLSv1_1
+        with pytest.raises(urllib.error.URLError):
+            ask(made, "/healthz", old)
+
+
+def test_handshakes_that_never_come_hold_up_nobody(authority: Authority, tmp_path: Path) -> None:
+    """Silent connections, and those that send half a greeting, do not starve the probes over HTTPS either."""
+    trusting = ssl.create_default_context(cafile=authority.ca)
+    with serving(secured(authority, tmp_path)) as made, ExitStack() as stack:
+        for number in range(2 * MOST_CONNECTIONS):
+            slow = stack.enter_context(socket.create_connection(("127.0.0.1", made.port), 20.0))
+            slow.sendall((b"", b"\x16\x03\x01\x02\x00\x01")[number % 2])
+        for _ in range(5):
+            assert ask(made, "/healthz", trusting) == 200
+
+
+def test_a_certificate_that_cannot_be_used_is_one_line(authority: Authority, tmp_path: Path) -> None:
+    """A missing file, another one's key, half of the pair, and no authority are said before a port is taken."""
+    own, other = authority.certificate("streamsvm"), authority.certificate("other")
+    for key, certificate, told in (
+        (own.key, tmp_path / "absent.pem", r"absent\.pem.*may read"),
+        (other.key, own.chain, "HTTPS"),
+    ):
+        with pytest.raises(ConfigurationError, match=told):
+            serving(HttpConfig(port=0, tls_certificate=certificate, tls_key=key))
+    with pytest.raises(ConfigurationError, match=r"tls_client_ca .*key cannot be used"):
+        serving(HttpConfig(port=0, tls_certificate=own.chain, tls_key=own.key, tls_client_ca=own.key))
+    with pytest.raises(ConfigurationError, match="belong together"):
+        load({"http": {"tls_certificate": str(own.chain)}})
+    with pytest.raises(ConfigurationError, match="tls_client_ca needs"):
+        load({"http": {"tls_client_ca": str(authority.ca)}})
+
+
+def test_a_renewed_certificate_is_taken_without_a_restart(
+    authority: Authority, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Half-replaced files change nothing, and say so; when they fit each other, the next client sees the new one."""
+    monkeypatch.setattr(access, "LOOK_AGAIN_AFTER_S", 0.0)
+    with serving(secured(authority, tmp_path)) as made:
+        assert subject(made, authority) == "streamsvm"
+        renewed = authority.certificate("renewed")
+        shutil.copy(renewed.chain, tmp_path / "chain.pem")
+        assert subject(made, authority) == "streamsvm"
+        assert "stays in force" in caplog.text
+        shutil.copy(renewed.key, tmp_path / "key.pem")
+        assert subject(made, authority) == "renewed"
+        (tmp_path / "key.pem").unlink()
+        assert subject(made, authority) == "renewed"
+
+
+@pytest.mark.parametrize("open_probes", [True, False])
+def test_client_certificates(authority: Authority, stranger: Authority, tmp_path: Path, open_probes: bool) -> None:
+    """Only those of the named authority are taken; without one there are the probes, or nothing."""
+    config = secured(authority, tmp_path, tls_client_ca=authority.ca, open_probes=open_probes)
+    without = ssl.create_default_context(cafile=authority.ca)
+    known, unknown = (ssl.create_default_context(cafile=authority.ca) for _ in range(2))
+    for context, client in ((known, authority.certificate("client")), (unknown, stranger.certificate("client"))):
+        context.load_cert_chain(client.chain, client.key)
+    with serving(config, Gate()) as made:
+        assert [ask(made, path, known) for path in ("/metrics", "/page", "/healthz")] == [200, 200, 200]
+        with pytest.raises(OSError, match=r"(?i)alert|reset|closed|EOF"):
+            ask(made, "/healthz", unknown)
+        if open_probes:
+            assert [ask(made, path, without) for path in ("/metrics", "/page", "/healthz")] == [403, 403, 200]
+        else:
+            for path in ("/metrics", "/healthz"):
+                with pytest.raises(OSError, match=r"(?i)alert|reset|closed|EOF"):
+                    ask(made, path, without)
+
+
+def test_listens_on_ipv6() -> None:
+    """An address with colons is one of IPv6, and stands in brackets in the address that is logged."""
+    if not socket.has_ipv6 or not Path("/proc/net/if_inet6").exists():
+        pytest.skip("this machine has no IPv6")
+    with serving(HttpConfig(port=0, host="::1")) as made:
+        assert made.url == f"http://[::1]:{made.port}"
+        with urllib.request.urlopen(f"{made.url}/healthz", timeout=20) as answer:
+            assert answer.status == 200

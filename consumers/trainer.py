@@ -122,8 +122,8 @@ class Trainer:
         session: str = "",
         board: TrainerBoard | None = None,
     ) -> None:
-        self._settings = settings
-        self._config: ModelConfig = settings.models()
+        self._configured = settings
+        self._use(settings)
         self._cluster = cluster
         self._disk = disk or FileSystem(settings.checkpoint.directory)
         self._metrics = metrics
@@ -179,6 +179,10 @@ class Trainer:
             log.info("stopping", remedy="waiting for the model in training; a second signal stops at once")
             self._finish()
 
+    def _use(self, settings: Settings) -> None:
+        self._settings = settings
+        self._config: ModelConfig = settings.models()
+
     def _session_name(self) -> str:
         """Return what names this life: who starts over takes the model from its owner as a new process does."""
         return self._name if self._lives == 1 else f"{self._name}.{self._lives}"
@@ -186,6 +190,7 @@ class Trainer:
     def _forget(self) -> None:
         """Begin a life with nothing."""
         self._lives += 1
+        self._use(self._configured)
         self._undecoded: deque[Sequence[Record]] = deque()
         self._backlog: deque[Rows] = deque()
         self._fetched: dict[int, int] = {}
@@ -243,6 +248,7 @@ class Trainer:
         )
 
     def _adopt(self, started: Started) -> None:
+        self._use(started.settings)
         self._topic_id = started.topic_id
         self._base = started.base
         self._learner = started.learner

@@ -16,7 +16,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, Self, get_args
+from typing import Annotated, Any, ClassVar, Final, Literal, Self, TypeVar, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -64,10 +64,18 @@ def _literal(text: str) -> object:
         return text
 
 
+def _none_in_words(value: object) -> object:
+    """Let `none` stand for no value where a TOML file or a command line can say nothing else."""
+    return None if value == "none" else value
+
+
 class Section(BaseModel):
     """A frozen section that refuses unknown options."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+SectionType = TypeVar("SectionType", bound=Section)
 
 
 class PointsConfig(Section):
@@ -198,6 +206,15 @@ class CoresetConfig(Section):
         "leaves that its partition sealed before; a first leaf by its own, if outliers are fewer than 1 / clip_sd^2 of "
         "it. A true change of scale is followed over some leaves. Not for rare indicators, whose every 1 is an "
         "outlier. Default: no clipping.",
+    )
+    max_leverage: Annotated[Annotated[float, Field(gt=0, le=1)] | None, BeforeValidator(_none_in_words)] = Field(
+        default=0.1,
+        description="Most that one row may add to the variance of a feature, and to the weight, as a share of what its "
+        "partition sealed before it: its features and its weight are drawn in that far, but never below ten standard "
+        "deviations, or ten times the mean weight; of a first leaf by its own points. At 0.1 whatever ten points of the "
+        "past had is never changed, and a true change of scale is followed over some leaves. The log names the "
+        "farthest row. none: no bound; one point at 1e30 then stays in the scaler for ever. A checkpoint or version "
+        "from before there was this option has none, and goes on so unless it is given.",
     )
     max_partitions: Annotated[int, Field(ge=1, le=100_000)] = Field(
         default=64,
@@ -507,6 +524,18 @@ def _require_audit(svm: SvmConfig, coreset: CoresetConfig) -> None:
         )
 
 
+BEFORE_THERE_WAS: Final[Mapping[str, Mapping[str, None]]] = {"coreset": {"max_leverage": None}}
+"""Options that came after versions had been published, with the value under which models are as they were without: by
+section. At it an option is left out of the canonical configuration."""
+
+
+def _with_defaults(section: SectionType, values: Mapping[str, object]) -> SectionType:
+    """Return a section with other values of options that are not given, and that still count as not given."""
+    changed = section.model_copy(update=values)
+    object.__setattr__(changed, "__pydantic_fields_set__", set(section.model_fields_set))
+    return changed
+
+
 class ModelConfig(Section):
     """All that decides what a model is, given the log and a cut; hashed into every lineage."""
 
@@ -526,7 +555,40 @@ class ModelConfig(Section):
         plain = self.model_dump(mode="json", exclude={"coreset": {"memory_points", "memory_bytes"}})
         if self.points.format == "auto":  # as what was published before there was a choice
             del plain["points"]["format"]
+        for section, options in BEFORE_THERE_WAS.items():
+            for option, old in options.items():
+                if plain[section][option] == old:
+                    del plain[section][option]
         return plain
+
+    @classmethod
+    def of_canonical(cls, plain: Mapping[str, Any]) -> Self:
+        """Return the configuration of a canonical value; options that are younger than it have their old values.
+
+        Raises
+        ------
+        pydantic.ValidationError
+            If it is none that this build knows.
+        """
+        completed = dict(plain)
+        for section, options in BEFORE_THERE_WAS.items():
+            if isinstance(found := plain.get(section, {}), Mapping):
+                completed[section] = {**options, **found}
+        return cls.model_validate(completed)
+
+    def continuing(self, canonical: Mapping[str, Any]) -> Self:
+        """Return this configuration as it goes on from what was begun under a canonical one.
+
+        An option that is not given, and that the canonical value leaves out, has its old value: a default that was
+        changed holds for what begins anew.
+        """
+        sections = {}
+        for section, options in BEFORE_THERE_WAS.items():
+            own, begun = getattr(self, section), canonical.get(section, {})
+            left = {option: old for option, old in options.items() if option not in own.model_fields_set | begun.keys()}
+            if left:
+                sections[section] = _with_defaults(own, left)
+        return self.model_copy(update=sections) if sections else self
 
     def sha256(self) -> str:
         """Hash the canonical value (keys sorted, no spaces; lower-case hexadecimal)."""
@@ -544,6 +606,8 @@ class ModelConfig(Section):
         ['seed = 7', '', '[points]', 'dimension = 8']
         """
         tables = self.model_dump(mode="json", exclude={"coreset": {"memory_points", "memory_bytes"}}, exclude_none=True)
+        for section, options in BEFORE_THERE_WAS.items():
+            tables[section] |= {option: "none" for option in options if getattr(getattr(self, section), option) is None}
         lines = [f"seed = {tables.pop('seed')}"]
         for table, options in tables.items():
             lines += ["", f"[{table}]", *(f"{name} = {json.dumps(value)}" for name, value in options.items())]
@@ -648,7 +712,7 @@ class OutputConfig(Section):
         "key, in a topic of the name of models_topic + `.onnx`; the versions themselves are JSON either way. It needs "
         "the extra: pip install 'streamsvm[onnx]'.",
     )
-    gate_margin: Annotated[float, Field(ge=0, lt=1)] | None = Field(
+    gate_margin: Annotated[Annotated[float, Field(ge=0, lt=1)] | None, BeforeValidator(_none_in_words)] = Field(
         default=0.1,
         description="By how much balanced accuracy a new version may be worse than the current one, on the same points "
         "read after its cut, or on the audit sample where those are too few, and still become current; a worse one is "
@@ -660,11 +724,6 @@ class OutputConfig(Section):
         "tombstones, a tenth of this number at a time, at least 10. With cleanup.policy=compact, which a models topic "
         "gets that is created under this option, their bytes go, too. Default: all.",
     )
-
-    @field_validator("gate_margin", mode="before")
-    @classmethod
-    def _none_in_words(cls, margin: object) -> object:
-        return None if margin == "none" else margin
 
     @property
     def onnx_topic(self) -> str:
@@ -909,6 +968,12 @@ class Settings(BaseSettings):
                 "STREAMSVM_POINTS__DIMENSION=N, or --points-dimension N.",
             )
         return ModelConfig(points=self.points, coreset=self.coreset, svm=self.svm, seed=self.seed)
+
+    def continuing(self, canonical: Mapping[str, Any]) -> Self:
+        """Return these options as they go on from what was begun under a canonical configuration of models."""
+        models = self.models()
+        continued = models.continuing(canonical)
+        return self if continued is models else self.model_copy(update={"coreset": continued.coreset})
 
     def masked(self) -> dict[str, Any]:
         """Return the effective configuration as a plain JSON value, secrets masked."""

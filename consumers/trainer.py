@@ -26,6 +26,7 @@ from consumers.gatekeeping import MakeGate, gate_of
 from consumers.gauges import Gauges
 from consumers.keeping import Keeper
 from consumers.limits import RejectionLimits
+from consumers.outliers import OutlierLog
 from consumers.page.board import TrainerBoard
 from consumers.ports import Cluster, Stop
 from consumers.ports import Worker as AnyWorker
@@ -140,6 +141,7 @@ class Trainer:
         self._lives = 0
         self._gauges = Gauges(metrics)
         self._conditions = Conditions()
+        self._outliers = OutlierLog(settings.input.topic)
         self._board = board or TrainerBoard(settings, metrics)
         metrics.begin("streamsvm_input_rows", "outcome", ("accepted", "rejected"))
 
@@ -630,6 +632,7 @@ class Trainer:
         self._quality.show()
         self._freshness.show()
         self._conditions.tell(self._learner.observed().counts())
+        self._outliers.tell(self._learner.outliers())
         ahead = {p: self._read_to.get(p, at.offset) for p, at in positions.items()}
         self._gauges.lag({p: (offset, self._input.high_watermark(p)) for p, offset in ahead.items()})
         self._gauges.headroom({p: at.offset - log_ranges[p][0] for p, at in positions.items() if p in log_ranges})

@@ -137,8 +137,16 @@ TRAINER: Final = (
     Definition(
         "streamsvm_coreset_clipped_rows",
         "gauge",
-        "Accepted rows that coreset.clip_sd changed, since the process started.",
-        "A few are what it is for. A rising share: the scale of a feature changed, or clip_sd is too small for it.",
+        "Accepted rows of which coreset.max_leverage or coreset.clip_sd drew a feature in, since the process started.",
+        "A few are what they are for; the log line outlier_drawn_in names the farthest. A rising share: the scale of a "
+        "feature changed, which is followed over some leaves, or clip_sd is too small for it.",
+    ),
+    Definition(
+        "streamsvm_coreset_bounded_weights",
+        "gauge",
+        "Accepted rows of which coreset.max_leverage drew the weight in, since the process started.",
+        "Not 0: single rows claim more than a hundredth of all weight before them; the log line outlier_drawn_in names "
+        "the heaviest. See who wrote them.",
     ),
     Definition(
         "streamsvm_points_held",

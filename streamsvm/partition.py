@@ -246,7 +246,9 @@ class Partition:
         if coreset.clip_sd is not None:
             self._bounds = Bounds.of(moments, coreset.clip_sd) if moments.count else None
         if coreset.max_leverage is not None:
-            self._outlier_bounds = OutlierBounds.of(moments, coreset.max_leverage) if moments.count else None
+            held = [bucket.points for bucket in self.structure.buckets]
+            share = coreset.max_leverage
+            self._outlier_bounds = OutlierBounds.of(moments, held, share) if moments.count else None
 
     @property
     def tally(self) -> Tally:

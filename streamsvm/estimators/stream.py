@@ -12,6 +12,7 @@ from typing import Final, Self
 import numpy as np
 
 from streamsvm.config import ModelConfig
+from streamsvm.coreset.outliers import TELLING
 from streamsvm.estimators.persistence import Made, Plain, from_plain, to_plain
 from streamsvm.learner import Learner
 from streamsvm.points import Points, Position, Rows
@@ -91,7 +92,7 @@ class Stream:
         """Name the farthest value that was drawn in, with the first one, then each time they are ten times as many."""
         found = self.learner.outliers()
         count, worst = found.rows + found.weights, found.worst
-        if worst is None or count < max(1, AGAIN_AT * self._warned):
+        if worst is None or worst.excess < TELLING or count < max(1, AGAIN_AT * self._warned):
             return
         self._warned = count
         what = "weight" if worst.feature is None else f"feature {worst.feature}"

@@ -213,7 +213,7 @@ class Trainer:
         self._dead_letters = DeadLetters(
             settings.input.topic, settings.input.dead_letters, self._metrics, clock.monotonic
         )
-        self._limits = RejectionLimits(settings.input)
+        self._limits = RejectionLimits(settings.input, self._points_accepted)
         self._saver = Saver(settings.checkpoint, checkpoints, self._metrics, self._health, clock.monotonic, clock.now)
         self._delivery = Delivery(settings.name, self._session_name())
         self._session = Session(settings, self._cluster, self._delivery, self._metrics, clock.monotonic)
@@ -278,6 +278,8 @@ class Trainer:
         self._keeper = Keeper(self._settings, self._cluster, self._metrics, self._clock.now)
         self._board.adopted(self._delivery.head, started.current)
         self._metrics.put("streamsvm_model_version", self._delivery.next_number - 1)
+        self._metrics.put("streamsvm_input_mostly_rejected", 0)
+        self._health.require("input", "")
 
     def _warm_up(self) -> None:
         """Compile before the first poll; say so where it takes a while."""
@@ -383,16 +385,22 @@ class Trainer:
             self._outbox.send(letter)
         if decoded.rejected:
             crash_point("deadletters.sent")
-        self._count_rejected(records, decoded.rejected)
         self._backlog.extend(decoded.rows)
+        self._count_rejected(records, decoded.rejected)
 
     def _count_rejected(self, records: Sequence[Record], rejected: Sequence[RejectedRecord]) -> None:
-        """Stop when this is plainly the wrong stream, all its letters delivered."""
+        """Stop when this is plainly the wrong stream, all its letters delivered; a proven one is not ready instead."""
         try:
             self._limits.count(records, rejected)
         except ConfigurationError:
             self._outbox.flush(FLUSH_TIMEOUT_S)
             raise
+        self._health.require("input", self._limits.trouble)
+        self._metrics.put("streamsvm_input_mostly_rejected", bool(self._limits.trouble))
+
+    def _points_accepted(self) -> int:
+        """Count valid points of this incarnation, those that wait to be learned included."""
+        return self._learner.points_accepted + sum(int(rows.accepted.sum()) for rows in self._backlog)
 
     def _learn(self) -> None:
         """Learn the backlog until it ends or a cut falls due that nobody can take yet."""

@@ -650,10 +650,20 @@ class InputConfig(Section):
     )
     max_dead_letter_share: Annotated[float, Field(ge=0, le=1)] = Field(
         default=0.5,
-        description="Stop when more than this share of the last 1000 records was rejected; 0: never.",
+        description="Stop when more than this share of the last 1000 records was rejected, or, once the input is proven "
+        "(`proven_after_points`), be not ready; 0: neither.",
     )
     max_consecutive_dead_letters: Annotated[int, Field(ge=0)] = Field(
-        default=1_000, description="Stop when so many records after each other were rejected; 0: never."
+        default=1_000,
+        description="Stop when so many records after each other were rejected, or, once the input is proven "
+        "(`proven_after_points`), be not ready; 0: neither.",
+    )
+    proven_after_points: Annotated[int, Field(ge=0)] = Field(
+        default=1_000,
+        description="Valid points that an incarnation must have learned for its input to be proven the right one. Before "
+        "that the two limits above stop the trainer, with status 78; from then on, restarts included, it goes on with a "
+        "warning and /readyz answers 503 until records are accepted again: so nobody who may write bad records can stop "
+        "it. 0: they never stop it.",
     )
 
     @field_validator("start", mode="after")

@@ -84,6 +84,13 @@ TRAINER: Final = (
         ("partition",),
     ),
     Definition(
+        "streamsvm_input_mostly_rejected",
+        "gauge",
+        "1 while the newest records pass input.max_dead_letter_share or input.max_consecutive_dead_letters and the trainer "
+        "goes on, because its input is proven (input.proven_after_points); else 0.",
+        "1: the trainer is not ready and learns little. See who writes to the input; `streamsvm dead-letters` shows what.",
+    ),
+    Definition(
         "streamsvm_dead_letters",
         "counter",
         "Rejected rows, by reason.",

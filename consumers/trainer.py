@@ -93,8 +93,8 @@ class Trainer:
     make_watch : callable
         Given cluster and topic, returns who looks at the input topic now and then.
     make_gate : callable
-        Given settings, cluster, what is current, what returns the rows not learned yet, and metrics, returns who says
-        which version becomes current.
+        Given settings, cluster, what is current, what returns the rows not learned yet, metrics, and the newest head,
+        returns who says which version becomes current.
     train_function : callable
     schemas : Schemas, optional
         Where Avro's schemas come from; the configured registry, if there is one, by default.
@@ -257,7 +257,14 @@ class Trainer:
         self._waiting = started.waiting
         self._sequence = started.sequence
         self._read_to = started.read_to
-        gate = self._make_gate(self._settings, self._cluster, started.current, lambda: self._backlog, self._metrics)
+        gate = self._make_gate(
+            self._settings,
+            self._cluster,
+            started.current,
+            lambda: self._backlog,
+            self._metrics,
+            self._delivery.head,
+        )
         self._quality = QualityWatch(
             self._settings, self._cluster, started.current, gate, self._metrics, self._clock.monotonic
         )

@@ -725,8 +725,15 @@ class OutputConfig(Section):
     gate_margin: Annotated[Annotated[float, Field(ge=0, lt=1)] | None, BeforeValidator(_none_in_words)] = Field(
         default=0.1,
         description="By how much balanced accuracy a new version may be worse than the current one, on the same points "
-        "read after its cut, or on the audit sample where those are too few, and still become current; a worse one is "
-        "published, can be pinned, and stands in the audit topic as refused. none: every version becomes current.",
+        "read after its cut, or on the audit sample or the training set where those are too few, and still become current; "
+        "a worse one is published, can be pinned, and stands in the audit topic as refused. While the current version "
+        "cannot be read nothing passes. none: every version becomes current.",
+    )
+    gate_versions: Annotated[int, Field(ge=1, le=32)] = Field(
+        default=5,
+        description="A new version is compared with the best of so many versions that were current last, so that a series "
+        "of them cannot lose the margin again and again; each is held in memory and scored for every new version. 1: with "
+        "the current one alone.",
     )
     keep_versions: Annotated[int, Field(ge=1)] | None = Field(
         default=None,

@@ -334,8 +334,8 @@ TRAINER: Final = (
         "streamsvm_gate_verdicts",
         "counter",
         "Versions by what the quality gate said: passed, refused, or unscored where there was nothing to judge by.",
-        "refused: current stays where it is; see what changed in the input, and the two accuracies. Only unscored: no "
-        "points of one of the labels, or no audit sample.",
+        "refused: current stays where it is; see what changed in the input, and the accuracies, or, where the log says "
+        "gate_waits, why nothing could be compared. Only unscored: hardly any points of one of the labels.",
         ("outcome",),
     ),
     Definition(
@@ -343,6 +343,12 @@ TRAINER: Final = (
         "gauge",
         "Balanced accuracy of the newest version on the points that the quality gate scored.",
         "Compare with streamsvm_gate_present_accuracy; both falling: the stream changes faster than the models.",
+    ),
+    Definition(
+        "streamsvm_gate_best_accuracy",
+        "gauge",
+        "Balanced accuracy on the same points of the best of the versions that were current last (output.gate_versions).",
+        "Above streamsvm_gate_present_accuracy: versions have become worse one after another, each within the margin.",
     ),
     Definition(
         "streamsvm_gate_present_accuracy",

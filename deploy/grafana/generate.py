@@ -402,10 +402,15 @@ DEEP_DIVE: Final[Rows] = (
             Panel(
                 "Balanced accuracy at the gate",
                 "percentunit",
-                ("streamsvm_gate_candidate_accuracy", "streamsvm_gate_present_accuracy"),
+                (
+                    "streamsvm_gate_candidate_accuracy",
+                    "streamsvm_gate_present_accuracy",
+                    "streamsvm_gate_best_accuracy",
+                ),
                 (
                     ("newest", f"streamsvm_gate_candidate_accuracy{ONE}"),
                     ("current", f"streamsvm_gate_present_accuracy{ONE}"),
+                    ("best of the last", f"streamsvm_gate_best_accuracy{ONE}"),
                 ),
             ),
             Panel(

@@ -34,7 +34,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from streamsvm.coreset.moments import Moments
-from streamsvm.points import Points, Position
+from streamsvm.points import Points, Position, Weights
 
 Float = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -231,6 +231,14 @@ class Tally:
     def add(self, other: Tally) -> None:
         """Count another tally's, too."""
         self.note(other.rows, other.weights, other.worst)
+
+
+def bounded_weights(weight: Weights) -> Weights:
+    """Return weights, at least one, of which none is above a hundredth of all, or ten times the mean."""
+    n = len(weight)
+    usual = np.minimum(weight, _ranked(weight, n - 1 - min(MOST_ASIDE, n // ASIDE_ONE_OF)))
+    most = float(np.einsum("i->", usual)) * max(WEIGHT_PART * WEIGHT_PART, LEAST_WEIGHT / n)
+    return np.minimum(weight, most)
 
 
 def _bounds(mean: Float, square: Float, total: float, count: int, held: Float, share: float) -> OutlierBounds:

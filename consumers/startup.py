@@ -236,11 +236,12 @@ class Startup:
         base = dict(sorted(grown.items()))
         settings = self._settings.continuing(snapshot.configuration)
         if settings is not self._settings:
-            changed = configuration_differences(self._config.canonical(), settings.models().canonical())
+            changed = configuration_differences(settings.models().canonical(), self._config.canonical())
             log.info(
                 "older_defaults",
                 what="; ".join(changed),
-                remedy="the checkpoint is older than the option; to use it, give it and begin anew with --reset",
+                remedy="the checkpoint is older than the option and goes on as it was begun; to change that, give the option "
+                "and begin anew with the --reset that the refusal then names",
             )
         learner = Learner(settings.models(), base, every)
         learner.restore(snapshot.learner)

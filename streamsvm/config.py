@@ -209,12 +209,12 @@ class CoresetConfig(Section):
     )
     max_leverage: Annotated[Annotated[float, Field(gt=0, le=1)] | None, BeforeValidator(_none_in_words)] = Field(
         default=0.1,
-        description="Most that one row may add to the variance of a feature, and to the weight, as a share of what its "
-        "partition sealed before it: its features and its weight are drawn in that far, but never below ten standard "
-        "deviations, or ten times the mean weight; of a first leaf by its own points. At 0.1 whatever ten points of the "
-        "past had is never changed, and a true change of scale is followed over some leaves. The log names the "
-        "farthest row. none: no bound; one point at 1e30 then stays in the scaler for ever. A checkpoint or version "
-        "from before there was this option has none, and goes on so unless it is given.",
+        description="Most that one row may add to the variance of a feature, as a share of what its partition sealed "
+        "before it, and, a tenth of that share, to the weight: its features and its weight are drawn in that far, but "
+        "never below ten standard deviations, or ten times the mean weight; of a first leaf by its own points. At 0.1 whatever ten "
+        "points of the past had is never changed, and a true change of scale is followed over some leaves. The log "
+        "names the farthest row. none: no bound; one point at 1e30 then stays in the scaler for ever. A checkpoint or "
+        "version from before there was this option has none, and goes on so unless it is given.",
     )
     max_partitions: Annotated[int, Field(ge=1, le=100_000)] = Field(
         default=64,
@@ -650,8 +650,8 @@ class InputConfig(Section):
     )
     max_dead_letter_share: Annotated[float, Field(ge=0, le=1)] = Field(
         default=0.5,
-        description="Stop when more than this share of the last 1000 records was rejected, or, once the input is proven "
-        "(`proven_after_points`), be not ready; 0: neither.",
+        description="Stop when more than this share of the last 1000 records was rejected, or, once the input is "
+        "proven (`proven_after_points`), be not ready; 0: neither.",
     )
     max_consecutive_dead_letters: Annotated[int, Field(ge=0)] = Field(
         default=1_000,
@@ -660,10 +660,10 @@ class InputConfig(Section):
     )
     proven_after_points: Annotated[int, Field(ge=0)] = Field(
         default=1_000,
-        description="Valid points that an incarnation must have learned for its input to be proven the right one. Before "
-        "that the two limits above stop the trainer, with status 78; from then on, restarts included, it goes on with a "
-        "warning and /readyz answers 503 until records are accepted again: so nobody who may write bad records can stop "
-        "it. 0: they never stop it.",
+        description="Valid points that an incarnation must have learned for its input to be proven the right one. "
+        "Before that the two limits above stop the trainer, with status 78; from then on, restarts included, it goes "
+        "on with a warning and /readyz answers 503 until records are accepted again: so nobody who may write bad "
+        "records can stop it. 0: they never stop it.",
     )
 
     @field_validator("start", mode="after")
@@ -724,16 +724,16 @@ class OutputConfig(Section):
     )
     gate_margin: Annotated[Annotated[float, Field(ge=0, lt=1)] | None, BeforeValidator(_none_in_words)] = Field(
         default=0.1,
-        description="By how much balanced accuracy a new version may be worse than the current one, on the same points "
-        "read after its cut, or on the audit sample or the training set where those are too few, and still become current; "
-        "a worse one is published, can be pinned, and stands in the audit topic as refused. While the current version "
-        "cannot be read nothing passes. none: every version becomes current.",
+        description="By how much balanced accuracy a new version may be worse than the current one, on the same "
+        "points read after its cut, or on the audit sample or the training set where those are too few, and still "
+        "become current; a worse one is published, can be pinned, and stands in the audit topic as refused. While the "
+        "current version cannot be read nothing passes. none: every version becomes current.",
     )
     gate_versions: Annotated[int, Field(ge=1, le=32)] = Field(
         default=5,
-        description="A new version is compared with the best of so many versions that were current last, so that a series "
-        "of them cannot lose the margin again and again; each is held in memory and scored for every new version. 1: with "
-        "the current one alone.",
+        description="A new version is compared with the best of so many versions that were current last, so that a "
+        "series of them cannot lose the margin again and again; each is held in memory and scored for every new "
+        "version. 1: with the current one alone.",
     )
     keep_versions: Annotated[int, Field(ge=1)] | None = Field(
         default=None,

@@ -2,11 +2,12 @@
 
 Both are scored on the points *after* the candidate's cut that were read while it trained: neither has learned them from
 this cut on, and they are what is scored next. Where those are too few, on the candidate's audit sample, a weighted
-sample of the whole stream in which the coreset has no hand; where a label is rare there, too, on its training set, which
-favours the candidate, so that only a plainly ruined one is refused. The figure is balanced accuracy, the mean share of each
-label's weight that is answered right: it does not depend on the scale of decision values, as a mean hinge would, nor on
-how rare a label is, so that one margin fits all streams. The points are the same for both, so that most chance cancels. No point counts for more
-than a hundredth of the weight of all, or ten times their mean: else one heavy point would be the verdict.
+sample of the whole stream in which the coreset has no hand; where a label is rare there, too, on its training set,
+which favours the candidate, so that only a plainly ruined one is refused. The figure is balanced accuracy, the mean
+share of each label's weight that is answered right: it does not depend on the scale of decision values, as a mean hinge
+would, nor on how rare a label is, so that one margin fits all streams. The points are the same for both, so that most
+chance cancels. No point counts for more than a hundredth of the weight of all, or ten times their mean: else one heavy
+point would be the verdict.
 
 The candidate is compared with the best of the versions that were current lately, not with the present one alone: else
 each version could lose the margin again.

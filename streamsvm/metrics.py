@@ -86,9 +86,10 @@ TRAINER: Final = (
     Definition(
         "streamsvm_input_mostly_rejected",
         "gauge",
-        "1 while the newest records pass input.max_dead_letter_share or input.max_consecutive_dead_letters and the trainer "
-        "goes on, because its input is proven (input.proven_after_points); else 0.",
-        "1: the trainer is not ready and learns little. See who writes to the input; `streamsvm dead-letters` shows what.",
+        "1 while the newest records pass input.max_dead_letter_share or input.max_consecutive_dead_letters and the "
+        "trainer goes on, because its input is proven (input.proven_after_points); else 0.",
+        "1: the trainer is not ready and learns little. See who writes to the input; `streamsvm dead-letters` shows "
+        "what.",
     ),
     Definition(
         "streamsvm_dead_letters",
@@ -347,7 +348,8 @@ TRAINER: Final = (
     Definition(
         "streamsvm_gate_best_accuracy",
         "gauge",
-        "Balanced accuracy on the same points of the best of the versions that were current last (output.gate_versions).",
+        "Balanced accuracy on the same points of the best of the versions that were current last "
+        "(output.gate_versions).",
         "Above streamsvm_gate_present_accuracy: versions have become worse one after another, each within the margin.",
     ),
     Definition(

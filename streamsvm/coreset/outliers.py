@@ -1,7 +1,7 @@
 """Bounds on what one point can do: how far it lies in a feature, and how much of the weight it is.
 
 One row whose features are 1e30 stays in mean and variance for ever, and with it no later model tells anything apart.
-Here no row adds more than a share s, `coreset.max_leverage`, to the weighted sum of squares of a feature that its
+Here no row adds much more than a share s, `coreset.max_leverage`, to the sum of squares of a feature that its
 partition sealed before: its value is drawn in to the mean plus or minus
 
     sd * max(10, sqrt(s U / u)),
@@ -9,9 +9,11 @@ partition sealed before: its value is drawn in to the mean plus or minus
 u its own weight, U and sd of what was sealed, and never nearer than the farthest point that the buckets hold. By
 Samuelson's inequality a value that 1 / s points of equal weight have, or a hundredth of few ones, never lies farther:
 with the default, whatever ten points of the past had is never changed; and of a rare indicator one point in a bucket is
-enough, or one in the past where the buckets have lost it: where they hold nothing beyond one sd, s is 1. The bound grows with the stream and with the spread, so that a feature that changes its scale is followed over some leaves. A feature that has not varied yet says nothing of its
-scale, and the farthest bound of the others holds for it. A weight is drawn in to a tenth of s U, but not below ten
-times the mean: a single wrong label of a tenth of all weight turns a model, one of a hundredth hardly moves it.
+enough, or one in the past where the buckets have lost it: where they hold nothing beyond one sd, s is 1. The bound
+grows with the stream and with the spread, so that a feature that changes its scale is followed over some leaves. A
+feature that has not varied yet says nothing of its scale, and the farthest bound of the others holds for it. A weight
+is drawn in to a tenth of s U, but not below ten times the mean: a single wrong label of a tenth of all weight turns a
+model, one of a hundredth hardly moves it.
 
 A first leaf has no past: its own moments bound it, after up to ten of its points (a twentieth of few ones) were set
 aside in each feature: those farthest from the median come to lie where the next one lies.

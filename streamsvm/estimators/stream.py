@@ -96,8 +96,10 @@ class Stream:
             return
         self._warned = count
         what = "weight" if worst.feature is None else f"feature {worst.feature}"
-        told = f"{worst.begin.offset}" if worst.end.offset <= worst.begin.offset + 1 else (
-            f"{worst.begin.offset} to {worst.end.offset - 1}"
+        told = (
+            f"{worst.begin.offset}"
+            if worst.end.offset <= worst.begin.offset + 1
+            else (f"{worst.begin.offset} to {worst.end.offset - 1}")
         )
         warnings.warn(
             f"{found.rows} rows and {found.weights} weights lie too far from all before them and were drawn in; the "

@@ -2,9 +2,9 @@
 
     python -m tests.benchmarks.outliers --data DIR [--sets htru2 a9a ...] [--rows 20000] [--seeds 3] [--json]
 
-Any .npz file with X and y (-1, +1) is a set. One row in five, drawn with a fixed seed, is the test; of the rest `--rows`
-are one pass through the learner under a trainer's defaults (one partition, leaves of 2,000 rows) and a training, each
-seed in an order of its own. Every case is run with the bound and without it, on the same rows:
+Any .npz file with X and y (-1, +1) is a set. One row in five, drawn with a fixed seed, is the test; of the rest
+`--rows` are one pass through the learner under a trainer's defaults (one partition, leaves of 2,000 rows) and a
+training, each seed in an order of its own. Every case is run with the bound and without it, on the same rows:
 
 - *clean*: as the set is.
 - *far*: one row, after 30 % of the stream, has 1e30 in every feature; *far first*: row 50, in the first leaf.
@@ -14,9 +14,10 @@ seed in an order of its own. Every case is run with the bound and without it, on
 
 Figures: balanced accuracy on the test, in hundredths; the objective a unit of weight, alpha/2 |w|^2 + mean hinge loss,
 over the clean training rows (of *rescaled*: over the rescaled ones), in hundredths; `usual` is the same without the one
-row in two hundred that lies farthest from the median in any feature, by its mean absolute deviation. `gain` is with the bound less
-without: negative is a loss in accuracy, positive a loss in objective. `drawn in` counts rows, and `excess` is how many
-times too far the farthest lay. A figure of several seeds is the mean; least and greatest gains stand beside it.
+row in two hundred that lies farthest from the median in any feature, by its mean absolute deviation. `gain` is with the
+bound less without: negative is a loss in accuracy, positive a loss in objective. `drawn in` counts rows, and `excess`
+is how many times too far the farthest lay. A figure of several seeds is the mean; least and greatest gains stand beside
+it.
 """
 
 from __future__ import annotations

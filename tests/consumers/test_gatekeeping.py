@@ -149,7 +149,7 @@ class Blind(Cluster):
 
 @pytest.mark.embedded_broker
 def test_while_the_current_version_cannot_be_read_nothing_passes(settings: Settings, connection: Connection) -> None:
-    """A trainer that may not read its own versions starts all the same, refuses, and says why; once it may, it judges."""
+    """A trainer that may not read its own versions starts all the same, and says why; once it may, it judges."""
     produce(connection, settings.input.topic, records(ROWS))
     run_until(settings, connection, ROWS)
     produce(connection, settings.input.topic, records(ROWS, seed=1))
@@ -186,7 +186,7 @@ def test_a_current_version_is_read_again_once_that_is_possible(settings: Setting
 
 
 def tilting(*shares: float) -> Callable[..., Trained]:
-    """Return a training whose n-th model is wrong in a share of its coefficients' direction, so that it is a bit worse."""
+    """Return a training whose n-th model is shifted by its share, so that it is a bit worse."""
     made = [0]
 
     def train_and_tilt(*arguments: Any) -> Trained:
@@ -195,7 +195,7 @@ def tilting(*shares: float) -> Callable[..., Trained]:
         assert isinstance(machine, LinearMachine)
         share = shares[made[0]]
         made[0] += 1
-        tilted = LinearMachine(machine.coefficients, machine.intercept + share * abs(machine.coefficients).sum())
+        tilted = LinearMachine(machine.coefficients, machine.intercept + share * float(abs(machine.coefficients).sum()))
         return replace(trained, model=replace(trained.model, machine=tilted))
 
     return train_and_tilt
@@ -207,7 +207,7 @@ def tilting(*shares: float) -> Callable[..., Trained]:
 def test_versions_do_not_lose_the_margin_again_and_again(
     compared: int, expected: list[int], restarted: bool, settings: Settings, connection: Connection
 ) -> None:
-    """Each is a bit worse than the one before; compared with the best of the last five, in one life or in two, that ends."""
+    """Each is a bit worse than the one before; that ends where the last five count, in one life or in two."""
     output = settings.output.model_copy(update={"gate_versions": compared, "gate_margin": 0.15})
     settings = settings.model_copy(update={"output": output})
     shares = (0.0, 0.6, 0.95, 1.25)

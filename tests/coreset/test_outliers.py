@@ -1,4 +1,4 @@
-"""Outliers: one point moves neither scaler nor model nor weight for ever, clean points keep their bytes, old lineages go on."""
+"""Outliers: one point moves no model for ever, clean points keep their bytes, old lineages go on."""
 
 from __future__ import annotations
 

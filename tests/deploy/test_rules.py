@@ -110,7 +110,8 @@ CASES = {
         {ACCEPTED: "0+900x60", REJECTED: "0+100x60"}, {ACCEPTED: "0+990x60", REJECTED: "0+10x60"}
     ),
     "StreamsvmMostlyRejected": Case(
-        {trainer("streamsvm_input_mostly_rejected"): "0x50 1x10"}, {trainer("streamsvm_input_mostly_rejected"): "1x50 0x10"}
+        {trainer("streamsvm_input_mostly_rejected"): "0x50 1x10"},
+        {trainer("streamsvm_input_mostly_rejected"): "1x50 0x10"},
     ),
     "StreamsvmMemoryGrowing": Case(
         {RESIDENT: "300000000+1000000x600", STARTED: "0x600"}, {RESIDENT: "300000000x600", STARTED: "0x600"}, 599

@@ -277,15 +277,21 @@ def _clipped_moments(column, weight, least, greatest):  # type: ignore[no-untype
 @njit(cache=True, nogil=True)
 def _beyond(X, weight, accepted, mean, unit, budget, held, heaviest, least_sd, beyond):  # type: ignore[no-untyped-def]
     """Mark the accepted rows with a value beyond its bound; return how many there are."""
-    count = 0
+    count, d = 0, X.shape[1]
+    of_weight, reach = -1.0, np.empty(d)
     for i in range(X.shape[0]):
         beyond[i] = False
         if not accepted[i]:
             continue
-        factor = max(least_sd, math.sqrt(budget / min(weight[i], heaviest)))
-        out = weight[i] > heaviest
-        for j in range(X.shape[1]):
-            out |= abs(np.float64(X[i, j]) - mean[j]) > max(unit[j] * factor, held[j])
-        beyond[i] = out
-        count += out
+        if weight[i] != of_weight:  # equal weights, the usual case, share their bounds
+            of_weight = weight[i]
+            factor = max(least_sd, math.sqrt(budget / min(of_weight, heaviest)))
+            for j in range(d):
+                reach[j] = max(unit[j] * factor, held[j])
+        outside = 0
+        for j in range(d):
+            outside += abs(np.float64(X[i, j]) - mean[j]) > reach[j]
+        if outside or of_weight > heaviest:
+            beyond[i] = True
+            count += 1
     return count

@@ -240,8 +240,8 @@ class Startup:
             log.info(
                 "older_defaults",
                 what="; ".join(changed),
-                remedy="the checkpoint is older than the option and goes on as it was begun; to change that, give the option "
-                "and begin anew with the --reset that the refusal then names",
+                remedy="the checkpoint is older than the option and goes on as it was begun; to change that, give the "
+                "option and begin anew with the --reset that the refusal then names",
             )
         learner = Learner(settings.models(), base, every)
         learner.restore(snapshot.learner)

@@ -211,10 +211,10 @@ class CoresetConfig(Section):
         default=0.1,
         description="Most that one row may add to the variance of a feature, as a share of what its partition sealed "
         "before it, and, a tenth of that share, to the weight: its features and its weight are drawn in that far, but "
-        "never below ten standard deviations, or ten times the mean weight; of a first leaf by its own points. At 0.1 whatever ten "
-        "points of the past had is never changed, and a true change of scale is followed over some leaves. The log "
-        "names the farthest row. none: no bound; one point at 1e30 then stays in the scaler for ever. A checkpoint or "
-        "version from before there was this option has none, and goes on so unless it is given.",
+        "never below ten standard deviations, or ten times the mean weight; of a first leaf by its own points. At 0.1 "
+        "whatever ten points of the past had is never changed, and a true change of scale is followed over some "
+        "leaves. The log names the farthest row. none: no bound; one point at 1e30 then stays in the scaler for ever. "
+        "A checkpoint or version from before there was this option has none, and goes on so unless it is given.",
     )
     max_partitions: Annotated[int, Field(ge=1, le=100_000)] = Field(
         default=64,

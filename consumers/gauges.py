@@ -43,6 +43,7 @@ class Gauges:
         for met, reductions in learner.observed().counts().items():
             self._metrics.put("streamsvm_coreset_reductions", reductions, outcome=met)
         self._metrics.put("streamsvm_coreset_clipped_rows", learner.rows_clipped)
+        self._metrics.put("streamsvm_coreset_bounded_weights", learner.outliers().weights)
 
     def lag(self, ends: Mapping[int, tuple[int, int | None]]) -> None:
         """Show how far each partition's position is behind its end, where that is known."""

@@ -118,9 +118,15 @@ class VersionPublisher:
             self._refused(version, len(value), refusal, now)
             return True
         self._in_doubt = None
-        self._gate.published(version, gate)
+        self._gate.published(version, gate, self._published_as())
         self._report(version, result, now, len(value), gate)
         return True
+
+    def _published_as(self) -> Alias:
+        """Return the place of the version that the head names."""
+        head = self._delivery.head
+        assert head is not None
+        return Alias(head.number, head.sha256, head.offset)
 
     @property
     def untold(self) -> bool:
@@ -152,7 +158,7 @@ class VersionPublisher:
             return
         version, value_bytes, gate = doubted
         log.info("published_after_all", version=version.key)
-        self._gate.published(version, gate)
+        self._gate.published(version, gate, self._published_as())
         self._report(version, result, self._now(), value_bytes, gate)
 
     def _refused(self, version: Version, value_bytes: int, refusal: StreamsvmError, now: datetime) -> None:

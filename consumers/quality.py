@@ -73,9 +73,9 @@ class QualityWatch:
         """Say what the gate says."""
         return self._gate.judge(version, cut)
 
-    def published(self, version: Version, gate: Gate | None) -> None:
+    def published(self, version: Version, gate: Gate | None, alias: Alias) -> None:
         """Let a version score from now on unless the gate refused it."""
-        self._gate.published(version, gate)
+        self._gate.published(version, gate, alias)
         if gate is None or gate.outcome != "refused":
             self._serve(version)
 

@@ -25,7 +25,17 @@ from streamsvm.codec.model import Alias, Head
 from streamsvm.codec.onnx import require_onnx
 from streamsvm.config import ModelConfig, Settings
 from streamsvm.crashpoints import crash_point
-from streamsvm.delivery import Begin, Candidate, Delivery, Present, Resume, decide, places, reads_on
+from streamsvm.delivery import (
+    Begin,
+    Candidate,
+    Delivery,
+    Present,
+    Resume,
+    configuration_differences,
+    decide,
+    places,
+    reads_on,
+)
 from streamsvm.errors import ConfigurationError, StateError, TransientError
 from streamsvm.kafka import TopicInfo
 from streamsvm.learner import Cut, Learner
@@ -55,6 +65,8 @@ class Started:
         Where to read on past a position that the log no longer holds, and held nothing to learn.
     current : Alias or None
         The version that is current.
+    settings : Settings
+        As they go on from the checkpoint: options that are younger than it, and not given, have their old values.
     """
 
     topic: TopicInfo
@@ -62,6 +74,7 @@ class Started:
     learner: Learner
     waiting: Cut | None
     sequence: int
+    settings: Settings
     read_to: dict[int, int] = field(default_factory=dict)
     current: Alias | None = None
 
@@ -199,7 +212,9 @@ class Startup:
 
     def _candidates(self, present: Present) -> Iterator[Candidate]:
         for snapshot in self._checkpoints.snapshots():
-            yield Candidate(snapshot, self._epochs_at(present, places(snapshot, present.head)))
+            models = self._config.continuing(snapshot.configuration)
+            epochs = self._epochs_at(present, places(snapshot, present.head))
+            yield Candidate(snapshot, epochs, models.canonical(), models.sha256())
 
     def _epochs_at(self, present: Present, wanted: list[tuple[int, int]]) -> dict[tuple[int, int], int]:
         """Return the leader epochs of records that the log still holds."""
@@ -223,7 +238,7 @@ class Startup:
                 log.warning("begun_anew", why=begun.gap, incarnation=begun.incarnation, remedy="input.on_gap is reset")
             starts = self._cluster.starts(topic.name, topic.partitions, self._settings.input.start)
             base = {partition: Position(offset) for partition, offset in sorted(starts.items())}
-            return Started(topic, base, Learner(self._config, base, every), None, 0)
+            return Started(topic, base, Learner(self._config, base, every), None, 0, self._settings)
         if begun.reset_ignored:
             log.warning("reset_ignored", asked=self._reset, remedy=RESET_REMEDY)
         snapshot = begun.snapshot
@@ -235,14 +250,23 @@ class Startup:
         added = self._cluster.starts(topic.name, self._delivery.published_cut.keys() - snapshot.base.keys(), "earliest")
         grown = {partition: Position(first) for partition, first in added.items()} | dict(snapshot.base)
         base = dict(sorted(grown.items()))
-        learner = Learner(self._config, base, every)
+        settings = self._settings.continuing(snapshot.configuration)
+        if settings is not self._settings:
+            changed = configuration_differences(settings.models().canonical(), self._config.canonical())
+            log.info(
+                "older_defaults",
+                what="; ".join(changed),
+                remedy="the checkpoint is older than the option and goes on as it was begun; to change that, give the "
+                "option and begin anew with the --reset that the refusal then names",
+            )
+        learner = Learner(settings.models(), base, every)
         learner.restore(snapshot.learner)
         pending = snapshot.pending
         waiting = pending if pending is not None and self._delivery.admits(pending.positions) else None
         if pending is not None and waiting is None and not precedes(pending.positions, self._delivery.published_cut):
             learner.call_for_cut()  # neither published nor to be: its leaves wait for the next one
         read_to = {p: reads_on(snapshot, p, *self._cluster.log_range(topic.name, p)) for p in snapshot.read_to}
-        return Started(topic, base, learner, waiting, self._checkpoints.newest_sequence, read_to)
+        return Started(topic, base, learner, waiting, self._checkpoints.newest_sequence, settings, read_to)
 
 
 class _Checkpoints:

@@ -27,6 +27,7 @@ from consumers.gatekeeping import MakeGate, gate_of
 from consumers.gauges import Gauges
 from consumers.keeping import Keeper
 from consumers.limits import RejectionLimits
+from consumers.outliers import OutlierLog
 from consumers.page.board import TrainerBoard
 from consumers.ports import Cluster, Stop
 from consumers.ports import Worker as AnyWorker
@@ -103,8 +104,8 @@ class Trainer:
     make_watch : callable
         Given cluster and topic, returns who looks at the input topic now and then.
     make_gate : callable
-        Given settings, cluster, what is current, what returns the rows not learned yet, and metrics, returns who says
-        which version becomes current.
+        Given settings, cluster, what is current, what returns the rows not learned yet, metrics, and the newest head,
+        returns who says which version becomes current.
     make_standstill : callable
         Given what to ask with, the output's partitions, a patience, seconds and metrics, returns who looks whether
         readers are held up.
@@ -137,8 +138,8 @@ class Trainer:
         session: str = "",
         board: TrainerBoard | None = None,
     ) -> None:
-        self._settings = settings
-        self._config: ModelConfig = settings.models()
+        self._configured = settings
+        self._use(settings)
         self._cluster = cluster
         self._disk = disk or FileSystem(settings.checkpoint.directory, trusted=settings.checkpoint.trust_directory)
         self._metrics = metrics
@@ -156,6 +157,7 @@ class Trainer:
         self._lives = 0
         self._gauges = Gauges(metrics)
         self._conditions = Conditions()
+        self._outliers = OutlierLog(settings.input.topic)
         self._board = board or TrainerBoard(settings, metrics)
         metrics.begin("streamsvm_input_rows", "outcome", ("accepted", "rejected"))
 
@@ -197,6 +199,10 @@ class Trainer:
             log.info("stopping", remedy="waiting for the model in training; a second signal stops at once")
             self._finish()
 
+    def _use(self, settings: Settings) -> None:
+        self._settings = settings
+        self._config: ModelConfig = settings.models()
+
     def _session_name(self) -> str:
         """Return what names this life: who starts over takes the model from its owner as a new process does."""
         return self._name if self._lives == 1 else f"{self._name}.{self._lives}"
@@ -204,6 +210,7 @@ class Trainer:
     def _forget(self) -> None:
         """Begin a life with nothing."""
         self._lives += 1
+        self._use(self._configured)
         self._undecoded: deque[Sequence[Record]] = deque()
         self._backlog: deque[Rows] = deque()
         self._fetched: dict[int, int] = {}
@@ -226,7 +233,7 @@ class Trainer:
         self._dead_letters = DeadLetters(
             settings.input.topic, settings.input.dead_letters, self._metrics, clock.monotonic
         )
-        self._limits = RejectionLimits(settings.input)
+        self._limits = RejectionLimits(settings.input, self._points_accepted)
         self._saver = Saver(settings.checkpoint, checkpoints, self._metrics, self._health, clock.monotonic, clock.now)
         self._delivery = Delivery(settings.name, self._session_name())
         self._session = Session(
@@ -283,13 +290,21 @@ class Trainer:
         return not self._stop.wait(START_LOOKS_S)
 
     def _adopt(self, started: Started) -> None:
+        self._use(started.settings)
         self._topic_id = started.topic_id
         self._base = started.base
         self._learner = started.learner
         self._waiting = started.waiting
         self._sequence = started.sequence
         self._read_to = started.read_to
-        gate = self._make_gate(self._settings, self._cluster, started.current, lambda: self._backlog, self._metrics)
+        gate = self._make_gate(
+            self._settings,
+            self._cluster,
+            started.current,
+            lambda: self._backlog,
+            self._metrics,
+            self._delivery.head,
+        )
         self._quality = QualityWatch(
             self._settings, self._cluster, started.current, gate, self._metrics, self._clock.monotonic
         )
@@ -310,6 +325,8 @@ class Trainer:
         self._keeper = Keeper(self._settings, self._cluster, self._metrics, self._clock.now)
         self._board.adopted(self._delivery.head, started.current)
         self._metrics.put("streamsvm_model_version", self._delivery.next_number - 1)
+        self._metrics.put("streamsvm_input_mostly_rejected", 0)
+        self._health.require("input", "")
 
     def _warmed_up(self) -> bool:
         """Compile before the id is taken over, so that the predecessor goes on meanwhile; False if told to stop."""
@@ -430,16 +447,22 @@ class Trainer:
             self._outbox.send(letter)
         if decoded.rejected:
             crash_point("deadletters.sent")
-        self._count_rejected(records, decoded.rejected)
         self._backlog.extend(decoded.rows)
+        self._count_rejected(records, decoded.rejected)
 
     def _count_rejected(self, records: Sequence[Record], rejected: Sequence[RejectedRecord]) -> None:
-        """Stop when this is plainly the wrong stream, all its letters delivered."""
+        """Stop when this is plainly the wrong stream, all its letters delivered; a proven one is not ready instead."""
         try:
             self._limits.count(records, rejected)
         except ConfigurationError:
             self._outbox.flush(FLUSH_TIMEOUT_S)
             raise
+        self._health.require("input", self._limits.trouble)
+        self._metrics.put("streamsvm_input_mostly_rejected", bool(self._limits.trouble))
+
+    def _points_accepted(self) -> int:
+        """Count valid points of this incarnation, those that wait to be learned included."""
+        return self._learner.points_accepted + sum(int(rows.accepted.sum()) for rows in self._backlog)
 
     def _learn(self) -> None:
         """Learn the backlog until it ends or a cut falls due that nobody can take yet."""
@@ -686,6 +709,7 @@ class Trainer:
         self._quality.show()
         self._freshness.show()
         self._conditions.tell(self._learner.observed().counts())
+        self._outliers.tell(self._learner.outliers())
         ahead = {p: self._read_to.get(p, at.offset) for p, at in positions.items()}
         self._gauges.lag({p: (offset, self._input.high_watermark(p)) for p, offset in ahead.items()})
         self._gauges.headroom({p: at.offset - log_ranges[p][0] for p, at in positions.items() if p in log_ranges})

@@ -16,7 +16,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Final, Literal, Self, get_args
+from typing import Annotated, Any, ClassVar, Final, Literal, Self, TypeVar, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -69,6 +69,11 @@ def _literal(text: str) -> object:
         return text
 
 
+def _none_in_words(value: object) -> object:
+    """Let `none` stand for no value where a TOML file or a command line can say nothing else."""
+    return None if value == "none" else value
+
+
 class Section(BaseModel):
     """A frozen section that refuses unknown options."""
 
@@ -77,6 +82,8 @@ class Section(BaseModel):
 
 LARGEST_EXPANSION: Final = 256
 """Bytes of memory for each byte of the largest record that decoding may take: plain points take 10 to 70 for each."""
+
+SectionType = TypeVar("SectionType", bound=Section)
 
 
 class PointsConfig(Section):
@@ -217,6 +224,15 @@ class CoresetConfig(Section):
         "leaves that its partition sealed before; a first leaf by its own, if outliers are fewer than 1 / clip_sd^2 of "
         "it. A true change of scale is followed over some leaves. Not for rare indicators, whose every 1 is an "
         "outlier. Default: no clipping.",
+    )
+    max_leverage: Annotated[Annotated[float, Field(gt=0, le=1)] | None, BeforeValidator(_none_in_words)] = Field(
+        default=0.1,
+        description="Most that one row may add to the variance of a feature, as a share of what its partition sealed "
+        "before it, and, a tenth of that share, to the weight: its features and its weight are drawn in that far, but "
+        "never below ten standard deviations, or ten times the mean weight; of a first leaf by its own points. At 0.1 "
+        "whatever ten points of the past had is never changed, and a true change of scale is followed over some "
+        "leaves. The log names the farthest row. none: no bound; one point at 1e30 then stays in the scaler for ever. "
+        "A checkpoint or version from before there was this option has none, and goes on so unless it is given.",
     )
     max_partitions: Annotated[int, Field(ge=1, le=100_000)] = Field(
         default=64,
@@ -526,6 +542,18 @@ def _require_audit(svm: SvmConfig, coreset: CoresetConfig) -> None:
         )
 
 
+BEFORE_THERE_WAS: Final[Mapping[str, Mapping[str, None]]] = {"coreset": {"max_leverage": None}}
+"""Options that came after versions had been published, with the value under which models are as they were without: by
+section. At it an option is left out of the canonical configuration."""
+
+
+def _with_defaults(section: SectionType, values: Mapping[str, object]) -> SectionType:
+    """Return a section with other values of options that are not given, and that still count as not given."""
+    changed = section.model_copy(update=values)
+    object.__setattr__(changed, "__pydantic_fields_set__", set(section.model_fields_set))
+    return changed
+
+
 class ModelConfig(Section):
     """All that decides what a model is, given the log and a cut; hashed into every lineage."""
 
@@ -547,7 +575,40 @@ class ModelConfig(Section):
             del plain["points"]["format"]
         if self.points.max_decoded_bytes is None:
             del plain["points"]["max_decoded_bytes"]
+        for section, options in BEFORE_THERE_WAS.items():
+            for option, old in options.items():
+                if plain[section][option] == old:
+                    del plain[section][option]
         return plain
+
+    @classmethod
+    def of_canonical(cls, plain: Mapping[str, Any]) -> Self:
+        """Return the configuration of a canonical value; options that are younger than it have their old values.
+
+        Raises
+        ------
+        pydantic.ValidationError
+            If it is none that this build knows.
+        """
+        completed = dict(plain)
+        for section, options in BEFORE_THERE_WAS.items():
+            if isinstance(found := plain.get(section, {}), Mapping):
+                completed[section] = {**options, **found}
+        return cls.model_validate(completed)
+
+    def continuing(self, canonical: Mapping[str, Any]) -> Self:
+        """Return this configuration as it goes on from what was begun under a canonical one.
+
+        An option that is not given, and that the canonical value leaves out, has its old value: a default that was
+        changed holds for what begins anew.
+        """
+        sections = {}
+        for section, options in BEFORE_THERE_WAS.items():
+            own, begun = getattr(self, section), canonical.get(section, {})
+            left = {option: old for option, old in options.items() if option not in own.model_fields_set | begun.keys()}
+            if left:
+                sections[section] = _with_defaults(own, left)
+        return self.model_copy(update=sections) if sections else self
 
     def sha256(self) -> str:
         """Hash the canonical value (keys sorted, no spaces; lower-case hexadecimal)."""
@@ -565,6 +626,8 @@ class ModelConfig(Section):
         ['seed = 7', '', '[points]', 'dimension = 8']
         """
         tables = self.model_dump(mode="json", exclude={"coreset": {"memory_points", "memory_bytes"}}, exclude_none=True)
+        for section, options in BEFORE_THERE_WAS.items():
+            tables[section] |= {option: "none" for option in options if getattr(getattr(self, section), option) is None}
         lines = [f"seed = {tables.pop('seed')}"]
         for table, options in tables.items():
             lines += ["", f"[{table}]", *(f"{name} = {json.dumps(value)}" for name, value in options.items())]
@@ -607,10 +670,20 @@ class InputConfig(Section):
     )
     max_dead_letter_share: Annotated[float, Field(ge=0, le=1)] = Field(
         default=0.5,
-        description="Stop when more than this share of the last 1000 records was rejected; 0: never.",
+        description="Stop when more than this share of the last 1000 records was rejected, or, once the input is "
+        "proven (`proven_after_points`), be not ready; 0: neither.",
     )
     max_consecutive_dead_letters: Annotated[int, Field(ge=0)] = Field(
-        default=1_000, description="Stop when so many records after each other were rejected; 0: never."
+        default=1_000,
+        description="Stop when so many records after each other were rejected, or, once the input is proven "
+        "(`proven_after_points`), be not ready; 0: neither.",
+    )
+    proven_after_points: Annotated[int, Field(ge=0)] = Field(
+        default=1_000,
+        description="Valid points that an incarnation must have learned for its input to be proven the right one. "
+        "Before that the two limits above stop the trainer, with status 78; from then on, restarts included, it goes "
+        "on with a warning and /readyz answers 503 until records are accepted again: so nobody who may write bad "
+        "records can stop it. 0: they never stop it.",
     )
 
     @field_validator("start", mode="after")
@@ -669,11 +742,18 @@ class OutputConfig(Section):
         "key, in a topic of the name of models_topic + `.onnx`; the versions themselves are JSON either way. It needs "
         "the extra: pip install 'streamsvm[onnx]'.",
     )
-    gate_margin: Annotated[float, Field(ge=0, lt=1)] | None = Field(
+    gate_margin: Annotated[Annotated[float, Field(ge=0, lt=1)] | None, BeforeValidator(_none_in_words)] = Field(
         default=0.1,
-        description="By how much balanced accuracy a new version may be worse than the current one, on the same points "
-        "read after its cut, or on the audit sample where those are too few, and still become current; a worse one is "
-        "published, can be pinned, and stands in the audit topic as refused. none: every version becomes current.",
+        description="By how much balanced accuracy a new version may be worse than the current one, on the same "
+        "points read after its cut, or on the audit sample or the training set where those are too few, and still "
+        "become current; a worse one is published, can be pinned, and stands in the audit topic as refused. While the "
+        "current version cannot be read nothing passes. none: every version becomes current.",
+    )
+    gate_versions: Annotated[int, Field(ge=1, le=32)] = Field(
+        default=5,
+        description="A new version is compared with the best of so many versions that were current last, so that a "
+        "series of them cannot lose the margin again and again; each is held in memory and scored for every new "
+        "version. 1: with the current one alone.",
     )
     keep_versions: Annotated[int, Field(ge=1)] | None = Field(
         default=None,
@@ -681,11 +761,6 @@ class OutputConfig(Section):
         "tombstones, a tenth of this number at a time, at least 10. With cleanup.policy=compact, which a models topic "
         "gets that is created under this option, their bytes go, too. Default: all.",
     )
-
-    @field_validator("gate_margin", mode="before")
-    @classmethod
-    def _none_in_words(cls, margin: object) -> object:
-        return None if margin == "none" else margin
 
     @property
     def onnx_topic(self) -> str:
@@ -972,6 +1047,12 @@ class Settings(BaseSettings):
                 "STREAMSVM_POINTS__DIMENSION=N, or --points-dimension N.",
             )
         return ModelConfig(points=self.points, coreset=self.coreset, svm=self.svm, seed=self.seed)
+
+    def continuing(self, canonical: Mapping[str, Any]) -> Self:
+        """Return these options as they go on from what was begun under a canonical configuration of models."""
+        models = self.models()
+        continued = models.continuing(canonical)
+        return self if continued is models else self.model_copy(update={"coreset": continued.coreset})
 
     def masked(self) -> dict[str, Any]:
         """Return the effective configuration as a plain JSON value, secrets masked."""

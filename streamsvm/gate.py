@@ -2,12 +2,19 @@
 
 Both are scored on the points *after* the candidate's cut that were read while it trained: neither has learned them from
 this cut on, and they are what is scored next. Where those are too few, on the candidate's audit sample, a weighted
-sample of the whole stream in which the coreset has no hand. The figure is balanced accuracy, the mean share of each
-label's weight that is answered right: it does not depend on the scale of decision values, as a mean hinge would, nor on
-how rare a label is, so that one margin fits all streams. The points are the same for both, so that most chance cancels.
+sample of the whole stream in which the coreset has no hand; where a label is rare there, too, on its training set,
+which favours the candidate, so that only a plainly ruined one is refused. The figure is balanced accuracy, the mean
+share of each label's weight that is answered right: it does not depend on the scale of decision values, as a mean hinge
+would, nor on how rare a label is, so that one margin fits all streams. The points are the same for both, so that most
+chance cancels. No point counts for more than a hundredth of the weight of all, or ten times their mean: else one heavy
+point would be the verdict.
 
-Invariant: what cannot be judged passes. The gate guards `current` against disasters; it is no test of significance, and
-its verdict depends on how much had been read, so that it is never part of a version's value.
+The candidate is compared with the best of the versions that were current lately, not with the present one alone: else
+each version could lose the margin again.
+
+Invariant: what cannot be judged here is `unscored`; whether it passes is the gatekeeper's business. The gate guards
+`current` against disasters; it is no test of significance, and its verdict depends on how much had been read, so that
+it is never part of a version's value.
 """
 
 from __future__ import annotations
@@ -21,6 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamsvm.coreset.audit import Sampled
+from streamsvm.coreset.outliers import bounded_weights
 from streamsvm.points import Points, Position, Positions, Rows
 from streamsvm.svm.model import Model
 
@@ -32,9 +40,10 @@ MOST_AUDITED: Final = 4_000
 """Points of the audit sample that are scored; of a larger one every so manieth."""
 
 Outcome = Literal["passed", "refused", "unscored"]
+ScoredOn = Literal["window", "audit", "training", ""]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
     """What the gate says of a candidate.
 
@@ -43,20 +52,23 @@ class Verdict:
     outcome : "passed", "refused" or "unscored"
     why : str
         Why it could not be scored; else empty.
-    scored_on : "window", "audit" or ""
+    scored_on : "window", "audit", "training" or ""
     points : int
     candidate, present : float or None
         Balanced accuracies.
+    earlier : tuple of float
+        Balanced accuracies of the versions that were current before the present one, the newest first.
     window : mapping of partition to two Positions
         From where to where the points stand in the input; empty for an audit sample.
     """
 
     outcome: Outcome
     why: str = ""
-    scored_on: Literal["window", "audit", ""] = ""
+    scored_on: ScoredOn = ""
     points: int = 0
     candidate: float | None = None
     present: float | None = None
+    earlier: tuple[float, ...] = ()
     window: Mapping[int, tuple[Position, Position]] = field(default_factory=dict)
 
 
@@ -183,26 +195,49 @@ def audit_evidence(sample: Sequence[Sampled]) -> Evidence | None:
     return Evidence(points.take(slice(None, None, -(-len(points) // MOST_AUDITED))))
 
 
-def judge(candidate: Model, present: Model, window: Evidence | None, audit: Evidence | None, margin: float) -> Verdict:
-    """Score both models on the same points, and refuse the candidate if it is worse by more than a margin.
+def judge(
+    candidate: Model,
+    present: Model,
+    window: Evidence | None,
+    audit: Evidence | None,
+    margin: float,
+    *,
+    training: Evidence | None = None,
+    earlier: Sequence[Model] = (),
+) -> Verdict:
+    """Score all models on the same points, and refuse the candidate if it is worse than the best by more than a margin.
 
     Parameters
     ----------
     candidate, present : Model
         Of the same features and labels.
-    window, audit : Evidence or None
+    window, audit, training : Evidence or None
         The first that is enough is taken.
     margin : float
         Of balanced accuracy.
+    earlier : sequence of Model
+        What was current before `present`.
     """
-    for scored_on, evidence in (("window", window), ("audit", audit)):
+    candidates: tuple[tuple[ScoredOn, Evidence | None], ...] = (
+        ("window", window),
+        ("audit", audit),
+        ("training", training),
+    )
+    for scored_on, evidence in candidates:
         if evidence is not None and evidence.enough:
-            new, old = (balanced_accuracy(model, evidence.points) for model in (candidate, present))
-            outcome: Outcome = "refused" if new < old - margin else "passed"
-            named: Literal["window", "audit"] = "window" if scored_on == "window" else "audit"
-            return Verdict(outcome, "", named, len(evidence.points), new, old, evidence.spans)
-    most = max((len(evidence.points) for evidence in (window, audit) if evidence is not None), default=0)
-    return Verdict("unscored", f"too few points of a label among {most}")
+            points = evidence.points.reweighted(bounded_weights(evidence.points.weight))
+            new, old, *before = (balanced_accuracy(model, points) for model in (candidate, present, *earlier))
+            return Verdict(
+                outcome="refused" if new < max(old, *before, 0.0) - margin else "passed",
+                scored_on=scored_on,
+                points=len(points),
+                candidate=new,
+                present=old,
+                earlier=tuple(before),
+                window=evidence.spans,
+            )
+    most = max((len(evidence.points) for _, evidence in candidates if evidence is not None), default=0)
+    return Verdict(outcome="unscored", why=f"too few points of a label among {most}")
 
 
 def balanced_accuracy(model: Model, points: Points) -> float:

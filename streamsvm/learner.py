@@ -19,6 +19,7 @@ from streamsvm.coreset import audit, screening
 from streamsvm.coreset.audit import Sampled
 from streamsvm.coreset.calibrated import CalibratedReducer, Observed
 from streamsvm.coreset.moments import Moments
+from streamsvm.coreset.outliers import Tally
 from streamsvm.coreset.reduce import Purpose, generator, reduce_for
 from streamsvm.coreset.shared import SharedReducer
 from streamsvm.coreset.structure import Bucket, Leaf, time_range
@@ -167,7 +168,14 @@ class Learner:
     @property
     def rows_clipped(self) -> int:
         """Accepted rows of which clipping changed a feature, since this learner was made."""
-        return sum(held.clipped for held in self._partitions.values())
+        return sum(held.clipped for held in self._partitions.values()) + self.outliers().rows
+
+    def outliers(self) -> Tally:
+        """Return what `coreset.max_leverage` drew in since this learner was made."""
+        whole = Tally()
+        for held in self._partitions.values():
+            whole.add(held.tally)
+        return whole
 
     def learn(self, rows: Rows, until: Position | None = None) -> int:
         """Learn rows of one partition until they end, a cut falls due, or `until` is reached.
@@ -203,13 +211,14 @@ class Learner:
 
     def cut(self) -> Cut:
         """Materialise the training set of the present positions; the next cut is due `every_leaves` leaves later."""
+        opened = [held.open_points() for held in self._partitions.values()]
+        extents = [extent for _, extent in opened]
         parts = [
             part
-            for held in self._partitions.values()
-            for part in (*(bucket.points for bucket in held.structure.buckets), held.leaf.calibrated(Observed()))
+            for held, (leaf, _) in zip(self._partitions.values(), opened, strict=True)
+            for part in (*(bucket.points for bucket in held.structure.buckets), leaf)
             if len(part)
         ]
-        extents = [held.extent for held in self._partitions.values()]
         moments = Moments.zero(self._config.points.dimension, self._task.classes)
         for extent in extents:
             moments = moments.merge(extent.moments)
@@ -301,6 +310,7 @@ def _rehearse(config: ModelConfig) -> None:
         structure=own.structure,
         screening=own.screening,
         clip_sd=own.clip_sd,
+        max_leverage=own.max_leverage,
         audit_points=min(own.audit_points, 8),
         leaf_rows=64,
         bucket_points=32,

@@ -92,6 +92,14 @@ TRAINER: Final = (
         ("partition",),
     ),
     Definition(
+        "streamsvm_input_mostly_rejected",
+        "gauge",
+        "1 while the newest records pass input.max_dead_letter_share or input.max_consecutive_dead_letters and the "
+        "trainer goes on, because its input is proven (input.proven_after_points); else 0.",
+        "1: the trainer is not ready and learns little. See who writes to the input; `streamsvm dead-letters` shows "
+        "what.",
+    ),
+    Definition(
         "streamsvm_dead_letters",
         "counter",
         "Rejected rows, by reason.",
@@ -145,8 +153,16 @@ TRAINER: Final = (
     Definition(
         "streamsvm_coreset_clipped_rows",
         "gauge",
-        "Accepted rows that coreset.clip_sd changed, since the process started.",
-        "A few are what it is for. A rising share: the scale of a feature changed, or clip_sd is too small for it.",
+        "Accepted rows of which coreset.max_leverage or coreset.clip_sd drew a feature in, since the process started.",
+        "A few are what they are for; the log line outlier_drawn_in names the farthest. A rising share: the scale of a "
+        "feature changed, which is followed over some leaves, or clip_sd is too small for it.",
+    ),
+    Definition(
+        "streamsvm_coreset_bounded_weights",
+        "gauge",
+        "Accepted rows of which coreset.max_leverage drew the weight in, since the process started.",
+        "Not 0: single rows claim more than a hundredth of all weight before them; the log line outlier_drawn_in names "
+        "the heaviest. See who wrote them.",
     ),
     Definition(
         "streamsvm_points_held",
@@ -327,8 +343,8 @@ TRAINER: Final = (
         "streamsvm_gate_verdicts",
         "counter",
         "Versions by what the quality gate said: passed, refused, or unscored where there was nothing to judge by.",
-        "refused: current stays where it is; see what changed in the input, and the two accuracies. Only unscored: no "
-        "points of one of the labels, or no audit sample.",
+        "refused: current stays where it is; see what changed in the input, and the accuracies, or, where the log says "
+        "gate_waits, why nothing could be compared. Only unscored: hardly any points of one of the labels.",
         ("outcome",),
     ),
     Definition(
@@ -336,6 +352,13 @@ TRAINER: Final = (
         "gauge",
         "Balanced accuracy of the newest version on the points that the quality gate scored.",
         "Compare with streamsvm_gate_present_accuracy; both falling: the stream changes faster than the models.",
+    ),
+    Definition(
+        "streamsvm_gate_best_accuracy",
+        "gauge",
+        "Balanced accuracy on the same points of the best of the versions that were current last "
+        "(output.gate_versions).",
+        "Above streamsvm_gate_present_accuracy: versions have become worse one after another, each within the margin.",
     ),
     Definition(
         "streamsvm_gate_present_accuracy",

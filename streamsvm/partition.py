@@ -18,6 +18,7 @@ from streamsvm.coreset.audit import Held, Reservoir, Sampled
 from streamsvm.coreset.calibrated import CalibratedReducer, Observed
 from streamsvm.coreset.clipping import Bounds, freed_of_outliers
 from streamsvm.coreset.moments import Moments, merge_all
+from streamsvm.coreset.outliers import Found, Outlier, OutlierBounds, Tally
 from streamsvm.coreset.reduce import Pilot, Purpose, generator
 from streamsvm.coreset.screening import LEAST_CAPACITY, Screen, Screened, Screener, make_screen, turned
 from streamsvm.coreset.shared import SharedReducer
@@ -102,6 +103,10 @@ class Partition:
         coreset, points = config.coreset, config.points
         self._partition, self._config, self._task = partition, config, task
         self._bounds: Bounds | None = None
+        self._outlier_bounds: OutlierBounds | None = None
+        self._places: list[tuple[NDArray[np.int64], NDArray[np.int64]]] | None = []
+        self._of_open_leaf = Tally()
+        self._tally = Tally()
         self.clipped = 0
         self.leader_epoch = -1
         self.leaf = Leaf(base, coreset.leaf_rows, points.dimension, points.numpy_dtype, task.classes)
@@ -123,9 +128,10 @@ class Partition:
         """Add rows that fit into the leaf; tell how many leaves of `leaf_rows` rows that completed."""
         leaf_rows = self._config.coreset.leaf_rows
         before = self.leaf.rows
+        bounded = self._bounded(rows)
         if self.audit is not None:
-            self.audit.add(rows)
-        self.leaf.add(self._clip(rows))
+            self.audit.add(bounded)
+        self.leaf.add(self._clip(bounded))
         self.leader_epoch = int(rows.leader_epoch[-1])
         completed = self.leaf.rows // leaf_rows - before // leaf_rows
         if self.leaf.full:
@@ -210,6 +216,7 @@ class Partition:
         self.structure.restore(saved.sealed, saved.buckets)
         screener = None if saved.screened is None else Screener(saved.screened.copy(), *self._leaf_name)
         self.leaf.restore(saved.leaf_points, saved.leaf_extent, screener)
+        self._places = None if len(saved.leaf_points) else []
         self.bound()
         if self.audit is not None and saved.audit is not None:
             self.audit.restore(saved.audit)
@@ -225,21 +232,91 @@ class Partition:
         """Return the audit sample, clipped as the next row would be: a model is judged by what it was to learn."""
         if self.audit is None:
             return None
-        sampled = self.audit.sampled(class_weight)
-        return sampled if self._bounds is None else replace(sampled, points=self._bounds.clip(sampled.points)[0])
+        sampled, outliers = self.audit.sampled(class_weight), self._outlier_bounds or self._first_bounds()
+        if self._bounds is not None:
+            sampled = replace(sampled, points=self._bounds.clip(sampled.points)[0])
+        return sampled if outliers is None else replace(sampled, points=outliers.draw_in(sampled.points)[0])
 
     def bound(self) -> None:
         """Set the bounds of clipping by what is sealed: a function of the buckets, so that no state holds it."""
-        clip_sd = self._config.coreset.clip_sd
-        if clip_sd is not None:
-            moments = merge_all(
-                [bucket.extent.moments for bucket in self.structure.buckets], self._config.points.dimension
-            )
-            self._bounds = Bounds.of(moments, clip_sd) if moments.count else None
+        coreset = self._config.coreset
+        if coreset.clip_sd is None and coreset.max_leverage is None:
+            return
+        moments = merge_all([bucket.extent.moments for bucket in self.structure.buckets], self._config.points.dimension)
+        if coreset.clip_sd is not None:
+            self._bounds = Bounds.of(moments, coreset.clip_sd) if moments.count else None
+        if coreset.max_leverage is not None:
+            held = [bucket.points for bucket in self.structure.buckets]
+            share = coreset.max_leverage
+            self._outlier_bounds = OutlierBounds.of(moments, held, share) if moments.count else None
+
+    @property
+    def tally(self) -> Tally:
+        """What `coreset.max_leverage` drew in since this was made, the last cut of an open first leaf included."""
+        whole = Tally()
+        whole.add(self._tally)
+        whole.add(self._of_open_leaf)
+        return whole
+
+    def open_points(self) -> tuple[Points, Extent]:
+        """Return the open leaf for a training set, and all that was learned; a first leaf as if it were sealed now."""
+        bounds = self._first_bounds()
+        if bounds is None:
+            return self.leaf.calibrated(Observed()), self.extent
+        points, found = bounds.draw_in(self.leaf.points)
+        self._of_open_leaf = Tally()
+        if found is None:
+            return points, self.extent
+        self._note(self._of_open_leaf, found, self.leaf.extent)
+        within = replace(self.leaf.extent, moments=self._moments(points))
+        return points, joined([bucket.extent for bucket in self.structure.buckets] + [within])
+
+    def _first_bounds(self) -> OutlierBounds | None:
+        """Return the bounds of an open leaf that nothing was sealed before; None where there is no such leaf."""
+        share, points = self._config.coreset.max_leverage, self.leaf.points
+        if share is None or self._outlier_bounds is not None or not len(points):
+            return None
+        return OutlierBounds.of_first_leaf(points, share)
+
+    def _bounded(self, rows: Rows) -> Rows:
+        """Draw in what lies beyond the bounds of the sealed past; of a first leaf, note where its points stand."""
+        if self._outlier_bounds is None:
+            if self._places is not None and self._config.coreset.max_leverage is not None:
+                self._places.append((rows.offset[rows.accepted], rows.row[rows.accepted]))
+            return rows
+        points, found = self._outlier_bounds.draw_in(rows.points, rows.accepted)
+        if found is None:
+            return rows
+        at = found.worst.row
+        self._tell(self._tally, found, Position(int(rows.offset[at]), int(rows.row[at])), None)
+        return replace(rows, points=points)
+
+    def _note(self, tally: Tally, found: Found, leaf: Extent) -> None:
+        """Count what was found in a first leaf."""
+        if self._places is None:
+            self._tell(tally, found, leaf.start, leaf.end)
+            return
+        offset, row = (np.concatenate(parts) for parts in zip(*self._places, strict=True))
+        self._tell(tally, found, Position(int(offset[found.worst.row]), int(row[found.worst.row])), None)
+
+    def _tell(self, tally: Tally, found: Found, begin: Position, end: Position | None) -> None:
+        worst, after = found.worst, end or Position(begin.offset, begin.row + 1)
+        outlier = Outlier(self._partition, begin, after, worst.feature, worst.value, worst.bound, worst.size)
+        tally.note(found.rows, found.weights, outlier)
+
+    def _moments(self, points: Points) -> Moments:
+        return Moments.zero(points.dimension, self._task.classes).add(points)
 
     def _sealed_leaf(self) -> tuple[Points, Extent]:
         """Return the full leaf; one that nothing was sealed before is clipped by its own bounds."""
+        bounds = self._first_bounds()
         points, extent = self.leaf.seal(self.observed)
+        if bounds is not None:
+            points, found = bounds.draw_in(points)
+            if found is not None:
+                self._note(self._tally, found, extent)
+                extent = replace(extent, moments=self._moments(points))
+        self._places, self._of_open_leaf = [], Tally()
         clip_sd = self._config.coreset.clip_sd
         if clip_sd is None or self._bounds is not None:
             return points, extent

@@ -586,7 +586,7 @@ def configuration_of(lineage: Lineage) -> ModelConfig:
         If this build does not know it.
     """
     try:
-        return ModelConfig.model_validate(lineage.configuration)
+        return ModelConfig.of_canonical(lineage.configuration)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         where = ".".join(map(str, first["loc"]))

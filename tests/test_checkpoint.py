@@ -27,7 +27,7 @@ from streamsvm import private
 from streamsvm.checkpoint import CheckpointDirectory
 from streamsvm.codec import checkpoint as codec
 from streamsvm.codec.checkpoint import Snapshot
-from streamsvm.codec.model import Gate, GatePart, Head, PartitionCut, TuningInForce
+from streamsvm.codec.model import Gate, GatePart, GateRival, Head, PartitionCut, TuningInForce
 from streamsvm.crashpoints import POINTS
 from streamsvm.disk import FileSystem
 from streamsvm.errors import ConfigurationError, CorruptCheckpoint, DirectoryTaken, StateError, TransientError
@@ -105,12 +105,12 @@ def sealed(body: bytes) -> bytes:
 @pytest.mark.parametrize(
     ("version", "told"),
     [
-        (0, r"format version is 0, which no build writes; this build reads 1, 2, 3, 4"),
+        (0, r"format version is 0, which no build writes; this build reads 1, 2, 3, 4, 5"),
         (
-            5,
-            r"is 5, newer than this build reads 1, 2, 3, 4\. Use the build that wrote it, or a newer one\.",
+            6,
+            r"is 6, newer than this build reads 1, 2, 3, 4, 5\. Use the build that wrote it, or a newer one\.",
         ),
-        (9, r"format version is 9, newer than this build reads 1, 2, 3, 4"),
+        (9, r"format version is 9, newer than this build reads 1, 2, 3, 4, 5"),
     ],
 )
 def test_another_format_version_is_named(version: int, told: str) -> None:
@@ -626,6 +626,7 @@ def test_the_document_has_every_field() -> None:
         "head": Head,
         "tuning": TuningInForce,
         "gate": Gate,
+        "rival": GateRival,
         "part of a window": GatePart,
         "part of a cut": PartitionCut,
         "partition": codec._Partition,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import tomllib
 import tracemalloc
 from pathlib import Path
 
@@ -158,10 +159,32 @@ def test_the_hash_covers_what_makes_a_model_and_nothing_else() -> None:
 
 def test_the_hash_does_not_drift() -> None:
     """A configuration's hash is part of lineages: it may change only together with the checkpoint format."""
-    assert ModelConfig(points=PointsConfig(dimension=2)).sha256().startswith(GOLDEN)
+    points = PointsConfig(dimension=2)
+    assert ModelConfig(points=points).sha256().startswith(GOLDEN)
+    before = ModelConfig(points=points, coreset=CoresetConfig(max_leverage=None))
+    assert before.sha256().startswith(GOLDEN_BEFORE_MAX_LEVERAGE)
 
 
-GOLDEN = "b43b561e3663a298"
+GOLDEN = "353743ec4adf0851"
+GOLDEN_BEFORE_MAX_LEVERAGE = "b43b561e3663a298"
+
+
+def test_a_changed_default_holds_for_what_begins_anew() -> None:
+    """What goes on from an older configuration has the old value, unless the option is given; a file says either."""
+    before = load({"points": {"dimension": 2}, "coreset": {"max_leverage": "none"}})
+    assert before.coreset.max_leverage is None
+    assert "max_leverage" not in before.models().canonical()["coreset"]
+    fresh = load({"points": {"dimension": 2}})
+    assert fresh.coreset.max_leverage == 0.1
+    assert fresh.continuing(before.models().canonical()).models().sha256() == before.models().sha256()
+    assert fresh.continuing(fresh.models().canonical()) is fresh
+    given = load({"points": {"dimension": 2}, "coreset": {"max_leverage": 0.1}})
+    assert given.continuing(before.models().canonical()).models().sha256() == fresh.models().sha256()
+    for models in (before.models(), fresh.models()):
+        assert ModelConfig.of_canonical(models.canonical()) == models
+        assert load(tomllib.loads(models.toml())).models().sha256() == models.sha256()
+    twice = fresh.continuing(before.models().canonical()).continuing(fresh.models().canonical())
+    assert "max_leverage" not in twice.coreset.model_fields_set
 
 
 @pytest.mark.parametrize(

@@ -54,13 +54,45 @@ def test_the_margin_is_what_a_candidate_may_be_worse() -> None:
 
 
 def test_too_few_points_after_the_cut_leave_it_to_the_audit_sample() -> None:
-    """And too few of either kind let the candidate pass, saying so."""
+    """And too few of either kind are no verdict, saying so."""
     few, audit = evidence(40), evidence(500, 2)
     assert judge(BAD, GOOD, few, audit, 0.1).scored_on == "audit"
     assert judge(BAD, GOOD, None, audit, 0.1).outcome == "refused"
     unscored = judge(BAD, GOOD, few, None, 0.1)
     assert (unscored.outcome, unscored.why) == ("unscored", "too few points of a label among 40")
     assert judge(BAD, GOOD, None, None, 0.1).outcome == "unscored"
+
+
+def test_a_rare_label_leaves_it_to_the_training_set() -> None:
+    """Which has both, where window and audit sample have not."""
+    few, training = evidence(40), evidence(700, 4)
+    verdict = judge(BAD, GOOD, few, few, 0.1, training=training)
+    assert (verdict.outcome, verdict.scored_on, verdict.points) == ("refused", "training", 700)
+
+
+def test_the_best_of_those_before_counts() -> None:
+    """Within the margin of the present one, but not of an earlier one: refused; the order does not matter."""
+    half = Model(Scaler.identity(DIMENSION), LinearMachine(np.array([1.0, 0.0, 0.0]), 0.0))
+    least = Model(Scaler.identity(DIMENSION), LinearMachine(np.array([1.0, -0.2, 0.0]), 0.0))
+    alone = judge(least, half, evidence(), None, 0.1)
+    assert alone.outcome == "passed"
+    for earlier in ([GOOD], [GOOD, BAD], [BAD, GOOD]):
+        verdict = judge(least, half, evidence(), None, 0.1, earlier=earlier)
+        assert verdict.outcome == "refused"
+        assert (verdict.candidate, verdict.present) == (alone.candidate, alone.present)
+        assert len(verdict.earlier) == len(earlier)
+    assert judge(least, half, evidence(), None, 0.1, earlier=[BAD]).outcome == "passed"
+
+
+def test_one_heavy_point_is_not_the_verdict() -> None:
+    """Of the weight 1e15, answered right by the worse model alone."""
+    points = gaussian(600, 1)
+    weight = points.weight.copy()
+    wrong = int(np.flatnonzero(GOOD.predict_sign(points.X) != points.y)[0])
+    weight[wrong] = 1e15
+    heavy = Evidence(points.reweighted(weight))
+    assert judge(BAD, GOOD, heavy, None, 0.1).outcome == "refused"
+    assert judge(GOOD, BAD, heavy, None, 0.1).outcome == "passed"
 
 
 def test_a_label_that_is_nearly_missing_is_no_evidence() -> None:

@@ -62,7 +62,8 @@ def list_versions(
 ) -> None:
     """List versions, the newest last: time, points, balanced accuracy, objective, gap, and what names them.
 
-    The accuracy is the quality gate's: on points read after the version's cut, or else on the audit sample.
+    The accuracy is the quality gate's: on points read after the version's cut, on the audit sample, or on its
+    training set.
     """
     from consumers.models.catalogue import holds_newest, read_catalogue, read_names
     from consumers.models.tables import head_line, list_table, listed

@@ -224,10 +224,15 @@ DEEP_DIVE: Final[Rows] = (
             Panel(
                 "Reductions by what they met",
                 "short",
-                ("streamsvm_coreset_reductions", "streamsvm_coreset_clipped_rows"),
+                (
+                    "streamsvm_coreset_reductions",
+                    "streamsvm_coreset_clipped_rows",
+                    "streamsvm_coreset_bounded_weights",
+                ),
                 (
                     ("{{outcome}}", f"sum by (outcome) (streamsvm_coreset_reductions{ONE})"),
                     ("clipped rows", f"sum(streamsvm_coreset_clipped_rows{ONE})"),
+                    ("bounded weights", f"sum(streamsvm_coreset_bounded_weights{ONE})"),
                 ),
                 width=8,
                 steps=True,
@@ -397,10 +402,15 @@ DEEP_DIVE: Final[Rows] = (
             Panel(
                 "Balanced accuracy at the gate",
                 "percentunit",
-                ("streamsvm_gate_candidate_accuracy", "streamsvm_gate_present_accuracy"),
+                (
+                    "streamsvm_gate_candidate_accuracy",
+                    "streamsvm_gate_present_accuracy",
+                    "streamsvm_gate_best_accuracy",
+                ),
                 (
                     ("newest", f"streamsvm_gate_candidate_accuracy{ONE}"),
                     ("current", f"streamsvm_gate_present_accuracy{ONE}"),
+                    ("best of the last", f"streamsvm_gate_best_accuracy{ONE}"),
                 ),
             ),
             Panel(
@@ -461,8 +471,11 @@ DEEP_DIVE: Final[Rows] = (
             Panel(
                 "Dead letters by reason",
                 "short",
-                ("streamsvm_dead_letters",),
-                (("{{reason}}", f"sum by (reason) (streamsvm_dead_letters_total{ONE})"),),
+                ("streamsvm_dead_letters", "streamsvm_input_mostly_rejected"),
+                (
+                    ("{{reason}}", f"sum by (reason) (streamsvm_dead_letters_total{ONE})"),
+                    ("mostly rejected", f"max(streamsvm_input_mostly_rejected{ONE})"),
+                ),
                 stacked=True,
                 steps=True,
             ),

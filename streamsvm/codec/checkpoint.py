@@ -1,4 +1,4 @@
-"""Checkpoints as bytes: format 4.
+"""Checkpoints as bytes: format 5.
 
 ======  ====  =========================================================================
 offset  size  content
@@ -43,7 +43,7 @@ from streamsvm.partition import PartitionState
 from streamsvm.points import Points, Position
 
 MAGIC: Final = b"SSVMCKPT"
-FORMAT: Final = 4
+FORMAT: Final = 5
 _PREFIX: Final = struct.Struct("<8sIQ")
 _CHECKSUM_BYTES: Final = 32
 LARGEST_LENGTH: Final = 1 << 40
@@ -288,7 +288,12 @@ def _decode_3(content: memoryview, header_bytes: int) -> Snapshot:
 
 
 def _decode_4(content: memoryview, header_bytes: int) -> Snapshot:
-    """Decode what stands between the prefix and the checksum of format 4."""
+    """Decode what stands between the prefix and the checksum of format 4, whose gate named no earlier versions."""
+    return _decoded(content, header_bytes, _Header)
+
+
+def _decode_5(content: memoryview, header_bytes: int) -> Snapshot:
+    """Decode what stands between the prefix and the checksum of format 5."""
     return _decoded(content, header_bytes, _Header)
 
 
@@ -310,6 +315,7 @@ _DECODERS: Final[dict[int, Callable[[memoryview, int], Snapshot]]] = {
     2: _decode_2,
     3: _decode_3,
     4: _decode_4,
+    5: _decode_5,
 }
 """One for each format that is still read; the newest is the one that is written."""
 

@@ -178,6 +178,24 @@ class GatePart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     end: tuple[int, int]
 
 
+class GateRival(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A version that the quality gate compared with: its place, as an alias has it, and its balanced accuracy.
+
+    Attributes
+    ----------
+    number : int
+    sha256 : str
+    offset : int
+    balanced_accuracy : float or None
+        None where nothing was scored.
+    """
+
+    number: int
+    sha256: str
+    offset: int
+    balanced_accuracy: float | None
+
+
 class Gate(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What the quality gate said of a version; see `streamsvm.gate`.
 
@@ -188,9 +206,9 @@ class Gate(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     outcome : "passed", "refused" or "unscored"
         Only "refused" leaves the alias `current` where it is.
     why : str
-        Of one that is unscored; else empty.
-    scored_on : "window", "audit" or ""
-        Points after the version's cut, or the audit sample.
+        Why it could not be scored; else empty.
+    scored_on : "window", "audit", "training" or ""
+        Points after the version's cut, the audit sample, or the training set.
     points : int
         How many.
     candidate, present : float or None
@@ -200,18 +218,21 @@ class Gate(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     margin : float
         By how much the version may be worse.
     window : tuple of GatePart
-        Where the points stand in the input; empty for the audit sample.
+        Where the points stand in the input; empty for the other samples.
+    recent : tuple of GateRival
+        What the version was compared with: the current one, then those that were current before, the newest first.
     """
 
     outcome: Literal["passed", "refused", "unscored"]
     why: str
-    scored_on: Literal["window", "audit", ""]
+    scored_on: Literal["window", "audit", "training", ""]
     points: int
     candidate: float | None
     present: float | None
     against: int | None
     margin: float
     window: tuple[GatePart, ...]
+    recent: tuple[GateRival, ...] = ()
 
 
 class TuningInForce(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -7,7 +7,7 @@ reset names the incarnation that it ends, so that one left in a unit file acts o
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal
 
 from streamsvm.codec.checkpoint import Snapshot
@@ -63,10 +63,16 @@ class Candidate:
     snapshot : Snapshot
     epochs : mapping of (int, int) to int
         The leader epoch of the record at a partition and offset as the log has it now, as far as known: see `places`.
+    configuration : mapping or None
+        What the configuration comes to where this checkpoint is gone on from, options that are younger than it at their
+        old values, and its hash; None: what `Present` says.
+    configuration_sha256 : str
     """
 
     snapshot: Snapshot
     epochs: Mapping[tuple[int, int], int] = field(default_factory=dict)
+    configuration: dict[str, Any] | None = None
+    configuration_sha256: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,11 +185,19 @@ def _refuse_or_reset(refusal: str, present: Present, ended: int, head: Head | No
 
 def _refusal(candidate: Candidate, present: Present) -> _Refusal | None:
     """Say why this checkpoint must not be used, or nothing."""
-    foreign = _foreign(candidate.snapshot, present)
+    foreign = _foreign(candidate.snapshot, _continued(candidate, present))
     if foreign:
         return _Refusal(foreign, gap=False)
     gap = _recreated(candidate.snapshot, present) or next(_gaps(candidate, present), "")
     return _Refusal(gap, gap=True) if gap else None
+
+
+def _continued(candidate: Candidate, present: Present) -> Present:
+    """Return the present with the configuration that goes on from a checkpoint."""
+    if candidate.configuration is None:
+        return present
+    sha256 = candidate.configuration_sha256
+    return replace(present, configuration=candidate.configuration, configuration_sha256=sha256)
 
 
 def _foreign(snapshot: Snapshot, present: Present) -> str:

@@ -19,6 +19,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, column_or_1d, validate_data
 
+from streamsvm.codec.points import LARGEST_FEATURE, LARGEST_WEIGHT, SMALLEST_WEIGHT
 from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig
 from streamsvm.estimators.persistence import Plain
 from streamsvm.estimators.stdasvc import chosen_class
@@ -69,6 +70,11 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         How many points become few; see the option of that name.
     train_points : int, default 20,000
         Most points a model is trained on.
+    clip_sd : float, optional
+        Standard deviations beyond which features are clipped; see the option of that name.
+    max_leverage : float or None, default 0.1
+        Most that one row may add to a feature's variance, and to the weight, as a share of those before it; what lies
+        farther is drawn in, with a warning that names the farthest row. None: no bound. See the option of that name.
     tune : "auto" or None, default None
         Choose `alpha` (or `C`), and `gamma`, by five-fold cross-validation on the points held, whenever a model is
         made; see `streamsvm.tuning`. Of two classes only.
@@ -140,6 +146,8 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         structure: Literal["tree", "chain"] = "chain",
         reducer: Literal["calibrated", "sensitivity", "uniform"] = "calibrated",
         train_points: int = 20_000,
+        clip_sd: float | None = None,
+        max_leverage: float | None = 0.1,
         tune: Literal["auto"] | None = None,
         alphas: Sequence[float] | None = None,
         gammas: Sequence[float] | None = None,
@@ -157,6 +165,8 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.structure = structure
         self.reducer = reducer
         self.train_points = train_points
+        self.clip_sd = clip_sd
+        self.max_leverage = max_leverage
         self.tune = tune
         self.alphas = alphas
         self.gammas = gammas
@@ -171,12 +181,12 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         y : array-like of shape (n,)
             Labels of two classes or more, at most 128.
         sample_weight : array-like of shape (n,), optional
-            Not negative.
+            0, or from 1e-15 to 1e15.
 
         Raises
         ------
         ValueError
-            If a parameter or the data has no meaning; the message says which.
+            If a parameter or the data has no meaning, or a number is too large; the message says which.
         """
         self.__dict__.pop("_stream", None)
         self._learn(X, y, None, sample_weight, first=True)
@@ -331,6 +341,7 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         weight = _check_sample_weight(sample_weight, features, dtype=np.float64, ensure_non_negative=True)
         present = weight > 0
         features, labels, weight = features[present], labels[present], weight[present]
+        _check_sizes(features, weight, np.flatnonzero(present))
         if first:
             self._begin(features, labels, classes)
         elif classes is not None and list(np.unique(classes)) != list(self.classes_):
@@ -382,6 +393,8 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                     memory_points=self.memory_points,
                     max_partitions=1,
                     train_points=self.train_points,
+                    clip_sd=self.clip_sd,
+                    max_leverage=self.max_leverage,
                     audit_points=0 if self.probability is None else min(AUDIT_POINTS, self.memory_points // 10),
                 ),
                 svm=SvmConfig(
@@ -424,6 +437,24 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 raise AttributeError("coef_ and intercept_ exist with the linear kernel only")
             w = model.machine.coefficients / model.scaler.scale
             yield w, model.machine.intercept - float(w @ model.scaler.mean)
+
+
+def _check_sizes(features: NDArray[Any], weight: Float, rows: NDArray[np.intp]) -> None:
+    """Refuse numbers whose squares or products overflow, as a trainer does; `rows` are their rows as given."""
+    wrong = (weight < SMALLEST_WEIGHT) | (weight > LARGEST_WEIGHT)
+    if wrong.any():
+        row = int(wrong.argmax())
+        raise ValueError(
+            f"sample_weight[{rows[row]}] is {weight[row]:g}; a weight is 0 or from {SMALLEST_WEIGHT:g} to "
+            f"{LARGEST_WEIGHT:g}: scale the weights"
+        )
+    far = np.abs(features) > LARGEST_FEATURE[features.dtype.name]
+    if far.any():
+        row, column = (int(at) for at in np.unravel_index(int(far.argmax()), far.shape))
+        raise ValueError(
+            f"X[{rows[row]}, {column}] is {features[row, column]:g}; a feature is at most "
+            f"{LARGEST_FEATURE[features.dtype.name]:g}: scale the features"
+        )
 
 
 def _said(error: Any) -> str:

@@ -12,6 +12,7 @@ from typing import Final, Self
 import numpy as np
 
 from streamsvm.config import ModelConfig
+from streamsvm.coreset.outliers import TELLING
 from streamsvm.estimators.persistence import Made, Plain, from_plain, to_plain
 from streamsvm.learner import Learner
 from streamsvm.points import Points, Position, Rows
@@ -21,6 +22,8 @@ from streamsvm.tuning import tune
 
 NO_CUT: Final = 1 << 30
 """Leaves after which a cut falls due by itself: never, predictions ask for theirs."""
+AGAIN_AT: Final = 10
+"""Growth of the number of outliers after which they are worth another warning."""
 
 
 class Stream:
@@ -36,6 +39,7 @@ class Stream:
         self.config, self.task = config, task
         self.learner = Learner(config, {0: Position(0, 0)}, NO_CUT, task)
         self._made: Made | None = None
+        self._warned = 0
 
     @property
     def rows(self) -> int:
@@ -61,6 +65,7 @@ class Stream:
             if self.learner.cut_due:
                 self.learner.decline_cut()
         self._made = None
+        self._warn_of_outliers(stacklevel=4)
 
     def made(self) -> Made:
         """Return the machines of everything learned so far."""
@@ -70,6 +75,7 @@ class Stream:
 
     def _make(self) -> Made:
         cut, svm = self.learner.cut(), self.config.svm
+        self._warn_of_outliers(stacklevel=5)
         tuned = None if svm.tune is None else tune(cut, self.config)
         chosen = svm if tuned is None else tuned.tuning.applied(svm)
         problems, samples = self.task.problems(cut.points, cut.moments), self.task.samples(cut.audit)
@@ -81,6 +87,27 @@ class Stream:
         if reason:
             warnings.warn(f"no probabilities: {reason}", UserWarning, stacklevel=5)
         return Made(cut.points.sha256(), machines, cut.moments.weight, () if tuned is None else tuned.scores)
+
+    def _warn_of_outliers(self, stacklevel: int) -> None:
+        """Name the farthest value that was drawn in, with the first one, then each time they are ten times as many."""
+        found = self.learner.outliers()
+        count, worst = found.rows + found.weights, found.worst
+        if worst is None or worst.excess < TELLING or count < max(1, AGAIN_AT * self._warned):
+            return
+        self._warned = count
+        what = "weight" if worst.feature is None else f"feature {worst.feature}"
+        told = (
+            f"{worst.begin.offset}"
+            if worst.end.offset <= worst.begin.offset + 1
+            else (f"{worst.begin.offset} to {worst.end.offset - 1}")
+        )
+        warnings.warn(
+            f"{found.rows} rows and {found.weights} weights lie too far from all before them and were drawn in; the "
+            f"farthest: row {told} of all that was learned, {what}, {worst.value:g}, learned as {worst.bound:g} "
+            "(see max_leverage)",
+            UserWarning,
+            stacklevel=stacklevel,
+        )
 
     def state(self) -> Plain:
         """Return everything as plain values."""

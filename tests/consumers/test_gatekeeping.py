@@ -140,22 +140,85 @@ def test_without_a_margin_there_is_no_gate(settings: Settings, connection: Conne
     assert all("gate" not in entry for entry in trail(connection, settings))
 
 
+class Blind(Cluster):
+    """A broker that does not let versions be read."""
+
+    def record(self, topic: str, offset: int, timeout_s: float) -> Record | None:
+        raise ConfigurationError(f"the broker does not let us read {topic}")
+
+
 @pytest.mark.embedded_broker
-def test_a_present_version_that_cannot_be_read_lets_the_next_one_pass(
-    settings: Settings, connection: Connection
-) -> None:
-    """A trainer that may not read its own versions starts all the same, and says so in its next verdict."""
-
-    class Blind(Cluster):
-        def record(self, topic: str, offset: int, timeout_s: float) -> Record | None:
-            raise ConfigurationError(f"the broker does not let us read {topic}")
-
+def test_while_the_current_version_cannot_be_read_nothing_passes(settings: Settings, connection: Connection) -> None:
+    """A trainer that may not read its own versions starts all the same, and says why; once it may, it judges."""
     produce(connection, settings.input.topic, records(ROWS))
     run_until(settings, connection, ROWS)
     produce(connection, settings.input.topic, records(ROWS, seed=1))
     run_until(settings, connection, ROWS, train_function=spoiling(1), cluster=Blind(connection))
-    assert current(connection, settings) == [1, 2]
+    assert current(connection, settings) == [1]
     gate = heads(connection, settings)[1].gate
     assert gate is not None
-    assert gate.outcome == "unscored"
+    assert (gate.outcome, gate.against, gate.candidate) == ("refused", 1, None)
     assert "m@1 cannot be fetched: the broker does not let us read" in gate.why
+    produce(connection, settings.input.topic, records(ROWS, seed=2))
+    run_until(settings, connection, ROWS)
+    assert current(connection, settings) == [1, 3]
+
+
+@pytest.mark.embedded_broker
+def test_a_current_version_is_read_again_once_that_is_possible(settings: Settings, connection: Connection) -> None:
+    """A fetch that failed at the start does not hold every later version back."""
+
+    class Late(Cluster):
+        asked = 0
+
+        def record(self, topic: str, offset: int, timeout_s: float) -> Record | None:
+            Late.asked += 1
+            if Late.asked == 1:
+                raise ConfigurationError("not yet")
+            return super().record(topic, offset, timeout_s)
+
+    produce(connection, settings.input.topic, records(ROWS))
+    run_until(settings, connection, ROWS)
+    produce(connection, settings.input.topic, records(ROWS, seed=1))
+    watchless = settings.model_copy(update={"quality": settings.quality.model_copy(update={"enabled": False})})
+    run_until(watchless, connection, ROWS, cluster=Late(connection))
+    assert current(connection, settings) == [1, 2]
+
+
+def tilting(*shares: float) -> Callable[..., Trained]:
+    """Return a training whose n-th model is shifted by its share, so that it is a bit worse."""
+    made = [0]
+
+    def train_and_tilt(*arguments: Any) -> Trained:
+        trained = train(*arguments)
+        machine = trained.model.machine
+        assert isinstance(machine, LinearMachine)
+        share = shares[made[0]]
+        made[0] += 1
+        tilted = LinearMachine(machine.coefficients, machine.intercept + share * float(abs(machine.coefficients).sum()))
+        return replace(trained, model=replace(trained.model, machine=tilted))
+
+    return train_and_tilt
+
+
+@pytest.mark.embedded_broker
+@pytest.mark.parametrize("restarted", [False, True])
+@pytest.mark.parametrize(("compared", "expected"), [(1, [1, 2, 3, 4]), (5, [1, 2])])
+def test_versions_do_not_lose_the_margin_again_and_again(
+    compared: int, expected: list[int], restarted: bool, settings: Settings, connection: Connection
+) -> None:
+    """Each is a bit worse than the one before; that ends where the last five count, in one life or in two."""
+    output = settings.output.model_copy(update={"gate_versions": compared, "gate_margin": 0.15})
+    settings = settings.model_copy(update={"output": output})
+    shares = (0.0, 0.6, 0.95, 1.25)
+    produce(connection, settings.input.topic, records(2 * ROWS if restarted else 4 * ROWS))
+    if restarted:
+        run_until(settings, connection, 2 * ROWS, train_function=tilting(*shares[:2]))
+        produce(connection, settings.input.topic, records(2 * ROWS, seed=1))
+        run_until(settings, connection, 2 * ROWS, train_function=tilting(*shares[2:]))
+    else:
+        run_until(settings, connection, 4 * ROWS, train_function=tilting(*shares))
+    found = [head.gate for head in heads(connection, settings) if head.gate]
+    assert current(connection, settings) == expected, [(gate.candidate, gate.recent) for gate in found]
+    assert [one.number for one in found[2].recent] == ([2, 1] if compared > 1 else [2])
+    assert found[2].recent[0].balanced_accuracy == found[2].present

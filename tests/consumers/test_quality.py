@@ -11,7 +11,7 @@ from sklearn.metrics import accuracy_score, balanced_accuracy_score, hinge_loss
 
 from consumers.gatekeeping import Open
 from consumers.quality import QualityWatch
-from streamsvm.codec.model import Gate
+from streamsvm.codec.model import Alias, Gate
 from streamsvm.config import QualityConfig
 from streamsvm.kafka import Cluster
 from streamsvm.metrics import TRAINER, Metrics
@@ -110,7 +110,7 @@ def test_a_refused_version_does_not_score(embedded_broker: TestBroker, tmp_path:
     watch = QualityWatch(settings, Cluster(connection), None, Open(), metrics, lambda: 0.0)
     rows = rows_of(gaussian(50, 8), accepted=np.arange(50) % 5 > 0)
     for outcome, expected in (("refused", 0.0), ("passed", 40.0)):
-        watch.published(version, Gate(outcome, "", "", 0, None, None, None, 0.1, ()))
+        watch.published(version, Gate(outcome, "", "", 0, None, None, None, 0.1, ()), Alias(1, "ab", 0))
         watch.score(rows)
         assert metrics.registry.get_sample_value("streamsvm_prequential_points_total") == expected
 

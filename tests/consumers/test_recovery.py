@@ -446,6 +446,37 @@ def test_a_large_share_of_bad_records_stops_the_trainer(settings: Settings, conn
         running.wait_until(lambda: running.value("streamsvm_model_version") == 1020 // 40)
 
 
+def test_bad_records_do_not_stop_a_trainer_whose_input_is_proven(settings: Settings, connection: Connection) -> None:
+    """It is not ready instead, after a restart, too, and ready again with the first record that it accepts."""
+    limited = changed(settings, "input", max_consecutive_dead_letters=30, proven_after_points=100)
+    produce(connection, settings.input.topic, [*records(100), *rejected(60)])
+    for _ in range(2):
+        with Running(limited, connection) as running:
+            running.wait_until(lambda: running.value("streamsvm_input_mostly_rejected") == 1.0)
+            ready, answer = running.health.ready()
+            assert not ready
+            assert "records after each other" in answer["waiting_for"]["input"]
+            assert running.health.healthy()[0]
+        produce(connection, settings.input.topic, rejected(40))
+    produce(connection, settings.input.topic, records(1, seed=9))
+    with Running(limited, connection) as running:
+        running.wait_until(lambda: running.value("streamsvm_input_rows_total", outcome="accepted") >= 1)
+        running.wait_until(lambda: running.health.ready()[0])
+        assert running.value("streamsvm_input_mostly_rejected") == 0.0
+
+
+def test_a_wrong_topic_stops_the_trainer_at_every_start(settings: Settings, connection: Connection) -> None:
+    """One point less than proves an input, and the limit stops it."""
+    limited = changed(settings, "input", max_consecutive_dead_letters=30, proven_after_points=100)
+    produce(connection, settings.input.topic, [*records(99), *rejected(60)])
+    for _ in range(2):
+        with (
+            pytest.raises(ConfigurationError, match="30 records after each other"),
+            Running(limited, connection) as running,
+        ):
+            running.wait_until(lambda: False)
+
+
 def test_a_training_that_does_not_end_turns_health_red_until_it_does(
     settings: Settings, connection: Connection
 ) -> None:

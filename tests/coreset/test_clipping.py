@@ -27,7 +27,11 @@ def learner_of(points: Points, leaf_rows: int, clip_sd: float | None) -> Learner
     config = ModelConfig(
         points=PointsConfig(dimension=points.dimension),
         coreset=CoresetConfig(
-            leaf_rows=leaf_rows, bucket_points=leaf_rows // 2, train_points=1_000_000, clip_sd=clip_sd
+            leaf_rows=leaf_rows,
+            bucket_points=leaf_rows // 2,
+            train_points=1_000_000,
+            clip_sd=clip_sd,
+            max_leverage=None,
         ),
         svm=SvmConfig(C=1.0),
     )

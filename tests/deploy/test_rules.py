@@ -117,6 +117,10 @@ CASES = {
         },
     ),
     "StreamsvmRestarting": Case({STARTED: "0x39 0+300x20"}, {STARTED: "0x30 1800x10 3000x20"}),
+    "StreamsvmMostlyRejected": Case(
+        {trainer("streamsvm_input_mostly_rejected"): "0x50 1x10"},
+        {trainer("streamsvm_input_mostly_rejected"): "1x50 0x10"},
+    ),
     "StreamsvmMemoryGrowing": Case(
         {RESIDENT: "300000000+1000000x600", STARTED: "0x600"}, {RESIDENT: "300000000x600", STARTED: "0x600"}, 599
     ),

@@ -15,7 +15,7 @@ import msgspec
 import numpy as np
 
 from streamsvm.codec.checkpoint import FORMAT, Snapshot, encode
-from streamsvm.codec.model import Gate, GatePart, Head, PartitionCut, TuningInForce
+from streamsvm.codec.model import Gate, GatePart, GateRival, Head, PartitionCut, TuningInForce
 from streamsvm.coreset.audit import Held, Sampled
 from streamsvm.coreset.moments import Moments
 from streamsvm.coreset.screening import BINS, Screen, Screened
@@ -25,6 +25,7 @@ from streamsvm.partition import PartitionState
 from streamsvm.points import Points, Position
 
 HERE = Path(__file__).parent
+RECENT = (GateRival(40, "12" * 32, 55, 0.875), GateRival(38, "34" * 32, 51, None))
 
 
 def handmade() -> Snapshot:
@@ -52,7 +53,7 @@ def handmade() -> Snapshot:
         (Sampled(points, 1.25, np.array([3.5, 1e9])),),
     )
     tuning = TuningInForce(1e-5, None, 0.125, (PartitionCut(0, 4, 0, 7),), 6)
-    gate = Gate("refused", "", "window", 99, 0.75, 0.875, 40, 0.01, (GatePart(0, (8, 0), (9, 3)),))
+    gate = Gate("refused", "", "window", 99, 0.75, 0.875, 40, 0.01, (GatePart(0, (8, 0), (9, 3)),), RECENT)
     head = Head(41, 2, (PartitionCut(0, 8, 0, 7),), "ab" * 32, 57, "cd" * 32, {"numpy": "2.0"}, tuning, gate)
     return Snapshot(
         "model",

@@ -328,9 +328,9 @@ def _pointers_with_current(self: VersionPublisher, version: Version, head: Head,
 _published = MarginGate.published
 
 
-def _published_whatever_it_said(self: MarginGate, version: Version, gate: Gate | None) -> None:
+def _published_whatever_it_said(self: MarginGate, version: Version, gate: Gate | None, alias: Alias) -> None:
     assert gate is not None
-    _published(self, version, msgspec.structs.replace(gate, outcome="passed"))
+    _published(self, version, msgspec.structs.replace(gate, outcome="passed"), alias)
 
 
 @contextmanager

@@ -99,7 +99,7 @@ class Gate(MarginGate):
         self._world = world
 
     def _verdict(self, version: Version, present: Version, cut: Cut) -> Verdict:
-        return Verdict("refused" if self._world.decide("gate", "", ["gate refuses"]) else "passed")
+        return Verdict(outcome="refused" if self._world.decide("gate", "", ["gate refuses"]) else "passed")
 
 
 class NoMetrics:

@@ -1,0 +1,63 @@
+"""Names the farthest row that `coreset.max_leverage` drew in: in the log, seldom.
+
+A line comes with the first value that lies ten times farther than permitted, then each time the farthest is ten times
+as far as the last one told, or as many rows were drawn in as ten times those told: a handful of lines, whatever comes.
+The metrics count every row.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import structlog
+
+from streamsvm.coreset.outliers import TELLING, Outlier, Tally
+
+log = structlog.get_logger("streamsvm.trainer")
+
+AGAIN_AT: Final = 10
+"""Growth of the number of rows, or of the farthest distance, after which there is another line."""
+
+
+class OutlierLog:
+    """Says where outliers stand.
+
+    Parameters
+    ----------
+    topic : str
+        The input.
+    """
+
+    def __init__(self, topic: str) -> None:
+        self._topic = topic
+        self._count = 0
+        self._excess = 0.0
+
+    def tell(self, found: Tally) -> None:
+        """Warn if there is something new to say."""
+        worst, count = found.worst, found.rows + found.weights
+        if worst is None or worst.excess < TELLING:
+            return
+        if self._count and count < AGAIN_AT * self._count and worst.excess < AGAIN_AT * self._excess:
+            return
+        self._count, self._excess = count, worst.excess
+        log.warning(
+            "outlier_drawn_in",
+            rows=found.rows,
+            weights=found.weights,
+            place=place(self._topic, worst),
+            what="its weight" if worst.feature is None else f"feature {worst.feature}",
+            value=worst.value,
+            learned_as=worst.bound,
+            times_too_far=worst.excess,
+            remedy="look at who wrote this record; a feature that truly changed its scale is followed over some leaves",
+        )
+
+
+def place(topic: str, outlier: Outlier) -> str:
+    """Return where an outlier stands, as topic[partition]@offset and the row in the record."""
+    begin, end = outlier.begin, outlier.end
+    where = f"{topic}[{outlier.partition}]@{begin.offset}"
+    if begin.offset == end.offset and end.row == begin.row + 1:
+        return f"{where} row {begin.row}"
+    return f"{where} to {end.offset}, of which the process knew the points from a checkpoint only"

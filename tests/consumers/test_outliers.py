@@ -1,0 +1,96 @@
+"""A trainer that meets an outlier: it says where, and a checkpoint that is older than the bound goes on without it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from consumers.outliers import OutlierLog
+from consumers.verify import verify
+from streamsvm.codec.points import encode
+from streamsvm.config import CoresetConfig, Settings
+from streamsvm.coreset.outliers import Outlier, Tally
+from streamsvm.errors import StateError
+from streamsvm.kafka import Connection, TopicSpec, create_topics
+from streamsvm.points import Position
+from tests.brokers.fixtures import TestBroker
+from tests.consumers.trainers import produce, records, run_until, settings_for, versions
+from tests.streams import DIMENSION
+
+FAR = encode([1e30] * DIMENSION, 1, 1.0)
+
+
+@pytest.fixture
+def connection(broker: TestBroker) -> Connection:
+    return broker.connect(fetch_wait_max_ms=10)
+
+
+@pytest.fixture
+def settings(broker: TestBroker, tmp_path: Path) -> Settings:
+    made = settings_for(broker.name("far"), tmp_path / "checkpoint")
+    create_topics(broker.connection, [TopicSpec(made.input.topic)])
+    return made
+
+
+def bounded_by(settings: Settings, **coreset: Any) -> Settings:
+    given = settings.coreset.model_dump(include=settings.coreset.model_fields_set - {"max_leverage"})
+    return settings.model_copy(update={"coreset": CoresetConfig(**given, **coreset)})
+
+
+def test_the_record_is_named(settings: Settings, connection: Connection, capsys: pytest.CaptureFixture[str]) -> None:
+    """Topic, partition, offset, feature and value, in one line; the metric counts it; the models stay sane."""
+    produce(connection, settings.input.topic, [*records(90), FAR, *records(69, seed=1)])
+    running = run_until(settings, connection, 160)
+    said = [line for line in capsys.readouterr().out.splitlines() if "outlier_drawn_in" in line]
+    assert len(said) == 1
+    assert f"{settings.input.topic}[0]@90 row 0" in said[0]
+    assert "value=1.00000001" in said[0]
+    assert running.value("streamsvm_coreset_clipped_rows") == 1
+    newest = versions(connection, settings)[-1]
+    assert newest.model.scaler.scale.max() < 10.0
+    assert newest.lineage.configuration["coreset"]["max_leverage"] == 0.1
+
+
+def test_what_is_older_than_the_bound_goes_on_without_it(settings: Settings, connection: Connection) -> None:
+    """Without a reset, under the same hash, verified; whoever gives the option must begin anew, and then has it."""
+    older = bounded_by(settings, max_leverage=None)
+    assert "max_leverage" not in older.models().canonical()["coreset"]
+    produce(connection, settings.input.topic, [*records(50), FAR, *records(49, seed=1)])
+    run_until(older, connection, 100)
+    produce(connection, settings.input.topic, records(60, seed=2))
+    run_until(settings, connection, 60)
+    found = versions(connection, settings)
+    assert [version.lineage.configuration_sha256 for version in found] == [older.models().sha256()] * 4
+    assert found[-1].model.scaler.scale.max() > 1e20
+    assert verify(connection, settings).clean
+    given = bounded_by(settings, max_leverage=0.1)
+    with pytest.raises(StateError, match=r"coreset\.max_leverage was None, is 0\.1"):
+        run_until(given, connection, 0)
+    run_until(given, connection, 160, reset="m/1")
+    run_until(settings, connection, 0)
+    found = versions(connection, settings)
+    assert found[-1].lineage.configuration["coreset"]["max_leverage"] == 0.1
+    assert found[-1].model.scaler.scale.max() < 10.0
+    assert verify(connection, settings).clean
+
+
+def outlier(excess: float, feature: int | None = 3) -> Outlier:
+    return Outlier(2, Position(7, 1), Position(7, 2), feature, 1e9, 40.0, excess)
+
+
+def test_the_log_stays_short(capsys: pytest.CaptureFixture[str]) -> None:
+    """A line for the first telling value, for one ten times as far, and for ten times as many; none for near ones."""
+    log = OutlierLog("in")
+
+    def tell(count: int, excess: float) -> int:
+        log.tell(Tally(count, 0, outlier(excess)))
+        return len(capsys.readouterr().out.splitlines())
+
+    assert [tell(1, 5.0), tell(1, 20.0), tell(2, 20.0), tell(9, 150.0), tell(10, 250.0)] == [0, 1, 0, 0, 1]
+    assert tell(99, 250.0) == 0
+    assert tell(100, 250.0) == 1
+    log.tell(Tally(0, 0, None))
+    assert json.dumps(capsys.readouterr().out) == '""'

@@ -19,7 +19,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 
 from consumers.runtime import schemas_of
 from consumers.topics import READ_TIMEOUT_S
-from streamsvm.codec.model import Version, format_of
+from streamsvm.codec.model import Lineage, Version, format_of
 from streamsvm.codec.points import PointDecoder
 from streamsvm.config import Settings
 from streamsvm.errors import ConfigurationError, TopicMissing, TransientError
@@ -171,7 +171,7 @@ def _judge(record: Record, auditor: Auditor, replayed: _Replayed) -> Version | N
         auditor.close(number, record.offset, faults, note=note)
         return version
     try:
-        recomputed = replayed.value(version, auditor.parent_of(version))
+        recomputed = replayed.value(version, auditor.placed(version))
     except NotRecomputable as error:
         auditor.close(number, record.offset, faults, note=str(error))
     else:
@@ -213,7 +213,7 @@ class _Replayed:
         """Rows learned, over all incarnations."""
         return self._learned_before + (self._recomputation.input_rows if self._recomputation else 0)
 
-    def value(self, version: Version, parent: str | None) -> bytes:
+    def value(self, version: Version, lineage: Lineage) -> bytes:
         """Return the value that a version must have.
 
         Raises
@@ -232,7 +232,7 @@ class _Replayed:
             self._drop()
             self._ids.pop(version.lineage.topic)  # retention went on meanwhile: ask again before the next version
             raise NotRecomputable(error.what) from None
-        return recomputation.value(version, parent)
+        return recomputation.value(version, lineage)
 
     def _opened(self, version: Version) -> tuple[Recomputation, _Source]:
         """Return the learner that this version can be reached with; a new one if the present one cannot."""

@@ -29,6 +29,7 @@ from pydantic import ValidationError
 
 from streamsvm.build import build
 from streamsvm.codec import model as model_codec
+from streamsvm.codec.ancestry import Ancestor, chosen
 from streamsvm.codec.model import Alias, Head, Lineage, PartitionCut, Retired, Version, partition_cuts, positions
 from streamsvm.config import ModelConfig
 from streamsvm.errors import InvalidMessage, StateError, UnknownFormat
@@ -277,6 +278,8 @@ class Link:
     lineage : Lineage
     rows : int
         Rows of the input up to its cut.
+    form : str
+        The format of its message.
     """
 
     number: int
@@ -284,6 +287,7 @@ class Link:
     incarnation: int | None
     lineage: Lineage
     rows: int
+    form: str = model_codec.FORMAT
 
     @property
     def cut(self) -> dict[int, Position]:
@@ -328,7 +332,7 @@ class Chain:
 
     def faults(self, link: Link) -> list[str]:
         """Check a version against those before it; call `number_faults` first."""
-        faults = [*self._parent_faults(link), *self._shape_faults(link.base, link.cut)]
+        faults = [*self._parent_faults(link), *self._link_faults(link), *self._shape_faults(link.base, link.cut)]
         before, self._before = self._before, link
         if link.incarnation is None:
             faults.append(f"it has no header {INCARNATION_HEADER} that is a number")
@@ -374,6 +378,22 @@ class Chain:
             return [f"its parent is {parent}, but {self._key(link.number - 1)} is {', '.join(sorted(known))}"]
         return []
 
+    def _link_faults(self, link: Link) -> list[str]:
+        """Check the hashes that it names besides its parent's, and that none is left out that its parent knew."""
+        faults = []
+        for ancestor in link.lineage.links:
+            known = self._survey.hashes(ancestor.number)
+            if known and ancestor.sha256 not in known:
+                named = f"it links to {self._key(ancestor.number)} as {ancestor.sha256}"
+                faults.append(f"{named}, but that is {', '.join(sorted(known))}")
+        before = self._before
+        if before is None or before.number != link.number - 1 or link.form in model_codec.WITHOUT_LINKS:
+            return faults
+        found, due = ([ancestor.number for ancestor in links] for links in (link.lineage.links, links_after(before)))
+        if found != due:
+            faults.append(f"it links to the versions {found}, after its parent it has to link to {due}")
+        return faults
+
     def _shape_faults(self, base: Positions, cut: Positions) -> list[str]:
         if base.keys() != cut.keys():
             return [f"its base names the partitions {sorted(base)}, its cut {sorted(cut)}"]
@@ -400,6 +420,17 @@ class Chain:
 
     def _key(self, number: int) -> str:
         return model_codec.version_key(self._survey.name, number)
+
+
+def links_after(parent: Link) -> tuple[Ancestor, ...]:
+    """Return what the version after another links to."""
+    if parent.form in model_codec.WITHOUT_LINKS:
+        return ()
+    lineage, before = parent.lineage, parent.number - 1
+    known = [(link.number, link) for link in lineage.links]
+    if lineage.parent is not None:
+        known.append((before, Ancestor(before, lineage.parent)))
+    return chosen(parent.number + 1, known)
 
 
 def tuned_before(lineage: Lineage) -> bool:
@@ -516,8 +547,14 @@ class Recomputation:
         self.input_rows += max(0, done - known)
         return rows.slice(done, len(rows))
 
-    def value(self, version: Version, parent: str | None) -> bytes:
+    def value(self, version: Version, lineage: Lineage) -> bytes:
         """Return the value that a version must have, once its cut is reached; another build's stays named as its own.
+
+        Parameters
+        ----------
+        version : Version
+        lineage : Lineage
+            What names its predecessors: the parent and the links of this one are taken.
 
         Raises
         ------
@@ -542,7 +579,7 @@ class Recomputation:
             solver=self.config.svm.solver,
             fit=trained.fit,
             stream=model_codec.summary(cut),
-            lineage=self._lineage(version, cut, parent, tuning),
+            lineage=self._lineage(version, cut, lineage, tuning),
             audit=audited(trained, cut.audit, svm),
         )
         return model_codec.encode(recomputed)
@@ -556,9 +593,9 @@ class Recomputation:
                     "between were removed"
                 )
 
-    def _lineage(self, version: Version, cut: Cut, parent: str | None, tuning: Tuning | None) -> Lineage:
+    def _lineage(self, version: Version, cut: Cut, place: Lineage, tuning: Tuning | None) -> Lineage:
         return Lineage(
-            parent,
+            place.parent,
             self.topic,
             self._topic_id,
             partition_cuts(cut.positions, cut.leader_epochs),
@@ -569,6 +606,7 @@ class Recomputation:
             cut.points.sha256(),
             model_codec.tuned_at(tuning),
             version.lineage.build,
+            place.links,
         )
 
 
@@ -855,17 +893,27 @@ class Auditor:
             return number, None, (*faults, str(error)), ""
         if version.key.encode() != key:
             faults.append(f"its value says that it is {version.key}")
-        faults += self._chain.faults(Link(number, offset, _incarnation(headers), version.lineage, version.stream.rows))
+        form = model_codec.format_of(value)
+        faults += self._chain.faults(
+            Link(number, offset, _incarnation(headers), version.lineage, version.stream.rows, form)
+        )
         return number, version, tuple(faults), ""
 
     def wants(self, number: int) -> bool:
         """Tell whether a version is to be recomputed."""
         return (self._only is None or number == self._only) and number not in self._survey.retired
 
-    def parent_of(self, version: Version) -> str | None:
-        """Return the hash that a version's parent must have; its own word where the parent is not there."""
-        known = self._survey.hashes(version.number - 1)
-        named = version.lineage.parent
+    def placed(self, version: Version) -> Lineage:
+        """Return a version's lineage with the hashes that its predecessors have; its own word where they are gone."""
+        lineage = version.lineage
+        parent = None if lineage.parent is None else self._right(version.number - 1, lineage.parent)
+        if parent is None and (known := self._survey.hashes(version.number - 1)):
+            parent = min(known)
+        links = tuple(Ancestor(link.number, self._right(link.number, link.sha256)) for link in lineage.links)
+        return msgspec.structs.replace(lineage, parent=parent, links=links)
+
+    def _right(self, number: int, named: str) -> str:
+        known = self._survey.hashes(number)
         return named if not known or named in known else min(known)
 
     def close(

@@ -19,6 +19,7 @@ LAYERS: list[set[str]] = [
         "streamsvm.crashpoints",
         "streamsvm.linear",
         "streamsvm.disk",
+        "streamsvm.signing",
     },
     {"streamsvm.coreset"},
     {"streamsvm.svm"},

@@ -56,7 +56,7 @@ public class Subscriber {
         String header = new String(record.headers().lastHeader("streamsvm.sha256").value());
         require(found.equals(alias.get("sha256").asText()) && found.equals(header), "the SHA-256 is " + found);
         JsonNode message = JSON.readTree(record.value());
-        require(message.get("format").asText().equals("streamsvm.model/3") && message.get("name").asText().equals(name)
+        require(message.get("format").asText().equals("streamsvm.model/4") && message.get("name").asText().equals(name)
             && message.get("version").equals(alias.get("number")), "it is not what was asked for");
         ToDoubleFunction<double[]> machine = machine(message);
         JsonNode probes = message.get("probes");

@@ -45,7 +45,7 @@ function checked(record, alias) {
   if (found !== alias.sha256 || found !== record.headers["streamsvm.sha256"].toString())
     throw new Error(`the SHA-256 is ${found}, not ${alias.sha256}`);
   const message = JSON.parse(record.value);
-  if (message.format !== "streamsvm.model/3" || message.name !== name || message.version !== alias.number)
+  if (message.format !== "streamsvm.model/4" || message.name !== name || message.version !== alias.number)
     throw new Error(`${message.format} ${message.name}@${message.version} is not what was asked for`);
   const { x, decision, tolerance, probability } = message.probes, decide = machine(message);
   x.forEach((probe, i) => {

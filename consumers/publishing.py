@@ -56,11 +56,8 @@ class VersionPublisher:
         The time of day, for headers and metrics.
     board : TrainerBoard
         What is published is left there, for people.
-
-    Raises
-    ------
-    ConfigurationError
-        If versions are to be signed, and the key cannot be used.
+    signer : Signer, optional
+        Signs every version; by default none is signed.
     """
 
     def __init__(
@@ -74,6 +71,7 @@ class VersionPublisher:
         metrics: Metrics,
         now: Callable[[], datetime],
         board: TrainerBoard,
+        signer: Signer | None = None,
     ) -> None:
         self._settings = settings
         self._config = settings.models()
@@ -85,7 +83,7 @@ class VersionPublisher:
         self._metrics = metrics
         self._now = now
         self._board = board
-        self._signer = Signer.of(settings.output.signing_key_file)
+        self._signer = signer
         self._in_doubt: tuple[Version, int, Gate | None] | None = None
         self._untold: list[Message] = []
         metrics.begin("streamsvm_trainings", "outcome", ("converged", "iteration_limit"))

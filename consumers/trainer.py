@@ -55,6 +55,7 @@ from streamsvm.kafka import Batch, OffsetOutOfRange, Record
 from streamsvm.learner import Cut, warm_up
 from streamsvm.metrics import Metrics
 from streamsvm.points import Position, Rows
+from streamsvm.signing import Signer
 from streamsvm.training import limited, train
 
 log = structlog.get_logger("streamsvm.trainer")
@@ -124,6 +125,7 @@ class Trainer:
     ) -> None:
         self._settings = settings
         self._config: ModelConfig = settings.models()
+        self._signer = Signer.of(settings.output.signing_key_file)
         self._cluster = cluster
         self._disk = disk or FileSystem(settings.checkpoint.directory)
         self._metrics = metrics
@@ -266,6 +268,7 @@ class Trainer:
             self._metrics,
             self._clock.now,
             self._board,
+            self._signer,
         )
         self._keeper = Keeper(self._settings, self._cluster, self._metrics, self._clock.now)
         self._board.adopted(self._delivery.head, started.current)

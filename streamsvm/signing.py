@@ -1,9 +1,9 @@
 """Signatures of versions: Ed25519 over a version's key and the SHA-256 of its value, in a header of its record.
 
-What is signed, in ASCII: ``streamsvm.model.signature/1``, the key ``name@number`` and the lower-case hexadecimal SHA-256,
-a newline after each. The header `streamsvm.signature` holds the 64 bytes in base64. A reader that is given public keys
-takes a version that one of them signed, and no other; of two keys the old one is taken away once nothing it signed is
-wanted any more.
+What is signed, in ASCII: ``streamsvm.model.signature/1``, the key ``name@number``, and the SHA-256 in lower-case
+hexadecimal, a newline after each. The header `streamsvm.signature` holds the 64 bytes in base64. A reader that is given
+public keys takes a version that one of them signed, and no other; of two keys the old one is taken away once nothing
+it signed is wanted any more.
 
 The private key is read from a file that only its owner may read. The library (``cryptography``) is imported where a key
 is read, so that whoever signs nothing does not need it.

@@ -204,6 +204,15 @@ class _Retirement(msgspec.Struct):
     versions: tuple[int, ...] = ()
 
 
+def retired_in(entry: bytes | None, name: str) -> tuple[int, ...]:
+    """Return the versions of a model that one record of the audit trail says are retired, whatever else it is."""
+    try:
+        said = msgspec.json.decode(entry or b"", type=_Retirement)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return ()
+    return said.versions if said.event == "version_retired" and said.name == name else ()
+
+
 @dataclass(slots=True)
 class Survey:
     """Where every version stands, from one reading of the models topic that decodes nothing.
@@ -219,6 +228,8 @@ class Survey:
         Offset after the last record seen.
     gone : set of int
         Numbers that the audit trail says are retired: compaction removes the record, and then the tombstone, too.
+    forged : dict of int to int
+        Offset of the first tombstone of a number that nothing else says is retired.
     """
 
     name: str
@@ -226,15 +237,26 @@ class Survey:
     retired: dict[int, int] = field(default_factory=dict)
     end: int = 0
     gone: set[int] = field(default_factory=set)
+    forged: dict[int, int] = field(default_factory=dict)
 
     def note_retired(self, entry: bytes | None) -> None:
         """Take in one record of the audit trail, whatever it is of."""
-        try:
-            said = msgspec.json.decode(entry or b"", type=_Retirement)
-        except msgspec.DecodeError:
-            return
-        if said.event == "version_retired" and said.name == self.name:
-            self.gone.update(said.versions)
+        self.gone.update(retired_in(entry, self.name))
+
+    def doubt(self, retired: Retired | None) -> None:
+        """Believe no tombstone that neither the aliases topic nor the audit trail, both read since, knows of."""
+        said = {number for number in self.retired if retired is not None and number in retired}
+        self.forged = {number: at for number, at in self.retired.items() if number not in said | self.gone}
+        self.retired = {number: at for number, at in self.retired.items() if number not in self.forged}
+
+    @property
+    def faults(self) -> list[str]:
+        """Name the tombstones that are not believed."""
+        return [
+            f"a tombstone at offset {offset} says that {model_codec.version_key(self.name, number)} is retired, but "
+            f"neither {model_codec.retired_key(self.name)} nor the audit trail does: it was not written by streamsvm"
+            for number, offset in sorted(self.forged.items())
+        ]
 
     @property
     def has_gaps(self) -> bool:

@@ -36,6 +36,7 @@ LAYERS: list[set[str]] = [
     {"streamsvm.comparison"},
     {"streamsvm.datasets"},
     {"streamsvm.kafka"},
+    {"streamsvm.anchoring"},
     {"streamsvm.subscriber"},
     {"consumers"},
 ]

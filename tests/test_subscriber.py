@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ import pytest
 
 from streamsvm.build import build
 from streamsvm.codec import model as model_codec
+from streamsvm.codec.ancestry import Ancestor, linked
 from streamsvm.codec.model import Alias, Lineage, StreamSummary, Version
 from streamsvm.config import Label
 from streamsvm.errors import BrokerUnavailable, ConfigurationError, FatalError, TopicMissing, TransientError
@@ -30,18 +32,32 @@ from tests.brokers.jvm import CannotRun, JvmBroker
 
 DEADLINE_S = 20.0
 NAME = "pulsar"
+CHAINED = 64
+"""Versions of greater numbers name no others: each would have to be encoded for the next."""
 
 
 def version_of(
     number: int, *, name: str = NAME, dimension: int = 2, labels: tuple[Label, Label] = (-1, 1), weight: float = 0.0
 ) -> Version:
-    """Return a linear version whose coefficients and intercept all equal its number, or `weight` if given."""
+    """Return a linear version whose coefficients and intercept all equal its number, or `weight` if given.
+
+    Those of few arguments name the hashes of those before them, as published versions do.
+    """
     value = weight or float(number)
     model = Model(Scaler.identity(dimension), LinearMachine(np.full(dimension, value), value))
     fit = Fit(1.0, None, 10, 10.0, 3, 1.5, 1.4, 1e-4, 17, converged=True)
     stream = StreamSummary(100 * number, 90 * number, 90.0 * number, (45.0, 45.0), 0, 1)
-    lineage = Lineage(None, "labeled", "", (), (), {}, "0" * 64, 0, "0" * 64, None, build())
+    plain = name == NAME and number <= CHAINED
+    parent = hash_of(number - 1) if plain and number > 1 else None
+    links = tuple(Ancestor(one, hash_of(one)) for one in linked(number)) if plain else ()
+    lineage = Lineage(parent, "labeled", "", (), (), {}, "0" * 64, 0, "0" * 64, None, build(), links)
     return Version(name, number, model, labels, (), "libsvm", fit, stream, lineage)
+
+
+@cache
+def hash_of(number: int) -> str:
+    """Return the SHA-256 of a version of no other arguments."""
+    return model_codec.sha256(model_codec.encode(version_of(number)))
 
 
 class Trainer:

@@ -67,7 +67,7 @@ GATE_ACCURACY_HEADER: Final = "streamsvm.gate.balanced_accuracy"
 """Of the version, on the points that the quality gate scored; left out where there were none."""
 LINKS_HEADER: Final = "streamsvm.links"
 """Offsets, in the models topic, of the records that the lineage names by hash: the parent's, then those of its links,
-separated by commas; -1 is an unknown one. A hint where to look, not part of the hash: what is found there is checked."""
+with commas between. Hints where to look, not part of the hash: what is found there has to have the hash."""
 SIGNATURE_HEADER: Final = "streamsvm.signature"
 """Of a signed version; see `streamsvm.signing`."""
 
@@ -124,7 +124,8 @@ class Lineage(_Lineage1, frozen=True, forbid_unknown_fields=True):
     build : mapping of str to str
         Library versions and CPU target: recomputing gives the same bytes on the same build only.
     links : tuple of Ancestor
-        Those of `streamsvm.codec.ancestry.linked` whose hashes were known: all, unless the chain began before format 4.
+        Those of `streamsvm.codec.ancestry.linked` whose hashes were known: all, unless the chain is older than
+        format 4.
     """
 
     links: tuple[Ancestor, ...] = ()
@@ -286,8 +287,8 @@ class Head(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     gate : Gate or None
         What the quality gate said of the newest version; None where there is no gate.
     links : tuple of Alias or unset
-        What the next version links to (`streamsvm.codec.ancestry`), as far as it is known; unset in the records of builds
-        that knew no links.
+        What the next version links to (`streamsvm.codec.ancestry`), as far as it is known; unset in records of
+        builds that knew no links.
     """
 
     number: int
@@ -313,7 +314,7 @@ class Head(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Retired(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Which versions are retired: readers believe this record, and no tombstone, which any writer of `models` can forge.
+    """Which versions are retired: readers believe this record, and no tombstone, which any writer of models can forge.
 
     Attributes
     ----------
@@ -576,7 +577,7 @@ def encode(version: Version) -> bytes:
             _encode_machine(version.model.machine),
             _encode_training(version.solver, version.fit),
             version.stream,
-            version.lineage,
+            _recast(version.lineage, _Lineage),
             None if audit is None else _Audit(audit.objective, audit.low, audit.high, audit.points),
             probability_codec.encode(version.model.probability),
             _encode_probes(probes_of(version.model)),
@@ -628,8 +629,7 @@ def as_format(value: bytes, form: str) -> bytes:
     parts = {name: getattr(message, name) for name in _MESSAGES[form].__struct_fields__}
     parts["format"] = form
     if not issubclass(_MESSAGES[form], _Message):
-        lineage = message.lineage
-        parts["lineage"] = _Lineage1(**{name: getattr(lineage, name) for name in _Lineage1.__struct_fields__})
+        parts["lineage"] = _recast(message.lineage, _Lineage1)
     if not issubclass(_MESSAGES[form], _Message3):
         training = message.training
         parts["training"] = _Training1(**{name: getattr(training, name) for name in _Training1.__struct_fields__})
@@ -681,8 +681,17 @@ def _decode_fit(training: _Training1) -> Fit:
     return fit
 
 
+LineageForm = TypeVar("LineageForm", bound=_Lineage1)
+
+
+def _recast(lineage: _Lineage1, form: type[LineageForm]) -> LineageForm:
+    """Return a lineage with the fields of another form of it; what that has besides keeps its default."""
+    shared = set(form.__struct_fields__).intersection(lineage.__struct_fields__)
+    return form(**{name: getattr(lineage, name) for name in shared})
+
+
 def _decode_lineage(message: _Message1) -> Lineage:
-    lineage = Lineage(**{name: getattr(message.lineage, name) for name in message.lineage.__struct_fields__})
+    lineage = _recast(message.lineage, Lineage)
     numbers = [link.number for link in lineage.links]
     if numbers != [number for number in linked(message.version) if number in numbers]:
         raise InvalidMessage(f"version {message.version} cannot link to {numbers}")

@@ -1,4 +1,4 @@
-"""Which earlier versions a version names: few, known to a writer that remembers few, and enough to reach any in few steps."""
+"""Which earlier versions a version names: few, and enough to reach any in few steps; a writer remembers few, too."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_a_lineage_with_other_links_is_refused(links: tuple[tuple[int, str], ...
     version = golden.handmade("linear")
     ancestors = tuple(Ancestor(number, text * (1 if len(text) == 1 else 32)) for number, text in links)
     lineage = msgspec.structs.replace(version.lineage, links=ancestors)
-    with pytest.raises(InvalidMessage, match="cannot link to|no SHA-256"):
+    with pytest.raises(InvalidMessage, match=r"cannot link to|no SHA-256"):
         codec.decode(codec.encode(replace(version, lineage=lineage)))
 
 

@@ -42,7 +42,7 @@ def forged(version: Version) -> Version:
 
 
 class Topic:
-    """A models topic as the trainer fills it: versions that name earlier ones, heads, aliases; and what strangers add."""
+    """A models topic as the trainer fills it, with heads and aliases; and what strangers add to it."""
 
     def __init__(self, connection: Connection, models: str, signer: Signer | None = None) -> None:
         self.models = models

@@ -20,7 +20,7 @@ from streamsvm import training
 from streamsvm.build import build
 from streamsvm.codec import model as model_codec
 from streamsvm.codec.ancestry import Ancestor, linked
-from streamsvm.codec.model import Alias, PartitionCut, Version
+from streamsvm.codec.model import Alias, PartitionCut, Retired, Version
 from streamsvm.config import Settings, SvmConfig
 from streamsvm.errors import ConfigurationError
 from streamsvm.kafka import Connection, Message, Outbox, Publisher, Record, TopicSpec, create_topics, describe_topic
@@ -152,6 +152,12 @@ def aliases_of(last: Record) -> dict[str, bytes]:
         "m@head": model_codec.encode_head(head),
         "m@current": model_codec.encode_alias(Alias(version.number, sha256, last.offset)),
     }
+
+
+def retired_record(forged: Forged, number: int) -> Message:
+    """Return the record by which readers know that a version is retired."""
+    value = model_codec.encode_retired(Retired(1, (), (number,)))
+    return Message(forged.settings.output.aliases_topic, value, model_codec.retired_key("m").encode(), partition=0)
 
 
 def with_lineage(version: Version, **changes: object) -> Version:
@@ -486,8 +492,8 @@ def test_a_format_that_this_build_does_not_read_is_no_verdict(trained: Settings,
 def test_retired_versions_are_passed_over_and_said(trained: Settings, connection: Connection) -> None:
     """A tombstone retires a version: it is not recomputed, but those after it still name it as their parent."""
     forged = Forged(trained, connection)
-    settings = forged.store(Message(forged.settings.output.models_topic, None, b"m@2", partition=0))
-    report = verify(connection, settings)
+    tombstone = Message(forged.settings.output.models_topic, None, b"m@2", partition=0)
+    report = verify(connection, forged.store(tombstone, retired_record(forged, 2)))
     assert dict(outcomes(report))[2] is Outcome.RETIRED
     assert report.clean, list(report.lines())
     assert any("m@2: retired" in line for line in report.lines())
@@ -532,7 +538,7 @@ def test_a_number_used_again_after_its_tombstone_is_found(trained: Settings, con
     tombstone = forged.versions[4]._replace(value=None)
     again, forged.versions[4] = forged.versions[4], tombstone
     forged.versions.append(again)
-    found = faults(verify(connection, forged.store()))
+    found = faults(verify(connection, forged.store(retired_record(forged, 5))))
     assert "its number was used again after it was retired at offset 4" in found[5]
 
 

@@ -154,19 +154,24 @@ def _require_library(why: str) -> None:
 def _private(file: Path) -> bytes:
     """Read a file that nobody else may read or write; the open file is what is looked at, not its name."""
     try:
-        descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
+        descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except OSError as error:
         raise ConfigurationError(f"{file}, the key to sign with, cannot be read: {error.strerror}") from None
-    with os.fdopen(descriptor, "rb") as opened:
-        status = os.fstat(opened.fileno())
-        if not stat.S_ISREG(status.st_mode):
-            raise ConfigurationError(f"{file}, the key to sign with, is no file")
-        if status.st_mode & _forbidden(status):
-            raise ConfigurationError(
-                f"others may read or write {file}, the key to sign with: its mode is {status.st_mode & 0o777:03o}",
-                f"Take their permissions away: chmod 600 {file}",
-            )
-        return opened.read(MOST_KEY_BYTES)
+    try:
+        _require_private(file, os.fstat(descriptor))
+        return os.read(descriptor, MOST_KEY_BYTES)
+    finally:
+        os.close(descriptor)
+
+
+def _require_private(file: Path, status: os.stat_result) -> None:
+    if not stat.S_ISREG(status.st_mode):
+        raise ConfigurationError(f"{file}, the key to sign with, is no file")
+    if status.st_mode & _forbidden(status):
+        raise ConfigurationError(
+            f"others may read or write {file}, the key to sign with: its mode is {status.st_mode & 0o777:03o}",
+            f"Take their permissions away: chmod 600 {file}",
+        )
 
 
 def _forbidden(status: os.stat_result) -> int:

@@ -2,8 +2,9 @@
 
 Each version names its predecessor (`lineage.parent`), and beside it the greatest multiples of 2, 4, 8, ... below its
 number (`lineage.links`): 100 names 99, and 98, 96 and 64. From the newest version n, whose hash stands in the aliases
-topic, version t is reached by always going to the least number that is named and not below t. That takes at most
-2 log2(n) + 2 steps: going down, the powers of two that divide the numbers rise at most log2(n) times, then fall.
+topic, version t is reached by always going to the least number that is named and not below t. At most log2(n) + 2
+versions are read: the first step leads to a multiple of a power of two that is less than this power above t, and every
+further one at least halves the power.
 
 Links by distance (n - 2, n - 4, n - 8, ...) would do as well for readers, but a writer would have to remember the hash
 of every version to make the next ones. Of the multiples it remembers log2(n), in its head record.

@@ -15,6 +15,7 @@ import numpy as np
 from streamsvm.build import build
 from streamsvm.codec import model as model_codec
 from streamsvm.codec.checkpoint import Snapshot, decode
+from streamsvm.codec.ancestry import Ancestor, linked
 from streamsvm.codec.model import Version
 from streamsvm.config import ModelConfig
 from streamsvm.coreset.moments import Moments
@@ -103,7 +104,9 @@ class Judge:
             ):
                 raise Violation(f"{found.version.key} is not what a clean run gives for {found.cut}")
             self._judged.add(key)
-            parent = model_codec.sha256(found.value)
+            if found.version.lineage.links != tuple(Ancestor(one, hashes[one]) for one in linked(number)):
+            raise Violation(f"{found.version.key} links to {found.version.lineage.links}, not as it has to")
+        parent = hashes[number] = model_codec.sha256(found.value)
 
     def _checkpoints_are_pure(self, world: World) -> None:
         """Every checkpoint ever written holds, in each partition, what a clean run holds at its position."""
@@ -247,8 +250,8 @@ def _moments(moments: Moments) -> object:
 
 
 def numbers_rise_by_one(versions: list[Published]) -> None:
-    """Readers see 1, 2, 3, ... with no gap and none twice, each naming the one before it."""
-    parent = None
+    """Readers see 1, 2, 3, ... with no gap and none twice, each naming the one before it, and those it has to link to."""
+    parent, hashes = None, dict[int, str]()
     for number, found in enumerate(versions, 1):
         if found.version.number != number:
             raise Violation(f"the {number}th version is {found.version.key}")

@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 from streamsvm.checkpoint import CheckpointDirectory
 from streamsvm.codec import checkpoint as codec
 from streamsvm.codec.checkpoint import Snapshot
-from streamsvm.codec.model import Gate, GatePart, Head, PartitionCut, TuningInForce
+from streamsvm.codec.model import Alias, Gate, GatePart, Head, PartitionCut, TuningInForce
 from streamsvm.crashpoints import POINTS
 from streamsvm.disk import FileSystem
 from streamsvm.errors import ConfigurationError, CorruptCheckpoint, StateError, TransientError
@@ -464,6 +464,7 @@ def test_the_document_has_every_field() -> None:
     objects: dict[str, type[msgspec.Struct]] = {
         "header": codec._Header,
         "head": Head,
+        "version": Alias,
         "tuning": TuningInForce,
         "gate": Gate,
         "part of a window": GatePart,

@@ -122,7 +122,7 @@ def due(names: Aliases, floor: int) -> tuple[list[int], Retired]:
     if names.faults:
         return [], swept
     below = max(swept.below, min(floor, swept.below + MOST_AT_ONCE))
-    candidates = [*swept.kept, *range(swept.below, below)]
+    candidates = [*swept.kept, *(number for number in range(swept.below, below) if number not in swept)]
     going = [number for number in candidates if number not in names.numbers]
     kept = tuple(number for number in candidates if number in names.numbers)
-    return going, Retired(below, kept)
+    return going, Retired(below, kept, swept.others).with_others(())

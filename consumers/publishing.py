@@ -21,6 +21,7 @@ from consumers.worker import Result
 from streamsvm.build import build
 from streamsvm.codec import model as model_codec
 from streamsvm.codec import onnx as onnx_codec
+from streamsvm.codec.ancestry import Ancestor
 from streamsvm.codec.model import Alias, Gate, Head, Lineage, Version
 from streamsvm.config import Settings
 from streamsvm.delivery import Delivery
@@ -28,6 +29,7 @@ from streamsvm.errors import InvalidMessage, StreamsvmError
 from streamsvm.kafka import Message, PublishRefused
 from streamsvm.metrics import Metrics
 from streamsvm.points import Positions
+from streamsvm.signing import Signer
 from streamsvm.tuning import Tuning
 
 log = structlog.get_logger("streamsvm.trainer")
@@ -54,6 +56,8 @@ class VersionPublisher:
         The time of day, for headers and metrics.
     board : TrainerBoard
         What is published is left there, for people.
+    signer : Signer, optional
+        Signs every version; by default none is signed.
     """
 
     def __init__(
@@ -67,6 +71,7 @@ class VersionPublisher:
         metrics: Metrics,
         now: Callable[[], datetime],
         board: TrainerBoard,
+        signer: Signer | None = None,
     ) -> None:
         self._settings = settings
         self._config = settings.models()
@@ -78,6 +83,7 @@ class VersionPublisher:
         self._metrics = metrics
         self._now = now
         self._board = board
+        self._signer = signer
         self._in_doubt: tuple[Version, int, Gate | None] | None = None
         self._untold: list[Message] = []
         metrics.begin("streamsvm_trainings", "outcome", ("converged", "iteration_limit"))
@@ -186,10 +192,16 @@ class VersionPublisher:
             "streamsvm.session": self._delivery.session,
             "streamsvm.training.seconds": f"{seconds:.6f}",
         }
+        before = self._delivery.head
+        if before is not None:
+            named = (before.alias, *self._delivery.links)
+            unhashed[model_codec.LINKS_HEADER] = ",".join(str(ancestor.offset) for ancestor in named)
         if gate is not None:
             unhashed[model_codec.GATE_HEADER] = gate.outcome
             if gate.candidate is not None:
                 unhashed[model_codec.GATE_ACCURACY_HEADER] = f"{gate.candidate:.6f}"
+        if self._signer is not None:
+            unhashed[model_codec.SIGNATURE_HEADER] = self._signer.sign(version.key, digest)
         headers = model_codec.headers(version, digest, now, unhashed)
         return replace(_to(self._settings.output.models_topic, version.key, value), headers=headers)
 
@@ -214,6 +226,7 @@ class VersionPublisher:
             lineage.build,
             tuning=model_codec.in_force(tuning),
             gate=gate,
+            links=model_codec.links_after(self._delivery.head, version.number),
         )
 
     def _pointers(self, version: Version, head: Head, now: datetime) -> list[Message]:
@@ -251,6 +264,7 @@ class VersionPublisher:
             result.training_set_sha256,
             model_codec.tuned_at(result.tuning),
             build(),
+            tuple(Ancestor(link.number, link.sha256) for link in self._delivery.links),
         )
         return Version(
             self._settings.name,

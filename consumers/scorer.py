@@ -61,6 +61,7 @@ from streamsvm.kafka import (
     describe_topic,
 )
 from streamsvm.metrics import Metrics
+from streamsvm.signing import TrustedKeys
 from streamsvm.subscriber import Loaded, ModelSubscriber
 
 log = structlog.get_logger("streamsvm.scorer")
@@ -179,8 +180,12 @@ class Scorer:
         )
         limit = topics[0].config.get("max.message.bytes")
         self._max_message_bytes = min(self._connection.max_message_bytes, int(limit or 1 << 62))
+        output = self._settings.output
         self._subscriber = ModelSubscriber(
-            self._connection, self._settings.name, models_topic=self._settings.output.models_topic
+            self._connection,
+            self._settings.name,
+            models_topic=output.models_topic,
+            trusted=TrustedKeys.of(output.trusted_keys_file, output.trusted_keys),
         )
         stack.enter_context(self._subscriber)
         stack.callback(self._let_go)

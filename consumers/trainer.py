@@ -59,6 +59,7 @@ from streamsvm.kafka import Batch, OffsetOutOfRange, Record
 from streamsvm.learner import Cut, warm_up
 from streamsvm.metrics import Metrics
 from streamsvm.points import Position, Rows
+from streamsvm.signing import Signer
 from streamsvm.training import limited, train
 
 log = structlog.get_logger("streamsvm.trainer")
@@ -140,6 +141,7 @@ class Trainer:
     ) -> None:
         self._configured = settings
         self._use(settings)
+        self._signer = Signer.of(settings.output.signing_key_file)
         self._cluster = cluster
         self._disk = disk or FileSystem(settings.checkpoint.directory, trusted=settings.checkpoint.trust_directory)
         self._metrics = metrics
@@ -321,6 +323,7 @@ class Trainer:
             self._metrics,
             self._clock.now,
             self._board,
+            self._signer,
         )
         self._keeper = Keeper(self._settings, self._cluster, self._metrics, self._clock.now)
         self._board.adopted(self._delivery.head, started.current)

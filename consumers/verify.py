@@ -19,7 +19,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 
 from consumers.runtime import schemas_of
 from consumers.topics import READ_TIMEOUT_S
-from streamsvm.codec.model import Version, format_of
+from streamsvm.codec.model import Lineage, Version, format_of
 from streamsvm.codec.points import PointDecoder
 from streamsvm.config import Settings
 from streamsvm.errors import ConfigurationError, TopicMissing, TransientError
@@ -93,7 +93,8 @@ def verify(
     begun = time.monotonic()
     before = read_aliases(connection, settings, timeout_s)
     survey = _surveyed(connection, settings, timeout_s)
-    after = read_aliases(connection, settings, timeout_s).head
+    after = read_aliases(connection, settings, timeout_s)
+    _judge_tombstones(connection, settings, survey, after, timeout_s)
     _require(survey, settings, number)
     auditor, at_head, incarnation, input_rows, done = Auditor(survey, number), {}, None, 0, 0
     total = sum(map(len, survey.found.values()))
@@ -110,7 +111,7 @@ def verify(
         settings.name,
         settings.output.models_topic,
         auditor.rows,
-        tuple(alias_faults(before, after.number if after else 0, survey, at_head, incarnation)),
+        (*survey.faults, *alias_faults(before, after.head.number if after.head else 0, survey, at_head, incarnation)),
         tuple(auditor.notes()),
         input_rows,
         time.monotonic() - begun,
@@ -134,11 +135,19 @@ def _surveyed(connection: Connection, settings: Settings, timeout_s: float) -> S
     survey = Survey(settings.name)
     for record in read_to_end(connection, settings.output.models_topic, 0, timeout_s=timeout_s):
         survey.note(record.key, record.value, record.offset)
-    if survey.has_gaps:
-        with suppress(TopicMissing):  # a topic of versions alone can be verified, too
-            for record in read_to_end(connection, settings.output.audit_topic, 0, timeout_s=timeout_s):
-                survey.note_retired(record.value)
     return survey
+
+
+def _judge_tombstones(
+    connection: Connection, settings: Settings, survey: Survey, aliases: Aliases, timeout_s: float
+) -> None:
+    """See that every version that is retired is said to be elsewhere, too, where strangers cannot write."""
+    if not survey.has_gaps and not survey.retired:
+        return
+    with suppress(TopicMissing):  # a topic of versions alone can be verified, too: then tombstones are all there is
+        for record in read_to_end(connection, settings.output.audit_topic, 0, timeout_s=timeout_s):
+            survey.note_retired(record.value)
+        survey.doubt(aliases.retired)
 
 
 def _require(survey: Survey, settings: Settings, number: int | None) -> None:
@@ -172,7 +181,7 @@ def _judge(record: Record, auditor: Auditor, replayed: _Replayed) -> Version | N
         auditor.close(number, record.offset, faults, note=note)
         return version
     try:
-        recomputed = replayed.value(version, auditor.parent_of(version))
+        recomputed = replayed.value(version, auditor.placed(version))
     except NotRecomputable as error:
         auditor.close(number, record.offset, faults, note=str(error))
     else:
@@ -214,7 +223,7 @@ class _Replayed:
         """Rows learned, over all incarnations."""
         return self._learned_before + (self._recomputation.input_rows if self._recomputation else 0)
 
-    def value(self, version: Version, parent: str | None) -> bytes:
+    def value(self, version: Version, lineage: Lineage) -> bytes:
         """Return the value that a version must have.
 
         Raises
@@ -233,7 +242,7 @@ class _Replayed:
             self._drop()
             self._ids.pop(version.lineage.topic)  # retention went on meanwhile: ask again before the next version
             raise NotRecomputable(error.what) from None
-        return recomputation.value(version, parent)
+        return recomputation.value(version, lineage)
 
     def _opened(self, version: Version) -> tuple[Recomputation, _Source]:
         """Return the learner that this version can be reached with; a new one if the present one cannot."""

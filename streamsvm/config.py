@@ -761,6 +761,21 @@ class OutputConfig(Section):
         "tombstones, a tenth of this number at a time, at least 10. With cleanup.policy=compact, which a models topic "
         "gets that is created under this option, their bytes go, too. Default: all.",
     )
+    signing_key_file: Path | None = Field(
+        default=None,
+        description="PEM file of the Ed25519 private key that the trainer signs every version with; only its owner "
+        "may have access to it. It needs the extra: pip install 'streamsvm[sign]'. Default: versions are not signed.",
+    )
+    trusted_keys_file: Path | None = Field(
+        default=None,
+        description="PEM file of one or more Ed25519 public keys: readers (the scorer, `streamsvm model ...`) take "
+        "only versions that one of them signed. It needs the extra: pip install 'streamsvm[sign]'.",
+    )
+    trusted_keys: Annotated[tuple[str, ...], BeforeValidator(_split)] = Field(
+        default=(),
+        description="The same as texts, beside those of the file: each is what stands between the first and the last "
+        "line of a public key's PEM file.",
+    )
 
     @property
     def onnx_topic(self) -> str:

@@ -5,7 +5,10 @@ Two topics are read, both in partition 0, and no consumer group is joined. The a
 trainer last published. It gives the version's number, the offset of its record in the models topic, and the SHA-256 of
 the record's value; exactly that record is fetched.
 
-Or a version is held by its number: then the models topic is read once, from there to its end, and no alias moves it.
+Or a version is held by its number, or by its SHA-256, and no alias moves it: `streamsvm.anchoring` finds its record,
+and no other that stands under the same number.
+
+With public keys (`streamsvm.signing`) only versions that one of them signed are taken.
 
 Invariants: what serves is one frozen reference, so nobody ever sees half of a new version. A record that is damaged,
 foreign or unfit never replaces a version that serves. Only the newest word of an alias counts: versions that were
@@ -15,7 +18,6 @@ superseded before they could be fetched are passed over.
 from __future__ import annotations
 
 import logging
-import math
 import random
 import re
 import threading
@@ -28,6 +30,7 @@ from datetime import datetime
 from types import MappingProxyType
 from typing import Final, Self
 
+from streamsvm.anchoring import Finder, reference
 from streamsvm.codec import model as model_codec
 from streamsvm.codec.model import Alias, Version
 from streamsvm.codec.scores import points_config
@@ -44,6 +47,7 @@ from streamsvm.kafka import (
     log_range,
     read_to_end,
 )
+from streamsvm.signing import TrustedKeys
 from streamsvm.svm.model import Model
 
 PARTITION: Final = 0
@@ -56,6 +60,7 @@ REASONS: Final[Mapping[str, str]] = MappingProxyType(
         "foreign": "the record's key, or the name or number in its value, are not those that were asked for",
         "hash_mismatch": "the value's SHA-256 is not the one in its header, or not the alias's",
         "undecodable": "the value is not a model message that this build understands",
+        "not_signed": "public keys are given, and none of them signed the version",
         "wrong_dimension": "the version scores points of another dimension than was expected",
     }
 )
@@ -69,9 +74,6 @@ CLOSE_TIMEOUT_S: Final = 10.0
 FIRST_RETRY_S: Final = 0.1
 LONGEST_RETRY_S: Final = 5.0
 MOST_REMEMBERED: Final = 1_000
-FIRST_SPAN: Final = 512
-"""Offsets at the end of the models topic that are looked through first for a version of a given number."""
-GROWTH: Final = 8
 
 ALIAS: Final = re.compile(r"[A-Za-z][A-Za-z0-9._-]{0,99}")
 RESERVED_ALIASES: Final = frozenset({"head", "owner", "retired"})
@@ -138,8 +140,11 @@ class ModelSubscriber:
         Topic of versions; the aliases are in the topic of this name + `.aliases`.
     alias : str
         Which alias to follow; `current` is what the trainer published last.
-    version : int, optional
-        Hold this version instead, whatever any alias says. If it is not there, or is not fit, that ends the subscriber.
+    version : int or str, optional
+        Hold this version instead, whatever any alias says: its number, or its SHA-256 (the first 12 or more hexadecimal
+        digits). If it is not there, is not fit, or its number could be forged, that ends the subscriber.
+    trusted : TrustedKeys, optional
+        Take versions that one of these public keys signed, and no others. Default: any.
     callback : callable, optional
         Called with each `Loaded` after it was swapped in, in the subscriber's thread: nothing newer is loaded while it
         runs. What it raises is logged.
@@ -153,7 +158,7 @@ class ModelSubscriber:
     Raises
     ------
     ConfigurationError
-        If no alias can have that name.
+        If no alias can have that name, or no version can be named so.
     """
 
     def __init__(
@@ -163,7 +168,8 @@ class ModelSubscriber:
         *,
         models_topic: str = "models",
         alias: str = "current",
-        version: int | None = None,
+        version: int | str | None = None,
+        trusted: TrustedKeys | None = None,
         callback: Callable[[Loaded], None] | None = None,
         dimension: int | None = None,
         patience_s: float = 30.0,
@@ -174,7 +180,8 @@ class ModelSubscriber:
         self._models_topic = models_topic
         self._aliases_topic = _aliases_topic(models_topic)
         self._aliases = _Aliases(name, alias)
-        self._version = version
+        self._version = None if version is None else reference(version)
+        self._trusted = trusted
         self._callback = callback
         self._dimension = dimension
         self._patience_s = patience_s
@@ -377,12 +384,13 @@ class ModelSubscriber:
             self._fault = error
             self._changed.notify_all()
 
-    def _hold(self, number: int) -> None:
+    def _hold(self, version: int | str) -> None:
         """Load one version, and keep it until closed."""
         self._lack(f"reading {self._models_topic}")
-        record = _record_of(self._connection, self._name, self._models_topic, number, READ_TIMEOUT_S)
-        version = check(record, self._name, number, dimension=self._dimension)
-        self._swap(_loaded(record, version, self._clock()))
+        record = Finder(self._connection, self._name, self._models_topic, READ_TIMEOUT_S).find(version)
+        number = _number_of(record.key, self._name)
+        found = check(record, self._name, number, dimension=self._dimension, trusted=self._trusted)
+        self._swap(_loaded(record, found, self._clock()))
         self._stopping.wait()
 
     def _catch_up(self) -> Tail:
@@ -443,7 +451,7 @@ class ModelSubscriber:
             raise RefusedMessage("undecodable", str(error)) from error
         if record is None:
             raise RefusedMessage("record_missing", f"no record is at {self._place(alias)}")
-        version = check(record, self._name, alias.number, alias.sha256, self._dimension)
+        version = check(record, self._name, alias.number, alias.sha256, self._dimension, self._trusted)
         return _loaded(record, version, self._clock())
 
     def _swap(self, loaded: Loaded) -> None:
@@ -551,7 +559,14 @@ def _aliases_topic(models_topic: str) -> str:
     return f"{models_topic}.aliases"
 
 
-def check(record: Record, name: str, number: int, sha256: str | None = None, dimension: int | None = None) -> Version:
+def check(
+    record: Record,
+    name: str,
+    number: int,
+    sha256: str | None = None,
+    dimension: int | None = None,
+    trusted: TrustedKeys | None = None,
+) -> Version:
     """Decode a record of the models topic, having checked that it is what was asked for.
 
     Parameters
@@ -563,6 +578,8 @@ def check(record: Record, name: str, number: int, sha256: str | None = None, dim
         What its value's SHA-256 must be, besides what its header says.
     dimension : int, optional
         Number of features that it must have.
+    trusted : TrustedKeys, optional
+        One of which must have signed it.
 
     Raises
     ------
@@ -575,7 +592,9 @@ def check(record: Record, name: str, number: int, sha256: str | None = None, dim
         raise RefusedMessage("record_missing", f"{place} is a tombstone: {key} was retired")
     if record.key != key.encode():
         raise RefusedMessage("foreign", f"the key of {place} is {record.key!r}, not {key}")
-    _check_hash(record, place, sha256)
+    found = _check_hash(record, place, sha256)
+    if trusted is not None:
+        _check_signature(record, place, key, found, trusted)
     try:
         version = model_codec.decode(record.value)
         points_config(version)
@@ -590,7 +609,14 @@ def check(record: Record, name: str, number: int, sha256: str | None = None, dim
     return version
 
 
-def _check_hash(record: Record, place: str, expected: str | None) -> None:
+def _check_signature(record: Record, place: str, key: str, sha256: str, trusted: TrustedKeys) -> None:
+    signature = dict(record.headers).get(model_codec.SIGNATURE_HEADER)
+    if not trusted.signed(key, sha256, signature):
+        what = "is not signed" if signature is None else "is signed by none of the trusted keys"
+        raise RefusedMessage("not_signed", f"{key} at {place}, SHA-256 {sha256}, {what}")
+
+
+def _check_hash(record: Record, place: str, expected: str | None) -> str:
     found = model_codec.sha256(record.value or b"")
     written = [content for header, content in record.headers if header == model_codec.SHA256_HEADER]
     if written != [found.encode()]:
@@ -600,6 +626,7 @@ def _check_hash(record: Record, place: str, expected: str | None) -> None:
         raise RefusedMessage(
             "hash_mismatch", f"the value of {place} has the SHA-256 {found}, the alias says {expected}"
         )
+    return found
 
 
 def load_version(
@@ -607,13 +634,20 @@ def load_version(
     name: str,
     *,
     models_topic: str = "models",
-    number: int | None = None,
+    number: int | str | None = None,
     alias: str = "current",
+    trusted: TrustedKeys | None = None,
     timeout_s: float = 30.0,
 ) -> Loaded:
     """Fetch and check one version, without following it; see `load_record`."""
     loaded, _ = load_record(
-        connection, name, models_topic=models_topic, number=number, alias=alias, timeout_s=timeout_s
+        connection,
+        name,
+        models_topic=models_topic,
+        number=number,
+        alias=alias,
+        trusted=trusted,
+        timeout_s=timeout_s,
     )
     return loaded
 
@@ -623,22 +657,26 @@ def load_record(
     name: str,
     *,
     models_topic: str = "models",
-    number: int | None = None,
+    number: int | str | None = None,
     alias: str = "current",
+    trusted: TrustedKeys | None = None,
     timeout_s: float = 30.0,
 ) -> tuple[Loaded, bytes]:
     """Fetch and check one version, and return it with the bytes of its record.
 
-    Blocks: with a number the models topic is read from there to its end, else the aliases topic and one record.
+    Blocks: the aliases topic is read, and one record; with a number as many more as `streamsvm.anchoring` needs.
 
     Parameters
     ----------
     connection : Connection
     name : str
     models_topic : str
-    number : int, optional
-        Which version; default: the one that `alias` names, a pin first.
+    number : int or str, optional
+        Which version, by its number, or by its SHA-256 (the first 12 or more hexadecimal digits); default: the one that
+        `alias` names, a pin first.
     alias : str
+    trusted : TrustedKeys, optional
+        One of which must have signed it.
     timeout_s : float
         Seconds to wait without progress.
 
@@ -647,17 +685,24 @@ def load_record(
     ConfigurationError
         If there is no such version or alias (the message says what there is), or, as `TopicMissing`, no such topic.
     RefusedMessage
-        If its record is damaged, foreign or gone.
+        If its record is damaged, foreign, gone or not signed as it must be.
+    NotAnchored
+        If it was asked for by its number, and cannot be told from a forgery.
     BrokerUnavailable
         If no broker answers in time.
     """
     if number is None:
-        return _load_named(connection, name, models_topic, alias, timeout_s)
-    return _load_numbered(connection, name, models_topic, number, timeout_s)
+        return _load_named(connection, name, models_topic, alias, trusted, timeout_s)
+    return _load_numbered(connection, name, models_topic, number, trusted, timeout_s)
 
 
 def _load_named(
-    connection: Connection, name: str, models_topic: str, alias: str, timeout_s: float
+    connection: Connection,
+    name: str,
+    models_topic: str,
+    alias: str,
+    trusted: TrustedKeys | None,
+    timeout_s: float,
 ) -> tuple[Loaded, bytes]:
     topic = _aliases_topic(models_topic)
     aliases = _Aliases(name, alias)
@@ -675,41 +720,20 @@ def _load_named(
     if found is None:
         key = model_codec.version_key(name, named.number)
         raise RefusedMessage("record_missing", f"no record is at {models_topic}[{PARTITION}]@{named.offset}, for {key}")
-    return _loaded(found, check(found, name, named.number, named.sha256)), found.value or b""
+    return _loaded(found, check(found, name, named.number, named.sha256, trusted=trusted)), found.value or b""
 
 
 def _load_numbered(
-    connection: Connection, name: str, models_topic: str, number: int, timeout_s: float
+    connection: Connection,
+    name: str,
+    models_topic: str,
+    version: int | str,
+    trusted: TrustedKeys | None,
+    timeout_s: float,
 ) -> tuple[Loaded, bytes]:
-    found = _record_of(connection, name, models_topic, number, timeout_s)
-    return _loaded(found, check(found, name, number)), found.value or b""
-
-
-def _record_of(connection: Connection, name: str, models_topic: str, number: int, timeout_s: float) -> Record:
-    """Return a version's record, having read from it to the end; `ConfigurationError` if it is not there.
-
-    The topic is read from its end backwards, in spans that grow: numbers rise with offsets, so that a recent version is
-    found soon.
-    """
-    low, high = log_range(connection, models_topic, PARTITION)
-    key, span = model_codec.version_key(name, number).encode(), FIRST_SPAN
-    while True:
-        start, oldest, newest, found = max(low, high - span), math.inf, 0, None
-        for record in read_to_end(connection, models_topic, PARTITION, start=start, timeout_s=timeout_s):
-            of = _number_of(record.key, name)
-            newest = max(newest, of)
-            oldest = min(oldest, of) if of and record.value is not None else oldest
-            if record.key == key:
-                found = record
-        if start == low or oldest <= number:
-            break
-        span *= GROWTH
-    if found is None:
-        there = f"the newest is {newest}" if newest else f"{models_topic} holds none"
-        raise ConfigurationError(f"there is no version {number} of {name}; {there}")
-    if found.value is None:
-        raise ConfigurationError(f"version {number} of {name} was retired; the newest is {newest}")
-    return found
+    found = Finder(connection, name, models_topic, timeout_s).find(version)
+    number = _number_of(found.key, name)
+    return _loaded(found, check(found, name, number, trusted=trusted)), found.value or b""
 
 
 def _loaded(record: Record, version: Version, now: float | None = None) -> Loaded:

@@ -29,6 +29,7 @@ from pydantic import ValidationError
 
 from streamsvm.build import build
 from streamsvm.codec import model as model_codec
+from streamsvm.codec.ancestry import Ancestor, chosen
 from streamsvm.codec.model import Alias, Head, Lineage, PartitionCut, Retired, Version, partition_cuts, positions
 from streamsvm.config import ModelConfig
 from streamsvm.errors import InvalidMessage, StateError, UnknownFormat
@@ -203,6 +204,15 @@ class _Retirement(msgspec.Struct):
     versions: tuple[int, ...] = ()
 
 
+def retired_in(entry: bytes | None, name: str) -> tuple[int, ...]:
+    """Return the versions of a model that one record of the audit trail says are retired, whatever else it is."""
+    try:
+        said = msgspec.json.decode(entry or b"", type=_Retirement)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return ()
+    return said.versions if said.event == "version_retired" and said.name == name else ()
+
+
 @dataclass(slots=True)
 class Survey:
     """Where every version stands, from one reading of the models topic that decodes nothing.
@@ -218,6 +228,8 @@ class Survey:
         Offset after the last record seen.
     gone : set of int
         Numbers that the audit trail says are retired: compaction removes the record, and then the tombstone, too.
+    forged : dict of int to int
+        Offset of the first tombstone of a number that nothing else says is retired.
     """
 
     name: str
@@ -225,15 +237,26 @@ class Survey:
     retired: dict[int, int] = field(default_factory=dict)
     end: int = 0
     gone: set[int] = field(default_factory=set)
+    forged: dict[int, int] = field(default_factory=dict)
 
     def note_retired(self, entry: bytes | None) -> None:
         """Take in one record of the audit trail, whatever it is of."""
-        try:
-            said = msgspec.json.decode(entry or b"", type=_Retirement)
-        except msgspec.DecodeError:
-            return
-        if said.event == "version_retired" and said.name == self.name:
-            self.gone.update(said.versions)
+        self.gone.update(retired_in(entry, self.name))
+
+    def doubt(self, retired: Retired | None) -> None:
+        """Believe no tombstone that neither the aliases topic nor the audit trail, both read since, knows of."""
+        said = {number for number in self.retired if retired is not None and number in retired}
+        self.forged = {number: at for number, at in self.retired.items() if number not in said | self.gone}
+        self.retired = {number: at for number, at in self.retired.items() if number not in self.forged}
+
+    @property
+    def faults(self) -> list[str]:
+        """Name the tombstones that are not believed."""
+        return [
+            f"a tombstone at offset {offset} says that {model_codec.version_key(self.name, number)} is retired, but "
+            f"neither {model_codec.retired_key(self.name)} nor the audit trail does: it was not written by streamsvm"
+            for number, offset in sorted(self.forged.items())
+        ]
 
     @property
     def has_gaps(self) -> bool:
@@ -277,6 +300,8 @@ class Link:
     lineage : Lineage
     rows : int
         Rows of the input up to its cut.
+    form : str
+        The format of its message.
     """
 
     number: int
@@ -284,6 +309,7 @@ class Link:
     incarnation: int | None
     lineage: Lineage
     rows: int
+    form: str = model_codec.FORMAT
 
     @property
     def cut(self) -> dict[int, Position]:
@@ -328,7 +354,7 @@ class Chain:
 
     def faults(self, link: Link) -> list[str]:
         """Check a version against those before it; call `number_faults` first."""
-        faults = [*self._parent_faults(link), *self._shape_faults(link.base, link.cut)]
+        faults = [*self._parent_faults(link), *self._link_faults(link), *self._shape_faults(link.base, link.cut)]
         before, self._before = self._before, link
         if link.incarnation is None:
             faults.append(f"it has no header {INCARNATION_HEADER} that is a number")
@@ -374,6 +400,22 @@ class Chain:
             return [f"its parent is {parent}, but {self._key(link.number - 1)} is {', '.join(sorted(known))}"]
         return []
 
+    def _link_faults(self, link: Link) -> list[str]:
+        """Check the hashes that it names besides its parent's, and that none is left out that its parent knew."""
+        faults = []
+        for ancestor in link.lineage.links:
+            known = self._survey.hashes(ancestor.number)
+            if known and ancestor.sha256 not in known:
+                named = f"it links to {self._key(ancestor.number)} as {ancestor.sha256}"
+                faults.append(f"{named}, but that is {', '.join(sorted(known))}")
+        before = self._before
+        if before is None or before.number != link.number - 1 or link.form in model_codec.WITHOUT_LINKS:
+            return faults
+        found, due = ([ancestor.number for ancestor in links] for links in (link.lineage.links, links_after(before)))
+        if found != due:
+            faults.append(f"it links to the versions {found}, after its parent it has to link to {due}")
+        return faults
+
     def _shape_faults(self, base: Positions, cut: Positions) -> list[str]:
         if base.keys() != cut.keys():
             return [f"its base names the partitions {sorted(base)}, its cut {sorted(cut)}"]
@@ -400,6 +442,17 @@ class Chain:
 
     def _key(self, number: int) -> str:
         return model_codec.version_key(self._survey.name, number)
+
+
+def links_after(parent: Link) -> tuple[Ancestor, ...]:
+    """Return what the version after another links to."""
+    if parent.form in model_codec.WITHOUT_LINKS:
+        return ()
+    lineage, before = parent.lineage, parent.number - 1
+    known = [(link.number, link) for link in lineage.links]
+    if lineage.parent is not None:
+        known.append((before, Ancestor(before, lineage.parent)))
+    return chosen(parent.number + 1, known)
 
 
 def tuned_before(lineage: Lineage) -> bool:
@@ -516,8 +569,14 @@ class Recomputation:
         self.input_rows += max(0, done - known)
         return rows.slice(done, len(rows))
 
-    def value(self, version: Version, parent: str | None) -> bytes:
+    def value(self, version: Version, lineage: Lineage) -> bytes:
         """Return the value that a version must have, once its cut is reached; another build's stays named as its own.
+
+        Parameters
+        ----------
+        version : Version
+        lineage : Lineage
+            What names its predecessors: the parent and the links of this one are taken.
 
         Raises
         ------
@@ -542,7 +601,7 @@ class Recomputation:
             solver=self.config.svm.solver,
             fit=trained.fit,
             stream=model_codec.summary(cut),
-            lineage=self._lineage(version, cut, parent, tuning),
+            lineage=self._lineage(version, cut, lineage, tuning),
             audit=audited(trained, cut.audit, svm),
         )
         return model_codec.encode(recomputed)
@@ -556,9 +615,9 @@ class Recomputation:
                     "between were removed"
                 )
 
-    def _lineage(self, version: Version, cut: Cut, parent: str | None, tuning: Tuning | None) -> Lineage:
+    def _lineage(self, version: Version, cut: Cut, place: Lineage, tuning: Tuning | None) -> Lineage:
         return Lineage(
-            parent,
+            place.parent,
             self.topic,
             self._topic_id,
             partition_cuts(cut.positions, cut.leader_epochs),
@@ -569,6 +628,7 @@ class Recomputation:
             cut.points.sha256(),
             model_codec.tuned_at(tuning),
             version.lineage.build,
+            place.links,
         )
 
 
@@ -869,8 +929,9 @@ class Auditor:
             return number, None, (*faults, str(error)), ""
         if version.key.encode() != key:
             faults.append(f"its value says that it is {version.key}")
+        form = model_codec.format_of(value)
         faults += self._chain.faults(
-            Link(number, offset, incarnation_in(headers), version.lineage, version.stream.rows)
+            Link(number, offset, incarnation_in(headers), version.lineage, version.stream.rows, form)
         )
         return number, version, tuple(faults), ""
 
@@ -878,10 +939,17 @@ class Auditor:
         """Tell whether a version is to be recomputed."""
         return (self._only is None or number == self._only) and number not in self._survey.retired
 
-    def parent_of(self, version: Version) -> str | None:
-        """Return the hash that a version's parent must have; its own word where the parent is not there."""
-        known = self._survey.hashes(version.number - 1)
-        named = version.lineage.parent
+    def placed(self, version: Version) -> Lineage:
+        """Return a version's lineage with the hashes that its predecessors have; its own word where they are gone."""
+        lineage = version.lineage
+        parent = None if lineage.parent is None else self._right(version.number - 1, lineage.parent)
+        if parent is None and (known := self._survey.hashes(version.number - 1)):
+            parent = min(known)
+        links = tuple(Ancestor(link.number, self._right(link.number, link.sha256)) for link in lineage.links)
+        return msgspec.structs.replace(lineage, parent=parent, links=links)
+
+    def _right(self, number: int, named: str) -> str:
+        known = self._survey.hashes(number)
         return named if not known or named in known else min(known)
 
     def close(

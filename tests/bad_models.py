@@ -20,7 +20,7 @@ FOREIGN: Final = (
     b"",
     b"null",
     b"[]",
-    b'"streamsvm.model/3"',
+    b'"streamsvm.model/4"',
     b"\x00\x00\x00\x00\x2a\x02\x06foo",
     b"\x80\x04\x95\x10\x00",
     b"PAR1",
@@ -102,7 +102,7 @@ def _older(version: Version, value: bytes, random: Random) -> BadMessage:
     number = fields["format"].rpartition("/")[2]
     choice = random.integers(4)
     if choice == 0:
-        fields["format"] = f"streamsvm.model/{random.choice(['0', '1', '2', '4', '99', '', '-1', 'x'])}"
+        fields["format"] = f"streamsvm.model/{random.choice(['0', '1', '2', '3', '5', '99', '', '-1', 'x'])}"
     elif choice == 1:
         del fields[random.choice(["probes", "probability", "audit", "lineage", "training", "stream", "labels"])]
     elif choice == 2:

@@ -27,7 +27,7 @@ from streamsvm import private
 from streamsvm.checkpoint import CheckpointDirectory
 from streamsvm.codec import checkpoint as codec
 from streamsvm.codec.checkpoint import Snapshot
-from streamsvm.codec.model import Gate, GatePart, GateRival, Head, PartitionCut, TuningInForce
+from streamsvm.codec.model import Alias, Gate, GatePart, GateRival, Head, PartitionCut, TuningInForce
 from streamsvm.crashpoints import POINTS
 from streamsvm.disk import FileSystem
 from streamsvm.errors import ConfigurationError, CorruptCheckpoint, DirectoryTaken, StateError, TransientError
@@ -624,6 +624,7 @@ def test_the_document_has_every_field() -> None:
     objects: dict[str, type[msgspec.Struct]] = {
         "header": codec._Header,
         "head": Head,
+        "version": Alias,
         "tuning": TuningInForce,
         "gate": Gate,
         "rival": GateRival,

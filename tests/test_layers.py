@@ -20,6 +20,7 @@ LAYERS: list[set[str]] = [
         "streamsvm.crashpoints",
         "streamsvm.linear",
         "streamsvm.disk",
+        "streamsvm.signing",
     },
     {"streamsvm.coreset"},
     {"streamsvm.svm"},
@@ -36,6 +37,7 @@ LAYERS: list[set[str]] = [
     {"streamsvm.comparison"},
     {"streamsvm.datasets"},
     {"streamsvm.kafka"},
+    {"streamsvm.anchoring"},
     {"streamsvm.subscriber"},
     {"consumers"},
 ]

@@ -10,14 +10,17 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import cache
 from typing import Any
 
 import numpy as np
 import pytest
 
+from streamsvm.anchoring import NotAnchored
 from streamsvm.build import build
 from streamsvm.codec import model as model_codec
-from streamsvm.codec.model import Alias, Lineage, StreamSummary, Version
+from streamsvm.codec.ancestry import Ancestor, linked
+from streamsvm.codec.model import Alias, Lineage, Retired, StreamSummary, Version
 from streamsvm.config import Label
 from streamsvm.errors import BrokerUnavailable, ConfigurationError, FatalError, TopicMissing, TransientError
 from streamsvm.kafka import Connection, Message, Publisher, Record, Tail, TopicSpec, create_topics
@@ -30,18 +33,32 @@ from tests.brokers.jvm import CannotRun, JvmBroker
 
 DEADLINE_S = 20.0
 NAME = "pulsar"
+CHAINED = 64
+"""Versions of greater numbers name no others: each would have to be encoded for the next."""
 
 
 def version_of(
     number: int, *, name: str = NAME, dimension: int = 2, labels: tuple[Label, Label] = (-1, 1), weight: float = 0.0
 ) -> Version:
-    """Return a linear version whose coefficients and intercept all equal its number, or `weight` if given."""
+    """Return a linear version whose coefficients and intercept all equal its number, or `weight` if given.
+
+    Those of few arguments name the hashes of those before them, as published versions do.
+    """
     value = weight or float(number)
     model = Model(Scaler.identity(dimension), LinearMachine(np.full(dimension, value), value))
     fit = Fit(1.0, None, 10, 10.0, 3, 1.5, 1.4, 1e-4, 17, converged=True)
     stream = StreamSummary(100 * number, 90 * number, 90.0 * number, (45.0, 45.0), 0, 1)
-    lineage = Lineage(None, "labeled", "", (), (), {}, "0" * 64, 0, "0" * 64, None, build())
+    plain = name == NAME and number <= CHAINED
+    parent = hash_of(number - 1) if plain and number > 1 else None
+    links = tuple(Ancestor(one, hash_of(one)) for one in linked(number)) if plain else ()
+    lineage = Lineage(parent, "labeled", "", (), (), {}, "0" * 64, 0, "0" * 64, None, build(), links)
     return Version(name, number, model, labels, (), "libsvm", fit, stream, lineage)
+
+
+@cache
+def hash_of(number: int) -> str:
+    """Return the SHA-256 of a version of no other arguments."""
+    return model_codec.sha256(model_codec.encode(version_of(number)))
 
 
 class Trainer:
@@ -87,6 +104,10 @@ class Trainer:
     def point(self, key: str, alias: Alias | bytes | None) -> None:
         """Write an alias record; None is a tombstone."""
         value = model_codec.encode_alias(alias) if isinstance(alias, Alias) else alias
+        self.say(key, value)
+
+    def say(self, key: str, value: bytes | None) -> None:
+        """Write any record of the aliases topic."""
         self._publisher.publish([self._alias(key, value)])
 
     def pin(self, alias: Alias | None) -> None:
@@ -316,7 +337,7 @@ def truncate(trainer: Trainer) -> None:
 
 
 def use_another_format(trainer: Trainer) -> None:
-    changed = model_codec.encode(version_of(2)).replace(b"streamsvm.model/3", b"streamsvm.model/9")
+    changed = model_codec.encode(version_of(2)).replace(b"streamsvm.model/4", b"streamsvm.model/9")
     trainer.publish_hashed(changed, 2)
 
 
@@ -610,13 +631,14 @@ def test_age_counts_from_loading(connection: Connection, models: str, trainer: T
 
 
 def test_one_version_can_be_loaded_by_alias_or_number(connection: Connection, models: str, trainer: Trainer) -> None:
-    """Without a number the pin comes first, then `current`; a number is looked up in the models topic."""
+    """Without a number the pin comes first, then `current`; a number, or a hash, is looked up in the models topic."""
     aliases = [trainer.publish(version_of(number)) for number in (1, 2, 3)]
     assert load_version(connection, NAME, models_topic=models).version.number == 3
     trainer.pin(aliases[0])
     assert load_version(connection, NAME, models_topic=models).version.number == 1
     second = load_version(connection, NAME, models_topic=models, number=2)
     assert (second.version.number, second.sha256, second.offset) == (2, aliases[1].sha256, aliases[1].offset)
+    assert load_version(connection, NAME, models_topic=models, number=second.sha256[:12]).version.number == 2
 
 
 def test_a_version_that_is_not_there_is_named_with_the_newest(
@@ -625,7 +647,7 @@ def test_a_version_that_is_not_there_is_named_with_the_newest(
     """The error says what was asked for and what there is."""
     with pytest.raises(ConfigurationError, match=f"{models}.aliases names no version as pulsar@current"):
         load_version(connection, NAME, models_topic=models)
-    with pytest.raises(ConfigurationError, match=f"there is no version 7 of pulsar; {models} holds none"):
+    with pytest.raises(ConfigurationError, match=f"there is no version 7 of pulsar; {models}.aliases names none"):
         load_version(connection, NAME, models_topic=models, number=7)
     trainer.publish(version_of(20, name="quasar"))
     for number in range(1, 6):
@@ -633,6 +655,8 @@ def test_a_version_that_is_not_there_is_named_with_the_newest(
     with pytest.raises(ConfigurationError, match="there is no version 7 of pulsar; the newest is 5"):
         load_version(connection, NAME, models_topic=models, number=7)
     trainer.retire(f"{NAME}@3")
+    assert load_version(connection, NAME, models_topic=models, number=3).version.number == 3, "anyone can write that"
+    trainer.say(model_codec.retired_key(NAME), model_codec.encode_retired(Retired(1, (), (3,))))
     with pytest.raises(ConfigurationError, match="version 3 of pulsar was retired; the newest is 5"):
         load_version(connection, NAME, models_topic=models, number=3)
 
@@ -640,9 +664,10 @@ def test_a_version_that_is_not_there_is_named_with_the_newest(
 def test_a_damaged_version_is_not_shown(connection: Connection, models: str, trainer: Trainer) -> None:
     """Loading one version checks it as following does."""
     damage_value(trainer)
-    for number in (None, 2):
-        with pytest.raises(RefusedMessage, match="its header is"):
-            load_version(connection, NAME, models_topic=models, number=number)
+    with pytest.raises(RefusedMessage, match="its header is"):
+        load_version(connection, NAME, models_topic=models)
+    with pytest.raises(NotAnchored, match="holds it no more, but other values under its number"):
+        load_version(connection, NAME, models_topic=models, number=2)
     point_nowhere(trainer)
     with pytest.raises(RefusedMessage, match=r"no record is at .*\[0\]@1000, for pulsar@2"):
         load_version(connection, NAME, models_topic=models)

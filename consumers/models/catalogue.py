@@ -1,23 +1,29 @@
 """The versions of a model as its topic holds them, read from the end backwards as far as a question needs.
 
-Invariant: what is read reaches the end of the topic, so that a tombstone behind a version that was found is never
-missed; of the versions themselves only what is asked for is kept.
+Whoever may only write to the models topic can put records under the key of any version, and tombstones. So a version
+counts as what it is once its hash follows from the aliases topic (`streamsvm.anchoring`), and as retired once that
+topic, or the audit trail, says so; everything else that stands under a number is kept apart, and named.
+
+Invariant: what is read reaches the end of the topic; of the versions themselves only what is asked for is kept.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable
+from collections.abc import Set as AbstractSet
+from contextlib import suppress
+from dataclasses import dataclass
 from typing import Final
 
 from consumers.topics import READ_TIMEOUT_S
+from streamsvm.anchoring import seen_in
 from streamsvm.codec import model as model_codec
 from streamsvm.codec.model import Alias
 from streamsvm.comparison import relative_gap
 from streamsvm.config import Settings
 from streamsvm.errors import ConfigurationError, InvalidMessage
 from streamsvm.kafka import Connection, Record, log_range, read_to_end
-from streamsvm.verification import Aliases, aliases_in, number_in
+from streamsvm.verification import Aliases, aliases_in, number_in, retired_in
 
 FIRST_SPAN: Final = 512
 """Offsets that are read first; a version and its transaction's marker take two."""
@@ -33,7 +39,7 @@ class Figures:
     duality_gap: float | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
     """One version as the topic holds it.
 
@@ -47,6 +53,9 @@ class Entry:
         When its record was written, milliseconds since the epoch; -1 if unknown.
     gate : str
         What the quality gate said; empty where there was none.
+    ancestors : tuple of Alias
+        The versions that it names by their hashes.
+    signature : bytes or None
     figures : Figures or None
         If they were asked for and can be read.
     accuracy : float or None
@@ -59,6 +68,8 @@ class Entry:
     value_bytes: int
     time_ms: int
     gate: str
+    ancestors: tuple[Alias, ...] = ()
+    signature: bytes | None = None
     figures: Figures | None = None
     accuracy: float | None = None
 
@@ -67,46 +78,132 @@ class Entry:
         """What a record says that names this version."""
         return Alias(self.number, self.sha256, self.offset)
 
+    @property
+    def said(self) -> str:
+        """The value and its place, for people."""
+        return f"{self.sha256} at offset {self.offset}"
 
-@dataclass(slots=True)
+
 class Catalogue:
     """What was read of the models topic.
 
-    Attributes
+    Parameters
     ----------
-    name : str
-    models_topic : str
-    entries : dict of int to Entry
-        By number, ascending.
+    name, models_topic : str
+    values : iterable of Entry
+        In the log's order; of a value that stands there twice the first counts.
+    names : Aliases
+        What the aliases topic says.
     retired : set of int
-        Numbers of which a tombstone was met.
+        Numbers that are retired, besides those of which the aliases topic says so.
     complete : bool
         Whether the topic was read from its beginning.
+
+    Attributes
+    ----------
+    entries : dict of int to Entry
+        The versions whose hashes follow from what the aliases topic names, by number, ascending.
     """
 
-    name: str
-    models_topic: str
-    entries: dict[int, Entry] = field(default_factory=dict)
-    retired: set[int] = field(default_factory=set)
-    complete: bool = False
+    def __init__(
+        self,
+        name: str,
+        models_topic: str,
+        values: Iterable[Entry],
+        names: Aliases,
+        retired: AbstractSet[int] = frozenset(),
+        *,
+        complete: bool = False,
+    ) -> None:
+        self.name = name
+        self.models_topic = models_topic
+        self.complete = complete
+        self._names = names
+        self._retired = retired
+        self._values: dict[int, dict[str, Entry]] = {}
+        for entry in values:
+            self._values.setdefault(entry.number, {}).setdefault(entry.sha256, entry)
+        self.entries = dict(sorted(self._anchored().items()))
+
+    def _anchored(self) -> dict[int, Entry]:
+        """Return what follows from the newest version; then from the aliases, where that leads no further."""
+        head, found, known = self._names.head, dict[int, Entry](), dict[int, str]()
+        for roots in ([head.alias] if head else [], self._names.named.values()):
+            for alias in roots:
+                known.setdefault(alias.number, alias.sha256)
+            for number in sorted(self._values, reverse=True):
+                entry = found.get(number) or self._values[number].get(known.get(number, ""))
+                if entry is not None:
+                    found[number] = entry
+                    for ancestor in entry.ancestors:
+                        known.setdefault(ancestor.number, ancestor.sha256)
+        return found
+
+    @property
+    def doubtful(self) -> dict[int, list[Entry]]:
+        """Every value under a number that is not the one that follows, or of which none does; in the log's order."""
+        return {
+            number: others
+            for number, values in sorted(self._values.items())
+            if (others := [entry for entry in values.values() if entry is not self.entries.get(number)])
+        }
+
+    def is_retired(self, number: int) -> bool:
+        """Tell whether a version is retired: a tombstone alone does not say so."""
+        swept = self._names.retired
+        return number in self._retired or (swept is not None and number in swept)
 
     @property
     def standing(self) -> list[int]:
-        """The numbers that are there and not retired, ascending."""
-        return sorted(self.entries.keys() - self.retired)
+        """The numbers of versions that are there and not retired, ascending."""
+        return [number for number in self.entries if not self.is_retired(number)]
 
     def before(self, number: int) -> int | None:
         """Return the number of the newest version before one that is neither retired nor was refused by the gate."""
         good = (one for one in self.standing if one < number and self.entries[one].gate != "refused")
         return max(good, default=None)
 
-    def require(self, number: int) -> Entry:
-        """Return a version that is there; `ConfigurationError` says which ones are, if it is not."""
-        if number in self.entries and number not in self.retired:
-            return self.entries[number]
-        key = model_codec.version_key(self.name, number)
-        what = "was retired" if number in self.retired else f"is not in {self.models_topic}"
-        raise ConfigurationError(f"{key} {what}", f"There are {self._there()}.")
+    def require(self, which: int | str) -> Entry:
+        """Return a version by its number, or by the beginning of its SHA-256.
+
+        Raises
+        ------
+        ConfigurationError
+            If it is not there, or not the only one that may be meant; the message says what there is.
+        """
+        if isinstance(which, str):
+            return self._require_hash(which)
+        key, values = model_codec.version_key(self.name, which), list(self._values.get(which, {}).values())
+        if self.is_retired(which):
+            raise ConfigurationError(f"{key} was retired", f"There are {self._there()}.")
+        if not values:
+            raise ConfigurationError(f"{key} is not in {self.models_topic}", f"There are {self._there()}.")
+        right, there = self.entries.get(which), ", ".join(entry.said for entry in values)
+        if right is None:
+            raise ConfigurationError(
+                f"{key} cannot be told from a forgery: no later version that {self.models_topic} still holds names its "
+                f"hash. Under its number stand {there}",
+                "If you know its SHA-256, name it by that.",
+            )
+        if len(values) > 1:
+            raise ConfigurationError(
+                f"{self.models_topic} holds {len(values)} values of {key}: {there}. Somebody else writes there. Later "
+                f"versions name it as {right.sha256}",
+                "Name it by that SHA-256, and see who may write to the topic.",
+            )
+        return right
+
+    def _require_hash(self, digits: str) -> Entry:
+        found = [entry for values in self._values.values() for sha, entry in values.items() if sha.startswith(digits)]
+        if not found:
+            raise ConfigurationError(
+                f"no version of {self.name} in {self.models_topic} has a SHA-256 that begins with {digits}",
+                f"There are {self._there()}; `streamsvm model list --json` shows their hashes.",
+            )
+        if len(found) > 1:
+            several = ", ".join(f"{model_codec.version_key(self.name, entry.number)}: {entry.said}" for entry in found)
+            raise ConfigurationError(f"several versions begin with {digits}: {several}", "Give all digits.")
+        return found[0]
 
     def _there(self) -> str:
         standing = self.standing
@@ -131,9 +228,14 @@ def _spans(numbers: list[int]) -> list[str]:
 Enough = Callable[[Catalogue], bool]
 
 
-def holds(number: int) -> Enough:
-    """Return a question that is answered once a version was found, or the versions before it were reached."""
-    return lambda catalogue: min(catalogue.entries, default=number + 1) <= number
+def holds(which: int | str) -> Enough:
+    """Return a question that is answered once a version was found, or the versions before it were reached.
+
+    By the beginning of a hash any version may be meant, so that all have to be read.
+    """
+    if isinstance(which, str):
+        return lambda _: False
+    return lambda catalogue: min(catalogue.entries, default=which + 1) <= which
 
 
 def holds_before(number: int) -> Enough:
@@ -149,6 +251,7 @@ def holds_newest(count: int) -> Enough:
 def read_catalogue(
     connection: Connection,
     settings: Settings,
+    names: Aliases,
     enough: Enough,
     *,
     figures: bool = False,
@@ -162,6 +265,8 @@ def read_catalogue(
     connection : Connection
     settings : Settings
         Only `name` and `output` are looked at.
+    names : Aliases
+        What the aliases topic says, as read before.
     enough : callable
         Tells whether what was read answers the question.
     figures : bool
@@ -182,31 +287,46 @@ def read_catalogue(
     while True:
         low, high = log_range(connection, topic, 0)
         start = max(low, high - span)
-        catalogue = Catalogue(settings.name, topic, complete=start == low)
+        entries, tombstones = list[Entry](), set[int]()
         for record in read_to_end(connection, topic, 0, start=start, timeout_s=timeout_s):
-            _note(catalogue, record, figures)
+            if record.value is None:
+                tombstones.add(number_in(record.key, settings.name) or 0)
+            elif (entry := _entry(record, settings.name, figures)) is not None:
+                entries.append(entry)
+        swept = names.retired
+        unsaid = {number for number in tombstones if number and (swept is None or number not in swept)}
+        retired = unsaid & _retired_by_trail(connection, settings, timeout_s) if unsaid else unsaid
+        catalogue = Catalogue(settings.name, topic, entries, names, retired, complete=start == low)
         if catalogue.complete or enough(catalogue):
             return catalogue
         span *= GROWTH
 
 
-def _note(catalogue: Catalogue, record: Record, figures: bool) -> None:
-    number = number_in(record.key, catalogue.name)
-    if number is None:
-        return
-    if record.value is None:
-        catalogue.retired.add(number)
-        return
+def _retired_by_trail(connection: Connection, settings: Settings, timeout_s: float) -> set[int]:
+    """Return the versions that the audit trail says are retired; none where it may not be read, or is not there."""
+    found: set[int] = set()
+    with suppress(ConfigurationError):
+        for record in read_to_end(connection, settings.output.audit_topic, 0, timeout_s=timeout_s):
+            found.update(retired_in(record.value, settings.name))
+    return found
+
+
+def _entry(record: Record, name: str, figures: bool) -> Entry | None:
+    seen = seen_in(record, name)
+    if seen is None or record.value is None:
+        return None
     headers = dict(record.headers)
-    catalogue.entries[number] = Entry(
-        number,
-        record.offset,
-        model_codec.sha256(record.value),
-        len(record.value),
-        -1 if record.timestamp_ms is None else record.timestamp_ms,
-        (headers.get(model_codec.GATE_HEADER) or b"").decode(errors="replace"),
-        _figures(record.value) if figures else None,
-        _accuracy(headers.get(model_codec.GATE_ACCURACY_HEADER)),
+    return Entry(
+        number=seen.number,
+        offset=seen.offset,
+        sha256=seen.sha256,
+        value_bytes=len(record.value),
+        time_ms=-1 if record.timestamp_ms is None else record.timestamp_ms,
+        gate=(headers.get(model_codec.GATE_HEADER) or b"").decode(errors="replace"),
+        ancestors=seen.ancestors,
+        signature=headers.get(model_codec.SIGNATURE_HEADER),
+        figures=_figures(record.value) if figures else None,
+        accuracy=_accuracy(headers.get(model_codec.GATE_ACCURACY_HEADER)),
     )
 
 

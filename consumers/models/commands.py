@@ -25,7 +25,8 @@ app = typer.Typer(no_args_is_help=True, help="Look at published models, and say 
 OFFSETS_A_VERSION: Final = 3
 """About; a version and its transaction's marker take two."""
 
-Number = Annotated[int, typer.Argument(min=1, help="Number of the version.")]
+NAMED: Final = "Its number, or its SHA-256: the first 12 or more hexadecimal digits."
+Version = Annotated[str, typer.Argument(help=NAMED)]
 Reason = Annotated[str, typer.Option(help="Why, for the audit trail.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
@@ -34,7 +35,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 @with_settings("output", common=CLIENT)
 def show(
     settings: Settings,
-    version: Annotated[int | None, typer.Option(help="Number of the version.")] = None,
+    version: Annotated[str | None, typer.Option(help=NAMED)] = None,
     alias: Annotated[str | None, typer.Option(help="What names it; what readers have if neither is given.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the message itself.")] = False,
 ) -> None:
@@ -66,15 +67,17 @@ def list_versions(
     training set.
     """
     from consumers.models.catalogue import holds_newest, read_catalogue, read_names
-    from consumers.models.tables import head_line, list_table, listed
+    from consumers.models.tables import doubts, head_line, list_table, listed
 
     connection = connect(settings, "cli")
     names = read_names(connection, settings)
     enough = holds_newest(sys.maxsize if all_ else last)
     span = sys.maxsize if all_ else OFFSETS_A_VERSION * last
-    catalogue = read_catalogue(connection, settings, enough, figures=True, span=span)
+    catalogue = read_catalogue(connection, settings, names, enough, figures=True, span=span)
     chosen = catalogue.standing if all_ else catalogue.standing[-last:]
     rows = listed([catalogue.entries[number] for number in chosen], names, settings.name)
+    for warning in doubts(catalogue):
+        typer.echo(warning, err=True)
     if as_json:
         typer.echo(json.dumps(rows, indent=2))
         return
@@ -86,7 +89,7 @@ def list_versions(
 
 @app.command("diff")
 @with_settings("output", common=CLIENT)
-def diff(settings: Settings, before: Number, after: Number, as_json: AsJson = False) -> None:
+def diff(settings: Settings, before: Version, after: Version, as_json: AsJson = False) -> None:
     """Compare two versions: figures, lineage, configuration, coefficients."""
     import msgspec
 
@@ -109,7 +112,7 @@ def diff(settings: Settings, before: Number, after: Number, as_json: AsJson = Fa
 @with_settings("output", common=CLIENT)
 def export(
     settings: Settings,
-    version: Annotated[int | None, typer.Option(help="Number of the version.")] = None,
+    version: Annotated[str | None, typer.Option(help=NAMED)] = None,
     alias: Annotated[str | None, typer.Option(help="What names it; what readers have if neither is given.")] = None,
     format_: Annotated[
         Literal["json", "onnx"], typer.Option("--format", help="The message itself, or a graph for ONNX runtimes.")
@@ -137,28 +140,30 @@ def export(
 def alias_command(
     settings: Settings,
     alias: Annotated[str, typer.Argument(help="Any name of your own, such as stable.")],
-    version: Annotated[int | None, typer.Argument(min=1, help="Number of the version that it names.")] = None,
+    version: Annotated[str | None, typer.Argument(help=NAMED)] = None,
     remove: Annotated[bool, typer.Option("--remove", help="Take the alias away instead.")] = False,
     reason: Reason = "",
 ) -> None:
     """Let an alias of your own name a version; readers follow it with alias="..."."""
     from consumers.models.moving import perform, remove_alias, set_alias
+    from streamsvm.anchoring import reference
 
     if remove == (version is not None):
         raise ConfigurationError("an alias needs a version, or --remove", "For example: streamsvm model alias stable 7")
     records = _records(settings, reason)
-    decide = remove_alias(records, alias) if version is None else set_alias(records, alias, version)
+    decide = remove_alias(records, alias) if version is None else set_alias(records, alias, reference(version))
     typer.echo(printable(perform(records.connection, settings, decide)))
 
 
 @app.command("pin")
 @with_settings("output", common=CLIENT)
-def pin_command(settings: Settings, version: Number, reason: Reason = "") -> None:
+def pin_command(settings: Settings, version: Version, reason: Reason = "") -> None:
     """Hold the readers of `current` at a version, whatever is published, until unpinned."""
     from consumers.models.moving import perform, pin
+    from streamsvm.anchoring import reference
 
     records = _records(settings, reason)
-    typer.echo(printable(perform(records.connection, settings, pin(records, version))))
+    typer.echo(printable(perform(records.connection, settings, pin(records, reference(version)))))
 
 
 @app.command("unpin")
@@ -195,18 +200,20 @@ def retire_command(
     typer.echo(printable(perform(records.connection, settings, retire(records, versions))))
 
 
-def _load(settings: Settings, number: int | None, alias: str | None) -> tuple[Loaded, bytes]:
+def _load(settings: Settings, version: str | None, alias: str | None) -> tuple[Loaded, bytes]:
     """Return a version and the bytes of its record."""
+    from streamsvm.signing import TrustedKeys
     from streamsvm.subscriber import load_record
 
-    if number is not None and alias is not None:
+    if version is not None and alias is not None:
         raise ConfigurationError("--version and --alias are both given", "Keep one.")
     return load_record(
         connect(settings, "cli"),
         settings.name,
         models_topic=settings.output.models_topic,
-        number=number,
+        number=version,
         alias=alias or "current",
+        trusted=TrustedKeys.of(settings.output.trusted_keys_file, settings.output.trusted_keys),
     )
 
 

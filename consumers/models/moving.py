@@ -21,15 +21,16 @@ from typing import Any, Final
 
 import msgspec
 
-from consumers.models.catalogue import Catalogue, Entry, holds, holds_before, read_catalogue, read_names
+from consumers.models.catalogue import Entry, holds, holds_before, read_catalogue, read_names
 from consumers.ports import Cluster as AnyCluster
 from consumers.settling import VersionSettlement
 from consumers.topics import written_places
 from streamsvm.codec import model as model_codec
-from streamsvm.codec.model import Alias
+from streamsvm.codec.model import Alias, Retired
 from streamsvm.config import Settings
 from streamsvm.errors import ConfigurationError, Fenced, TransientError
 from streamsvm.kafka import Cluster, Connection, Message, OutcomeUnknown
+from streamsvm.signing import TrustedKeys
 from streamsvm.subscriber import ALIAS, RESERVED_ALIASES
 from streamsvm.verification import Aliases
 
@@ -104,9 +105,20 @@ class Records:
         """Read what the aliases topic says now."""
         return read_names(self.connection, self.settings)
 
-    def version(self, number: int) -> Entry:
-        """Read where a version stands; `ConfigurationError` if it is not there."""
-        return read_catalogue(self.connection, self.settings, holds(number)).require(number)
+    def version(self, which: int | str, names: Aliases) -> Entry:
+        """Read where a version stands; `ConfigurationError` if it is not there, or could be a forgery."""
+        return self.trusted(read_catalogue(self.connection, self.settings, names, holds(which)).require(which))
+
+    def trusted(self, entry: Entry) -> Entry:
+        """Return a version; `ConfigurationError` if readers ask for a signature that it lacks."""
+        output = self.settings.output
+        keys = TrustedKeys.of(output.trusted_keys_file, output.trusted_keys)
+        if keys is not None and not keys.signed(self.version_key(entry.number), entry.sha256, entry.signature):
+            raise ConfigurationError(
+                f"{self.version_key(entry.number)}, {entry.said}, is signed by none of the trusted keys",
+                "Readers that have these keys would refuse it: name another version.",
+            )
+        return entry
 
     def version_key(self, number: int) -> str:
         """Return the key of a version."""
@@ -205,13 +217,15 @@ def _listed(words: frozenset[str]) -> str:
     return " or ".join(sorted(words))
 
 
-def set_alias(records: Records, alias: str, number: int) -> Decide:
-    """Return the move that lets an alias name a version."""
+def set_alias(records: Records, alias: str, which: int | str) -> Decide:
+    """Return the move that lets an alias name a version, given by its number or its SHA-256."""
     check_alias(alias)
     key = records.key(alias)
 
     def decide() -> Move:
-        before, after = records.names().named.get(key), records.version(number).alias
+        names = records.names()
+        before, after = names.named.get(key), records.version(which, names).alias
+        number = after.number
         if before == after:
             return Move(f"{key} names {records.version_key(number)} already")
         was = f", it named {records.version_key(before.number)}" if before else ""
@@ -234,11 +248,13 @@ def remove_alias(records: Records, alias: str) -> Decide:
     return decide
 
 
-def pin(records: Records, number: int) -> Decide:
-    """Return the move that holds the readers of `current` at a version."""
+def pin(records: Records, which: int | str) -> Decide:
+    """Return the move that holds the readers of `current` at a version, given by its number or its SHA-256."""
 
     def decide() -> Move:
-        before, after = records.names().named.get(records.pin_key), records.version(number).alias
+        names = records.names()
+        before, after = names.named.get(records.pin_key), records.version(which, names).alias
+        number = after.number
         if before == after:
             return Move(f"readers are held at {records.version_key(number)} already")
         messages = records.moved("pinned", records.pin_key, before, after)
@@ -272,7 +288,8 @@ class RollBack:
     def __call__(self) -> Move:
         """Decide."""
         records = self.records
-        named = records.names().named
+        names = records.names()
+        named = names.named
         pinned, current = named.get(records.pin_key), named.get(model_codec.current_key(records.settings.name))
         have = pinned or current
         if have is None:
@@ -285,20 +302,20 @@ class RollBack:
                 f"{records.version_key(have.number)}",
                 "Look with `streamsvm model list`, and decide again.",
             )
-        self._from, self._target = have.number, self._before(have.number)
+        self._from, self._target = have.number, self._before(have.number, names)
         messages = records.moved("rolled_back", records.pin_key, have, self._target)
         return Move(self._said(self._target.number), messages)
 
-    def _before(self, number: int) -> Alias:
+    def _before(self, number: int, names: Aliases) -> Alias:
         records = self.records
-        catalogue = read_catalogue(records.connection, records.settings, holds_before(number))
+        catalogue = read_catalogue(records.connection, records.settings, names, holds_before(number))
         before = catalogue.before(number)
         if before is None:
             raise ConfigurationError(
                 f"readers have {records.version_key(number)}, and no good version is left before it",
                 "Name another with `streamsvm model pin`.",
             )
-        return catalogue.entries[before].alias
+        return records.trusted(catalogue.require(before)).alias
 
     def _said(self, number: int) -> str:
         return (
@@ -314,20 +331,16 @@ def retire(records: Records, numbers: Sequence[int]) -> Decide:
     def decide() -> Move:
         names = records.names()
         _refuse_named(records, names, wanted)
-        catalogue = read_catalogue(records.connection, records.settings, holds(wanted[0]))
-        left = [number for number in wanted if not _is_retired(catalogue, names, number)]
+        catalogue = read_catalogue(records.connection, records.settings, names, holds(wanted[0]))
+        left = [number for number in wanted if not catalogue.is_retired(number)]
         for number in left:
-            catalogue.require(number)
+            if number not in catalogue.doubtful:  # whatever stands under its number goes
+                catalogue.require(number)
         if not left:
             return Move("retired already")
-        return Move(f"retired {', '.join(map(records.version_key, left))}", tombstones(records, left))
+        return Move(f"retired {', '.join(map(records.version_key, left))}", tombstones(records, names, left))
 
     return decide
-
-
-def _is_retired(catalogue: Catalogue, names: Aliases, number: int) -> bool:
-    swept = names.retired
-    return number in catalogue.retired or (swept is not None and number < swept.below and number not in swept.kept)
 
 
 def _refuse_named(records: Records, names: Aliases, wanted: Sequence[int]) -> None:
@@ -342,11 +355,14 @@ def _refuse_named(records: Records, names: Aliases, wanted: Sequence[int]) -> No
             )
 
 
-def tombstones(records: Records, numbers: Sequence[int]) -> list[Message]:
-    """Return the records that retire versions, and the audit entry of it."""
-    topics = records.settings.output.version_topics
+def tombstones(records: Records, names: Aliases, numbers: Sequence[int]) -> list[Message]:
+    """Return the records that retire versions, that which readers believe, and the audit entry of it."""
+    output = records.settings.output
     keys = [records.version_key(number) for number in numbers]
+    retired = (names.retired or Retired(1, ())).with_others(numbers)
+    said = model_codec.encode_retired(retired), model_codec.retired_key(records.settings.name).encode()
     return [
-        *(Message(topic, None, key.encode(), partition=0) for topic in topics for key in keys),
+        *(Message(topic, None, key.encode(), partition=0) for topic in output.version_topics for key in keys),
+        Message(output.aliases_topic, *said, partition=0),
         records.audit("version_retired", keys[0], versions=list(numbers)),
     ]

@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from consumers.foreign import cell
-from consumers.models.catalogue import Entry
+from consumers.models.catalogue import Catalogue, Entry
 from streamsvm.codec import model as model_codec
 from streamsvm.comparison import Change, Comparison
 from streamsvm.verification import Aliases
@@ -39,6 +39,16 @@ def _plain(entry: Entry, aliases: list[str]) -> dict[str, Any]:
         "sha256": entry.sha256,
         "offset": entry.offset,
     }
+
+
+def doubts(catalogue: Catalogue) -> Iterator[str]:
+    """Name what stands under a version's number and is not it, or cannot be told from a forgery."""
+    for number, values in catalogue.doubtful.items():
+        key, there = model_codec.version_key(catalogue.name, number), ", ".join(entry.said for entry in values)
+        if number in catalogue.entries:
+            yield f"not {key}, whose hash is {catalogue.entries[number].sha256}, though under its number: {there}"
+        else:
+            yield f"{key} is left out, no later version names its hash: {there}"
 
 
 def list_table(name: str, rows: Iterable[Mapping[str, Any]]) -> Table:

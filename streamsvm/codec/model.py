@@ -17,9 +17,10 @@ format  what it added
         `streamsvm.codec.probes`), and the probabilities there, which the first messages of this format lack;
         `probability`, an object or null: how probable a decision value makes a label (see
         `streamsvm.codec.probability`)
+4       `lineage.links`: hashes of earlier versions besides the parent's (see `streamsvm.codec.ancestry`)
 ======  ===================================================================================================
 
-`schemas/model-3.schema.json` beside this module says the same to other languages, as a JSON Schema; the header
+`schemas/model-4.schema.json` beside this module says the same to other languages, as a JSON Schema; the header
 `ce_dataschema` names it.
 """
 
@@ -28,7 +29,8 @@ from __future__ import annotations
 import base64
 import hashlib
 import math
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import Any, Final, Literal, TypeVar
@@ -40,6 +42,7 @@ from cloudevents.core.formats.json import JSONFormat
 from cloudevents.core.v1.event import CloudEvent
 
 from streamsvm.codec import probability as probability_codec
+from streamsvm.codec.ancestry import Ancestor, chosen, linked
 from streamsvm.codec.probability import NUMBER_BYTES, ProbabilityPart
 from streamsvm.codec.probes import Probes, check, count_of, probes_of
 from streamsvm.config import Label, ModelConfig
@@ -52,19 +55,27 @@ from streamsvm.svm.probability import Probability
 from streamsvm.training import Audit, Fit
 from streamsvm.tuning import Tuning
 
-FORMAT: Final = "streamsvm.model/3"
+FORMAT: Final = "streamsvm.model/4"
 _ANY_FORMAT: Final = FORMAT.split("/")[0] + "/"
 CONTENT_TYPE: Final = "application/json"
-SCHEMA: Final = "urn:streamsvm:schema:model:3"
+SCHEMA: Final = "urn:streamsvm:schema:model:4"
 """`$id` of the JSON Schema of `FORMAT`."""
 EVENT_TYPE: Final = "io.streamsvm.model.version"
 SHA256_HEADER: Final = "streamsvm.sha256"
 GATE_HEADER: Final = "streamsvm.gate"
 GATE_ACCURACY_HEADER: Final = "streamsvm.gate.balanced_accuracy"
 """Of the version, on the points that the quality gate scored; left out where there were none."""
+LINKS_HEADER: Final = "streamsvm.links"
+"""Offsets, in the models topic, of the records that the lineage names by hash: the parent's, then those of its links,
+with commas between. Hints where to look, not part of the hash: what is found there has to have the hash."""
+SIGNATURE_HEADER: Final = "streamsvm.signature"
+"""Of a signed version; see `streamsvm.signing`."""
 
 PARTITION_BYTES: Final = 120
 """Most characters of one `PartitionCut` in JSON."""
+LINKS_BYTES: Final = 64 * 110
+"""Most characters of a lineage's links in JSON: numbers of 64 bits have as many powers of two."""
+SHA256: Final = re.compile("[0-9a-f]{64}")
 
 Record = TypeVar("Record")
 
@@ -78,7 +89,21 @@ class PartitionCut(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     leader_epoch: int
 
 
-class Lineage(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class _Lineage1(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    parent: str | None
+    topic: str
+    topic_id: str
+    cut: tuple[PartitionCut, ...]
+    base: tuple[PartitionCut, ...]
+    configuration: dict[str, Any]
+    configuration_sha256: str
+    seed: int
+    training_set_sha256: str
+    tuned_at: tuple[PartitionCut, ...] | None
+    build: dict[str, str]
+
+
+class Lineage(_Lineage1, frozen=True, forbid_unknown_fields=True):
     """Which data and which configuration made a version.
 
     Attributes
@@ -98,19 +123,21 @@ class Lineage(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         The cut at which C and gamma were chosen; None where they are configured.
     build : mapping of str to str
         Library versions and CPU target: recomputing gives the same bytes on the same build only.
+    links : tuple of Ancestor
+        Those of `streamsvm.codec.ancestry.linked` whose hashes were known: all, unless the chain is older than
+        format 4.
     """
 
-    parent: str | None
-    topic: str
-    topic_id: str
-    cut: tuple[PartitionCut, ...]
-    base: tuple[PartitionCut, ...]
-    configuration: dict[str, Any]
-    configuration_sha256: str
-    seed: int
-    training_set_sha256: str
-    tuned_at: tuple[PartitionCut, ...] | None
-    build: dict[str, str]
+    links: tuple[Ancestor, ...] = ()
+
+    @property
+    def ancestors(self) -> tuple[str, ...]:
+        """Every hash that it names, the parent's first; in the order of the offsets in `LINKS_HEADER`."""
+        return (*((self.parent,) if self.parent else ()), *(link.sha256 for link in self.links))
+
+
+class _Lineage(_Lineage1, frozen=True, forbid_unknown_fields=True):
+    links: tuple[Ancestor, ...]
 
 
 class StreamSummary(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -253,6 +280,14 @@ class TuningInForce(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     rows: int
 
 
+class Alias(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What an alias such as `name@current` names: a version's number, its value's SHA-256 and its record's offset."""
+
+    number: int
+    sha256: str
+    offset: int
+
+
 class Head(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Where the models topic stands: written by every transaction that publishes a version, read by a starting trainer.
 
@@ -272,6 +307,9 @@ class Head(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         By which the newest version was trained; None where nothing is tuned.
     gate : Gate or None
         What the quality gate said of the newest version; None where there is no gate.
+    links : tuple of Alias or unset
+        What the next version links to (`streamsvm.codec.ancestry`), as far as it is known; unset in records of
+        builds that knew no links.
     """
 
     number: int
@@ -283,29 +321,46 @@ class Head(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     build: dict[str, str]
     tuning: TuningInForce | None = None
     gate: Gate | None = None
+    links: tuple[Alias, ...] | msgspec.UnsetType = msgspec.UNSET
 
+    @property
+    def alias(self) -> Alias:
+        """What an alias says that names the newest version."""
+        return Alias(self.number, self.sha256, self.offset)
 
-class Alias(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What an alias such as `name@current` names: a version's number, its value's SHA-256 and its record's offset."""
-
-    number: int
-    sha256: str
-    offset: int
+    @property
+    def next_links(self) -> tuple[Alias, ...]:
+        """What the next version links to, as far as it is known."""
+        return () if self.links is msgspec.UNSET else self.links
 
 
 class Retired(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How far a trainer that keeps only the newest versions has retired the others.
+    """Which versions are retired: readers believe this record, and no tombstone, which any writer of models can forge.
 
     Attributes
     ----------
     below : int
-        Every version of a lower number is retired,
+        A trainer that keeps only the newest versions has retired every version of a lower number,
     kept : tuple of int
         but for these, which an alias or a pin named.
+    others : tuple of int or unset
+        Versions that people retired, ascending, beyond those below; unset where there are none.
     """
 
     below: int
     kept: tuple[int, ...]
+    others: tuple[int, ...] | msgspec.UnsetType = msgspec.UNSET
+
+    def __contains__(self, number: int) -> bool:
+        """Tell whether a version is retired."""
+        return (number < self.below and number not in self.kept) or number in (self.others or ())
+
+    def with_others(self, numbers: Iterable[int]) -> Retired:
+        """Return the record once people retired more versions."""
+        others = {*(self.others or ()), *numbers}
+        kept = tuple(number for number in self.kept if number not in others)
+        beyond = tuple(sorted(number for number in others if number >= self.below))
+        return Retired(self.below, kept, beyond or msgspec.UNSET)
 
 
 class Owner(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -377,25 +432,32 @@ class _Message1(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     model: _Linear | _Rbf
     training: _Training1
     stream: StreamSummary
-    lineage: Lineage
+    lineage: _Lineage1
 
 
 class _Message2(_Message1, frozen=True, forbid_unknown_fields=True):
     audit: _Audit | None
 
 
-class _Message(_Message2, frozen=True, forbid_unknown_fields=True):
+class _Message3(_Message2, frozen=True, forbid_unknown_fields=True):
     training: _Training
     probability: ProbabilityPart | None
     probes: _Probes
 
 
+class _Message(_Message3, frozen=True, forbid_unknown_fields=True):
+    lineage: _Lineage
+
+
 _MESSAGES: Final[dict[str, type[_Message1]]] = {
     "streamsvm.model/1": _Message1,
     "streamsvm.model/2": _Message2,
+    "streamsvm.model/3": _Message3,
     FORMAT: _Message,
 }
 """One for each format that is still read; the newest is the one that is written."""
+WITHOUT_LINKS: Final = frozenset(form for form, message in _MESSAGES.items() if not issubclass(message, _Message))
+"""The formats whose lineages have no links."""
 
 
 def version_key(name: str, number: int) -> str:
@@ -446,6 +508,52 @@ def positions(cut: tuple[PartitionCut, ...]) -> dict[int, Position]:
     return {part.partition: Position(part.offset, part.row) for part in cut}
 
 
+def links_after(before: Head | None, number: int) -> tuple[Alias, ...]:
+    """Return what the version after version `number` links to, `before` being the head that `number` followed."""
+    known = () if before is None else (*before.next_links, before.alias)
+    return chosen(number + 1, ((one.number, one) for one in known))
+
+
+class Place(msgspec.Struct, frozen=True):
+    """What a version says about its place in the chain, without the rest of its message.
+
+    Attributes
+    ----------
+    name : str
+    version : int
+    lineage : PlaceInChain
+    """
+
+    name: str
+    version: int
+    lineage: PlaceInChain
+
+    @property
+    def ancestors(self) -> tuple[Ancestor, ...]:
+        """The versions that it names by their hashes: the parent first, then its links."""
+        parent = self.lineage.parent
+        first = () if parent is None or self.version == 1 else (Ancestor(self.version - 1, parent),)
+        return (*first, *self.lineage.links)
+
+
+class PlaceInChain(msgspec.Struct, frozen=True):
+    """The part of a lineage that a `Place` reads."""
+
+    parent: str | None
+    links: tuple[Ancestor, ...] = ()
+
+
+def place_of(value: bytes) -> Place:
+    """Read a version's place from its value, of any format; cheaper than `decode`, which checks it all.
+
+    Raises
+    ------
+    InvalidMessage
+        If it has none.
+    """
+    return _decode_record(value, Place)
+
+
 def in_force(tuning: Tuning | None) -> TuningInForce | None:
     """Write a tuning for the head record."""
     if tuning is None:
@@ -490,7 +598,7 @@ def encode(version: Version) -> bytes:
             _encode_machine(version.model.machine),
             _encode_training(version.solver, version.fit),
             version.stream,
-            version.lineage,
+            _recast(version.lineage, _Lineage),
             None if audit is None else _Audit(audit.objective, audit.low, audit.high, audit.points),
             probability_codec.encode(version.model.probability),
             _encode_probes(probes_of(version.model)),
@@ -542,6 +650,8 @@ def as_format(value: bytes, form: str) -> bytes:
     parts = {name: getattr(message, name) for name in _MESSAGES[form].__struct_fields__}
     parts["format"] = form
     if not issubclass(_MESSAGES[form], _Message):
+        parts["lineage"] = _recast(message.lineage, _Lineage1)
+    if not issubclass(_MESSAGES[form], _Message3):
         training = message.training
         parts["training"] = _Training1(**{name: getattr(training, name) for name in _Training1.__struct_fields__})
     return msgspec.json.encode(_MESSAGES[form](**parts), order="deterministic")
@@ -560,7 +670,7 @@ def _checked(message: _Message1) -> Version:
     if not all(0.0 < weight < math.inf for weight in training.class_weight):
         raise InvalidMessage(f"training.class_weight is {training.class_weight}")
     model = Model(scaler, _decode_machine(message.model, dimension), _decode_probability(message))
-    if isinstance(message, _Message):
+    if isinstance(message, _Message3):
         check(model, _decode_probes(message.probes, dimension))
     return Version(
         message.name,
@@ -571,7 +681,7 @@ def _checked(message: _Message1) -> Version:
         training.solver,
         _decode_fit(training),
         message.stream,
-        message.lineage,
+        _decode_lineage(message),
         _decode_audit(message.audit) if isinstance(message, _Message2) else None,
     )
 
@@ -592,12 +702,31 @@ def _decode_fit(training: _Training1) -> Fit:
     return fit
 
 
+LineageForm = TypeVar("LineageForm", bound=_Lineage1)
+
+
+def _recast(lineage: _Lineage1, form: type[LineageForm]) -> LineageForm:
+    """Return a lineage with the fields of another form of it; what that has besides keeps its default."""
+    shared = set(form.__struct_fields__).intersection(lineage.__struct_fields__)
+    return form(**{name: getattr(lineage, name) for name in shared})
+
+
+def _decode_lineage(message: _Message1) -> Lineage:
+    lineage = _recast(message.lineage, Lineage)
+    numbers = [link.number for link in lineage.links]
+    if numbers != [number for number in linked(message.version) if number in numbers]:
+        raise InvalidMessage(f"version {message.version} cannot link to {numbers}")
+    if wrong := [link.sha256 for link in lineage.links if not SHA256.fullmatch(link.sha256)]:
+        raise InvalidMessage(f"lineage.links holds {wrong[0]!r}, which is no SHA-256")
+    return lineage
+
+
 def _duality_gap(fit: Fit) -> float | None:
     return None if fit.dual_objective is None else fit.objective - fit.dual_objective
 
 
 def _decode_probability(message: _Message1) -> Probability | None:
-    return probability_codec.decode(message.probability) if isinstance(message, _Message) else None
+    return probability_codec.decode(message.probability) if isinstance(message, _Message3) else None
 
 
 def _encode_probes(probes: Probes) -> _Probes:
@@ -633,7 +762,7 @@ def largest_bytes(config: ModelConfig) -> int:
     """Return a bound on the bytes of a version's value under a configuration."""
     points, partitions = config.points, config.coreset.max_partitions
     cuts = 2 if config.svm.tune is None else 3
-    fixed = 8_192 + len(msgspec.json.encode(config.canonical())) + cuts * partitions * PARTITION_BYTES
+    fixed = 8_192 + LINKS_BYTES + len(msgspec.json.encode(config.canonical())) + cuts * partitions * PARTITION_BYTES
     fixed += probability_codec.largest_bytes(config.svm.probability)
     probes = count_of(points.dimension) * (points.dimension + 4) * NUMBER_BYTES
     described = (

@@ -18,7 +18,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Final
 
-from streamsvm.codec.model import Head, Owner, positions, tuning_of
+from streamsvm.codec.model import Alias, Head, Owner, positions, tuning_of
 from streamsvm.errors import Fenced, StateError
 from streamsvm.points import Position, Positions, precedes
 from streamsvm.tuning import Tuning
@@ -132,6 +132,11 @@ class Delivery:
     def parent(self) -> str | None:
         """SHA-256 of the newest version."""
         return self._head.sha256 if self._head else None
+
+    @property
+    def links(self) -> tuple[Alias, ...]:
+        """What the next version links to, besides its parent."""
+        return self._head.next_links if self._head else ()
 
     @property
     def published_cut(self) -> dict[int, Position]:

@@ -4,8 +4,8 @@
 written with the records that a trainer writes beside each (head, current), in transactions of 500 versions, for one a
 version would take an hour; so there are fewer markers of transactions than a trainer leaves. Then, each several times:
 a new subscriber until it is ready; the newest twenty versions listed; one version in the middle loaded by its number,
-which reads the topic from there to its end; and moves, seen from when they are asked for, and from when their commit
-was answered, until the subscriber has swapped the version in.
+to which the chain of hashes leads from the newest; and moves, seen from when they are asked for, and from when their
+commit was answered, until the subscriber has swapped the version in.
 """
 
 from __future__ import annotations
@@ -18,14 +18,18 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import closing
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-from consumers.models.catalogue import holds_newest, read_catalogue
+import msgspec
+
+from consumers.models.catalogue import holds_newest, read_catalogue, read_names
 from consumers.models.moving import Decide, Records, RollBack, perform, pin, unpin
 from consumers.topics import output_topics
 from streamsvm.codec import model as model_codec
+from streamsvm.codec.ancestry import Ancestor
 from streamsvm.codec.model import Alias, Head
 from streamsvm.config import OutputConfig, Settings
 from streamsvm.kafka import Connection, Message, Publisher, create_topics, log_range, read_to_end
@@ -40,24 +44,14 @@ MADE: Final = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 def write_versions(connection: Connection, settings: Settings, count: int) -> int:
-    """Publish versions 1 to `count`, and return the bytes of their values."""
-    output, written = settings.output, 0
+    """Publish versions 1 to `count`, each of which names earlier ones, and return the bytes of their values."""
+    output, written, chain = settings.output, 0, _Chain(settings.output.models_topic)
     with closing(Publisher(connection, f"streamsvm/{NAME}/{output.models_topic}")) as publisher:
         publisher.start()
         for first in range(1, count + 1, AT_ONCE):
-            versions = [version_of(number) for number in range(first, min(first + AT_ONCE, count + 1))]
-            values = [model_codec.encode(version) for version in versions]
+            messages = [chain.next() for _ in range(first, min(first + AT_ONCE, count + 1))]
+            values = [message.value or b"" for message in messages]
             hashes = [model_codec.sha256(value) for value in values]
-            messages = [
-                Message(
-                    output.models_topic,
-                    value,
-                    version.key.encode(),
-                    model_codec.headers(version, sha256, MADE, {}),
-                    partition=0,
-                )
-                for version, value, sha256 in zip(versions, values, hashes, strict=True)
-            ]
 
             def pointers(offsets: Sequence[int], first: int = first, hashes: list[str] = hashes) -> list[Message]:
                 return [
@@ -66,9 +60,37 @@ def write_versions(connection: Connection, settings: Settings, count: int) -> in
                     for message in _pointers(output.aliases_topic, first + index, sha256, offset)
                 ]
 
-            publisher.publish(messages, pointers)
+            assert chain.offset == publisher.publish(messages, pointers)[-1] + 1
+            chain.offset += 1  # the transaction's marker
             written += sum(map(len, values))
     return written
+
+
+class _Chain:
+    """Makes the records of versions, one after the other, for the offsets that they will have on an empty topic."""
+
+    def __init__(self, topic: str) -> None:
+        self.offset = 0
+        self._topic = topic
+        self._head: Head | None = None
+        self._first = version_of(1)
+
+    def next(self) -> Message:
+        """Return the record of the next version."""
+        head, number, extra = self._head, self._head.number + 1 if self._head else 1, dict[str, str]()
+        version = replace(self._first, number=number)
+        if head is not None:
+            links = tuple(Ancestor(link.number, link.sha256) for link in head.next_links)
+            lineage = msgspec.structs.replace(version.lineage, parent=head.sha256, links=links)
+            version = replace(version, lineage=lineage)
+            extra[model_codec.LINKS_HEADER] = ",".join(str(one.offset) for one in (head.alias, *head.next_links))
+        value = model_codec.encode(version)
+        sha256 = model_codec.sha256(value)
+        links_after = model_codec.links_after(head, number)
+        self._head = Head(number, 1, (), sha256, self.offset, "", {}, links=links_after)
+        self.offset += 1
+        headers = model_codec.headers(version, sha256, MADE, extra)
+        return Message(self._topic, value, version.key.encode(), headers, partition=0)
 
 
 def _pointers(topic: str, number: int, sha256: str, offset: int) -> list[Message]:
@@ -169,6 +191,7 @@ def measure(connection: Connection, versions: int, moves: int) -> dict[str, Any]
     create_topics(connection, output_topics(settings))
     value_bytes = write_versions(connection, settings, versions)
     topic, aliases = settings.output.models_topic, settings.output.aliases_topic
+    names = read_names(connection, settings)
     alias_records = sum(1 for _ in read_to_end(connection, aliases, 0, timeout_s=DEADLINE_S))
     figures: dict[str, Any] = {
         "versions": versions,
@@ -178,7 +201,7 @@ def measure(connection: Connection, versions: int, moves: int) -> dict[str, Any]
         "alias_records_left": alias_records,
         "ready_s": timed(lambda: start_reader(connection, settings, versions)),
         "list_newest_20_s": timed(
-            lambda: read_catalogue(connection, settings, holds_newest(20), figures=True, span=60)
+            lambda: read_catalogue(connection, settings, names, holds_newest(20), figures=True, span=60)
         ),
         "load_by_number_s": timed(
             lambda: load_version(connection, NAME, models_topic=topic, number=versions // 2), repeats=1

@@ -210,7 +210,7 @@ def test_headers_are_cloudevents_and_carry_the_hash() -> None:
         "ce_type": b"io.streamsvm.model.version",
         "ce_subject": b"m@3",
         "ce_time": b"2026-01-02T00:00:00Z",
-        "ce_dataschema": b"urn:streamsvm:schema:model:3",
+        "ce_dataschema": b"urn:streamsvm:schema:model:4",
         "content-type": b"application/json",
         codec.SHA256_HEADER: digest.encode(),
         "streamsvm.session": b"s",

@@ -15,6 +15,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from streamsvm.codec import model as codec
+from streamsvm.codec.ancestry import Ancestor, linked
 from streamsvm.codec.schemas import model_schema
 from streamsvm.errors import InvalidMessage
 from streamsvm.svm.model import Model
@@ -93,7 +94,8 @@ def test_the_first_messages_of_the_format_are_valid() -> None:
 def test_whatever_is_written_is_valid(model: Model, number: int, parent: str | None, *, audited: bool) -> None:
     """Any model that the codec takes passes the schema."""
     version = golden.handmade("linear")
-    lineage = msgspec.structs.replace(version.lineage, parent=parent)
+    links = tuple(Ancestor(one, "ab" * 32) for one in linked(number))
+    lineage = msgspec.structs.replace(version.lineage, parent=parent, links=links)
     changed = replace(version, model=model, number=number, lineage=lineage, feature_names=())
     value = codec.encode(changed if audited else replace(changed, audit=None))
     codec.decode(value)

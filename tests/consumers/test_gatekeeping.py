@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from consumers.models.catalogue import holds_newest, read_catalogue
+from consumers.models.catalogue import holds_newest, read_catalogue, read_names
 from streamsvm.codec import model as model_codec
 from streamsvm.codec.model import Head
 from streamsvm.config import CoresetConfig, Settings
@@ -95,7 +95,7 @@ def test_a_version_that_is_plainly_worse_does_not_become_current(settings: Setti
     assert [head.gate.against for head in found if head.gate] == [None, 1, 2, 2, 4]
     said = [dict(record.headers)[model_codec.GATE_HEADER] for record in topic(connection, settings.output.models_topic)]
     assert said == [head.gate.outcome.encode() for head in found if head.gate]
-    listed = read_catalogue(connection, settings, holds_newest(5)).entries.values()
+    listed = read_catalogue(connection, settings, read_names(connection, settings), holds_newest(5)).entries.values()
     scored = [head.gate.candidate for head in found if head.gate]
     assert [entry.accuracy for entry in listed] == [None, *(pytest.approx(one, abs=1e-6) for one in scored[1:])]
     with ModelSubscriber(connection, "m", models_topic=settings.output.models_topic) as following:

@@ -101,7 +101,7 @@ def test_compaction_takes_retired_versions_and_nothing_else(settings: Settings, 
     assert report.clean, "\n".join(report.lines())
     assert report.counts == {"identical": 3, "retired": 3}
     assert load_version(connection, "m", models_topic=models).version.number == 6
-    with pytest.raises(ConfigurationError, match=r"m@2 is not in .*\. There are 4-6\."):
+    with pytest.raises(ConfigurationError, match=r"m@2 was retired\. There are 4-6\."):
         perform(connection, settings, pin(people(connection, settings), 2))
 
 
@@ -149,6 +149,10 @@ def test_named_versions_are_remembered_until_they_are_unnamed() -> None:
     assert due(names(2), 5) == ([1, 3, 4], Retired(5, (2,)))
     assert due(names(2, swept=Retired(5, (2,))), 7) == ([5, 6], Retired(7, (2,)))
     assert due(names(swept=Retired(7, (2,))), 7) == ([2], Retired(7, ()))
+    people = Retired(5, (2,)).with_others([6, 9])
+    assert due(names(2, swept=people), 8) == ([5, 7], Retired(8, (2,), (9,))), (
+        "what people retired is not retired again"
+    )
     assert due(names(swept=Retired(7, ())), 4) == ([], Retired(7, ())), "the option was raised: nothing comes back"
 
 

@@ -25,10 +25,12 @@ from consumers.models.moving import (
     unpin,
 )
 from streamsvm.codec import model as model_codec
+from streamsvm.codec.model import Alias, Retired
 from streamsvm.config import OutputConfig, Settings
 from streamsvm.errors import ConfigurationError, TransientError
 from streamsvm.kafka import Connection, Message, OutcomeUnknown, Publisher, TopicSpec, create_topics
 from streamsvm.subscriber import ModelSubscriber, load_version
+from streamsvm.verification import Aliases
 from tests.brokers.fixtures import TestBroker
 from tests.consumers.test_cli import error_of, run
 from tests.consumers.trainers import topic
@@ -139,9 +141,20 @@ def test_a_rollback_pins_the_version_before_the_one_that_readers_have(records: R
 
 def test_a_version_that_the_gate_refused_is_not_rolled_back_to() -> None:
     """Readers never had it."""
-    entries = {n: Entry(n, n, "", 1, 0, "refused" if n in (2, 3) else "passed") for n in range(1, 6)}
-    catalogue = Catalogue(NAME, "models", entries, {4})
-    assert catalogue.before(5) == 1
+    entries = [
+        Entry(
+            number=number,
+            offset=number,
+            sha256=f"{number:064x}",
+            value_bytes=1,
+            time_ms=0,
+            gate="refused" if number in (2, 3) else "passed",
+            ancestors=(Alias(number - 1, f"{number - 1:064x}", -1),),
+        )
+        for number in range(1, 6)
+    ]
+    names = Aliases(None, {f"{NAME}@current": entries[-1].alias})
+    assert Catalogue(NAME, "models", entries, names, {4}).before(5) == 1
 
 
 def test_a_rollback_whose_commit_was_not_answered_goes_back_once(
@@ -279,11 +292,13 @@ def test_the_topic_is_read_from_its_end_as_far_as_needed(
     for number in range(6, 31):
         trainer.publish(version_of(number))
     trainer.retire(f"{NAME}@29")
-    found = read_catalogue(records.connection, records.settings, holds_newest(3), span=4)
+    trainer.say(model_codec.retired_key(NAME), model_codec.encode_retired(Retired(1, (), (29,))))
+    names = records.names()
+    found = read_catalogue(records.connection, records.settings, names, holds_newest(3), span=4)
     assert found.standing[-3:] == [27, 28, 30]
     assert not found.complete
     assert 1 not in found.entries
-    whole = read_catalogue(records.connection, records.settings, holds_newest(1_000), figures=True)
+    whole = read_catalogue(records.connection, records.settings, names, holds_newest(1_000), figures=True)
     assert (len(whole.entries), whole.complete) == (30, True)
     entry = whole.entries[7]
     assert entry.sha256 == model_codec.sha256(model_codec.encode(version_of(7)))

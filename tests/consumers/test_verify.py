@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import uuid
 from collections.abc import Callable
@@ -18,7 +19,8 @@ from consumers.verify import summary_line, verify
 from streamsvm import training
 from streamsvm.build import build
 from streamsvm.codec import model as model_codec
-from streamsvm.codec.model import Alias, PartitionCut, Version
+from streamsvm.codec.ancestry import Ancestor, linked
+from streamsvm.codec.model import Alias, PartitionCut, Retired, Version
 from streamsvm.config import Settings, SvmConfig
 from streamsvm.errors import ConfigurationError
 from streamsvm.kafka import Connection, Message, Outbox, Publisher, Record, TopicSpec, create_topics, describe_topic
@@ -119,8 +121,10 @@ class Forged:
     def rechain(self) -> None:
         """Give every version the hash of the one before it as its parent, so that only its content is wrong."""
         for number in range(2, len(self.versions) + 1):
-            parent = model_codec.sha256(self.versions[number - 2].value or b"")
-            self.change(number, lambda version, parent=parent: with_lineage(version, parent=parent))
+            hashes = [model_codec.sha256(record.value or b"") for record in self.versions]
+            links = tuple(Ancestor(one, hashes[one - 1]) for one in linked(number))
+            place = {"parent": hashes[number - 2], "links": links}
+            self.change(number, lambda version, place=place: with_lineage(version, **place))
 
     def store(self, *more: Message) -> Settings:
         """Write it all, with a head and an alias that fit the last version."""
@@ -148,6 +152,12 @@ def aliases_of(last: Record) -> dict[str, bytes]:
         "m@head": model_codec.encode_head(head),
         "m@current": model_codec.encode_alias(Alias(version.number, sha256, last.offset)),
     }
+
+
+def retired_record(forged: Forged, number: int) -> Message:
+    """Return the record by which readers know that a version is retired."""
+    value = model_codec.encode_retired(Retired(1, (), (number,)))
+    return Message(forged.settings.output.aliases_topic, value, model_codec.retired_key("m").encode(), partition=0)
 
 
 def with_lineage(version: Version, **changes: object) -> Version:
@@ -491,11 +501,44 @@ def test_a_format_that_this_build_does_not_read_is_no_verdict(trained: Settings,
 def test_retired_versions_are_passed_over_and_said(trained: Settings, connection: Connection) -> None:
     """A tombstone retires a version: it is not recomputed, but those after it still name it as their parent."""
     forged = Forged(trained, connection)
-    settings = forged.store(Message(forged.settings.output.models_topic, None, b"m@2", partition=0))
-    report = verify(connection, settings)
+    tombstone = Message(forged.settings.output.models_topic, None, b"m@2", partition=0)
+    report = verify(connection, forged.store(tombstone, retired_record(forged, 2)))
     assert dict(outcomes(report))[2] is Outcome.RETIRED
     assert report.clean, list(report.lines())
     assert any("m@2: retired" in line for line in report.lines())
+
+
+def test_a_tombstone_that_nothing_else_knows_of_hides_no_version(trained: Settings, connection: Connection) -> None:
+    """Where there is an audit trail, a tombstone of a stranger's is named, and its version recomputed all the same."""
+    forged = Forged(trained, connection)
+    forged.change(2, last_bit_changed)
+    forged.rechain()
+    output = forged.settings.output
+    create_topics(connection, [TopicSpec(output.audit_topic)])
+    report = verify(connection, forged.store(Message(output.models_topic, None, b"m@2", partition=0)))
+    assert dict(outcomes(report))[2] is Outcome.DIFFERS
+    assert "a tombstone at offset 5 says that m@2 is retired, but neither m@retired nor the audit" in faults(report)[0]
+    assert report.exit_status == EXIT_DIFFERS
+
+
+@pytest.mark.parametrize(
+    ("links", "said"),
+    [
+        ((Ancestor(2, "f" * 64),), f"it links to m@2 as {'f' * 64}, but that is "),
+        ((), r"it links to the versions \[\], after its parent it has to link to \[2\]"),
+    ],
+    ids=["wrong", "missing"],
+)
+def test_a_wrong_link_is_found(
+    trained: Settings, connection: Connection, links: tuple[Ancestor, ...], said: str
+) -> None:
+    """Readers of an old number would be led astray, or take longer."""
+    forged = Forged(trained, connection)
+    forged.change(4, lambda version: with_lineage(version, links=links))
+    forged.change(5, lambda version: with_lineage(version, parent=model_codec.sha256(forged.versions[3].value or b"")))
+    report = verify(connection, forged.store())
+    assert re.search(said, faults(report)[4])
+    assert report.exit_status == EXIT_DIFFERS
 
 
 def test_a_number_used_again_after_its_tombstone_is_found(trained: Settings, connection: Connection) -> None:
@@ -504,7 +547,7 @@ def test_a_number_used_again_after_its_tombstone_is_found(trained: Settings, con
     tombstone = forged.versions[4]._replace(value=None)
     again, forged.versions[4] = forged.versions[4], tombstone
     forged.versions.append(again)
-    found = faults(verify(connection, forged.store()))
+    found = faults(verify(connection, forged.store(retired_record(forged, 5))))
     assert "its number was used again after it was retired at offset 4" in found[5]
 
 

@@ -101,7 +101,8 @@ def _plain(found: Any) -> Any:
     if dataclasses.is_dataclass(found):
         return {field.name: _plain(getattr(found, field.name)) for field in dataclasses.fields(found)}
     if isinstance(found, msgspec.Struct):
-        return {name: _plain(getattr(found, name)) for name in found.__struct_fields__}
+        fields = {name: getattr(found, name) for name in found.__struct_fields__}
+        return {name: _plain(value) for name, value in fields.items() if value is not msgspec.UNSET}
     if isinstance(found, tuple | list):
         return [_plain(one) for one in found]
     return found

@@ -10,8 +10,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
+import msgspec
 import numpy as np
 
+from streamsvm.codec.ancestry import Ancestor
 from streamsvm.codec.model import FORMAT, Lineage, PartitionCut, StreamSummary, Version, encode
 from streamsvm.svm.kernels import RbfKernel
 from streamsvm.svm.model import KernelMachine, LinearMachine, Machine, Model, Scaler
@@ -44,6 +46,7 @@ def handmade(kernel: str, number: int = FORMATS[-1]) -> Version:
         "cd" * 32,
         (PartitionCut(0, 600, 0, 7),),
         {"cpu": "x86_64", "numpy": "2.0", "python": "3.11"},
+        (Ancestor(40, "40" * 32), Ancestor(32, "32" * 32)),
     )
     newest = Version(
         "pulsar",
@@ -57,6 +60,9 @@ def handmade(kernel: str, number: int = FORMATS[-1]) -> Version:
         lineage,
         Audit(3.625, 1.0 / 3.0, 1e10, 7),
     )
+    if number > 3:
+        return newest
+    newest = replace(newest, lineage=msgspec.structs.replace(lineage, links=()))
     if number > 2:
         return newest
     newest = replace(newest, model=replace(newest.model, probability=None))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -15,12 +15,16 @@ from streamsvm.codec.points import encode
 from streamsvm.config import CoresetConfig, PointsConfig, Settings, SvmConfig
 from streamsvm.datasets import load_htru2
 from streamsvm.kafka import Connection, TopicSpec, create_topics
+from streamsvm.signing import Signer, TrustedKeys
 from streamsvm.subscriber import Loaded, ModelSubscriber
 from streamsvm.svm.kernels import Float
 from tests.brokers.fixtures import TestBroker
 from tests.brokers.jvm import CannotRun
 from tests.consumers.trainers import Running, produce, settings_for
 from tests.interop.programs import Program, java_program, node_program
+from tests.test_anchoring import Topic
+from tests.test_signing import new_key
+from tests.test_subscriber import NAME, eventually
 
 Note = Callable[[str, object], None]
 DEADLINE_S = 120.0
@@ -44,6 +48,16 @@ def settings_of(broker: TestBroker, directory: Path, kernel: str) -> Settings:
             "input": settings.input.model_copy(update={"batch_records": 500}),
         }
     )
+
+
+def signed(settings: Settings, directory: Path) -> Settings:
+    """Return settings of a trainer that signs, and of readers that trust its key and an older one."""
+    private, public = new_key(directory)
+    _, older = new_key(directory, "older")
+    trusted = directory / "trusted.pem"
+    trusted.write_text(older + public)
+    keys = {"signing_key_file": private, "trusted_keys_file": trusted}
+    return settings.model_copy(update={"output": settings.output.model_copy(update=keys)})
 
 
 @contextmanager
@@ -78,6 +92,8 @@ def follow(
     file.write_text(json.dumps(points.tolist()))
     models, seen = settings.output.models_topic, {}
     given = [connection.servers, models, settings.name, str(file)]
+    if (keys := settings.output.trusted_keys_file) is not None:
+        given.append(str(keys))
     programs = commands(tmp_path)
     create_topics(connection, [TopicSpec(settings.input.topic), *output_topics(settings)])
 
@@ -89,7 +105,10 @@ def follow(
         others = [
             stack.enter_context(running(name, [*command, *given], tmp_path)) for name, command in programs.items()
         ]
-        here = stack.enter_context(ModelSubscriber(connection, settings.name, models_topic=models, callback=note))
+        trusted = TrustedKeys.of(keys)
+        here = stack.enter_context(
+            ModelSubscriber(connection, settings.name, models_topic=models, callback=note, trusted=trusted)
+        )
         for version, start in enumerate(range(0, ROWS, LEAF_ROWS), 1):
             rows = slice(start, start + LEAF_ROWS)
             values = [encode(x, int(label)) for x, label in zip(X[rows], y[rows], strict=True)]
@@ -107,6 +126,8 @@ def test_every_language_follows_and_agrees(
 ) -> None:
     """Every subscriber serves every version of a live run, and scores as Python does, from the JSON and from ONNX."""
     settings = settings_of(real_broker, tmp_path / "checkpoint", kernel)
+    if kernel == "linear":
+        settings = signed(settings, tmp_path)
     points = load_htru2()[0][-SCORED_ROWS:].astype(np.float64)
     seen, others = follow(settings, real_broker.connection, points, tmp_path)
     assert sorted(seen) == list(range(1, ROWS // LEAF_ROWS + 1))
@@ -127,3 +148,31 @@ def test_every_language_follows_and_agrees(
         said.append(f"{other.language} served {other.versions}, largest difference {worst}")
     with capsys.disabled():
         print("\n" + "\n".join(said))
+
+
+def test_every_language_refuses_what_no_trusted_key_signed(real_broker: TestBroker, tmp_path: Path) -> None:
+    """An unsigned version, and one that a stranger signed; the signed one after them is served."""
+    connection, models = real_broker.connection, real_broker.name("models")
+    topics = (models, f"{models}.aliases", f"{models}.onnx")
+    create_topics(connection, [TopicSpec(name) for name in topics])
+    (own, public), (stranger, _) = new_key(tmp_path), new_key(tmp_path, "stranger")
+    trusted, points = tmp_path / "trusted.pem", tmp_path / "points.json"
+    trusted.write_text(public)
+    points.write_text("[[1.0, 2.0]]")
+    given = [connection.servers, models, NAME, str(points), str(trusted)]
+    with ExitStack() as stack:
+        topic = stack.enter_context(closing(Topic(connection, models)))
+        programs = [
+            stack.enter_context(running(name, [*command, *given], tmp_path))
+            for name, command in commands(tmp_path).items()
+        ]
+        for number, key in enumerate((None, stranger, own), 1):
+            topic.signer = Signer.of(key)
+            topic.grow(1)
+            for program in programs:
+                if key is not own:
+                    said = f"refused {NAME}@{number}: it is signed by none of the trusted keys"
+                    eventually(lambda said=said, program=program: said in program.complaints, said, DEADLINE_S)
+                elif program.language == "Java":  # in Node.js it waits for the copy in ONNX, which nobody made here
+                    program.wait_for(number, DEADLINE_S)
+                    assert program.versions == [number]

@@ -14,6 +14,7 @@ import numpy as np
 
 from streamsvm.build import build
 from streamsvm.codec import model as model_codec
+from streamsvm.codec.ancestry import Ancestor, linked
 from streamsvm.codec.checkpoint import Snapshot, decode
 from streamsvm.codec.model import Version
 from streamsvm.config import ModelConfig
@@ -264,14 +265,17 @@ def _moments(moments: Moments) -> object:
 
 
 def numbers_rise_by_one(versions: list[Published]) -> None:
-    """Readers see 1, 2, 3, ... with no gap and none twice, each naming the one before it."""
-    parent = None
+    """Readers see 1, 2, 3, ... with no gap and none twice, each naming the one before it and those it links to."""
+    hashes: list[str] = []
     for number, found in enumerate(versions, 1):
+        lineage = found.version.lineage
         if found.version.number != number:
             raise Violation(f"the {number}th version is {found.version.key}")
-        if found.version.lineage.parent != parent:
+        if lineage.parent != (hashes[-1] if hashes else None):
             raise Violation(f"{found.version.key} names another parent than the version before it")
-        parent = model_codec.sha256(found.value)
+        if lineage.links != tuple(Ancestor(one, hashes[one - 1]) for one in linked(number)):
+            raise Violation(f"{found.version.key} links to {lineage.links}, which is not what it has to link to")
+        hashes.append(model_codec.sha256(found.value))
 
 
 def tuning_is_where_it_is_due(versions: list[Published], config: ModelConfig) -> None:

@@ -1,13 +1,16 @@
 // A subscriber of the model topic in Java (kafka-clients, Jackson): it follows `current`, or the pin if there is one,
-// takes no version whose SHA-256 or probes are wrong, and prints one line of JSON for each that it serves.
+// takes no version whose SHA-256, probes or signature are wrong, and prints one line of JSON for each that it serves.
 //
-//     java -cp 'jars/*' Subscriber.java BOOTSTRAP MODELS_TOPIC NAME POINTS.json
+//     java -cp 'jars/*' Subscriber.java BOOTSTRAP MODELS_TOPIC NAME POINTS.json [PUBLIC_KEYS.pem]
+// With public keys (Ed25519) it takes only versions that one of them signed.
 // POINTS.json is an array of raw feature vectors; each line has the decision value of each.
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import java.io.File;
 import java.nio.*;
-import java.security.MessageDigest;
+import java.nio.file.*;
+import java.security.*;
+import java.security.spec.X509EncodedKeySpec;
 import java.time.Duration;
 import java.util.*;
 import java.util.function.ToDoubleFunction;
@@ -20,6 +23,7 @@ public class Subscriber {
     public static void main(String[] args) throws Exception {
         String models = args[1], name = args[2], serving = "";
         double[][] points = JSON.readValue(new File(args[3]), double[][].class);
+        List<PublicKey> keys = args.length > 4 ? keys(Files.readString(Path.of(args[4]))) : null;
         Map<String, Object> options = Map.of("bootstrap.servers", args[0], "isolation.level", "read_committed");
         TopicPartition versions = new TopicPartition(models, 0), aliases = new TopicPartition(models + ".aliases", 0);
         Map<String, JsonNode> named = new HashMap<>();
@@ -35,7 +39,7 @@ public class Subscriber {
                     if (record.offset() != wanted.get("offset").asLong()) continue;
                     serving = wanted.get("sha256").asText();
                     try {
-                        serve(record, wanted, name, points);
+                        serve(record, wanted, name, points, keys);
                     } catch (IllegalStateException refusal) {
                         System.err.println("refused " + name + "@" + wanted.get("number") + ": " + refusal.getMessage());
                     }
@@ -50,13 +54,39 @@ public class Subscriber {
         return consumer;
     }
 
+    static List<PublicKey> keys(String pems) throws Exception {
+        List<PublicKey> keys = new ArrayList<>();
+        for (String part : pems.split("-----END PUBLIC KEY-----")) {
+            String[] body = part.split("-----BEGIN PUBLIC KEY-----");
+            if (body.length == 2) keys.add(KeyFactory.getInstance("Ed25519").generatePublic(
+                new X509EncodedKeySpec(Base64.getMimeDecoder().decode(body[1]))));
+        }
+        return keys;
+    }
+
+    /** Tell whether one of the keys signed a version of this key and SHA-256. */
+    static boolean signed(ConsumerRecord<byte[], byte[]> record, String key, String sha256, List<PublicKey> keys) throws Exception {
+        var header = record.headers().lastHeader("streamsvm.signature");
+        byte[] signature = header == null ? new byte[64] : Base64.getDecoder().decode(header.value());
+        for (PublicKey one : keys) {
+            Signature verifier = Signature.getInstance("Ed25519");
+            verifier.initVerify(one);
+            verifier.update(("streamsvm.model.signature/1\n" + key + "\n" + sha256 + "\n").getBytes());
+            if (signature.length == 64 && verifier.verify(signature)) return true;
+        }
+        return false;
+    }
+
     /** Print the scores of a version that is what the alias names and scores its own probes as it says. */
-    static void serve(ConsumerRecord<byte[], byte[]> record, JsonNode alias, String name, double[][] points) throws Exception {
+    static void serve(ConsumerRecord<byte[], byte[]> record, JsonNode alias, String name, double[][] points, List<PublicKey> keys)
+            throws Exception {
         String found = HexFormat.of().formatHex(MessageDigest.getInstance("SHA-256").digest(record.value()));
         String header = new String(record.headers().lastHeader("streamsvm.sha256").value());
         require(found.equals(alias.get("sha256").asText()) && found.equals(header), "the SHA-256 is " + found);
+        String key = name + "@" + alias.get("number");
+        require(keys == null || signed(record, key, found, keys), "it is signed by none of the trusted keys");
         JsonNode message = JSON.readTree(record.value());
-        require(message.get("format").asText().equals("streamsvm.model/3") && message.get("name").asText().equals(name)
+        require(message.get("format").asText().equals("streamsvm.model/4") && message.get("name").asText().equals(name)
             && message.get("version").equals(alias.get("number")), "it is not what was asked for");
         ToDoubleFunction<double[]> machine = machine(message);
         JsonNode probes = message.get("probes");

@@ -1,16 +1,19 @@
 // A subscriber of the model topic in Node.js (kafkajs, ONNX Runtime): it follows `current`, or the pin if there is one,
-// takes no version whose SHA-256 or probes are wrong, and prints one line of JSON for each that it serves.
+// takes no version whose SHA-256, probes or signature are wrong, and prints one line of JSON for each that it serves.
 //
-//     node subscriber.mjs BOOTSTRAP MODELS_TOPIC NAME POINTS.json
+//     node subscriber.mjs BOOTSTRAP MODELS_TOPIC NAME POINTS.json [PUBLIC_KEYS.pem]
+// With public keys (Ed25519) it takes only versions that one of them signed.
 // POINTS.json is an array of raw feature vectors; each line has the decision value of each, from the JSON and from ONNX.
-import { createHash, randomUUID } from "node:crypto";
+import { createHash, createPublicKey, randomUUID, verify } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { setTimeout } from "node:timers/promises";
 import { decompress } from "fzstd";
 import kafkajs from "kafkajs";
 import * as ort from "onnxruntime-node";
 
-const [bootstrap, models, name, pointsFile] = process.argv.slice(2);
+const [bootstrap, models, name, pointsFile, keysFile] = process.argv.slice(2);
+const pems = keysFile && readFileSync(keysFile, "utf8").match(/-----BEGIN PUBLIC KEY-----[^-]+-----END PUBLIC KEY-----/g);
+const keys = pems?.map((pem) => createPublicKey(pem));
 const points = JSON.parse(readFileSync(pointsFile, "utf8"));
 kafkajs.CompressionCodecs[kafkajs.CompressionTypes.ZSTD] = () => ({ decompress: async (b) => Buffer.from(decompress(b)) });
 const kafka = new kafkajs.Kafka({ brokers: bootstrap.split(","), logLevel: kafkajs.logLevel.ERROR });
@@ -44,8 +47,12 @@ function checked(record, alias) {
   const found = sha256(record.value);
   if (found !== alias.sha256 || found !== record.headers["streamsvm.sha256"].toString())
     throw new Error(`the SHA-256 is ${found}, not ${alias.sha256}`);
+  const signed = Buffer.from(`streamsvm.model.signature/1\n${name}@${alias.number}\n${found}\n`);
+  const signature = Buffer.from(record.headers["streamsvm.signature"]?.toString() ?? "", "base64");
+  if (keys && !keys.some((key) => verify(null, signed, key, signature)))
+    throw new Error("it is signed by none of the trusted keys");
   const message = JSON.parse(record.value);
-  if (message.format !== "streamsvm.model/3" || message.name !== name || message.version !== alias.number)
+  if (message.format !== "streamsvm.model/4" || message.name !== name || message.version !== alias.number)
     throw new Error(`${message.format} ${message.name}@${message.version} is not what was asked for`);
   const { x, decision, tolerance, probability } = message.probes, decide = machine(message);
   x.forEach((probe, i) => {

@@ -1,0 +1,111 @@
+"""Which earlier versions a version names: few, and enough to reach any in few steps; a writer remembers few, too."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import msgspec
+import pytest
+
+from streamsvm.codec import model as codec
+from streamsvm.codec.ancestry import Ancestor, chosen, linked
+from streamsvm.codec.model import Alias, Head
+from streamsvm.errors import InvalidMessage
+from tests.golden import model as golden
+
+
+def hash_of(number: int) -> str:
+    return f"{number:064x}"
+
+
+def head_of(number: int, links: tuple[Alias, ...] | msgspec.UnsetType = ()) -> Head:
+    return Head(number, 1, (), hash_of(number), 2 * number, "", {}, links=links)
+
+
+def steps(newest: int, target: int) -> int:
+    """Count the versions that are read to reach one from the newest, the newest and the target among them."""
+    at, count = newest, 1
+    while at != target:
+        at = min(one for one in (at - 1, *linked(at)) if one >= target)
+        count += 1
+    return count
+
+
+def test_a_version_links_to_the_greatest_multiples_of_powers_of_two_below_it() -> None:
+    """But not to its predecessor, which it names as its parent."""
+    assert linked(100) == (98, 96, 64)
+    assert linked(42) == (40, 32)
+    assert [linked(number) for number in (1, 2, 3, 1025)] == [(), (), (), ()]
+    assert all(len(linked(number)) <= math.log2(number) for number in range(1, 5_000))
+
+
+def test_any_version_is_reached_in_few_steps() -> None:
+    """At most log2(n) + 2 of them are read, from every one to every earlier one."""
+    for newest in (*range(1, 70), 1_000, 1_023, 1_024, 1_025):
+        assert max(steps(newest, target) for target in range(1, newest + 1)) <= math.log2(newest) + 2
+
+
+def test_a_writer_remembers_just_what_the_next_version_needs() -> None:
+    """A head that follows a head knows every link of the next version, with offsets; and no more than these."""
+    head: Head | None = None
+    for number in range(1, 600):
+        links = head.next_links if head else ()
+        assert [link.number for link in links] == list(linked(number))
+        assert all((link.sha256, link.offset) == (hash_of(link.number), 2 * link.number) for link in links)
+        head = head_of(number, codec.links_after(head, number))
+
+
+def test_a_chain_that_begins_late_links_as_far_as_it_knows() -> None:
+    """After the head of a build that knew no links, what was before stays reachable by parents only."""
+    head = head_of(99, msgspec.UNSET)
+    found = {}
+    for number in range(100, 200):
+        found[number] = [link.number for link in head.next_links]
+        head = head_of(number, codec.links_after(head, number))
+    assert (found[100], found[102], found[106]) == ([], [100], [104])
+    assert found[199] == [one for one in linked(199) if one >= 99]
+
+
+def test_links_survive_the_head_record_and_an_old_one_has_none() -> None:
+    """A head of a build that knew no links is read and written as it was."""
+    head = head_of(3, (Alias(2, hash_of(2), 4),))
+    assert codec.decode_head(codec.encode_head(head)) == head
+    old = codec.encode_head(head_of(3, msgspec.UNSET))
+    assert b"links" not in old
+    assert codec.encode_head(codec.decode_head(old)) == old
+
+
+@pytest.mark.parametrize(
+    "links",
+    [((41, "ab"),), ((32, "ab"), (40, "ab")), ((40, "ab"), (40, "ab")), ((39, "ab"),), ((40, "xy"),), ((40, "A"),)],
+    ids=["parent", "ascending", "twice", "no multiple", "no hash", "short"],
+)
+def test_a_lineage_with_other_links_is_refused(links: tuple[tuple[int, str], ...]) -> None:
+    """Links are those of the version's number, in their order, and hashes."""
+    version = golden.handmade("linear")
+    ancestors = tuple(Ancestor(number, text * (1 if len(text) == 1 else 32)) for number, text in links)
+    lineage = msgspec.structs.replace(version.lineage, links=ancestors)
+    with pytest.raises(InvalidMessage, match=r"cannot link to|no SHA-256"):
+        codec.decode(codec.encode(replace(version, lineage=lineage)))
+
+
+def test_a_place_is_read_from_every_format() -> None:
+    """Parent first; messages before format 4 have no links."""
+    for number in golden.FORMATS:
+        place = codec.place_of(golden.path_of(number, "linear").read_bytes())
+        assert (place.name, place.version) == ("pulsar", 42)
+        assert [one.number for one in place.ancestors] == ([41, 40, 32] if number > 3 else [41])
+
+
+def test_retired_versions_are_those_below_and_those_that_people_name() -> None:
+    """Whoever keeps only the newest carries people's on until they are below, too."""
+    retired = codec.Retired(10, (3, 5)).with_others([12, 3])
+    assert [number for number in range(1, 14) if number not in retired] == [5, 10, 11, 13]
+    assert codec.decode_retired(codec.encode_retired(retired)) == retired
+    assert b"others" not in codec.encode_retired(codec.Retired(10, (3, 5)))
+
+
+def test_only_what_is_known_is_chosen() -> None:
+    """In the order of the links."""
+    assert chosen(100, [(64, "b"), (98, "a"), (99, "parent")]) == ("a", "b")

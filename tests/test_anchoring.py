@@ -1,0 +1,406 @@
+"""Which record is version N: what the hash chain says, whatever strangers put into the models topic."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+import pytest
+
+from consumers.models.catalogue import holds_newest, read_catalogue
+from consumers.models.moving import Records, RollBack, perform, pin, retire, set_alias
+from streamsvm import anchoring
+from streamsvm.anchoring import NotAnchored, reference
+from streamsvm.codec import model as model_codec
+from streamsvm.codec.ancestry import Ancestor
+from streamsvm.codec.model import Alias, Head, Retired, Version
+from streamsvm.config import OutputConfig, Settings
+from streamsvm.errors import ConfigurationError
+from streamsvm.kafka import Connection, Message, Publisher, Reader, TopicSpec, create_topics
+from streamsvm.signing import Signer
+from streamsvm.subscriber import ModelSubscriber, load_record, load_version
+from streamsvm.svm.model import LinearMachine, Model
+from tests.brokers.fixtures import TestBroker
+from tests.consumers.test_cli import error_of, run
+from tests.test_subscriber import DEADLINE_S, NAME, version_of
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def forged(version: Version) -> Version:
+    """Return a version that answers the other way round, with probes and hashes that fit."""
+    machine = version.model.machine
+    assert isinstance(machine, LinearMachine)
+    turned = LinearMachine(-machine.coefficients, -machine.intercept)
+    return replace(version, model=Model(version.model.scaler, turned, version.model.probability))
+
+
+class Topic:
+    """A models topic as the trainer fills it, with heads and aliases; and what strangers add to it."""
+
+    def __init__(self, connection: Connection, models: str, signer: Signer | None = None) -> None:
+        self.models = models
+        self.head: Head | None = None
+        self.hashes: list[str] = [""]
+        self.offsets: list[int] = [-1]
+        self.signer = signer
+        self.links = True
+        self._records_a_write = 1 if connection.embedded else 2
+        self._publisher = Publisher(connection, f"test/{models}")
+        self._publisher.start()
+
+    def close(self) -> None:
+        self._publisher.close()
+
+    def grow(self, count: int) -> None:
+        """Publish so many more versions in one transaction of versions, and the last head and `current` in another."""
+        messages: list[Message] = []
+        begin = self.write(None, b"nothing") + self._records_a_write
+        for _ in range(count):
+            version, offset = self._next(), begin + len(messages)
+            messages.append(self._message(version))
+            sha256 = model_codec.sha256(messages[-1].value or b"")
+            links = model_codec.links_after(self.head, version.number) if self.links else msgspec.UNSET
+            self.head = Head(version.number, 1, (), sha256, offset, "", {}, links=links)
+            self.hashes.append(sha256)
+            self.offsets.append(offset)
+        placed = self._publisher.publish(messages)
+        assert placed == self.offsets[-count:], "another offset than was foretold"
+        assert self.head is not None
+        self.say(model_codec.head_key(NAME), model_codec.encode_head(self.head))
+        self.name("current", self.head.number)
+
+    def _next(self) -> Version:
+        number = self.head.number + 1 if self.head else 1
+        lineage = version_of(1).lineage
+        if self.head is not None:
+            links = tuple(Ancestor(link.number, link.sha256) for link in self.head.next_links)
+            lineage = msgspec.structs.replace(lineage, parent=self.head.sha256, links=links)
+        return replace(version_of(1, weight=float(number)), number=number, lineage=lineage)
+
+    def _message(self, version: Version) -> Message:
+        value = model_codec.encode(version)
+        if not self.links:
+            value = model_codec.as_format(value, "streamsvm.model/3")
+        digest, extra = model_codec.sha256(value), {}
+        if self.links and self.head is not None:
+            named = (self.head.alias, *self.head.next_links)
+            extra[model_codec.LINKS_HEADER] = ",".join(str(one.offset) for one in named)
+        if self.signer is not None:
+            extra[model_codec.SIGNATURE_HEADER] = self.signer.sign(version.key, digest)
+        headers = model_codec.headers(version, digest, NOW, extra)
+        return Message(self.models, value, version.key.encode(), headers, partition=0)
+
+    def say(self, key: str, value: bytes | None) -> None:
+        self._publisher.publish([Message(f"{self.models}.aliases", value, key.encode(), partition=0)])
+
+    def name(self, alias: str, number: int) -> None:
+        record = Alias(number, self.hashes[number], self.offsets[number])
+        self.say(f"{NAME}@{alias}", model_codec.encode_alias(record))
+
+    def write(self, value: bytes | None, key: bytes, headers: Sequence[tuple[str, bytes]] = ()) -> int:
+        """Write what anyone may who may write to the models topic."""
+        return self._publisher.publish([Message(self.models, value, key, tuple(headers), partition=0)])[0]
+
+    def forge(self, number: int, like: Version) -> tuple[str, int]:
+        """Put a forgery under a number; return its SHA-256 and its offset."""
+        evil = replace(forged(like), number=number)
+        value = model_codec.encode(evil)
+        sha256 = model_codec.sha256(value)
+        return sha256, self.write(value, evil.key.encode(), model_codec.headers(evil, sha256, NOW, {}))
+
+    def bury(self, number: int) -> int:
+        """Write a tombstone, as strangers can."""
+        return self.write(None, f"{NAME}@{number}".encode())
+
+
+@pytest.fixture
+def connection(broker: TestBroker) -> Connection:
+    return broker.connect(fetch_wait_max_ms=10)
+
+
+@pytest.fixture
+def models(broker: TestBroker) -> str:
+    """Output topics that are empty."""
+    name = broker.name("models")
+    compacted = {"cleanup.policy": "compact"}
+    create_topics(
+        broker.connection, [TopicSpec(name), TopicSpec(f"{name}.aliases", config=compacted), TopicSpec(f"{name}.audit")]
+    )
+    return name
+
+
+@pytest.fixture
+def topic(connection: Connection, models: str) -> Iterator[Topic]:
+    with closing(Topic(connection, models)) as made:
+        yield made
+
+
+@pytest.fixture
+def settings(models: str) -> Settings:
+    return Settings(name=NAME, kafka={"bootstrap.servers": "unused:1"}, output=OutputConfig(models_topic=models))
+
+
+@pytest.fixture
+def records(connection: Connection, settings: Settings) -> Records:
+    return Records(connection, settings, "ann@desk", "because", NOW)
+
+
+def load(connection: Connection, topic: Topic, which: int | str, **more: Any) -> Any:
+    return load_version(connection, NAME, models_topic=topic.models, number=which, **more)
+
+
+def held(connection: Connection, topic: Topic, which: int | str, **more: Any) -> Any:
+    with ModelSubscriber(connection, NAME, models_topic=topic.models, version=which, **more) as subscriber:
+        return subscriber.wait_ready(DEADLINE_S)
+
+
+# ------------------------------------------------------------------ few reads
+
+
+class Reads:
+    """Counts records that are fetched one by one, and those of the models topic that are read in a row."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, models: str) -> None:
+        self.fetched, self.scanned = 0, 0
+        fetch, read = Reader.fetch_one, anchoring.read_to_end
+
+        def fetch_one(reader: Reader, *arguments: Any) -> Any:
+            self.fetched += 1
+            return fetch(reader, *arguments)
+
+        def read_to_end(connection: Connection, name: str, *arguments: Any, **more: Any) -> Any:
+            for record in read(connection, name, *arguments, **more):
+                self.scanned += name == models
+                yield record
+
+        monkeypatch.setattr(Reader, "fetch_one", fetch_one)
+        monkeypatch.setattr(anchoring, "read_to_end", read_to_end)
+
+
+def test_a_number_among_a_thousand_is_anchored_by_few_reads(
+    connection: Connection, topic: Topic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At most log2(n) + 2 of them, wherever the version stands, and the topic is not read through."""
+    topic.grow(1_000)
+    for number in (1, 2, 3, 333, 511, 512, 513, 767, 999, 1_000):
+        reads = Reads(monkeypatch, topic.models)
+        found = load(connection, topic, number)
+        monkeypatch.undo()
+        assert (found.version.number, found.sha256, found.offset) == (
+            number,
+            topic.hashes[number],
+            topic.offsets[number],
+        )
+        assert 1 <= reads.fetched <= math.log2(1_000) + 2
+        assert reads.scanned == 0
+
+
+def test_offsets_that_lead_nowhere_cost_time_only(
+    connection: Connection, topic: Topic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The chain is found by reading back, as in a copy of the topic on another cluster."""
+    monkeypatch.setattr(anchoring, "FIRST_SPAN", 4)
+    monkeypatch.setattr(model_codec, "LINKS_HEADER", "streamsvm.other")
+    topic.grow(40)
+    monkeypatch.setattr(model_codec, "LINKS_HEADER", "streamsvm.links")
+    for number in (1, 17, 40):
+        assert load(connection, topic, number).sha256 == topic.hashes[number]
+
+
+def test_a_topic_of_older_versions_is_followed_by_parents(connection: Connection, topic: Topic) -> None:
+    """Without links, without offsets; and through the place where links begin."""
+    topic.links = False
+    topic.grow(20)
+    assert load(connection, topic, 3).sha256 == topic.hashes[3]
+    topic.links = True
+    topic.grow(30)
+    sha256, _ = topic.forge(3, version_of(3))
+    for number in (1, 3, 20, 21, 22, 50):
+        assert load(connection, topic, number).sha256 == topic.hashes[number] != sha256
+
+
+# ------------------------------------------------------------------ forgeries
+
+
+def test_a_forged_record_is_loaded_by_no_number(connection: Connection, topic: Topic) -> None:
+    """Neither once nor to be held: the one that the chain names is found, before and after it."""
+    topic.grow(12)
+    sha256, _ = topic.forge(11, version_of(11))
+    for find in (load, held):
+        assert find(connection, topic, 11).sha256 == topic.hashes[11] != sha256
+        assert find(connection, topic, 12).sha256 == topic.hashes[12]
+    topic.grow(5)
+    assert load(connection, topic, 11).sha256 == topic.hashes[11]
+
+
+def test_a_copy_of_a_record_with_other_headers_leads_nowhere_else(connection: Connection, topic: Topic) -> None:
+    """Its hash is right and its offsets are lies."""
+    topic.grow(12)
+    genuine, value = load_record(connection, NAME, models_topic=topic.models, number=11)
+    lies = ((model_codec.SHA256_HEADER, genuine.sha256.encode()), (model_codec.LINKS_HEADER, b"0,0,0"))
+    topic.write(value, f"{NAME}@11".encode(), lies)
+    for number in (5, 11):
+        assert load(connection, topic, number).offset == topic.offsets[number]
+
+
+MOVES: dict[str, Callable[[Records, int | str], Any]] = {
+    "pin": pin,
+    "alias": lambda records, which: set_alias(records, "stable", which),
+}
+
+
+@pytest.mark.parametrize("move", MOVES)
+def test_a_move_to_a_number_of_two_values_is_refused_and_by_hash_done(
+    connection: Connection, topic: Topic, records: Records, move: str
+) -> None:
+    """The error names both with their offsets, and which one later versions name."""
+    topic.grow(12)
+    sha256, offset = topic.forge(11, version_of(11))
+    right, at = topic.hashes[11], topic.offsets[11]
+    with pytest.raises(ConfigurationError) as refused:
+        perform(connection, records.settings, MOVES[move](records, 11))
+    for said in (f"{right} at offset {at}", f"{sha256} at offset {offset}", f"Later versions name it as {right}"):
+        assert said in str(refused.value)
+    perform(connection, records.settings, MOVES[move](records, right[:12]))
+    alias = "current" if move == "pin" else "stable"
+    assert load_version(connection, NAME, models_topic=topic.models, alias=alias).sha256 == right
+
+
+def test_a_rollback_never_goes_to_a_forgery(connection: Connection, topic: Topic, records: Records) -> None:
+    """It refuses, naming both values, and what to pin; readers have what they had."""
+    topic.grow(12)
+    sha256, offset = topic.forge(11, version_of(11))
+    with pytest.raises(ConfigurationError, match=f"{sha256} at offset {offset}.*{topic.hashes[11]}"):
+        perform(connection, records.settings, RollBack(records))
+    assert load_version(connection, NAME, models_topic=topic.models).sha256 == topic.hashes[12]
+    topic.forge(20, version_of(20))
+    perform(connection, records.settings, pin(records, topic.hashes[10]))
+    assert f"held at {NAME}@9" in perform(connection, records.settings, RollBack(records))
+
+
+def test_a_forgery_of_a_number_below_does_not_hide_a_version(
+    connection: Connection, topic: Topic, records: Records, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where reading back would stop at it."""
+    monkeypatch.setattr("consumers.models.catalogue.FIRST_SPAN", 4)
+    topic.grow(30)
+    topic.forge(1, version_of(1))
+    assert f"held at {NAME}@9" in perform(connection, records.settings, pin(records, 9))
+
+
+def test_a_forged_tombstone_hides_nothing(connection: Connection, topic: Topic, records: Records) -> None:
+    """Not from a number, nor from a rollback."""
+    topic.grow(12)
+    for number in (10, 11, 12):
+        topic.bury(number)
+    for find in (load, held):
+        assert find(connection, topic, 11).sha256 == topic.hashes[11]
+    assert f"held at {NAME}@11" in perform(connection, records.settings, RollBack(records))
+    catalogue = read_catalogue(connection, records.settings, records.names(), holds_newest(100))
+    assert catalogue.standing == list(range(1, 13))
+
+
+def test_what_was_retired_is_said_by_the_aliases_topic(connection: Connection, topic: Topic, records: Records) -> None:
+    """By people and by the trainer; versions before it are reached over it, a hash finds it while it is there."""
+    topic.grow(12)
+    perform(connection, records.settings, retire(records, [7]))
+    with pytest.raises(ConfigurationError, match=f"version 7 of {NAME} was retired; the newest is 12"):
+        load(connection, topic, 7)
+    with pytest.raises(ConfigurationError, match=f"{NAME}@7 was retired"):
+        perform(connection, records.settings, pin(records, 7))
+    assert load(connection, topic, 5).sha256 == topic.hashes[5]
+    assert load(connection, topic, topic.hashes[7]).version.number == 7
+    assert records.names().retired == Retired(1, (), (7,))
+    topic.say(model_codec.retired_key(NAME), model_codec.encode_retired(Retired(4, (2,), (7,))))
+    assert load(connection, topic, 2).sha256 == topic.hashes[2]
+    with pytest.raises(ConfigurationError, match=f"version 3 of {NAME} was retired"):
+        load(connection, topic, 3)
+
+
+def test_a_version_that_people_retired_before_is_known_by_the_audit_trail(
+    connection: Connection, topic: Topic, records: Records
+) -> None:
+    """As it was written by builds whose retirements the aliases topic did not tell."""
+    topic.grow(5)
+    topic.bury(4)
+    trail = records.audit("version_retired", f"{NAME}@4", versions=[4])
+    with closing(Publisher(connection, "test/audit")) as publisher:
+        publisher.start()
+        publisher.publish([trail])
+    assert f"held at {NAME}@3" in perform(connection, records.settings, RollBack(records))
+
+
+def test_a_number_that_nothing_leads_to_is_refused_and_its_hash_is_not(
+    connection: Connection, topic: Topic, records: Records
+) -> None:
+    """Its successors are gone and it stands alone: a forgery would look the same."""
+    topic.links = False
+    topic.grow(3)
+    lost = topic.head
+    assert lost is not None
+    topic.head = replace_head(lost, sha256="e" * 64)
+    topic.grow(2)
+    said = rf"{NAME}@2 cannot be told from a forgery.*{topic.hashes[2]} at offset {topic.offsets[2]}"
+    for find in (load, held):
+        with pytest.raises(NotAnchored, match=said):
+            find(connection, topic, 2)
+        assert find(connection, topic, topic.hashes[2][:20]).sha256 == topic.hashes[2]
+    with pytest.raises(ConfigurationError, match=said):
+        perform(connection, records.settings, pin(records, 2))
+    topic.name("stable", 2)
+    assert load(connection, topic, 2).sha256 == topic.hashes[2], "an alias names it"
+    assert load(connection, topic, 1).sha256 == topic.hashes[1], "and it names this one"
+
+
+def replace_head(head: Head, **changes: Any) -> Head:
+    return msgspec.structs.replace(head, **changes)
+
+
+def test_what_names_no_version_is_refused(connection: Connection, topic: Topic) -> None:
+    """Neither a number nor enough of a hash; a hash that is not there; two that begin alike."""
+    for wrong in ("0", "-1", "x", "abc", "f" * 11, "f" * 65, 0):
+        with pytest.raises(ConfigurationError, match="names no version"):
+            reference(wrong)
+    assert [reference(which) for which in (7, "7", "F" * 12, "1" * 12)] == [7, 7, "f" * 12, "1" * 12]
+    topic.grow(2)
+    with pytest.raises(ConfigurationError, match="has a SHA-256 that begins with ffffffffffff"):
+        load(connection, topic, "f" * 12)
+
+
+# ------------------------------------------------------------------ the commands
+
+
+@pytest.mark.real_broker
+def test_every_command_withstands_the_forgery(
+    connection: Connection, topic: Topic, settings: Settings, tmp_path: Any
+) -> None:
+    """show, export and diff give the version that was published; pin, alias and rollback move to no other."""
+    topic.grow(12)
+    _, genuine = load_record(connection, NAME, models_topic=topic.models, number=11)
+    sha256, _ = topic.forge(11, version_of(11))
+    common = ["--bootstrap-servers", str(connection.options["bootstrap.servers"]), "--name", NAME]
+    common += ["--output-models-topic", settings.output.models_topic]
+
+    def model(*words: str) -> Any:
+        return run("model", *words, *common)
+
+    out = tmp_path / "model.json"
+    assert model("export", "--version", "11", "--out", str(out)).returncode == 0
+    assert out.read_bytes() == genuine
+    assert json.loads(model("show", "--version", "11", "--json").stdout) == json.loads(genuine)
+    assert json.loads(model("diff", "11", "12", "--json").stdout)["lineage"]["follows directly"] is True
+    for words in (("pin", "11"), ("alias", "stable", "11"), ("rollback",)):
+        refused = model(*words)
+        assert refused.returncode == 78
+        assert sha256 in error_of(refused)
+        assert topic.hashes[11] in error_of(refused)
+    assert sha256 in model("list").stderr
+    assert model("pin", topic.hashes[11][:12]).returncode == 0
+    assert load_version(connection, NAME, models_topic=topic.models).sha256 == topic.hashes[11]

@@ -126,6 +126,31 @@ class _Repeated:
 CLIENT_LOG = ClientLog()
 """Where every client of this process logs."""
 
+_LOST_CONNECTION = frozenset({"FAIL", "REQTMOUT"})
+"""What the client calls lines about a connection that was lost, or given up for want of an answer."""
+
+
+class ConnectionLog:
+    """Passes one client's lines on, and notes whether they tell of a lost connection; nothing else does.
+
+    A client that loses a connection in the midst of a request asks again over another one, and its caller hears only
+    of the answer. The first request may still be on its way. Safe from any thread.
+
+    Attributes
+    ----------
+    lost : bool
+        Whether a connection was lost since this was last set to False. Serve the client's callbacks before looking.
+    """
+
+    def __init__(self) -> None:
+        self.lost = False
+
+    def log(self, level: int, template: str, *args: object) -> None:
+        """Note and pass on one line; the signature is `logging.Logger.log`'s, which the client calls."""
+        if args and str(args[0]) in _LOST_CONNECTION:
+            self.lost = True
+        CLIENT_LOG.log(level, template, *args)
+
 
 class Link:
     """What a client knows about its way to the broker, kept by the client's callbacks."""
@@ -273,6 +298,7 @@ def make_producer(
     *,
     defaults: Mapping[str, Option] | None = None,
     fixed: Mapping[str, Option] | None = None,
+    log: ConnectionLog | None = None,
 ) -> Producer:
     """Return an idempotent producer; `defaults` yield to the person's options, `fixed` do not.
 
@@ -284,7 +310,7 @@ def make_producer(
         {"enable.idempotence": True, **(fixed or {})},
     )
     try:
-        return Producer({**options, "error_cb": link.on_error}, logger=CLIENT_LOG)
+        return Producer({**options, "error_cb": link.on_error}, logger=log or CLIENT_LOG)
     except (KafkaException, ValueError, TypeError) as error:
         raise _bad_options(error, connection) from error
 

@@ -14,7 +14,7 @@ from confluent_kafka import Message as Delivered
 from streamsvm.crashpoints import crash_point
 from streamsvm.errors import ConfigurationError, FatalError, StreamsvmError, TransientError
 from streamsvm.kafka.attempts import stamped
-from streamsvm.kafka.client import SLICE_S, Link, make_producer, serve, socket_timeout_ms
+from streamsvm.kafka.client import SLICE_S, ConnectionLog, Link, make_producer, serve, socket_timeout_ms
 from streamsvm.kafka.connection import Connection, Option
 from streamsvm.kafka.failures import OutcomeUnknown, error_of, fault_of, text_of
 from streamsvm.kafka.log import Marks, Place
@@ -28,6 +28,7 @@ PATIENCE_S = 60.0
 """Default time in which an outbox must deliver a message, in seconds."""
 
 _FULL_S = 60.0
+_LOG_INFO = 6
 _SHORTEST_LOOK_S = 0.002
 _LONGEST_LOOK_S = 0.25
 _FOR_EVER_MS = 0
@@ -224,17 +225,24 @@ class Publisher:
         self._unmarked: dict[Place, int] = {}
         self._timeout_s = transaction_timeout_s
         self._link = Link(connection)
+        self._log = ConnectionLog()
         self._ended: StreamsvmError | None = None
         timeout_ms = int(transaction_timeout_s * 1000)
         fixed: dict[str, Option] = {"delivery.timeout.ms": timeout_ms}
         if not connection.embedded:
             fixed |= {
+                "log_level": _LOG_INFO,
+                "log.connection.close": True,  # by these lines alone a lost connection is known
                 "transactional.id": transactional_id,
                 "transaction.timeout.ms": timeout_ms,
                 "socket.timeout.ms": min(timeout_ms, socket_timeout_ms(connection)),  # the client insists
             }
         self._producer = make_producer(
-            connection, self._link, defaults={**prompt(connection), "linger.ms": 0}, fixed=fixed
+            connection,
+            self._link,
+            defaults={**prompt(connection), "linger.ms": 0},
+            fixed=fixed,
+            log=self._log,
         )
 
     def start(self) -> None:
@@ -512,8 +520,10 @@ class Publisher:
         if isinstance(cause, OutcomeUnknown):
             self._ended = cause
             return
+        self._forget_connections()
         try:
             self._producer.abort_transaction(self._timeout_s)
+            self._doubt_if_asked_twice()
         except KafkaException as error:
             failure = self._failure(error, f"abort a transaction of {self._id}")
             if isinstance(cause, ConfigurationError):  # what was never permitted to begin cannot be aborted either
@@ -526,10 +536,31 @@ class Publisher:
     def _commit(self) -> None:
         if self._connection.embedded:
             return
+        self._forget_connections()
         try:
             self._producer.commit_transaction(self._timeout_s)
         except KafkaException as error:
             raise self._uncommitted(error) from error
+        self._doubt_if_asked_twice()
+
+    def _forget_connections(self) -> None:
+        """Take note of no connection that was lost before the end of the transaction at hand was asked for."""
+        serve(self._producer, self._link)
+        self._log.lost = False
+
+    def _doubt_if_asked_twice(self) -> None:
+        """End this publisher after a transaction whose end may have been asked for twice.
+
+        Where a connection is lost before the answer came, the client asks again, and is answered. The first request
+        may arrive later still: it names the epoch and not the transaction, and would end the next one of this epoch
+        half-written. The transaction at hand stands as answered; the next one belongs to another epoch, which only a
+        new publisher has. (A client that takes a new epoch for each transaction, KIP-890, would not need this.)
+        """
+        serve(self._producer, self._link)
+        if self._log.lost:
+            self._ended = OutcomeUnknown(
+                f"a connection was lost while a transaction of {self._id} was ended: its end may arrive twice", _RENEW
+            )
 
     def _uncommitted(self, exception: KafkaException) -> StreamsvmError:
         """Return what a commit that failed means, having aborted if that is still possible."""

@@ -381,9 +381,15 @@ class Publisher(_Port):
         elif fault != "unsent":
             self._broker.end(request)
         self._sent = False
-        if fault:
+        if fault == "asked twice":  # the client lost its connection, asked again, and was answered
+            self._broker.late.append(request)
+            self._lose_connection()
+        elif fault:
             self._ended = OutcomeUnknown("the outcome of a transaction is unknown")
             raise self._ended
+
+    def _lose_connection(self) -> None:
+        self._ended = OutcomeUnknown("a connection was lost while a transaction was ended")
 
     def _abort(self) -> None:
         if self._sent:

@@ -152,7 +152,7 @@ def drawn(seed: int) -> tuple[Profile, Mapping[str, float]]:
     pool = [*DEATHS[:-1], *NETWORK, *OUTSIDE, *JUDGED, *(LOSSES if chance.random() < 0.2 else ())]
     allowed = [kind for kind in pool if chance.random() < 0.4] or ["kill"]
     faults = {kind: chance.choice((1, 1, 2, 3)) for kind in allowed} | dict.fromkeys(BENIGN, 5)
-    if "late" in faults:
+    if "late" in faults or "asked twice" in faults:
         faults["deliver"] = 3
     if "foreign" in faults:
         faults["end foreign"] = 3

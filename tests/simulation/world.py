@@ -42,7 +42,7 @@ LOOKING_TURNS = 7
 """Turns without a record after which nothing more comes: in so many the trainer has looked for new partitions."""
 
 DEATHS = ("kill", "power loss", "newest lost", "oldest kept", "all lost")
-COMMIT_FAULTS = ("unanswered", "unsent", "late")
+COMMIT_FAULTS = ("unanswered", "unsent", "late", "asked twice")
 MARKER_FAULTS = ("markers lost", "markers late")
 
 

@@ -108,7 +108,8 @@ class Marks:
                 found[at.topic, at.partition] = int(future.result().offset)
             except KafkaException as error:
                 self._admin.poll(0)  # serves the callbacks that know why
-                raise self._link.failure(error_of(error), f"ask for the end of {at.topic}[{at.partition}]") from error
+                self._admin = None  # it knows a leader's epoch, would ask by it for ever, and never learn another
+                raise self._failure(error_of(error), at.topic, at.partition) from error
         self._link.saw_answer()
         return found
 

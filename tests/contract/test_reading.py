@@ -7,21 +7,31 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from streamsvm.errors import ConfigurationError, TransientError
+from streamsvm.errors import ConfigurationError, TopicMissing, TransientError
 from streamsvm.kafka import (
+    Connection,
+    Mark,
+    Marks,
     Message,
     OffsetOutOfRange,
+    Place,
     Publisher,
     Reader,
     Tail,
+    TopicSpec,
+    create_topics,
     fetch_one,
     log_range,
+    read_stored,
     read_to_end,
+    stamp_of,
     start_positions,
+    stored_at,
 )
 from tests.brokers.fixtures import TestBroker
 from tests.contract import foreign
 from tests.contract.steps import PATIENCE_S, drain, numbers, send_values, values_of
+from tests.test_subscriber import eventually, restartable_broker
 
 HOUR_MS = 3_600_000
 EPOCH_MS = 1_700_000_000_000
@@ -47,6 +57,60 @@ def test_the_range_counts_open_transactions_and_the_latest_start_does_not(broker
     with foreign.open_transaction(broker.connection, topic, [b"open"]):
         assert log_range(broker.connection, topic, 0) == (0, 3)
         assert start_positions(broker.connection, topic, [0], "latest") == {0: 2}
+
+
+@pytest.mark.real_broker
+def test_marks_tell_what_readers_get_and_what_writers_wrote(broker: TestBroker) -> None:
+    """The stable offset stands before an open transaction; a topic that is missing is named."""
+    topic = broker.topic(partitions=2)
+    send_values(broker.connection, topic, numbers(2))
+    marks = Marks(broker.connection)
+    with foreign.open_transaction(broker.connection, topic, [b"open"]):
+        assert marks.of([(topic, 0), (topic, 1)]) == {(topic, 0): Mark(2, 3), (topic, 1): Mark(0, 0)}
+    with pytest.raises(TopicMissing, match="nowhere"):
+        marks.stable([("nowhere", 0)])
+    assert marks.stable([(topic, 1)]) == {(topic, 1): 0}
+
+
+def test_marks_are_told_again_after_the_broker_was_killed() -> None:
+    """A leader's epoch is another one then; what is asked meanwhile is worth trying again."""
+    with restartable_broker() as broker:
+        connection = Connection({"bootstrap.servers": broker.bootstrap_servers})
+        create_topics(connection, [TopicSpec("t", 1)])
+        marks = Marks(connection)
+        assert marks.stable([("t", 0)]) == {("t", 0): 0}
+        broker.kill()
+        with pytest.raises(TransientError):
+            marks.stable([("t", 0)])
+        broker.start()
+        eventually(lambda: stable_now(marks) == {("t", 0): 0}, "they are told again")
+
+
+def stable_now(marks: Marks) -> dict[Place, int] | None:
+    try:
+        return marks.stable([("t", 0)])
+    except TransientError:
+        return None
+
+
+@pytest.mark.real_broker
+def test_aborted_records_are_read_where_they_are_wanted(broker: TestBroker) -> None:
+    """Each stored record with whether readers get it; an open transaction below the end is no time to ask."""
+    topic = broker.topic()
+    with closing(Publisher(broker.connection, broker.name("id"))) as publisher:
+        publisher.start()
+        publisher.publish([Message(topic, b"0", partition=0)])
+        publisher.sweep([Message(topic, b"swept", partition=0)])
+    found = read_stored(broker.connection, topic, 0, lambda record: True, timeout_s=PATIENCE_S)
+    assert [(one.record.value, one.committed) for one in found] == [(b"0", True), (b"swept", False)]
+    stamps = [stamp_of(one.record.headers) for one in found]
+    assert [(stamp.part, stamp.parts) for stamp in stamps if stamp] == [(1, 1), (1, 1)]
+    assert len({stamp.attempt for stamp in stamps if stamp}) == 2
+    swept = stored_at(broker.connection, topic, 0, 1, PATIENCE_S)
+    assert swept is not None
+    assert swept.value == b"swept"
+    with foreign.open_transaction(broker.connection, topic, [b"open"]), pytest.raises(TransientError, match="open"):
+        read_stored(broker.connection, topic, 0, lambda record: True, timeout_s=0.5)
 
 
 def test_start_positions(broker: TestBroker) -> None:

@@ -420,6 +420,12 @@ DEEP_DIVE: Final[Rows] = (
                 (("retired", f"sum(streamsvm_versions_retired_total{ONE})"),),
             ),
             Panel(
+                "Readers held up",
+                "s",
+                ("streamsvm_output_held_up_seconds",),
+                (("{{instance}}", f"streamsvm_output_held_up_seconds{EITHER}"),),
+            ),
+            Panel(
                 "Producer renewals",
                 "short",
                 ("streamsvm_producer_renewals",),

@@ -97,6 +97,10 @@ CASES = {
     "StreamsvmProducerRenewing": Case(
         {trainer("streamsvm_producer_renewals_total"): "0+1x60"}, {trainer("streamsvm_producer_renewals_total"): "2x60"}
     ),
+    "StreamsvmReadersHeldUp": Case(
+        {trainer("streamsvm_output_held_up_seconds"): "0x50 60+60x10"},
+        {trainer("streamsvm_output_held_up_seconds"): "0x20 5 10 20 0x30"},
+    ),
     "StreamsvmCheckpointStale": Case(
         {WRITTEN: "0x60", RECORDS: "0+100x60"},
         # it is written while input flows

@@ -44,6 +44,12 @@ from tests.faults.daemon import Daemon, arguments
 ROOT = Path(__file__).parent.parent.parent
 ROW = re.compile(r"^\| (trainer|scorer|subscriber) \| (\w+) \| (\S+) \| (\w+) \|", re.MULTILINE)
 ROWS = ROW.findall((ROOT / "SECURITY.md").read_text())
+NEEDED = [
+    number
+    for number, (who, kind, name, operation, *_) in enumerate(row for row in ROWS if row[0] == "trainer")
+    if (kind, name, operation) != ("topic", "models.audit", "read")
+]
+"""The trainer's rows by number, but for what it needs only after a broker lost the end of a transaction."""
 REFUSED_STATUS = 78
 
 Permission = tuple[str, str, str]
@@ -235,7 +241,7 @@ def test_a_scorer_and_a_subscriber_work_with_theirs(working: tuple[Site, Daemon]
 
 
 @pytest.mark.faults_long
-@pytest.mark.parametrize("row", range(sum(who == "trainer" for who, *_ in ROWS)))
+@pytest.mark.parametrize("row", NEEDED)
 def test_each_documented_permission_of_a_trainer_is_needed(site: Site, row: int) -> None:
     """Without any one of them the trainer ends with status 78 and says what it may not do."""
     permissions = site.permissions("trainer")

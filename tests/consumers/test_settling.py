@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from uuid import uuid4
 
 import msgspec
 import pytest
+from confluent_kafka import KafkaException
 
 import consumers.scorer as scorer_module
-from consumers.settling import source_of
+from consumers.settling import PersonNeeded, Unsettled, VersionSettlement, source_of
 from streamsvm.codec import model as model_codec
 from streamsvm.config import ScoringConfig, Settings
 from streamsvm.kafka import (
@@ -20,12 +22,15 @@ from streamsvm.kafka import (
     Connection,
     Message,
     Outbox,
+    Publisher,
     Record,
+    Stamp,
     Standings,
     TopicSpec,
     create_topics,
     read_to_end,
 )
+from streamsvm.kafka.attempts import HEADER
 from tests.brokers.jvm import CannotRun, JvmBroker
 from tests.consumers.trainers import Running, produce, records, settings_for, topic, versions
 from tests.faults.proxy import Proxy
@@ -171,6 +176,70 @@ def test_a_settler_that_died_after_its_abort_is_made_good(
     with Running(settings, connection, Cluster(connection, transaction_timeout_s=TIMEOUT_S)) as again:
         again.wait_until(lambda: again.value("streamsvm_model_version") == 6)
     check_whole(connection, settings, 6)
+
+
+# ------------------------------------------------------------------ the others
+
+
+class Clock:
+    """Seconds that pass when somebody waits, much faster than they do."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def wait(self, seconds: float) -> None:
+        self.now += 20 * seconds
+        time.sleep(seconds)
+
+
+@contextmanager
+def left_open(connection: Connection, transactional_id: str, name: str, *, stamped_as: str = "") -> Iterator[Publisher]:
+    """Hold a transaction open with one record in it, as its writer would stamp it, or as it says."""
+    writer = Publisher(connection, transactional_id, transaction_timeout_s=600.0)
+    writer.start()
+    writer._begin()
+    headers = (Stamp("a.1", 1, 1, stamped_as).header,) if stamped_as else ((HEADER, b"?"),)
+    writer._store([Message(name, b"open", b"k", headers, partition=0)])
+    try:
+        yield writer
+    finally:
+        writer._producer.purge()
+        with suppress(KafkaException):  # it was taken over
+            writer._producer.close()
+
+
+NOT_OURS = {"nobody": "", "a stranger": "payments", "our own, forgotten": "streamsvm/m/t"}
+
+
+@pytest.mark.parametrize("whose", [*NOT_OURS, "another model's"])
+def test_who_holds_readers_up_is_named_and_only_our_own_kind_is_taken_over(whose: str, connection: Connection) -> None:
+    """It waits for three timeouts; then a trainer's id is taken over, and for any other a person gets the command."""
+    name = f"t-{uuid4().hex[:8]}"
+    create_topics(connection, [TopicSpec(f"{name}.aliases", 1), TopicSpec(name, 1)])
+    clock, cluster = Clock(), Cluster(connection, transaction_timeout_s=TIMEOUT_S)
+    own = "streamsvm/m/t"
+    settlement = VersionSettlement(
+        cluster,
+        own,
+        [(f"{name}.aliases", 0), (name, 0)],
+        transaction_timeout_s=20.0,
+        monotonic=lambda: clock.now,
+        wait=clock.wait,
+        models_topic=name,
+    )
+    theirs = NOT_OURS.get(whose, f"streamsvm/other/{name}")
+    holder = theirs if whose == "another model's" else f"holder-{name}"
+    with left_open(connection, holder, name, stamped_as=theirs), closing(cluster.publisher(own)) as publisher:
+        publisher.start()
+        with pytest.raises(Unsettled, match=rf"open at {name}\[0\]@0"):
+            settlement.settle(publisher)
+        clock.now += 100.0
+        if whose == "another model's":
+            settlement.settle(publisher)
+            assert cluster.marks([(name, 0)])[name, 0].stable == cluster.marks([(name, 0)])[name, 0].end
+        else:
+            with pytest.raises(PersonNeeded, match=rf"abort --topic {name} --partition 0 --start-offset 0"):
+                settlement.settle(publisher)
 
 
 # ------------------------------------------------------------------ the scorer

@@ -87,12 +87,14 @@ def train(
     """Learn from a topic of labeled points and publish model versions, until told to stop."""
     from consumers.page.board import TrainerBoard
     from consumers.page.site import site_of
+    from consumers.places import with_old_checkpoint
     from consumers.trainer import Trainer
     from streamsvm.kafka import Cluster
     from streamsvm.metrics import TRAINER, Metrics
 
     configure_logging(settings.log)
     settings.models()
+    settings = with_old_checkpoint(settings)
     connection = connect(settings, "trainer")
     metrics, health = Metrics(TRAINER).with_process(), Health(settings.http.stuck_after_s)
     stop, board = stop_on_signals(), TrainerBoard(settings, metrics)

@@ -98,7 +98,7 @@ class Scorer:
         self._connection = connection
         self._metrics = metrics
         metrics.begin("streamsvm_scored_batches", "outcome", ("committed", "put_back"))
-        self._dead_letters = DeadLetters(settings.scoring.topic, settings.scoring.dead_letters, metrics)
+        self._dead_letters = DeadLetters(settings.name, settings.scoring.topic, settings.scoring.dead_letters, metrics)
         self._health = health
         self._stop = stop
         self._board = board or ScorerBoard()

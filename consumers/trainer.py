@@ -204,7 +204,7 @@ class Trainer:
         settings, clock = self._settings, self._clock
         stack.enter_context(limited(self._config.svm))  # for pilots too, whether or not a training runs beside them
         self._dead_letters = DeadLetters(
-            settings.input.topic, settings.input.dead_letters, self._metrics, clock.monotonic
+            settings.name, settings.input.topic, settings.input.dead_letters, self._metrics, clock.monotonic
         )
         self._limits = RejectionLimits(settings.input)
         self._saver = Saver(settings.checkpoint, checkpoints, self._metrics, self._health, clock.monotonic, clock.now)

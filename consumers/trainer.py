@@ -37,6 +37,7 @@ from consumers.saving import Saver
 from consumers.schemas import SchemaWait
 from consumers.session import Session
 from consumers.startup import Started, Startup, check_partitions
+from consumers.unread import UnreadWatch
 from consumers.watch import MakeWatch, Surveyor, ThreadedWatch
 from consumers.worker import Result, TrainFunction, Worker
 from streamsvm import prequential, tuning
@@ -207,6 +208,7 @@ class Trainer:
             settings.name, settings.input.topic, settings.input.dead_letters, self._metrics, clock.monotonic
         )
         self._limits = RejectionLimits(settings.input)
+        self._unread = UnreadWatch(settings.input.topic, self._metrics)
         self._saver = Saver(settings.checkpoint, checkpoints, self._metrics, self._health, clock.monotonic, clock.now)
         self._delivery = Delivery(settings.name, self._session_name())
         self._session = Session(settings, self._cluster, self._delivery, self._metrics, clock.monotonic)
@@ -375,6 +377,7 @@ class Trainer:
             self._outbox.send(letter)
         if decoded.rejected:
             crash_point("deadletters.sent")
+        self._unread.tell(decoded.unread)
         self._count_rejected(records, decoded.rejected)
         self._backlog.extend(decoded.rows)
 

@@ -24,6 +24,7 @@ import msgspec
 
 from streamsvm.codec.json_rows import convert_row
 from streamsvm.codec.row import Point
+from streamsvm.codec.unread import MOST_FIELDS, READ
 from streamsvm.config import Label
 from streamsvm.errors import ConfigurationError, InvalidPoint
 
@@ -84,6 +85,7 @@ class _Schema:
     parsed: Any
     many: bool
     features: tuple[str, ...]
+    unread: tuple[str, ...] = ()
 
 
 class AvroReader:
@@ -148,6 +150,10 @@ class AvroReader:
         """
         return self._schema_of(value).many
 
+    def unread(self, value: bytes) -> tuple[str, ...]:
+        """Return the fields of the points of a value, that was told into rows, which nobody reads."""
+        return self._schema_of(value).unread
+
     def _schema_of(self, value: bytes) -> _Schema:
         if len(value) < FRAME.size or value[0] != 0:
             raise InvalidPoint("malformed_avro", "the value does not begin with a zero byte and a schema's id")
@@ -194,7 +200,8 @@ class AvroReader:
                 raise ValueError("x is not an array of numbers")
         elif not features or not all(_is_number(fields.get(name)) for name in features):
             raise ValueError("there is no x, nor a number for each of points.feature_names")
-        return _Schema(self._fastavro.parse_schema(_bare(schema)), many, features)
+        unread = [name for name in fields if name not in READ and name not in features][:MOST_FIELDS]
+        return _Schema(self._fastavro.parse_schema(_bare(schema)), many, features, tuple(unread))
 
 
 def _points(rows: Sequence[dict[str, Any]], features: tuple[str, ...]) -> Sequence[Point | InvalidPoint]:

@@ -16,6 +16,7 @@ import msgspec
 import numpy as np
 
 from streamsvm.codec.row import Point, excerpt
+from streamsvm.codec.unread import UnreadFields
 from streamsvm.config import Label
 from streamsvm.errors import InvalidPoint
 
@@ -24,14 +25,18 @@ CONTENT_TYPE: Final = "application/json"
 DEEPEST_NESTING: Final = 100
 """Brackets open at once, those inside strings counted too: how deep a parser could go would depend on its caller."""
 
-fast_one = msgspec.json.Decoder(Point)
-"""Decodes one point, and is faster than `rows_of` with a record in which all is well."""
-_fast_many = msgspec.json.Decoder(list[Point])
+_fast_one = msgspec.json.Decoder(Point)
 _raw_many = msgspec.json.Decoder(list[msgspec.Raw])
 
 
-def rows_of(value: bytes) -> Sequence[Point | InvalidPoint]:
+def rows_of(value: bytes, unread: UnreadFields) -> Sequence[Point | InvalidPoint]:
     """Tell a value into its rows.
+
+    Parameters
+    ----------
+    value : bytes
+    unread : UnreadFields
+        Counts the fields that are not read.
 
     Raises
     ------
@@ -41,10 +46,13 @@ def rows_of(value: bytes) -> Sequence[Point | InvalidPoint]:
     if nesting(value) > DEEPEST_NESTING:
         raise InvalidPoint("malformed_json", f"the value nests deeper than {DEEPEST_NESTING}")
     many = is_array(value)
+    rows: Sequence[Point | InvalidPoint]
     try:
-        return _fast_many.decode(value) if many else [fast_one.decode(value)]
+        rows = unread.many.decode(value) if many else [unread.one.decode(value)]
     except (msgspec.DecodeError, UnicodeDecodeError):
-        return _decode_slowly(value, many=many)
+        rows = _decode_slowly(value, many=many)
+    unread.note(value, rows)
+    return rows
 
 
 def is_array(value: bytes | None) -> bool:
@@ -68,7 +76,7 @@ def _decode_slowly(value: bytes, *, many: bool) -> list[Point | InvalidPoint]:
 
 def _decode_row(raw: bytes) -> Point | InvalidPoint:
     try:
-        return fast_one.decode(raw)
+        return _fast_one.decode(raw)
     except (msgspec.DecodeError, UnicodeDecodeError):
         try:
             return convert_row(json.loads(raw.decode()))

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any, Final
 
@@ -24,9 +24,10 @@ from streamsvm.codec import arrow, json_rows, json_scan
 from streamsvm.codec.arrow import ArrowRows, Columns
 from streamsvm.codec.avro import AvroReader, Schemas
 from streamsvm.codec.building import RejectedRecord, Rejection, RowsBuilder
-from streamsvm.codec.json_rows import CONTENT_TYPE, DEEPEST_NESTING, encode, fast_one, nesting
+from streamsvm.codec.json_rows import CONTENT_TYPE, DEEPEST_NESTING, encode, nesting
 from streamsvm.codec.records import RawRecord, Run, by_partition
 from streamsvm.codec.row import Point, excerpt
+from streamsvm.codec.unread import Unread, UnreadFields
 from streamsvm.config import Label, PointsConfig
 from streamsvm.errors import InvalidPoint
 from streamsvm.points import Points, Rows
@@ -109,6 +110,9 @@ LARGEST_FEATURE: Final[Mapping[str, float]] = {"float32": float(np.finfo(np.floa
 """Greatest magnitude of a feature: what the storage dtype holds, and what can be squared and summed in float64."""
 
 
+NOTHING_UNREAD: Final = Unread({})
+
+
 @dataclass(frozen=True, slots=True)
 class Decoded:
     """What a batch of records came to.
@@ -120,11 +124,14 @@ class Decoded:
     rejected : list of RejectedRecord
     ids : list of (str, int or None)
         The `id` of each row, partition after partition; of unlabeled points only.
+    unread : Unread
+        Fields that are not read.
     """
 
     rows: list[Rows]
     rejected: list[RejectedRecord]
     ids: list[str | int | None]
+    unread: Unread = NOTHING_UNREAD
 
 
 class PointDecoder:
@@ -148,6 +155,7 @@ class PointDecoder:
         self._config = config
         self._labeled = labeled
         self._avro = AvroReader(schemas, config.feature_names)
+        self._unread = UnreadFields()
         self._plain_signs = dict(zip(config.labels, (-1, 1), strict=True))
         self._signs = {(_kind(label), label): sign for label, sign in zip(config.labels, (-1, 1), strict=True)}
 
@@ -175,7 +183,8 @@ class PointDecoder:
             decoded.rows.append(builder.rows())
             decoded.rejected.extend(builder.rejected)
             decoded.ids.extend(builder.ids if not self._labeled else ())
-        return decoded
+        unread = self._unread.take()
+        return replace(decoded, unread=unread) if unread else decoded
 
     def is_array(self, record: RawRecord) -> bool:
         """Tell whether a record with a valid row is an array of rows, if only of one; every Arrow record is.
@@ -284,11 +293,12 @@ class PointDecoder:
                 return False
             if max(map(nesting, values)) > DEEPEST_NESTING:  # type: ignore[arg-type]
                 return False
-            points = [fast_one.decode(value) for value in values]  # type: ignore[arg-type]
+            points = [self._unread.one.decode(value) for value in values]  # type: ignore[arg-type]
         except (msgspec.DecodeError, UnicodeDecodeError, AttributeError, TypeError, ValueError):
             return False
         found = self._all_well(_columns_of(points))
         if found is not None:
+            self._unread.note_all(points)
             builder.add(run, None, *found)
         return found is not None
 
@@ -304,6 +314,7 @@ class PointDecoder:
         points: Callable[[], Sequence[Point | InvalidPoint]]
         if format_ == "arrow":
             read = ArrowRows(record.value, config)
+            self._unread.count(read.unread, len(read))
             count, columns, points = len(read), read.columns(), read.points
         elif format_:
             rows = self._rows_of(format_, record.value)
@@ -325,8 +336,10 @@ class PointDecoder:
 
     def _rows_of(self, format_: str, value: bytes) -> Sequence[Point | InvalidPoint]:
         if format_ == "json":
-            return json_rows.rows_of(value)
-        return self._avro.rows_of(value, self._config.max_rows_per_record)
+            return json_rows.rows_of(value, self._unread)
+        rows = self._avro.rows_of(value, self._config.max_rows_per_record)
+        self._unread.count(self._avro.unread(value), len(rows))
+        return rows
 
     def _all_well(self, columns: Columns | None) -> tuple[Points, list[str | int | None] | None] | None:
         """Check rows all at once; None if any may be invalid: row by row then tells which, and why."""

@@ -7,7 +7,7 @@ nothing unsaid. Errors are those of `streamsvm.errors`, one line each.
 
 from streamsvm.kafka.backoff import Backoff
 from streamsvm.kafka.cluster import Cluster
-from streamsvm.kafka.connection import RESERVED, Connection
+from streamsvm.kafka.connection import RESERVED, Connection, Option, connection_of
 from streamsvm.kafka.consuming import Input
 from streamsvm.kafka.embedded import EmbeddedBroker
 from streamsvm.kafka.failures import DamagedBatch, OffsetOutOfRange, OutcomeUnknown, PublishRefused
@@ -30,6 +30,7 @@ __all__ = [
     "Input",
     "Message",
     "OffsetOutOfRange",
+    "Option",
     "Outbox",
     "OutcomeUnknown",
     "Progress",
@@ -43,6 +44,7 @@ __all__ = [
     "Tail",
     "TopicInfo",
     "TopicSpec",
+    "connection_of",
     "create_topics",
     "describe_topic",
     "fetch_one",

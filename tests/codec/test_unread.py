@@ -88,7 +88,11 @@ def test_only_so_many_fields_are_told_apart() -> None:
 
 _names = st.sampled_from(["x", "y", "w", "id", "op", "weight", "W", "", "x ", "ä", "unread_0", "__class__", "a`b"])
 _cells = st.recursive(
-    st.none() | st.booleans() | st.integers(-5, 5) | st.floats(allow_nan=False, width=32) | st.text("aä\"\\", max_size=3),
+    st.none()
+    | st.booleans()
+    | st.integers(-5, 5)
+    | st.floats(allow_nan=False, width=32)
+    | st.text('aä"\\', max_size=3),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text("aä", max_size=2), inner, max_size=2),
     max_leaves=4,
 )

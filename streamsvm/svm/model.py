@@ -34,7 +34,7 @@ class Scaler:
 
     def transform(self, X: Features) -> Float:
         """Return the scaled features, float64."""
-        Z: Float = np.subtract(X, self.mean, dtype=np.float64)
+        Z: Float = np.asarray(X, dtype=np.float64) - self.mean
         Z /= self.scale
         return Z
 

@@ -63,9 +63,9 @@ def test_options_alone_stand_for_a_connection() -> None:
     """Wherever a reader wants a connection; what is neither is told what is wanted."""
     subscriber = ModelSubscriber({"bootstrap.servers": "localhost:1"}, NAME)
     assert subscriber._connection == Connection({"bootstrap.servers": "localhost:1"})
-    with pytest.raises(ConfigurationError, match="a connection is str.*Give a Connection, or options"):
+    with pytest.raises(ConfigurationError, match=r"a connection is str.*Give a Connection, or options"):
         ModelSubscriber("localhost:1", NAME)  # type: ignore[arg-type]
-    with pytest.raises(ConfigurationError, match="no bootstrap.servers"):
+    with pytest.raises(ConfigurationError, match=r"no bootstrap\.servers"):
         load_version({}, NAME)
 
 

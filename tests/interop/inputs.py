@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import numpy as np
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from streamsvm.codec import model as model_codec
@@ -95,9 +96,8 @@ def main() -> None:
     table = Table("point", *found, show_lines=True)
     for index, (name, text) in enumerate(POINTS.items()):
         told = [answer[index] for answer in found.values()]
-        table.add_row(
-            f"{name}\n{text}", *(str(one.get("error", np.round(one.get("decision", 0.0), 6))) for one in told)
-        )
+        shown = [str(one["error"] if "error" in one else np.round(one["decision"], 6)) for one in told]
+        table.add_row(*map(escape, (f"{name}\n{text}", *shown)))
     Console(width=200).print(table)
 
 

@@ -819,7 +819,12 @@ class TrainingConfig(Section):
 class CheckpointConfig(Section):
     """Where and how often state is saved."""
 
-    directory: Path = Field(default=Path("checkpoint"), description="Directory of the checkpoints; one trainer each.")
+    directory: Path = Field(
+        default=Path("checkpoint/{name}"),
+        description="Directory of the checkpoints, one of its own for each trainer; `{name}` stands for the model's "
+        "name. While the default one holds no checkpoint, the trainer goes on from one of this model in its parent, "
+        "where earlier versions put it.",
+    )
     interval_s: Annotated[float, Field(gt=0)] = Field(
         default=30.0,
         description="Seconds between two checkpoints; a crash costs at most this much reading again.",
@@ -837,6 +842,15 @@ class CheckpointConfig(Section):
         description="Use a directory that other users may write or own; only for a volume that no other process can "
         "reach. Otherwise such a directory is refused.",
     )
+
+
+def default_directory(name: str) -> Path:
+    """Return where the checkpoints of a model are by default."""
+    return _named(CheckpointConfig.model_fields["directory"].default, name)
+
+
+def _named(directory: Path, name: str) -> Path:
+    return Path(str(directory).replace("{name}", name))
 
 
 class SecurityConfig(Section):
@@ -1041,7 +1055,9 @@ class Settings(BaseSettings):
 
     @model_validator(mode="after")
     def _settled(self) -> Self:
-        """Let the effective configuration, as it is logged, show the structure and the sizes."""
+        """Let the effective configuration, as it is logged, show the directory, the structure and the sizes."""
+        directory = _named(self.checkpoint.directory, self.name)
+        object.__setattr__(self, "checkpoint", self.checkpoint.model_copy(update={"directory": directory}))
         if self.points is not None:
             object.__setattr__(self, "coreset", self.coreset.settled(self.points, self.svm.kernel))
             _require_audit(self.svm, self.coreset)
@@ -1085,6 +1101,8 @@ class Settings(BaseSettings):
                 found |= {f"{section}.{name}": one for name, one in value.items() if one != default.get(name)}
             elif value != Settings.model_fields[section].default:
                 found[section] = value
+        if self.checkpoint.directory == default_directory(self.name):
+            found.pop("checkpoint.directory", None)
         return found
 
 

@@ -6,6 +6,7 @@ from typing import Final
 
 import structlog
 
+from consumers.foreign import printable
 from streamsvm.codec.unread import MOST_FIELDS, Unread
 from streamsvm.metrics import Metrics
 
@@ -43,7 +44,7 @@ class UnreadWatch:
             self._metrics.increase("streamsvm_unread_fields", rows)
             if name not in self._said and len(self._said) < MOST_FIELDS:
                 self._said.add(name)
-                log.warning("field_not_read", topic=self._topic, field=name, remedy=_remedy(name))
+                log.warning("field_not_read", topic=self._topic, field=printable(name), remedy=_remedy(name))
 
 
 def _remedy(name: str) -> str:

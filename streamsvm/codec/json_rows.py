@@ -11,6 +11,7 @@ import json
 import math
 import re
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from typing import Any, Final
 
 import msgspec
@@ -34,6 +35,7 @@ FAR_EXPONENT: Final = 9_000
 _FAR: Final = re.compile(rb"[0-9][eE][+-]?[0-9]{5}")
 
 _fast_one = msgspec.json.Decoder(Point)
+_fast_many = msgspec.json.Decoder(list[Point])
 _raw_many = msgspec.json.Decoder(list[msgspec.Raw])
 
 
@@ -82,13 +84,17 @@ def _decoded_bytes(value: bytes) -> int:
 
 
 def _decode_at_once(value: bytes, unread: UnreadFields, *, many: bool) -> Sequence[Point | InvalidPoint] | None:
-    """Decode a value in which all is well, and every field is known; None if anything is not."""
+    """Decode a value in which all is well; None if anything is not.
+
+    What the decoders that know the fields met so far decline is left to those that never change, so that the fields of
+    earlier records decide nothing.
+    """
     if has_far_exponent(value):
         return None
-    try:
-        return unread.many.decode(value) if many else [unread.one.decode(value)]
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return None
+    for one, several in ((unread.one, unread.many), (_fast_one, _fast_many)):
+        with suppress(msgspec.DecodeError, UnicodeDecodeError):
+            return several.decode(value) if many else [one.decode(value)]
+    return None
 
 
 def is_array(value: bytes | None) -> bool:

@@ -184,6 +184,7 @@ class PointDecoder:
         ConfigurationError
             If the schema registry refuses us.
         """
+        self._unread.take()  # what a batch counted that was then given up, to be decoded again
         decoded = Decoded([], [], [])
         for partition, run in by_partition(records):
             builder = RowsBuilder(partition, self._config, keeps_ids=not self._labeled)

@@ -8,6 +8,7 @@ Invariant: what is watched changes no row: a record is accepted, and read, as `m
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -40,10 +41,13 @@ class UnreadFields:
     ----------
     one, many : msgspec.json.Decoder
         Of one point, and of an array; they fail on a field that was not met before, which `note` then makes known.
+        Whoever uses them decodes what they fail on by a decoder that never changes.
     """
 
     def __init__(self) -> None:
         self._names: list[str] = []
+        self._unnameable: set[str] = set()
+        """Names that were met, and that no decoder can be made for."""
         self._counts: Counter[str] = Counter()
         self._make()
 
@@ -61,7 +65,7 @@ class UnreadFields:
         """Count the fields of a value's rows, and learn those that were not met before."""
         if rows and type(rows[0]) is self._point:
             self.note_all(rows)
-        elif len(self._names) < MOST_FIELDS:
+        elif self._watching:
             self._meet(value)
 
     def note_all(self, points: Sequence[Any]) -> None:
@@ -82,10 +86,19 @@ class UnreadFields:
         counted = Counter(name for row in rows for name in row.keys() - READ)
         for name, count in counted.items():
             self._counts[excerpt(name)] += count
-        new = [name for name in counted if name not in self._names]
+        new = [name for name in counted if name not in self._names and name not in self._unnameable]
+        for name in new[: MOST_FIELDS - len(self._names) - len(self._unnameable)]:
+            if _UNNAMEABLE.search(name):
+                self._unnameable.add(name)
+            else:
+                self._names.append(name)
         if new:
-            self._names = [*self._names, *new][:MOST_FIELDS]
             self._make()
+
+    @property
+    def _watching(self) -> bool:
+        """Whether a field that was not met yet is looked at."""
+        return len(self._names) + len(self._unnameable) < MOST_FIELDS
 
     def _make(self) -> None:
         """Make decoders that know the fields met so far; with as many as are told apart, they let any other pass."""
@@ -97,10 +110,12 @@ class UnreadFields:
             fields,
             bases=(Point,),
             rename={field[0]: name for field, name in zip(fields, self._names, strict=True)},
-            forbid_unknown_fields=len(self._names) < MOST_FIELDS,
+            forbid_unknown_fields=self._watching,
         )
         self.one: msgspec.json.Decoder[Any] = msgspec.json.Decoder(self._point)
         self.many: msgspec.json.Decoder[Any] = msgspec.json.Decoder(list[self._point])  # type: ignore[name-defined]
 
 
+_UNNAMEABLE: Final = re.compile(r'[\x00-\x1f"\\]')
+"""What msgspec refuses in the name of a field."""
 _fields: Final = msgspec.json.Decoder(dict[str, msgspec.Raw] | list[dict[str, msgspec.Raw]])

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from typing import Any
 
 import msgspec
 import numpy as np
 import pyarrow as pa
 import pytest
+import structlog
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -96,7 +98,14 @@ _cells = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text("aä", max_size=2), inner, max_size=2),
     max_leaves=4,
 )
-_points = st.dictionaries(_names, _cells, max_size=5).map(lambda made: {"x": [1.0, 2.0], "y": 1} | made)
+
+
+def _points_of(names: st.SearchStrategy[str]) -> st.SearchStrategy[dict[str, Any]]:
+    return st.dictionaries(names, _cells, max_size=5).map(lambda made: {"x": [1.0, 2.0], "y": 1} | made)
+
+
+_points = _points_of(_names)
+_any_points = _points_of(_names | st.just('a"b'))
 
 
 @given(st.lists(_points, min_size=1, max_size=8))
@@ -121,6 +130,60 @@ def test_watching_changes_no_row(made: list[dict[str, Any]]) -> None:
             )  # fmt: skip
 
 
+_mutations = st.lists(st.tuples(st.integers(0, 200), st.sampled_from(b'\xff\xff\x1b"\\{},:01N')), max_size=2)
+
+
+@given(
+    st.lists(
+        st.tuples(st.lists(_any_points, min_size=1, max_size=2), st.booleans(), _mutations), min_size=1, max_size=8
+    )
+)
+def test_what_was_met_before_decides_nothing(made: list[tuple[list[dict[str, Any]], bool, Any]]) -> None:
+    """A record is accepted or rejected alike, in the same words, by a decoder that met others and by one that did not.
+
+    Damaged ones, too: what stands in a field that nobody reads is not looked at.
+    """
+    used = PointDecoder(PointsConfig(dimension=2))
+    for rows, many, mutations in made:
+        value = bytearray(msgspec.json.encode(rows if many else rows[0]))
+        for place, byte in mutations:
+            value[place % len(value)] = byte
+        fresh = PointDecoder(PointsConfig(dimension=2))
+        expected, found = (one.decode(records([bytes(value)])) for one in (fresh, used))
+        assert [bad.rejections for bad in found.rejected] == [bad.rejections for bad in expected.rejected]
+        for one, other in zip(found.rows, expected.rows, strict=True):
+            np.testing.assert_array_equal(one.accepted, other.accepted)
+            np.testing.assert_array_equal(one.points.X, other.points.X)
+
+
+@pytest.mark.parametrize("text", [b'"\xff"', b'"\\ud800"', b"NaN", b"1e999"])
+def test_a_field_that_is_not_read_may_hold_anything(text: bytes) -> None:
+    """Whether its name was met before or not."""
+    damaged, plain = b'{"x":[1,2],"y":1,"q":' + text + b"}", b'{"x":[1,2],"y":1,"q":1}'
+    for values in ([damaged, plain, damaged], [plain, damaged, damaged]):
+        decoder = PointDecoder(PointsConfig(dimension=2))
+        assert not any(decoder.decode(records([value])).rejected for value in values)
+
+
+@pytest.mark.parametrize("name", ['a"b', "a\\b", "a\nb", "\x00", "\x1b[2J"])
+def test_a_name_of_any_characters_is_counted(name: str) -> None:
+    """Among them those that no decoder takes in a field's name; the records after it are decoded as ever."""
+    values = [json.dumps(point("noise", **more)).encode() for more in ({name: 1}, {"weight": 1}, {name: 1}, {})]
+    decoder, counted = PointDecoder(PointsConfig(dimension=2, labels=WORDS)), Counter[str]()
+    for value in values:
+        found = decoder.decode(records([value]))
+        assert not found.rejected
+        counted.update(found.unread.rows)
+    assert counted == {name: 2, "weight": 1}
+
+
+def test_the_log_escapes_a_name() -> None:
+    """What producers write must not steer a terminal."""
+    with structlog.testing.capture_logs() as said:
+        UnreadWatch("labeled", Metrics(TRAINER)).tell(Unread({"\x1b[2J": 1}))
+    assert said[0]["field"] == "\\x1b[2J"
+
+
 def test_columns_of_arrow_are_counted() -> None:
     """A column that is not read stands for a field of each row."""
     batch = pa.record_batch(
@@ -139,8 +202,6 @@ def test_columns_of_arrow_are_counted() -> None:
 
 def test_each_field_is_said_once(capsys: pytest.CaptureFixture[str]) -> None:
     """With what it may be meant for; the metric counts on."""
-    import structlog
-
     metrics = Metrics(TRAINER)
     watch = UnreadWatch("labeled", metrics)
     with structlog.testing.capture_logs() as said:

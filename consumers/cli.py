@@ -98,12 +98,14 @@ def train(
     """Learn from a topic of labeled points and publish model versions, until told to stop."""
     from consumers.page.board import TrainerBoard
     from consumers.page.site import site_of
+    from consumers.places import with_old_checkpoint
     from consumers.trainer import Trainer
     from streamsvm.kafka import Cluster
     from streamsvm.metrics import TRAINER, Metrics
 
     configure_logging(settings.log)
     settings.models()
+    settings = with_old_checkpoint(settings)
     connection = connect(settings, "trainer")
     metrics, health = Metrics(TRAINER).with_process(), Health(settings.http.stuck_after_s)
     stop, board = stop_on_signals(), TrainerBoard(settings, metrics)
@@ -442,26 +444,60 @@ def dead_letters_command(
     topic: Annotated[
         str | None, typer.Argument(help="The dead-letter topic; if left out, the one of input.topic.")
     ] = None,
-    last: Annotated[int, typer.Option(min=1, help="How many of the newest.")] = 20,
+    last: Annotated[int, typer.Option(min=1, help="How many of the newest to show.")] = 20,
+    reason: Annotated[list[str] | None, typer.Option(help="Only letters of this reason; may be repeated.")] = None,
+    since: Annotated[str, typer.Option(help="Only those since a time, 2026-01-31T12:00:00Z, or 30min, 2h, 7d.")] = "",
+    model: Annotated[str, typer.Option(help="Only those of this model's trainer or scorer.")] = "",
+    resend: Annotated[
+        str, typer.Option(metavar="TOPIC", help="Send their rejected rows to this topic, each letter once ever.")
+    ] = "",
+    mended: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="With --resend: send the field `again` of these lines of --json instead, and no other letters; - is "
+            "standard input.",
+        ),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, one line a letter, with whole values.")] = False,
 ) -> None:
-    """Show rejected records: where each stood, why it was rejected, and what to do about it."""
-    from consumers.rejections import advice, lines, plain, read_letters
+    """Show rejected records: where each stood, why it was rejected, and what to do about it; or send them again.
 
-    found = read_letters(connect(settings, "cli"), topic or settings.input.dead_letters, last)
-    if as_json:
-        for letter in found.letters:
-            typer.echo(json.dumps(plain(letter)))
-        return
-    for letter in found.letters:
-        for line in lines(letter):
+    Without --resend nothing is written. With it all letters that fit are sent, however many --last shows, but never
+    one that was sent before; the dead-letter topic keeps a receipt of each.
+    """
+    from datetime import UTC, datetime
+
+    from consumers.rejections import chosen, plain, read_letters, report
+
+    now = datetime.now(UTC)
+    wanted, source = chosen(reason or (), since, model, now), topic or settings.input.dead_letters
+    if resend:
+        from consumers.resending import resend as send_again
+
+        told = send_again(connect(settings, "cli"), source, resend, wanted, now, _mended(mended))
+        for line in told.lines(source, resend):
             typer.echo(line)
-    for line in advice(found.letters):
+        return
+    if mended is not None:
+        raise ConfigurationError("--mended is given without --resend", "Say where to: --resend TOPIC.")
+    found = read_letters(connect(settings, "cli"), source, last, wanted)
+    for line in (json.dumps(plain(letter)) for letter in found.letters) if as_json else report(found):
         typer.echo(line)
-    foreign = f", {found.foreign:,} records that are no dead letters left out" if found.foreign else ""
-    earlier = f", up to {found.earlier:,} earlier ones not shown (--last)" if found.earlier else ""
-    plural = "" if len(found.letters) == 1 else "s"
-    typer.echo(f"{found.topic}: {len(found.letters):,} dead letter{plural}{foreign}{earlier}")
+
+
+def _mended(file: Path | None) -> dict[str, bytes | None] | None:
+    from consumers.resending import mended_lines
+
+    if file is None:
+        return None
+    if str(file) == "-":
+        return mended_lines(sys.stdin.buffer, "standard input")
+    try:
+        with file.open("rb") as lines:
+            return mended_lines(lines, str(file))
+    except OSError as error:
+        raise ConfigurationError(f"{file} cannot be read: {error.strerror}", "Give a file of --json's lines.") from None
 
 
 @app.command()

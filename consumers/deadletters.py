@@ -29,7 +29,7 @@ class DeadLetters:
 
     Parameters
     ----------
-    topic, dead_letter_topic : str
+    model, topic, dead_letter_topic : str
     metrics : Metrics
         It has `streamsvm_dead_letters`.
     clock : callable
@@ -37,8 +37,14 @@ class DeadLetters:
     """
 
     def __init__(
-        self, topic: str, dead_letter_topic: str, metrics: Metrics, clock: Callable[[], float] = time.monotonic
+        self,
+        model: str,
+        topic: str,
+        dead_letter_topic: str,
+        metrics: Metrics,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        self._model = model
         self._topic = topic
         self._dead_letter_topic = dead_letter_topic
         self._metrics = metrics
@@ -71,7 +77,7 @@ class DeadLetters:
         messages = []
         for bad in rejected:
             source = sources[bad.record.partition, bad.record.offset]
-            letter = deadletter.encode(self._topic, bad, source.key, source.headers, self._most_bytes)
+            letter = deadletter.encode(self._topic, bad, source.key, source.headers, self._most_bytes, self._model)
             messages.append(Message(self._dead_letter_topic, letter.value, letter.key, letter.headers))
         reasons = Counter(rejection.reason for bad in rejected for rejection in bad.rejections)
         for reason, count in reasons.items():

@@ -37,6 +37,7 @@ from consumers.schemas import SchemaWait
 from consumers.settling import TIMEOUTS, PersonNeeded, ScoreSettlement
 from consumers.standstill import Standstill
 from consumers.topics import refuse_shared
+from consumers.unread import UnreadWatch
 from streamsvm.codec.avro import Schemas
 from streamsvm.codec.scores import BatchScorer
 from streamsvm.config import Settings
@@ -121,7 +122,8 @@ class Scorer:
         self._cluster = Cluster(connection, transaction_timeout_s=TRANSACTION_TIMEOUT_S)
         self._metrics = metrics
         metrics.begin("streamsvm_scored_batches", "outcome", ("committed", "put_back"))
-        self._dead_letters = DeadLetters(settings.scoring.topic, settings.scoring.dead_letters, metrics)
+        self._dead_letters = DeadLetters(settings.name, settings.scoring.topic, settings.scoring.dead_letters, metrics)
+        self._unread = UnreadWatch(settings.scoring.topic, metrics)
         self._health = health
         self._stop = stop
         self._board = board or ScorerBoard()
@@ -357,6 +359,7 @@ class Scorer:
         """Return the scores and dead letters of a batch, and how many points were scored."""
         scoring = self._settings.scoring
         scored = self._batch_scorer.score(records)
+        self._unread.tell(scored.unread)
         messages = [Message(scoring.output_topic, one.value, one.key, one.headers) for one in scored.records]
         messages += self._dead_letters.letters(records, scored.rejected)
         return messages, sum(one.rows for one in scored.records)

@@ -236,6 +236,9 @@ class Startup:
         if isinstance(begun, Begin):
             if begun.gap:
                 log.warning("begun_anew", why=begun.gap, incarnation=begun.incarnation, remedy="input.on_gap is reset")
+            if begun.changed:
+                why = f"nothing was learned or published yet, and {begun.changed}"
+                log.warning("begun_anew", why=why, incarnation=begun.incarnation, remedy="no reset was needed")
             starts = self._cluster.starts(topic.name, topic.partitions, self._settings.input.start)
             base = {partition: Position(offset) for partition, offset in sorted(starts.items())}
             return Started(topic, base, Learner(self._config, base, every), None, 0, self._settings)

@@ -41,6 +41,7 @@ from consumers.session import STUCK_S, Session
 from consumers.standstill import MakeStandstill, Standstill
 from consumers.startup import Started, Startup, check_partitions
 from consumers.topics import written_places
+from consumers.unread import UnreadWatch
 from consumers.watch import MakeWatch, Surveyor, ThreadedWatch
 from consumers.worker import Result, TrainFunction, Worker
 from streamsvm import prequential, tuning
@@ -233,9 +234,10 @@ class Trainer:
         settings, clock = self._settings, self._clock
         stack.enter_context(limited(self._config.svm))  # for pilots too, whether or not a training runs beside them
         self._dead_letters = DeadLetters(
-            settings.input.topic, settings.input.dead_letters, self._metrics, clock.monotonic
+            settings.name, settings.input.topic, settings.input.dead_letters, self._metrics, clock.monotonic
         )
         self._limits = RejectionLimits(settings.input, self._points_accepted)
+        self._unread = UnreadWatch(settings.input.topic, self._metrics)
         self._saver = Saver(settings.checkpoint, checkpoints, self._metrics, self._health, clock.monotonic, clock.now)
         self._delivery = Delivery(settings.name, self._session_name())
         self._session = Session(
@@ -450,6 +452,7 @@ class Trainer:
             self._outbox.send(letter)
         if decoded.rejected:
             crash_point("deadletters.sent")
+        self._unread.tell(decoded.unread)
         self._backlog.extend(decoded.rows)
         self._count_rejected(records, decoded.rejected)
 

@@ -6,7 +6,7 @@ never truth. File names order the generations: ``checkpoint-<incarnation>-<head 
 
 Invariant: at every moment after the first `CheckpointDirectory.save`, whatever the disk may lose of what was not
 synced, the newest checkpoint that a `save` returned from is on it, whole; and no file is removed before as many good
-ones as are to be kept are there, each read or written by this process.
+ones as are to be kept are there, each read or written by this process. A checkpoint of another model is never removed.
 """
 
 from __future__ import annotations
@@ -59,6 +59,8 @@ class CheckpointDirectory:
         self._generations = generations
         self._good: dict[str, bool] = {}
         self._lost = ""
+        self._models: dict[str, str] = {}
+        """The model of each file that was read or written, by the file's name; damaged ones are left out."""
         disk.lock()
         crash_point("start.locked")
         for leftover in self._files("partial"):
@@ -118,7 +120,7 @@ class CheckpointDirectory:
         """Read the checkpoints, the newest first; each is read when it is asked for."""
         for name in self._files("ssvm"):
             found = self._read(name)
-            self._good[name] = found.snapshot is not None
+            self._meet(found)
             yield found
 
     def reject(self, name: str) -> None:
@@ -148,7 +150,8 @@ class CheckpointDirectory:
                 "Free space or mend the disk; the checkpoints before it are untouched.",
             ) from None
         self._good[name] = True
-        self._prune(name)
+        self._models[name] = snapshot.name
+        self._prune(name, snapshot.name)
         crash_point("checkpoint.pruned")
         return len(content)
 
@@ -179,22 +182,31 @@ class CheckpointDirectory:
         self._disk.sync_names()
         crash_point("checkpoint.durable")
 
-    def _prune(self, saved: str) -> None:
-        """Keep the newest good files and the one just saved; before there are enough good ones, keep everything."""
+    def _prune(self, saved: str, model: str) -> None:
+        """Keep the newest good files of a model and the one just saved; before there are enough, keep everything."""
         files = self._files("ssvm")
         if len(files) <= self._generations:
             return
-        good = list(islice((name for name in files if self._is_good(name)), self._generations))
+        good = list(islice((name for name in files if self._is_good(name, model)), self._generations))
         if len(good) == self._generations:
             for name in files:
-                if name not in {saved, *good}:
+                if name not in {saved, *good} and not self._is_anothers(name, model):
                     self._remove(name)
 
-    def _is_good(self, name: str) -> bool:
-        """Tell whether a file is known to be valid; one that this process never met is read, once."""
+    def _is_good(self, name: str, model: str) -> bool:
+        """Tell whether a file is known to be valid, and of this model; one never met before is read, once."""
+        return not self._is_anothers(name, model) and self._good[name]
+
+    def _is_anothers(self, name: str, model: str) -> bool:
+        """Tell whether a file is a checkpoint of another model; one never met before is read, once."""
         if name not in self._good:
-            self._good[name] = self._read(name).snapshot is not None
-        return self._good[name]
+            self._meet(self._read(name))
+        return self._models.get(name, model) != model
+
+    def _meet(self, found: Generation) -> None:
+        self._good[found.name] = found.snapshot is not None
+        if found.snapshot is not None:
+            self._models[found.name] = found.snapshot.name
 
     def _remove(self, name: str) -> None:
         try:
@@ -207,13 +219,28 @@ class CheckpointDirectory:
         self._good.pop(name, None)
 
     def _files(self, suffix: str) -> list[str]:
-        """Return the checkpoint files of this suffix, the newest first."""
-        named = [(match, name) for name in self._disk.names() if (match := _NAME.fullmatch(name))]
-        ordered = sorted(
-            (([int(part) for part in match.groups()[:3]], name) for match, name in named if match[4] == suffix),
-            reverse=True,
-        )
-        return [name for _, name in ordered]
+        return _files(self._disk, suffix)
+
+
+def model_of(disk: Disk) -> str | None:
+    """Return whose the newest valid checkpoint of a directory is, which need not be locked; None if there is none."""
+    try:
+        for name in _files(disk, "ssvm"):
+            with suppress(CorruptCheckpoint):
+                return decode(disk.read(name)).name
+    except OSError:
+        return None
+    return None
+
+
+def _files(disk: Disk, suffix: str) -> list[str]:
+    """Return the checkpoint files of this suffix, the newest first."""
+    named = [(match, name) for name in disk.names() if (match := _NAME.fullmatch(name))]
+    ordered = sorted(
+        (([int(part) for part in match.groups()[:3]], name) for match, name in named if match[4] == suffix),
+        reverse=True,
+    )
+    return [name for _, name in ordered]
 
 
 def _name(snapshot: Snapshot) -> str:

@@ -33,6 +33,7 @@ from pydantic import (
     model_validator,
 )
 from pydantic.fields import FieldInfo
+from pydantic_core import ErrorDetails
 from pydantic_settings import (
     BaseSettings,
     NestedSecretsSettingsSource,
@@ -819,7 +820,12 @@ class TrainingConfig(Section):
 class CheckpointConfig(Section):
     """Where and how often state is saved."""
 
-    directory: Path = Field(default=Path("checkpoint"), description="Directory of the checkpoints; one trainer each.")
+    directory: Path = Field(
+        default=Path("checkpoint/{name}"),
+        description="Directory of the checkpoints, one of its own for each trainer; `{name}` stands for the model's "
+        "name. While the default one holds no checkpoint, the trainer goes on from one of this model in its parent, "
+        "where earlier versions put it.",
+    )
     interval_s: Annotated[float, Field(gt=0)] = Field(
         default=30.0,
         description="Seconds between two checkpoints; a crash costs at most this much reading again.",
@@ -837,6 +843,15 @@ class CheckpointConfig(Section):
         description="Use a directory that other users may write or own; only for a volume that no other process can "
         "reach. Otherwise such a directory is refused.",
     )
+
+
+def default_directory(name: str) -> Path:
+    """Return where the checkpoints of a model are by default."""
+    return _named(CheckpointConfig.model_fields["directory"].default, name)
+
+
+def _named(directory: Path, name: str) -> Path:
+    return Path(str(directory).replace("{name}", name))
 
 
 class SecurityConfig(Section):
@@ -1041,7 +1056,9 @@ class Settings(BaseSettings):
 
     @model_validator(mode="after")
     def _settled(self) -> Self:
-        """Let the effective configuration, as it is logged, show the structure and the sizes."""
+        """Let the effective configuration, as it is logged, show the directory, the structure and the sizes."""
+        directory = _named(self.checkpoint.directory, self.name)
+        object.__setattr__(self, "checkpoint", self.checkpoint.model_copy(update={"directory": directory}))
         if self.points is not None:
             object.__setattr__(self, "coreset", self.coreset.settled(self.points, self.svm.kernel))
             _require_audit(self.svm, self.coreset)
@@ -1085,6 +1102,8 @@ class Settings(BaseSettings):
                 found |= {f"{section}.{name}": one for name, one in value.items() if one != default.get(name)}
             elif value != Settings.model_fields[section].default:
                 found[section] = value
+        if self.checkpoint.directory == default_directory(self.name):
+            found.pop("checkpoint.directory", None)
         return found
 
 
@@ -1128,7 +1147,7 @@ def load(
     """
     for path, kind in ((file, "configuration file"), (secrets, "secrets directory")):
         if path is not None and not path.exists():
-            raise ConfigurationError(f"the {kind} {path} does not exist")
+            raise ConfigurationError(f"the {kind} {path} does not exist", "Correct the path, or leave the option out.")
     _refuse_unknown_environment(os.environ)
 
     class Bound(Settings):
@@ -1205,16 +1224,55 @@ def _meant(where: str) -> str:
 
 
 def _one_line(error: ValidationError) -> str:
-    parts = []
-    for fault in error.errors(include_url=False, include_context=False):
-        where = ".".join(str(part) for part in fault["loc"])
-        message = fault["msg"].removeprefix("Value error, ")
-        if fault["type"] == "extra_forbidden":
-            message = "there is no such option" + _meant(where)
-        shown = (
-            ""
-            if fault["type"] in ("missing", "value_error", "extra_forbidden") or is_secret(where) or where == "kafka"
-            else f" (got {fault['input']!r})"
+    """Return what is wrong with each option; what several types of one option have to say is one demand."""
+    faults: dict[str, str] = {}
+    for fault in error.errors(include_url=False):
+        where = ".".join(str(part) for part in _option_of(fault["loc"]))
+        said, before = _in_words(fault, where), faults.get(where)
+        faults[where] = (
+            said if before is None else before + " or " + said.removeprefix("must be ").partition(" (got")[0]
         )
-        parts.append(f"{where}: {message}{shown}" if where else message)
-    return "; ".join(parts)
+    return "; ".join(f"{where}: {said}" if where else said for where, said in faults.items())
+
+
+def _option_of(place: tuple[int | str, ...]) -> tuple[int | str, ...]:
+    """Return the place of a fault without the types that were tried there."""
+    section, *rest = place or ("",)
+    kind = section_class(section) if section in Settings.model_fields else None
+    if kind is None or not rest or rest[0] not in kind.model_fields:
+        return place
+    return (section, rest[0], *(part for part in rest[1:] if isinstance(part, int)))
+
+
+def _in_words(fault: ErrorDetails, where: str) -> str:
+    kind = fault["type"]
+    if kind == "extra_forbidden":
+        return "there is no such option" + _meant(where)
+    demand = _DEMANDS.get(kind)
+    said = fault["msg"].removeprefix("Value error, ") if demand is None else demand.format_map(fault.get("ctx", {}))
+    hidden = kind in ("missing", "value_error") or is_secret(where) or where == "kafka"
+    return said if hidden else f"{said} (got {fault['input']!r})"
+
+
+_DEMANDS: Final[Mapping[str, str]] = {
+    **dict.fromkeys(("int_parsing", "int_type", "int_from_float"), "must be an integer"),
+    **dict.fromkeys(("float_parsing", "float_type"), "must be a number"),
+    **dict.fromkeys(("bool_parsing", "bool_type"), "must be true or false"),
+    **dict.fromkeys(
+        ("datetime_parsing", "datetime_from_date_parsing", "datetime_type"),
+        "must be a time such as 2026-01-31T12:00:00Z",
+    ),
+    "string_type": "must be text",
+    "tuple_type": "must be a list",
+    "literal_error": "must be {expected}",
+    "greater_than_equal": "must be at least {ge:g}",
+    "greater_than": "must be above {gt:g}",
+    "less_than_equal": "must be at most {le:g}",
+    "less_than": "must be below {lt:g}",
+    "too_long": "must have at most {max_length} entries, {actual_length} are given",
+    "too_short": "must have at least {min_length} entries, {actual_length} are given",
+    "string_pattern_mismatch": "must begin with a letter or a digit and hold only letters, digits, dots, "
+    "underscores and hyphens, 100 of them at most",
+    "missing": "is not given",
+}
+"""What people are told in place of pydantic's words, by the kind of its error."""

@@ -107,6 +107,13 @@ TRAINER: Final = (
         ("reason",),
     ),
     Definition(
+        "streamsvm_unread_fields",
+        "counter",
+        "Rows that had a field which is not read, one count for each such field; up to 16 fields are told apart.",
+        "Rising from a certain time on: a producer writes a field under another name, as `weight` for `w`, which then "
+        "has its default. The log names each field once.",
+    ),
+    Definition(
         "streamsvm_registry_waiting_seconds",
         "gauge",
         "Seconds for which the input has waited for the schema registry; 0 while it does not.",
@@ -484,6 +491,13 @@ SCORER: Final = (
         "Rejected rows, by reason.",
         "`streamsvm dead-letters TOPIC` shows where each record stood, why it was rejected, and what to do about it.",
         ("reason",),
+    ),
+    Definition(
+        "streamsvm_unread_fields",
+        "counter",
+        "Rows that had a field which is not read, one count for each such field; up to 16 fields are told apart.",
+        "Rising from a certain time on: a producer writes a field under another name, as `weight` for `w`, which then "
+        "has its default. The log names each field once.",
     ),
     Definition(
         "streamsvm_registry_waiting_seconds",

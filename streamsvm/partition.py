@@ -62,6 +62,11 @@ class PartitionState:
         """The next row to learn."""
         return self.leaf_extent.end
 
+    @property
+    def rows_accepted(self) -> int:
+        """Rows learned so far; those passed over are not counted."""
+        return sum(extent.moments.count for extent in (self.leaf_extent, *(one.extent for one in self.buckets)))
+
 
 @dataclass(frozen=True, slots=True)
 class OpenLeaf:

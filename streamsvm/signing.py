@@ -156,7 +156,7 @@ def _private(file: Path) -> bytes:
     try:
         descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except OSError as error:
-        raise ConfigurationError(f"{file}, the key to sign with, cannot be read: {error.strerror}") from None
+        raise ConfigurationError(f"{file}, the key to sign with, cannot be read: {error.strerror}", _WHERE) from None
     try:
         _require_private(file, os.fstat(descriptor))
         return os.read(descriptor, MOST_KEY_BYTES)
@@ -185,13 +185,16 @@ def _bodies(file: Path) -> list[str]:
         with file.open("rb") as opened:
             text = opened.read(MOST_KEY_BYTES).decode("ascii", errors="replace")
     except OSError as error:
-        raise ConfigurationError(f"{file}, the file of trusted keys, cannot be read: {error.strerror}") from None
+        raise ConfigurationError(
+            f"{file}, the file of trusted keys, cannot be read: {error.strerror}", _WHERE
+        ) from None
     bodies = [part.partition(_END)[0] for part in text.split(_BEGIN)[1:]]
     if not bodies:
         raise ConfigurationError(f"{file}, the file of trusted keys, holds no public key in PEM", _HOW)
     return bodies
 
 
+_WHERE: Final = "Name a file that this user may read."
 _HOW: Final = "Write it out: openssl pkey -in PRIVATE.pem -pubout"
 
 

@@ -28,7 +28,10 @@ from contextlib import closing
 from dataclasses import dataclass
 from datetime import datetime
 from types import MappingProxyType
-from typing import Final, Self
+from typing import Any, Final, Self
+
+import numpy as np
+from numpy.typing import NDArray
 
 from streamsvm.anchoring import Finder, reference
 from streamsvm.codec import model as model_codec
@@ -40,14 +43,17 @@ from streamsvm.kafka import (
     Connection,
     DamagedBatch,
     OffsetOutOfRange,
+    Option,
     Record,
     Tail,
+    connection_of,
     describe_topic,
     fetch_one,
     log_range,
     read_to_end,
 )
 from streamsvm.signing import TrustedKeys
+from streamsvm.svm.kernels import Float
 from streamsvm.svm.model import Model
 
 PARTITION: Final = 0
@@ -125,6 +131,32 @@ class Loaded:
     loaded_at: float
     published_at: float | None = None
 
+    def decision_function(self, X: Any) -> Float:
+        """Score raw features: see `streamsvm.svm.model.Model.decision_function`, which says what `X` may be."""
+        return self.version.model.decision_function(X)
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Return the label of each row, as it stands in the records, shape (n,).
+
+        The second of `version.labels` where the decision value is above 0, else the first. Raises as
+        `decision_function` does.
+        """
+        labels = self.version.labels
+        told = np.array(labels, dtype=None if type(labels[0]) is type(labels[1]) else object)
+        return told[(self.version.model.predict_sign(X) > 0).astype(np.intp)]
+
+    def predict_proba(self, X: Any) -> Float:
+        """Return the probability of the first and of the second label of each row, shape (n, 2).
+
+        Raises
+        ------
+        ConfigurationError
+            If the version has no probabilities.
+        InvalidFeatures
+            As `decision_function` does.
+        """
+        return self.version.model.predict_proba(X)
+
 
 class ModelSubscriber:
     """Keeps the version that an alias names loaded, in a thread of its own.
@@ -133,7 +165,7 @@ class ModelSubscriber:
 
     Parameters
     ----------
-    connection : Connection
+    connection : Connection, or mapping of librdkafka's options
     name : str
         Name of the model.
     models_topic : str
@@ -163,7 +195,7 @@ class ModelSubscriber:
 
     def __init__(
         self,
-        connection: Connection,
+        connection: Connection | Mapping[str, Option],
         name: str,
         *,
         models_topic: str = "models",
@@ -175,7 +207,7 @@ class ModelSubscriber:
         patience_s: float = 30.0,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self._connection = connection
+        self._connection = connection_of(connection)
         self._name = name
         self._models_topic = models_topic
         self._aliases_topic = _aliases_topic(models_topic)
@@ -630,7 +662,7 @@ def _check_hash(record: Record, place: str, expected: str | None) -> str:
 
 
 def load_version(
-    connection: Connection,
+    connection: Connection | Mapping[str, Option],
     name: str,
     *,
     models_topic: str = "models",
@@ -653,7 +685,7 @@ def load_version(
 
 
 def load_record(
-    connection: Connection,
+    connection: Connection | Mapping[str, Option],
     name: str,
     *,
     models_topic: str = "models",
@@ -668,7 +700,7 @@ def load_record(
 
     Parameters
     ----------
-    connection : Connection
+    connection : Connection, or mapping of librdkafka's options
     name : str
     models_topic : str
     number : int or str, optional
@@ -691,6 +723,7 @@ def load_record(
     BrokerUnavailable
         If no broker answers in time.
     """
+    connection = connection_of(connection)
     if number is None:
         return _load_named(connection, name, models_topic, alias, trusted, timeout_s)
     return _load_numbered(connection, name, models_topic, number, trusted, timeout_s)

@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import takewhile
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streamsvm import private
-from streamsvm.checkpoint import CheckpointDirectory
+from streamsvm.checkpoint import CheckpointDirectory, model_of
 from streamsvm.codec import checkpoint as codec
 from streamsvm.codec.checkpoint import Snapshot
 from streamsvm.codec.model import Alias, Gate, GatePart, GateRival, Head, PartitionCut, TuningInForce
@@ -694,3 +695,29 @@ def test_a_directory_that_cannot_be_made_again_is_tried_again(tmp_path: Path) ->
         above.unlink()
         assert "was removed" in directory.keep()
         directory.save(snapshot())
+
+
+def test_no_save_removes_another_models_checkpoint() -> None:
+    """Where two models' files lie together, as a reset once left them, only one's own old ones go."""
+    others = {
+        f"checkpoint-000001-000000000003-{n:012d}.ssvm": codec.encode(replace(snapshot(n, head=3), name="other"))
+        for n in (1, 2, 3)
+    }
+    disk = VolatileDisk(others)
+    with CheckpointDirectory(disk, 2) as directory:
+        for sequence in range(1, 6):
+            directory.save(snapshot(sequence, incarnation=2))
+    own = {f"checkpoint-000002-000000000000-{n:012d}.ssvm" for n in (4, 5)}
+    assert set(disk.names()) == others.keys() | own
+
+
+def test_whose_checkpoints_a_directory_holds(tmp_path: Path) -> None:
+    """The newest valid one says so, without a lock; a missing directory or one without any says nothing."""
+    assert model_of(FileSystem(tmp_path / "missing")) is None
+    assert model_of(FileSystem(tmp_path)) is None
+    with CheckpointDirectory(FileSystem(tmp_path), 3) as directory:
+        directory.save(replace(snapshot(1), name="one"))
+        directory.save(replace(snapshot(2), name="two"))
+        assert model_of(FileSystem(tmp_path)) == "two"
+        max(tmp_path.glob("checkpoint-*")).write_bytes(b"damaged")
+        assert model_of(FileSystem(tmp_path)) == "one"

@@ -98,7 +98,7 @@ def test_what_differs_from_the_defaults_is_told_and_no_more() -> None:
 @pytest.mark.parametrize(
     ("options", "named"),
     [
-        ({"coreset": {"leaf_rows": 0}}, "coreset.leaf_rows: Input should be greater than or equal to 1 (got 0)"),
+        ({"coreset": {"leaf_rows": 0}}, "coreset.leaf_rows: must be at least 1 (got 0)"),
         ({"coreset": {"leef_rows": 1}}, "coreset.leef_rows: there is no such option (is it coreset.leaf_rows?)"),
         ({"corset": {}}, "corset: there is no such option (is it coreset?)"),
         ({"dimension": 8}, "dimension: there is no such option (is it points.dimension?)"),
@@ -107,11 +107,16 @@ def test_what_differs_from_the_defaults_is_told_and_no_more() -> None:
         ({"svm": {"class_weight": "1,0"}}, "svm.class_weight"),
         ({"svm": {"class_weight": "fair"}}, "svm.class_weight"),
         ({"coreset": {"clip_sd": 1.0}}, "coreset.clip_sd"),
-        ({"points": {"labels": [1, 0]}}, "points.dimension: Field required"),
+        ({"points": {"labels": [1, 0]}}, "points.dimension: is not given"),
+        ({"points": {"dimension": 1, "labels": [1, 2, 3]}}, "points.labels: must have at most 2 entries, 3 are given"),
+        ({"svm": {"C": -1}}, "svm.C: must be at least 1e-100 (got -1)"),
         ({"points": {"dimension": 1, "labels": [1, 1]}}, "the same label twice"),
         ({"points": {"dimension": 1, "labels": [1, "1"]}}, "mixes types"),
         ({"points": {"dimension": 2, "feature_names": ["a"]}}, "has 1 names, points.dimension is 2"),
-        ({"input": {"start": "yesterday"}}, "input.start"),
+        (
+            {"input": {"start": "yesterday"}},
+            "input.start: must be 'earliest' or 'latest' (got 'yesterday') or a time such as 2026",
+        ),
         ({"input": {"start": "2026-01-01T00:00:00"}}, "no time zone"),
         ({"name": "a/b"}, "name"),
         ({"training": {"policy": "some"}}, "'latest' or 'every'"),

@@ -9,6 +9,7 @@ import pytest
 
 from streamsvm.codec.checkpoint import Snapshot
 from streamsvm.codec.model import Head, Owner, PartitionCut
+from streamsvm.coreset.moments import Moments
 from streamsvm.delivery import (
     TRANSITIONS,
     Begin,
@@ -66,7 +67,6 @@ def test_resume() -> None:
 REFUSALS = [
     ("lost checkpoint", None, {"head": head()}, r"no checkpoint to go on from\."),
     ("another directory", None, {"head": head(), "checkpoints": "/tmp/c"}, "no checkpoint to go on from in /tmp/c"),
-    ("other model", {"name": "other"}, {}, "'other'"),
     ("configuration", {}, {"configuration_sha256": "x", "configuration": {**CONFIG, "seed": 2}}, "seed was 1, is 2"),
     (
         "nested configuration",
@@ -105,6 +105,62 @@ def test_refusals_name_both_sides_and_the_way_out(
     assert begun.incarnation == int(token.split("/")[1]) + 1
     with pytest.raises(StateError):
         decide(kept, present(**found, reset="m/77"))
+
+
+@pytest.mark.parametrize("reset", ["", "m/1", "other/1"])
+def test_no_reset_touches_another_models_checkpoint(reset: str) -> None:
+    """The refusal names a directory of one's own, and no reset: what one would begin there would remove the other's."""
+    found = present(reset=reset, on_gap="reset", checkpoints="/tmp/c")
+    with pytest.raises(StateError, match="in /tmp/c belongs to the model 'other', this one is 'm'") as refusal:
+        decide(saved(name="other"), found)
+    assert "--checkpoint-directory checkpoint/m" in refusal.value.remedy
+    assert "--reset" not in refusal.value.remedy
+
+
+CHANGES: dict[str, dict[str, object]] = {
+    "configuration": {"configuration_sha256": "x", "configuration": {**CONFIG, "seed": 2}},
+    "topic": {"topic": "u"},
+}
+
+
+def nothing_learned(**changes: object) -> Snapshot:
+    """Return a checkpoint of an incarnation that has rejected every row it saw, if it saw any."""
+    learner, moments = saved().learner, Moments.zero(2)
+    partitions = {
+        partition: replace(
+            state, sealed=0, buckets=(), leaf_extent=replace(state.leaf_extent, moments=moments), screened=None
+        )
+        for partition, state in learner.partitions.items()
+    }
+    return saved(**{"learner": replace(learner, partitions=partitions), "pending": None, "head": None, **changes})
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_what_learned_and_published_nothing_may_change_without_a_reset(change: str) -> None:
+    """Wrong labels, then right ones: the next incarnation begins by itself, and says what was different."""
+    begun = decide(nothing_learned(), present(**CHANGES[change]))
+    assert isinstance(begun, Begin)
+    assert (begun.incarnation, begun.head, begun.gap) == (2, None, "")
+    assert "seed was 1, is 2" in begun.changed or "'u'" in begun.changed
+    after_a_reset = decide(nothing_learned(incarnation=2), present(**CHANGES[change], head=head()))
+    assert isinstance(after_a_reset, Begin)
+    assert (after_a_reset.incarnation, after_a_reset.head) == (3, head())
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_what_learned_or_published_anything_needs_its_reset(change: str) -> None:
+    """A row that was learned, or a version on the topic, is never given up unasked."""
+    published = (nothing_learned(), {"head": head()})
+    superseded = (nothing_learned(), {"head": head(incarnation=2)})
+    for kept, found in ((saved(), {}), published, superseded):
+        with pytest.raises(StateError, match="--reset m/"):
+            decide(kept, present(**CHANGES[change], **found))
+
+
+def test_a_gap_is_never_passed_over_for_having_learned_nothing() -> None:
+    """Records that retention removed unread are told of, whatever was learned before."""
+    with pytest.raises(StateError, match="removed 10 records unread"):
+        decide(nothing_learned(), present(log={0: (60, 100), 2: (0, 100)}))
 
 
 def test_what_held_nothing_to_learn_may_be_removed() -> None:

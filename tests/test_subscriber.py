@@ -61,6 +61,31 @@ def hash_of(number: int) -> str:
     return model_codec.sha256(model_codec.encode(version_of(number)))
 
 
+@pytest.mark.parametrize("labels", [(-1, 1), ("noise", "pulsar"), (False, True), (0, "yes")])
+def test_a_loaded_version_answers_in_the_users_labels(labels: tuple[Label, Label]) -> None:
+    """As they stand in the records, type included; what cannot be scored is refused."""
+    loaded = Loaded(version_of(3, labels=labels), "ab", 0, 0.0)
+    told = loaded.predict([[1.0, 1.0], [-5.0, 1.0], [1.0, -2.0]]).tolist()
+    assert told == [labels[1], labels[0], labels[0]]
+    assert [type(label) for label in told] == [type(labels[1]), type(labels[0]), type(labels[0])]
+    assert loaded.predict([]).tolist() == []
+    assert loaded.decision_function(np.zeros((2, 2))).tolist() == [3.0, 3.0]
+    with pytest.raises(ValueError, match="2 features expected, 1 given"):
+        loaded.predict([[1.0]])
+    with pytest.raises(ConfigurationError, match="no probabilities"):
+        loaded.predict_proba([[1.0, 2.0]])
+
+
+def test_options_alone_stand_for_a_connection() -> None:
+    """Wherever a reader wants a connection; what is neither is told what is wanted."""
+    subscriber = ModelSubscriber({"bootstrap.servers": "localhost:1"}, NAME)
+    assert subscriber._connection == Connection({"bootstrap.servers": "localhost:1"})
+    with pytest.raises(ConfigurationError, match=r"a connection is str.*Give a Connection, or options"):
+        ModelSubscriber("localhost:1", NAME)  # type: ignore[arg-type]
+    with pytest.raises(ConfigurationError, match=r"no bootstrap\.servers"):
+        load_version({}, NAME)
+
+
 class Trainer:
     """Publishes versions and moves aliases as the real one does, and damages them where a test says so."""
 

@@ -420,17 +420,17 @@ DEEP_DIVE: Final[Rows] = (
                 (("retired", f"sum(streamsvm_versions_retired_total{ONE})"),),
             ),
             Panel(
-                "Readers held up",
-                "s",
-                ("streamsvm_output_held_up_seconds",),
-                (("{{instance}}", f"streamsvm_output_held_up_seconds{EITHER}"),),
-            ),
-            Panel(
                 "Producer renewals",
                 "short",
                 ("streamsvm_producer_renewals",),
                 (("renewals", f"sum(streamsvm_producer_renewals_total{ONE})"),),
                 steps=True,
+            ),
+            Panel(
+                "Readers held up by an open transaction",
+                "s",
+                ("streamsvm_output_held_up_seconds",),
+                (("{{instance}}", f"max by (instance) (streamsvm_output_held_up_seconds{EITHER})"),),
             ),
         ),
     ),
@@ -483,6 +483,13 @@ DEEP_DIVE: Final[Rows] = (
                     ("mostly rejected", f"max(streamsvm_input_mostly_rejected{ONE})"),
                 ),
                 stacked=True,
+                steps=True,
+            ),
+            Panel(
+                "Fields that are not read",
+                "short",
+                ("streamsvm_unread_fields",),
+                (("{{instance}}", f"sum by (instance) (streamsvm_unread_fields_total{EITHER})"),),
                 steps=True,
             ),
             Panel(

@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from streamsvm.codec.bounds import refuse_expansion, too_many_rows
 from streamsvm.codec.json_rows import convert_row
 from streamsvm.codec.row import Point
+from streamsvm.codec.unread import MOST_FIELDS
 from streamsvm.config import Label, PointsConfig
 from streamsvm.errors import InvalidPoint
 
@@ -94,6 +95,8 @@ class ArrowRows:
         self._columns = {name: _joined(table.column(name)) for name in table.column_names}
         self._dimension = config.dimension
         self._features = plan.features
+        self.unread = plan.unread
+        """Columns that are not read."""
 
     def __len__(self) -> int:
         return self._rows
@@ -177,11 +180,12 @@ class ArrowRows:
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """What is read of a schema: how many columns; `features` is empty where `x` is."""
+    """What is read of a schema: how many columns, `features` being empty where `x` is; and what is not read."""
 
     options: Any
     columns: int
     features: tuple[str, ...]
+    unread: tuple[str, ...]
 
 
 @lru_cache(maxsize=64)
@@ -196,7 +200,12 @@ def _plan(schema_message: bytes, feature_names: tuple[str, ...]) -> _Plan:
     included = [index for index, name in enumerate(names) if name in read]
     if not included:
         raise ValueError("no column is one of x, y, w and id")
-    return _Plan(pa.ipc.IpcReadOptions(included_fields=included, use_threads=False), len(included), features)
+    options = pa.ipc.IpcReadOptions(included_fields=included, use_threads=False)
+    return _Plan(options, len(included), features, _unread(names, read))
+
+
+def _unread(names: list[str], read: set[str]) -> tuple[str, ...]:
+    return tuple(name for name in names if name not in read)[:MOST_FIELDS]
 
 
 def _survey(value: bytes, most_rows: int) -> tuple[bytes, int]:

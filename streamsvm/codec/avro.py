@@ -25,6 +25,7 @@ import msgspec
 from streamsvm.codec.bounds import refuse_expansion, too_many_rows
 from streamsvm.codec.json_rows import DEEPEST_NESTING, convert_row, nesting
 from streamsvm.codec.row import Point
+from streamsvm.codec.unread import MOST_FIELDS, READ
 from streamsvm.config import Label
 from streamsvm.errors import ConfigurationError, InvalidPoint
 
@@ -108,6 +109,7 @@ class _Schema:
     many: bool
     features: tuple[str, ...]
     cost: _Cost
+    unread: tuple[str, ...] = ()
 
 
 class AvroReader:
@@ -208,6 +210,10 @@ class AvroReader:
         """
         return self._schema_of(value).many
 
+    def unread(self, value: bytes) -> tuple[str, ...]:
+        """Return the fields of the points of a value, that was told into rows, which nobody reads."""
+        return self._schema_of(value).unread
+
     def _schema_of(self, value: bytes) -> _Schema:
         if len(value) < FRAME.size or value[0] != 0:
             raise InvalidPoint("malformed_avro", "the value does not begin with a zero byte and a schema's id")
@@ -258,8 +264,9 @@ class AvroReader:
                 raise ValueError("x is not an array of numbers")
         elif not features or not all(_is_number(fields.get(name)) for name in features):
             raise ValueError("there is no x, nor a number for each of points.feature_names")
+        unread = [name for name in fields if name not in READ and name not in features][:MOST_FIELDS]
         parsed, row = (self._fastavro.parse_schema(_bare(part)) for part in (schema, record))
-        return _Schema(parsed, row, many, features, examined.of_a_row)
+        return _Schema(parsed, row, many, features, examined.of_a_row, tuple(unread))
 
 
 def _largest(cost: _Cost, value_bytes: int, rows: int) -> float:

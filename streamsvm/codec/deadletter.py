@@ -1,7 +1,8 @@
 """Dead letters: the raw record, where it stood, and why each bad row of it was rejected; one a record.
 
 Headers follow Kafka Streams' (KIP-1034): ``__streams.errors.{exception,message,topic,partition,offset}``. To them come
-``streamsvm.deadletter.id``, the same for every copy of one letter (delivery is at least once), and
+``streamsvm.model``, the model whose trainer or scorer rejected the record; ``streamsvm.deadletter.id``, that name and
+the record's coordinates, the same for every copy of one letter (delivery is at least once); and
 ``streamsvm.deadletter.rows``, a JSON list of the bad rows. The record's own key, value and headers are kept; a value
 beyond the limit is cut to a prefix, with its length and SHA-256 in headers, and an outsized key or header set is left
 out, with a header that says so: a dead letter always fits into its topic.
@@ -30,6 +31,12 @@ HEADER_BYTES: Final = 10
 """What a header may take beside its name and content: two lengths, of at most five bytes each."""
 LEAST_BYTES: Final = 2 * DESCRIPTION_BYTES
 """A topic or client that takes less cannot be written to."""
+MODEL_HEADER: Final = "streamsvm.model"
+RECEIPT_HEADER: Final = "streamsvm.deadletter.resent"
+"""Of a record of the dead-letter topic that is no letter: the id of the letter that was sent again."""
+RESENT_HEADER: Final = "streamsvm.resent.id"
+"""Of a record that was sent again: the id of its letter."""
+_OURS: Final = ("__streams.errors.", "streamsvm.deadletter.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +72,8 @@ class Rejected:
         The record's value, or its beginning.
     value_bytes : int
         Length of the whole value.
+    model : str
+        Whose trainer or scorer rejected the record; empty in letters of earlier builds.
     """
 
     topic: str
@@ -74,11 +83,17 @@ class Rejected:
     rows: tuple[RejectedRow, ...]
     value: bytes | None
     value_bytes: int
+    model: str = ""
 
     @property
     def id(self) -> str:
         """The same for every copy of the letter."""
-        return f"{self.topic}/{self.partition}/{self.offset}"
+        return id_of(self.model, self.topic, self.partition, self.offset)
+
+
+def id_of(model: str, topic: str, partition: int, offset: int) -> str:
+    """Return what names a letter: two models that reject the same record write two letters."""
+    return "/".join((*([model] if model else []), topic, str(partition), str(offset)))
 
 
 _Rows = Annotated[tuple[RejectedRow, ...], msgspec.Meta(min_length=1)]
@@ -102,9 +117,43 @@ def decode(value: bytes | None, headers: Iterable[tuple[str, bytes]]) -> Rejecte
             msgspec.json.decode(told["streamsvm.deadletter.rows"], type=_Rows),
             value,
             int(told.get("streamsvm.deadletter.value.bytes", len(value or b""))),
+            told.get(MODEL_HEADER, b"").decode(),
         )
     except (KeyError, ValueError, msgspec.MsgspecError) as error:
         raise InvalidMessage(f"not a dead letter: {type(error).__name__} {error}") from None
+
+
+class Receipt(msgspec.Struct, frozen=True):
+    """A record of the dead-letter topic that says of a letter that it was sent again, where to, by whom and when."""
+
+    id: str
+    to: str
+    rows: int
+    by: str
+    time: str
+
+
+_receipts = msgspec.json.Decoder(Receipt)
+
+
+def encode_receipt(receipt: Receipt) -> DeadLetter:
+    """Return the record that goes into the dead-letter topic in the transaction that sends a letter again."""
+    return DeadLetter(receipt.id.encode(), msgspec.json.encode(receipt), ((RECEIPT_HEADER, receipt.id.encode()),))
+
+
+def decode_receipt(value: bytes | None, headers: Iterable[tuple[str, bytes]]) -> Receipt | None:
+    """Return what a record says was sent again; None if it is no receipt."""
+    told = dict(headers).get(RECEIPT_HEADER)
+    try:
+        receipt = None if told is None else _receipts.decode(value or b"")
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
+    return receipt if receipt is not None and receipt.id.encode() == told else None
+
+
+def own_headers(headers: Iterable[tuple[str, bytes]]) -> Headers:
+    """Return the headers that a record had before it was rejected."""
+    return tuple((name, held) for name, held in headers if name != MODEL_HEADER and not name.startswith(_OURS))
 
 
 def encode(
@@ -113,6 +162,7 @@ def encode(
     key: bytes | None,
     headers: Iterable[tuple[str, bytes]],
     most_bytes: int = LARGEST_BYTES,
+    model: str = "",
 ) -> DeadLetter:
     """Encode the dead letter of one record.
 
@@ -126,6 +176,8 @@ def encode(
     most_bytes : int
         Largest letter, at least `LEAST_BYTES`. Half of the room goes to the value, an eighth to its prefix if it is
         larger, and an eighth each to the key and to the record's own headers.
+    model : str
+        Whose trainer or scorer rejected it; empty: not said.
     """
     record, first = rejected.record, rejected.rejections[0]
     room = most_bytes - DESCRIPTION_BYTES
@@ -143,7 +195,8 @@ def encode(
         ("__streams.errors.topic", topic),
         ("__streams.errors.partition", str(record.partition)),
         ("__streams.errors.offset", str(record.offset)),
-        ("streamsvm.deadletter.id", f"{topic}/{record.partition}/{record.offset}"),
+        *([(MODEL_HEADER, model)] if model else []),
+        ("streamsvm.deadletter.id", id_of(model, topic, record.partition, record.offset)),
         ("streamsvm.deadletter.rejected", f"{len(listed)} of {rejected.rows}"),
         ("streamsvm.deadletter.rows", _list(listed)),
     )

@@ -11,6 +11,7 @@ import json
 import math
 import re
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from typing import Any, Final
 
 import msgspec
@@ -18,6 +19,7 @@ import numpy as np
 
 from streamsvm.codec.bounds import refuse_expansion, too_many_rows
 from streamsvm.codec.row import Point, excerpt
+from streamsvm.codec.unread import UnreadFields
 from streamsvm.config import Label
 from streamsvm.errors import InvalidPoint
 
@@ -32,13 +34,12 @@ FAR_EXPONENT: Final = 9_000
 """Bytes that a value has at least in which a wrong exponent can show."""
 _FAR: Final = re.compile(rb"[0-9][eE][+-]?[0-9]{5}")
 
-fast_one = msgspec.json.Decoder(Point)
-"""Decodes one point, and is faster than `rows_of` with a record in which all is well."""
+_fast_one = msgspec.json.Decoder(Point)
 _fast_many = msgspec.json.Decoder(list[Point])
 _raw_many = msgspec.json.Decoder(list[msgspec.Raw])
 
 
-def rows_of(value: bytes, most_rows: int, most_bytes: int) -> Sequence[Point | InvalidPoint]:
+def rows_of(value: bytes, most_rows: int, most_bytes: int, unread: UnreadFields) -> Sequence[Point | InvalidPoint]:
     """Tell a value into its rows.
 
     Parameters
@@ -48,6 +49,8 @@ def rows_of(value: bytes, most_rows: int, most_bytes: int) -> Sequence[Point | I
         An array with more bad rows among them is refused before any of its rows is converted.
     most_bytes : int
         Memory that decoding may take.
+    unread : UnreadFields
+        Counts the fields that are not read.
 
     Raises
     ------
@@ -59,12 +62,11 @@ def rows_of(value: bytes, most_rows: int, most_bytes: int) -> Sequence[Point | I
     if len(value) * MOST_FOR_A_BYTE > most_bytes:
         refuse_expansion(_decoded_bytes(value), most_bytes)
     many = is_array(value)
-    if not has_far_exponent(value):
-        try:
-            return _fast_many.decode(value) if many else [fast_one.decode(value)]
-        except (msgspec.DecodeError, UnicodeDecodeError):
-            pass
-    return _decode_slowly(value, most_rows, many=many)
+    rows = _decode_at_once(value, unread, many=many)
+    if rows is None:
+        rows = _decode_slowly(value, most_rows, many=many)
+    unread.note(value, rows)
+    return rows
 
 
 def has_far_exponent(value: bytes) -> bool:
@@ -79,6 +81,20 @@ def _decoded_bytes(value: bytes) -> int:
     """Return the most memory that a value's objects could take: each begins with one of these bytes."""
     objects = 56 * (value.count(b",") + value.count(b":")) + 96 * value.count(b"[") + 240 * value.count(b"{")
     return 4 * len(value) + objects
+
+
+def _decode_at_once(value: bytes, unread: UnreadFields, *, many: bool) -> Sequence[Point | InvalidPoint] | None:
+    """Decode a value in which all is well; None if anything is not.
+
+    What the decoders that know the fields met so far decline is left to those that never change, so that the fields of
+    earlier records decide nothing.
+    """
+    if has_far_exponent(value):
+        return None
+    for one, several in ((unread.one, unread.many), (_fast_one, _fast_many)):
+        with suppress(msgspec.DecodeError, UnicodeDecodeError):
+            return several.decode(value) if many else [one.decode(value)]
+    return None
 
 
 def is_array(value: bytes | None) -> bool:
@@ -110,7 +126,7 @@ def _decode_slowly(value: bytes, most_rows: int, *, many: bool) -> list[Point | 
 def _decode_row(raw: bytes) -> Point | InvalidPoint:
     if not has_far_exponent(raw):
         try:
-            return fast_one.decode(raw)
+            return _fast_one.decode(raw)
         except (msgspec.DecodeError, UnicodeDecodeError):
             pass
     try:

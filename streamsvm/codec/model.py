@@ -669,7 +669,8 @@ def _checked(message: _Message1) -> Version:
         raise InvalidMessage(f"features.names has {len(features.names)} names for {dimension} features")
     if not all(0.0 < weight < math.inf for weight in training.class_weight):
         raise InvalidMessage(f"training.class_weight is {training.class_weight}")
-    model = Model(scaler, _decode_machine(message.model, dimension), _decode_probability(message))
+    names = tuple(features.names)
+    model = Model(scaler, _decode_machine(message.model, dimension), _decode_probability(message), names)
     if isinstance(message, _Message3):
         check(model, _decode_probes(message.probes, dimension))
     return Version(
@@ -677,7 +678,7 @@ def _checked(message: _Message1) -> Version:
         message.version,
         model,
         message.labels,
-        tuple(features.names),
+        names,
         training.solver,
         _decode_fit(training),
         message.stream,

@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any, Final
 
@@ -31,12 +31,12 @@ from streamsvm.codec.json_rows import (
     DEEPEST_NESTING,
     MOST_FOR_A_BYTE,
     encode,
-    fast_one,
     has_far_exponent,
     nesting,
 )
 from streamsvm.codec.records import RawRecord, Run, by_partition
 from streamsvm.codec.row import Point, encodable, excerpt
+from streamsvm.codec.unread import Unread, UnreadFields
 from streamsvm.config import Label, PointsConfig
 from streamsvm.errors import InvalidPoint, StreamsvmError
 from streamsvm.points import Points, Rows
@@ -124,6 +124,9 @@ LARGEST_FEATURE: Final[Mapping[str, float]] = {"float32": float(np.finfo(np.floa
 """Greatest magnitude of a feature: what the storage dtype holds, and what can be squared and summed in float64."""
 
 
+NOTHING_UNREAD: Final = Unread({})
+
+
 @dataclass(frozen=True, slots=True)
 class Decoded:
     """What a batch of records came to.
@@ -135,11 +138,14 @@ class Decoded:
     rejected : list of RejectedRecord
     ids : list of (str, int or None)
         The `id` of each row, partition after partition; of unlabeled points only.
+    unread : Unread
+        Fields that are not read.
     """
 
     rows: list[Rows]
     rejected: list[RejectedRecord]
     ids: list[str | int | None]
+    unread: Unread = NOTHING_UNREAD
 
 
 class PointDecoder:
@@ -164,6 +170,7 @@ class PointDecoder:
         self._labeled = labeled
         self._most_plain_bytes = min(config.max_record_bytes, config.decoded_bytes // MOST_FOR_A_BYTE)
         self._avro = AvroReader(schemas, config.feature_names)
+        self._unread = UnreadFields()
         self._plain_signs = dict(zip(config.labels, (-1, 1), strict=True))
         self._signs = {(_kind(label), label): sign for label, sign in zip(config.labels, (-1, 1), strict=True)}
 
@@ -177,6 +184,7 @@ class PointDecoder:
         ConfigurationError
             If the schema registry refuses us.
         """
+        self._unread.take()  # what a batch counted that was then given up, to be decoded again
         decoded = Decoded([], [], [])
         for partition, run in by_partition(records):
             builder = RowsBuilder(partition, self._config, keeps_ids=not self._labeled)
@@ -191,7 +199,8 @@ class PointDecoder:
             decoded.rows.append(builder.rows())
             decoded.rejected.extend(builder.rejected)
             decoded.ids.extend(builder.ids if not self._labeled else ())
-        return decoded
+        unread = self._unread.take()
+        return replace(decoded, unread=unread) if unread else decoded
 
     def is_array(self, record: RawRecord) -> bool:
         """Tell whether a record with a valid row is an array of rows, if only of one; every Arrow record is.
@@ -302,13 +311,14 @@ class PointDecoder:
                 return False
             if any(map(has_far_exponent, values)):  # type: ignore[arg-type]
                 return False
-            points = [fast_one.decode(value) for value in values]  # type: ignore[arg-type]
+            points = [self._unread.one.decode(value) for value in values]  # type: ignore[arg-type]
             found = self._all_well(_columns_of(points))
         except MemoryError:
             raise
         except Exception:  # noqa: BLE001 - a record is at fault: each by itself tells which, and why
             return False
         if found is not None:
+            self._unread.note_all(points)
             builder.add(run, None, *found)
         return found is not None
 
@@ -343,6 +353,7 @@ class PointDecoder:
         """Return how many rows a value holds, its columns, and what gives the rows one by one."""
         if format_ == "arrow":
             read = ArrowRows(value, self._config)
+            self._unread.count(read.unread, len(read))
             return len(read), read.columns(), read.points
         if not format_:
             raise InvalidPoint("unknown_content_type", f"the header {CONTENT_TYPE_HEADER} names no format that is read")
@@ -350,9 +361,12 @@ class PointDecoder:
         return len(rows), _columns_of(rows), lambda: rows
 
     def _rows_of(self, format_: str, value: bytes) -> Sequence[Point | InvalidPoint]:
+        config = self._config
         if format_ == "json":
-            return json_rows.rows_of(value, self._config.max_rows_per_record, self._config.decoded_bytes)
-        return self._avro.rows_of(value, self._config.max_rows_per_record, self._config.decoded_bytes)
+            return json_rows.rows_of(value, config.max_rows_per_record, config.decoded_bytes, self._unread)
+        rows = self._avro.rows_of(value, config.max_rows_per_record, config.decoded_bytes)
+        self._unread.count(self._avro.unread(value), len(rows))
+        return rows
 
     def _all_well(self, columns: Columns | None) -> tuple[Points, list[str | int | None] | None] | None:
         """Check rows all at once; None if any may be invalid: row by row then tells which, and why."""

@@ -28,7 +28,8 @@ from pydantic import ValidationError
 
 from streamsvm.codec.avro import Schemas
 from streamsvm.codec.model import Version
-from streamsvm.codec.points import PointDecoder, RawRecord, RejectedRecord, Rejection
+from streamsvm.codec.points import NOTHING_UNREAD, PointDecoder, RawRecord, RejectedRecord, Rejection
+from streamsvm.codec.unread import Unread
 from streamsvm.config import Label, PointsConfig
 from streamsvm.errors import InvalidMessage
 from streamsvm.points import Rows
@@ -85,10 +86,19 @@ class ScoreRecord:
 
 @dataclass(frozen=True, slots=True)
 class Scored:
-    """What a batch of records came to; every record is in one of the two lists, or (in part each) in both."""
+    """What a batch of records came to; every record is in one of the two lists, or (in part each) in both.
+
+    Attributes
+    ----------
+    records : list of ScoreRecord
+    rejected : list of RejectedRecord
+    unread : Unread
+        Fields of the points that are not read.
+    """
 
     records: list[ScoreRecord]
     rejected: list[RejectedRecord]
+    unread: Unread = NOTHING_UNREAD
 
 
 def points_config(
@@ -182,7 +192,7 @@ class BatchScorer:
         decoded = self._decoder.decode(records)
         sources = {(record.partition, record.offset): record for record in records}
         rejections = {(bad.record.partition, bad.record.offset): bad.rejections for bad in decoded.rejected}
-        scored = Scored([], [])
+        scored = Scored([], [], decoded.unread)
         base = 0
         for rows in decoded.rows:
             decided = self._decide(rows)

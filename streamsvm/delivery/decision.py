@@ -85,11 +85,15 @@ class Begin:
     head : Head or None
     gap : str
         The gap in the log that makes it begin anew by itself; empty at a first start or when told to.
+    changed : str
+        What differs from a checkpoint that had learned and published nothing, so that it is given up without being
+        asked; empty otherwise.
     """
 
     incarnation: int
     head: Head | None
     gap: str = ""
+    changed: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +121,8 @@ class _Refusal:
     why: str
     gap: bool
     """Whether the log is at fault: an older checkpoint may fit it, and `on_gap` decides if none does."""
+    changed: bool = False
+    """Whether the configuration is at fault: a checkpoint that learned and published nothing is no loss."""
 
 
 def reset_token(name: str, incarnation: int) -> str:
@@ -141,6 +147,7 @@ def decide(candidates: Iterable[Candidate], present: Present) -> Begin | Resume:
     newest, refusal = None, None
     for candidate in candidates:
         snapshot = candidate.snapshot
+        _refuse_another_models(snapshot, present)
         if newest is not None and snapshot.incarnation != newest.incarnation:
             continue
         found = _refusal(candidate, present)
@@ -156,7 +163,35 @@ def decide(candidates: Iterable[Candidate], present: Present) -> Begin | Resume:
     ended = max(newest.incarnation, present.head.incarnation if present.head else 0)
     if refusal.gap and present.on_gap == "reset":
         return Begin(ended + 1, head, refusal.why)
+    if refusal.changed and _is_empty(newest, present.head):
+        return Begin(ended + 1, head, changed=refusal.why)
     return _refuse_or_reset(refusal.why, present, ended, head)
+
+
+def _refuse_another_models(snapshot: Snapshot, present: Present) -> None:
+    """Refuse, whatever was asked for, to begin where the checkpoints of another model are.
+
+    An incarnation that began there would sooner or later remove them: they are all that the other model has learned.
+
+    Raises
+    ------
+    StateError
+    """
+    if snapshot.name == present.name:
+        return
+    where = f" in {present.checkpoints}" if present.checkpoints else ""
+    raise StateError(
+        f"the checkpoint{where} belongs to the model {snapshot.name!r}, this one is {present.name!r}",
+        f"Give {present.name} a directory of its own: --checkpoint-directory checkpoint/{present.name}, for example. "
+        "No reset applies here: none touches the checkpoints of another model.",
+    )
+
+
+def _is_empty(snapshot: Snapshot, head: Head | None) -> bool:
+    """Tell whether an incarnation learned nothing and published nothing: to begin another one loses nothing."""
+    published = head is not None and head.incarnation >= snapshot.incarnation
+    learned = any(state.rows_accepted for state in snapshot.learner.partitions.values())
+    return not published and not learned and snapshot.pending is None
 
 
 def _without_checkpoint(present: Present) -> Begin:
@@ -185,10 +220,14 @@ def _refuse_or_reset(refusal: str, present: Present, ended: int, head: Head | No
 
 def _refusal(candidate: Candidate, present: Present) -> _Refusal | None:
     """Say why this checkpoint must not be used, or nothing."""
-    foreign = _foreign(candidate.snapshot, _continued(candidate, present))
+    snapshot, continued = candidate.snapshot, _continued(candidate, present)
+    changed = _changed(snapshot, continued)
+    if changed:
+        return _Refusal(changed, gap=False, changed=True)
+    foreign = _foreign(snapshot, continued)
     if foreign:
         return _Refusal(foreign, gap=False)
-    gap = _recreated(candidate.snapshot, present) or next(_gaps(candidate, present), "")
+    gap = _recreated(snapshot, present) or next(_gaps(candidate, present), "")
     return _Refusal(gap, gap=True) if gap else None
 
 
@@ -200,14 +239,16 @@ def _continued(candidate: Candidate, present: Present) -> Present:
     return replace(present, configuration=candidate.configuration, configuration_sha256=sha256)
 
 
-def _foreign(snapshot: Snapshot, present: Present) -> str:
-    if snapshot.name != present.name:
-        return f"the checkpoint belongs to the model {snapshot.name!r}, this one is {present.name!r}"
+def _changed(snapshot: Snapshot, present: Present) -> str:
     if snapshot.configuration_sha256 != present.configuration_sha256:
         differences = "; ".join(configuration_differences(snapshot.configuration, present.configuration))
         return f"the configuration differs from the checkpoint's: {differences}"
     if snapshot.topic != present.topic:
         return f"the checkpoint was made from the topic {snapshot.topic!r}, the input is {present.topic!r}"
+    return ""
+
+
+def _foreign(snapshot: Snapshot, present: Present) -> str:
     head, known = present.head, snapshot.head
     if head is not None and head.incarnation > snapshot.incarnation:
         return (

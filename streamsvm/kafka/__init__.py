@@ -8,7 +8,7 @@ nothing unsaid. Errors are those of `streamsvm.errors`, one line each.
 from streamsvm.kafka.attempts import Stamp, stamp_of, stamped
 from streamsvm.kafka.backoff import Backoff
 from streamsvm.kafka.cluster import TRANSACTION_TIMEOUT_S, Cluster
-from streamsvm.kafka.connection import RESERVED, Connection
+from streamsvm.kafka.connection import RESERVED, Connection, Option, connection_of
 from streamsvm.kafka.consuming import Input
 from streamsvm.kafka.embedded import EmbeddedBroker
 from streamsvm.kafka.failures import DamagedBatch, OffsetOutOfRange, OutcomeUnknown, PublishRefused
@@ -36,6 +36,7 @@ __all__ = [
     "Marks",
     "Message",
     "OffsetOutOfRange",
+    "Option",
     "Outbox",
     "OutcomeUnknown",
     "Place",
@@ -57,6 +58,7 @@ __all__ = [
     "Tail",
     "TopicInfo",
     "TopicSpec",
+    "connection_of",
     "create_topics",
     "describe_topic",
     "fetch_one",

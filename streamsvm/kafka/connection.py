@@ -147,6 +147,24 @@ class Connection:
         return found
 
 
+def connection_of(given: Connection | Mapping[str, Option]) -> Connection:
+    """Return what reaches the broker; options alone stand for a connection with nothing else set.
+
+    Raises
+    ------
+    ConfigurationError
+        If it is neither, or as `Connection` does.
+    """
+    if isinstance(given, Connection):
+        return given
+    if isinstance(given, Mapping):
+        return Connection(given)
+    raise ConfigurationError(
+        f"a connection is {type(given).__name__}",
+        'Give a Connection, or options of librdkafka such as {"bootstrap.servers": "localhost:9092"}.',
+    )
+
+
 def _check_option(name: str, value: object) -> None:
     if name in RESERVED:
         raise ConfigurationError(f"the broker option {name} may not be set: {RESERVED[name]}", "Remove it.")

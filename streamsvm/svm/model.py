@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from streamsvm.errors import ConfigurationError
 from streamsvm.points import Features
+from streamsvm.svm.features import check_decided, check_finite, features_of
 from streamsvm.svm.kernels import Float, RbfKernel
 from streamsvm.svm.probability import Probability
 
@@ -31,7 +34,9 @@ class Scaler:
 
     def transform(self, X: Features) -> Float:
         """Return the scaled features, float64."""
-        return np.asarray((np.asarray(X, dtype=np.float64) - self.mean) / self.scale, dtype=np.float64)
+        Z: Float = np.asarray(X, dtype=np.float64) - self.mean
+        Z /= self.scale
+        return Z
 
     @staticmethod
     def identity(dimension: int) -> Scaler:
@@ -105,36 +110,56 @@ class Model:
     machine : LinearMachine or KernelMachine
     probability : Sigmoid, Isotonic or None
         What a decision value says about the label's probability; None where that was not asked for, or not to be had.
+    feature_names : tuple of str
+        Names of the features in their order; empty where they have none.
     """
 
     scaler: Scaler
     machine: Machine
     probability: Probability | None = None
+    feature_names: tuple[str, ...] = ()
 
     @property
     def dimension(self) -> int:
         """Number of features."""
         return len(self.scaler.mean)
 
-    def decision_function(self, X: Features) -> Float:
+    def decision_function(self, X: Any) -> Float:
         """Score raw features.
 
         Parameters
         ----------
-        X : ndarray of shape (n, d)
+        X : array_like of shape (n, d), mapping, sequence of mappings, or data frame
+            Rows of finite numbers. A mapping of the features' names to numbers is one row, of names to columns several;
+            names may come in any order, and have to be those of the model.
 
         Returns
         -------
         ndarray of shape (n,), float64
-            Positive for the second configured label.
+            Positive for the second configured label. Infinite or NaN only where a feature is beyond 1e100 or so.
+
+        Raises
+        ------
+        InvalidFeatures
+            A `ValueError`: the shape, a name or an entry is not what the model knows; says which.
         """
-        return self.machine.decide(self.scaler.transform(X))
+        features = features_of(X, self.dimension, self.feature_names)
+        Z = self.scaler.transform(features)
+        decision = self.machine.decide(Z)
+        # What is not finite in a row shows in a linear machine's score, but not in a kernel's: it is 0 far away. A sum
+        # of squares is a fraction of the time of `np.isfinite`, and finite where all is.
+        told = decision if isinstance(self.machine, LinearMachine) else Z.ravel("K")
+        with np.errstate(over="ignore", invalid="ignore"):  # then each entry is looked at
+            all_finite = math.isfinite(told @ told)
+        if not all_finite:
+            check_finite(features, self.feature_names)
+        return decision
 
-    def predict_sign(self, X: Features) -> NDArray[np.int8]:
-        """Return +1 where the decision value is positive, else -1."""
-        return np.where(self.decision_function(X) > 0, 1, -1).astype(np.int8)
+    def predict_sign(self, X: Any) -> NDArray[np.int8]:
+        """Return +1 where the decision value is positive, else -1; raises as `decision_function` does."""
+        return np.where(check_decided(self.decision_function(X)) > 0, 1, -1).astype(np.int8)
 
-    def predict_proba(self, X: Features) -> Float:
+    def predict_proba(self, X: Any) -> Float:
         """Return the probability of the first and of the second configured label, shape (n, 2).
 
         Of points as the stream brings them, their weights counted: a class weight, by which the machine was trained,
@@ -144,10 +169,12 @@ class Model:
         ------
         ConfigurationError
             If the model has none.
+        InvalidFeatures
+            As `decision_function` does.
         """
         if self.probability is None:
             raise ConfigurationError(
                 "the model has no probabilities", "Train with svm.probability = sigmoid or isotonic."
             )
-        positive = self.probability.of(self.decision_function(X))
+        positive = self.probability.of(check_decided(self.decision_function(X)))
         return np.column_stack((1.0 - positive, positive))

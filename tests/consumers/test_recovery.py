@@ -577,3 +577,49 @@ def test_a_marker_that_retention_removes_is_no_record_unread(settings: Settings,
     with Running(watchful, connection) as running:
         running.wait_until(lambda: running.value("streamsvm_model_version") == 3)
     assert numbers(connection, settings) == [(1, 40), (2, 80), (3, 120)]
+
+
+def test_the_remedy_for_another_models_checkpoint_destroys_nothing(
+    settings: Settings, connection: Connection, broker: TestBroker
+) -> None:
+    """Two models, one directory: whatever reset is given, the first one's files stay as they are, and it goes on.
+
+    The refusal names a directory for the second model; there it starts.
+    """
+    produce(connection, settings.input.topic, records(100))
+    run_until(settings, connection, 100)
+    directory = settings.checkpoint.directory
+    before = {path.name: path.read_bytes() for path in directory.glob("checkpoint-*")}
+    assert before
+    theirs = settings_for(broker.name("other"), directory).model_copy(update={"name": "other"})
+    create_topics(connection, [TopicSpec(theirs.input.topic, 1)])
+    produce(connection, theirs.input.topic, records(100, seed=1))
+
+    for reset in ("", "other/1", "m/1", "m/2"):
+        with pytest.raises(
+            StateError,
+            match=r"belongs to the model 'm', this one is 'other'\. .*--checkpoint-directory checkpoint/other",
+        ):
+            run_until(theirs, connection, 0, reset=reset)
+        assert {path.name: path.read_bytes() for path in directory.glob("checkpoint-*")} == before
+
+    of_its_own = changed(theirs, "checkpoint", directory=directory.parent / "checkpoint" / "other")
+    run_until(of_its_own, connection, 100)
+    assert numbers(connection, of_its_own) == [(1, 40), (2, 80)]
+    assert {path.name: path.read_bytes() for path in directory.glob("checkpoint-*")} == before
+
+    produce(connection, settings.input.topic, records(20, seed=2))
+    run_until(settings, connection, 20)
+    assert numbers(connection, settings) == [(1, 40), (2, 80), (3, 120)]
+
+
+def test_a_start_that_learned_nothing_may_change_its_mind(settings: Settings, connection: Connection) -> None:
+    """Wrong labels stop the first start; the right ones need no reset, since nothing was learned or published."""
+    limited = changed(settings, "input", max_consecutive_dead_letters=10)
+    produce(connection, settings.input.topic, records(50))
+    with pytest.raises(ConfigurationError, match=r"unknown_label"):
+        run_until(changed(limited, "points", labels=(0, 5)), connection, 50)
+    run_until(limited, connection, 50)
+    assert numbers(connection, settings) == [(1, 40)]
+    with pytest.raises(StateError, match=r"the configuration differs.*points\.labels.*--reset m/\d"):
+        run_until(changed(limited, "points", labels=(0, 5)), connection, 0)

@@ -448,4 +448,5 @@ def test_topics_hold_each_thing_once(
 def _source(record: Record) -> str:
     """Return which record an answer or a letter is of."""
     headers = dict(record.headers)
-    return (headers.get("streamsvm.source") or headers["streamsvm.deadletter.id"]).decode()
+    letter = headers.get("streamsvm.deadletter.id", b"").partition(b"/")[2]  # the model's name comes first
+    return (headers.get("streamsvm.source") or letter).decode()

@@ -51,7 +51,10 @@ def letters(stage: Stage) -> dict[int, tuple[tuple[int, str], ...]]:
     for letter in read_to_end(stage.connection, stage.settings.input.dead_letters, 0, timeout_s=30.0):
         headers = dict(letter.headers)
         offset = int(headers["__streams.errors.offset"])
-        assert headers["streamsvm.deadletter.id"].decode() == f"{stage.settings.input.topic}/0/{offset}"
+        assert (
+            headers["streamsvm.deadletter.id"].decode()
+            == f"{stage.settings.name}/{stage.settings.input.topic}/0/{offset}"
+        )
         rows = tuple((row["row"], row["reason"]) for row in json.loads(headers["streamsvm.deadletter.rows"]))
         assert found.setdefault(offset, rows) == rows
     return found

@@ -22,6 +22,7 @@ from streamsvm.training import Audit, Fit
 
 HERE: Final = Path(__file__).parent
 KERNELS: Final = ("linear", "rbf")
+NAMES: Final = ("mean", "kurtosis µ", "dm")
 FORMATS: Final = tuple(range(1, int(FORMAT.split("/")[1]) + 1))
 
 
@@ -51,9 +52,9 @@ def handmade(kernel: str, number: int = FORMATS[-1]) -> Version:
     newest = Version(
         "pulsar",
         42,
-        Model(scaler, _machine(gamma), _probability(gamma)),
+        Model(scaler, _machine(gamma), _probability(gamma), NAMES),
         ("no", "yes"),
-        ("mean", "kurtosis µ", "dm"),
+        NAMES,
         "stda",
         Fit(0.5, gamma, 500, 1_200.25, 2, 3.75, 3.5, 1e-4, 17, True, (1.0, 9.5)),
         StreamSummary(1_300, 1_243, 1_243.5, (1_000.25, 243.25), 1_700_000_000_000, 1_700_000_000_400),

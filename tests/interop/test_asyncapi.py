@@ -111,7 +111,7 @@ def real_messages() -> dict[str, list[Any]]:
     head = Head(2, 1, (PartitionCut(0, 5, 0, 1),), digest, 3, digest, {})
     score, scores = scored(one), scored(many)
     (bad,) = scored(b"not json").rejected
-    letter = deadletter.encode("points", bad, b"k", (), deadletter.LARGEST_BYTES)
+    letter = deadletter.encode("points", bad, b"k", (), deadletter.LARGEST_BYTES, "m")
     headers = model_codec.headers(version, digest, datetime(2026, 1, 1, tzinfo=UTC), {})
     return {
         "labeledPoints": [json.loads(encode([1.0], 1)), json.loads(many)],

@@ -4,6 +4,9 @@
 //     java -cp 'jars/*' Subscriber.java BOOTSTRAP MODELS_TOPIC NAME POINTS.json [PUBLIC_KEYS.pem]
 // With public keys (Ed25519) it takes only versions that one of them signed.
 // POINTS.json is an array of raw feature vectors; each line has the decision value of each.
+//
+//     java -cp 'jars/*' Subscriber.java --check MODEL.json POINTS.json
+// prints what the value of a version's record makes of each point, which may be an object of names, too, or why nothing.
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import java.io.File;
@@ -21,6 +24,10 @@ import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 public class Subscriber {
     static final ObjectMapper JSON = new ObjectMapper();
     public static void main(String[] args) throws Exception {
+        if (args[0].equals("--check")) {
+            check(JSON.readTree(new File(args[1])), JSON.readTree(new File(args[2])));
+            return;
+        }
         String models = args[1], name = args[2], serving = "";
         double[][] points = JSON.readValue(new File(args[3]), double[][].class);
         List<PublicKey> keys = args.length > 4 ? keys(Files.readString(Path.of(args[4]))) : null;
@@ -98,6 +105,42 @@ public class Subscriber {
         System.out.println(JSON.writeValueAsString(Map.of("version", message.get("version"), "sha256", found, "decision", decision)));
     }
 
+    /** Print the score of each point, or why it has none. */
+    static void check(JsonNode message, JsonNode points) throws Exception {
+        ToDoubleFunction<double[]> machine = machine(message);
+        for (JsonNode x : points) {
+            Map<String, Object> told;
+            try {
+                told = Map.of("decision", machine.applyAsDouble(ordered(x, message.get("features"))));
+            } catch (IllegalArgumentException refusal) {
+                told = Map.of("error", refusal.getMessage());
+            }
+            System.out.println(JSON.writeValueAsString(told));
+        }
+    }
+
+    /** Return a point's features in the model's order, given as an array or as an object of names. */
+    static double[] ordered(JsonNode x, JsonNode features) {
+        List<String> names = new ArrayList<>(), missing = new ArrayList<>(), unknown = new ArrayList<>();
+        features.get("names").forEach(name -> names.add(name.asText()));
+        List<JsonNode> values = new ArrayList<>();
+        if (x.isObject()) {
+            if (names.isEmpty()) throw new IllegalArgumentException("the version names no features: give an array");
+            for (String name : names) if (x.has(name)) values.add(x.get(name)); else missing.add(name);
+            x.fieldNames().forEachRemaining(name -> { if (!names.contains(name)) unknown.add(name); });
+            if (!missing.isEmpty() || !unknown.isEmpty())
+                throw new IllegalArgumentException("the names are not the version's features: missing " + missing + ", unknown " + unknown);
+        } else x.forEach(values::add);
+        double[] found = new double[values.size()];
+        for (int i = 0; i < found.length; i++) {
+            if (values.get(i).isNumber()) found[i] = values.get(i).asDouble();
+            if (!values.get(i).isNumber() || !Double.isFinite(found[i]))
+                throw new IllegalArgumentException((names.isEmpty() ? "x[" + i + "]" : i < names.size() ? names.get(i) : "x[" + i + "]")
+                    + " is " + values.get(i) + ", and a feature must be a finite number");
+        }
+        return found;
+    }
+
     static void require(boolean holds, String otherwise) {
         if (!holds) throw new IllegalStateException(otherwise);
     }
@@ -111,6 +154,8 @@ public class Subscriber {
         double[] terms = linear ? JSON.convertValue(model.get("coefficients"), double[].class) : floats(model.get("dual_coefficients"));
         double[] support = linear ? null : floats(model.get("support_vectors"));
         return x -> {
+            if (x.length != mean.length) throw new IllegalArgumentException(mean.length + " features expected, " + x.length + " given");
+            for (double value : x) if (!Double.isFinite(value)) throw new IllegalArgumentException("a feature is " + value);
             double sum = intercept;
             for (int i = 0; i < terms.length; i++) {
                 double distance = 0;

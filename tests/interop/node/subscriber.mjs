@@ -4,6 +4,9 @@
 //     node subscriber.mjs BOOTSTRAP MODELS_TOPIC NAME POINTS.json [PUBLIC_KEYS.pem]
 // With public keys (Ed25519) it takes only versions that one of them signed.
 // POINTS.json is an array of raw feature vectors; each line has the decision value of each, from the JSON and from ONNX.
+//
+//     node subscriber.mjs --check MODEL.json POINTS.json
+// prints what the value of a version's record makes of each point, which may be an object of names, too, or why nothing.
 import { createHash, createPublicKey, randomUUID, verify } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { setTimeout } from "node:timers/promises";
@@ -14,16 +17,32 @@ import * as ort from "onnxruntime-node";
 const [bootstrap, models, name, pointsFile, keysFile] = process.argv.slice(2);
 const pems = keysFile && readFileSync(keysFile, "utf8").match(/-----BEGIN PUBLIC KEY-----[^-]+-----END PUBLIC KEY-----/g);
 const keys = pems?.map((pem) => createPublicKey(pem));
-const points = JSON.parse(readFileSync(pointsFile, "utf8"));
+const read = (file) => JSON.parse(readFileSync(file, "utf8"));
 kafkajs.CompressionCodecs[kafkajs.CompressionTypes.ZSTD] = () => ({ decompress: async (b) => Buffer.from(decompress(b)) });
 const kafka = new kafkajs.Kafka({ brokers: bootstrap.split(","), logLevel: kafkajs.logLevel.ERROR });
 
 const sha256 = (bytes) => createHash("sha256").update(bytes).digest("hex");
 const floats = (base64) => new Float64Array(new Uint8Array(Buffer.from(base64, "base64")).buffer);
 
+/** Return a point's features in the model's order, given as an array or as an object of names; or throw. */
+function ordered(x, { names, dimension }) {
+  if (typeof x === "object" && x !== null && !Array.isArray(x)) {
+    if (!names.length) throw new RangeError("the version names no features: give an array");
+    const missing = names.filter((one) => !Object.hasOwn(x, one)), unknown = Object.keys(x).filter((one) => !names.includes(one));
+    if (missing.length || unknown.length)
+      throw new RangeError(`the names are not the version's features: missing [${missing}], unknown [${unknown}]`);
+    x = names.map((one) => x[one]);
+  }
+  if (!Array.isArray(x) || x.length !== dimension)
+    throw new RangeError(`${dimension} features expected, ${Array.isArray(x) ? x.length : "no array"} given`);
+  const bad = x.findIndex((value) => !Number.isFinite(value)); // text and null are not, either
+  if (bad >= 0) throw new RangeError(`${names[bad] ?? `x[${bad}]`} is ${typeof x[bad] === "string" ? `"${x[bad]}"` : x[bad]}, and a feature must be a finite number`);
+  return x;
+}
+
 /** Return the decision function of a message: raw features in, a number out. */
-function machine({ features: { mean, scale }, model }) {
-  const scaled = (x) => x.map((value, j) => (value - mean[j]) / scale[j]);
+function machine({ features, features: { mean, scale }, model }) {
+  const scaled = (x) => ordered(x, features).map((value, j) => (value - mean[j]) / scale[j]);
   if (model.kernel === "linear")
     return (x) => scaled(x).reduce((sum, z, j) => sum + z * model.coefficients[j], model.intercept);
   const support = floats(model.support_vectors), dual = floats(model.dual_coefficients), d = mean.length;
@@ -62,6 +81,20 @@ function checked(record, alias) {
   });
   return { message, decide };
 }
+
+if (bootstrap === "--check") {
+  const decide = machine(read(models)); // the file
+  for (const x of read(name)) {
+    try {
+      console.log(JSON.stringify({ decision: decide(x) }));
+    } catch (error) {
+      console.log(JSON.stringify({ error: error.message }));
+    }
+  }
+  process.exit(0);
+}
+
+const points = read(pointsFile);
 
 /** Score the points by the ONNX graph. */
 async function byOnnx(graph) {

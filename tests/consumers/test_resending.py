@@ -1,0 +1,211 @@
+"""Dead letters go back: their rejected rows and no others, mended or not, each once whoever asks how often."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+
+import pytest
+
+from consumers.rejections import EVERY, Chosen, again_of, chosen, plain, read_letters, report
+from consumers.resending import Resent, mended_lines, resend
+from streamsvm.codec import deadletter
+from streamsvm.codec.deadletter import Receipt, Rejected, RejectedRow
+from streamsvm.codec.points import REASONS, PointDecoder, RejectedRecord, Rejection
+from streamsvm.config import PointsConfig
+from streamsvm.errors import ConfigurationError
+from streamsvm.kafka import Connection, Message, Outbox, Record, TopicSpec, create_topics, read_to_end
+from tests.brokers.fixtures import TestBroker
+
+NOW = datetime(2026, 3, 4, 5, 6, 7, tzinfo=UTC)
+UNLABELED, MISSING = Rejection(0, "unknown_label", "y is 'maybe'"), Rejection(2, "missing_field", "y is missing")
+
+
+def message(topic: str, offset: int, value: bytes | None, *bad: Rejection, rows: int = 1, model: str = "m") -> Message:
+    """Return a letter of a record of the topic `in`."""
+    record = Record("in", 0, offset, b"k%d" % offset, value, (("content-type", b"application/json"),), 0, None)
+    rejected = RejectedRecord(record, rows, bad)
+    letter = deadletter.encode("in", rejected, record.key, record.headers, model=model)
+    return Message(topic, letter.value, letter.key, letter.headers, 0)
+
+
+def send(connection: Connection, *messages: Message) -> None:
+    outbox = Outbox(connection)
+    for one in messages:
+        outbox.send(one)
+    outbox.flush(30.0)
+    outbox.close()
+
+
+def topics(broker: TestBroker) -> tuple[str, str]:
+    """Make a dead-letter topic and one to send to."""
+    source, target = broker.name("dlq"), broker.name("again")
+    create_topics(broker.connection, [TopicSpec(source), TopicSpec(target)])
+    return source, target
+
+
+def values(connection: Connection, topic: str) -> list[bytes | None]:
+    return [record.value for record in read_to_end(connection, topic, 0, timeout_s=20.0)]
+
+
+def again(connection: Connection, source: str, target: str, wanted: Chosen = EVERY, **mended: bytes | None) -> Resent:
+    given = {f"m/in/0/{offset[1:]}": value for offset, value in mended.items()}
+    return resend(connection, source, target, wanted, NOW, given or None)
+
+
+def test_two_models_letters_of_one_record_are_two() -> None:
+    """The id and a header name the model; a letter of an earlier build has the coordinates alone."""
+    one, other = message("t", 7, b"x", UNLABELED), message("t", 7, b"x", UNLABELED, model="n")
+    assert [dict(sent.headers)["streamsvm.deadletter.id"] for sent in (one, other)] == [b"m/in/0/7", b"n/in/0/7"]
+    read = deadletter.decode(one.value, one.headers)
+    assert (read.model, read.id) == ("m", "m/in/0/7")
+    old = deadletter.decode(b"x", message("t", 7, b"x", UNLABELED, model="").headers)
+    assert (old.model, old.id) == ("", "in/0/7")
+
+
+@pytest.mark.parametrize(
+    ("value", "rejected", "listed", "expected"),
+    [
+        (b'{"x":[1]}', "1 of 1", (0,), b'{"x":[1]}'),
+        (b'[ {"x":[1]} , {"x":[2]},{"x":[3]}]', "2 of 3", (0, 2), b'[{"x":[1]},{"x":[3]}]'),
+        (b"[1,2]", "2 of 2", (0, 1), b"[1,2]"),
+        (b"[1,2,3]", "2 of 3", (0,), "only 1 of its 2 rejected rows are listed"),
+        (b"ARROW", "1 of 3", (1,), "only a JSON array can be taken apart"),
+        (None, "1 of 1", (0,), "it had no value"),
+    ],
+)
+def test_only_what_was_rejected_is_sent_again(
+    value: bytes | None, rejected: str, listed: tuple[int, ...], expected: bytes | str
+) -> None:
+    """Rows beside a rejected one were learned; where they cannot be told apart nothing is sent, and why is said."""
+    rows = tuple(RejectedRow(row, "unknown_label", "w") for row in listed)
+    found, why = again_of(Rejected("in", 0, 1, rejected, rows, value, len(value or b"")))
+    if isinstance(expected, bytes):
+        assert (found, why) == (expected, "")
+    else:
+        assert found is None
+        assert expected in why
+
+
+def test_a_cut_value_is_not_sent_again() -> None:
+    """The rest of it is nowhere."""
+    rows = (RejectedRow(0, "wrong_type", "w"),)
+    assert again_of(Rejected("in", 0, 1, "1 of 1", rows, b"be", 900)) == (
+        None,
+        "only the first 2 of its 900 bytes were kept",
+    )
+
+
+def test_each_letter_is_sent_once_however_often_it_is_asked_for(real_broker: TestBroker) -> None:
+    """The key, the headers and the letter's id go along; a later call sends what is new and no more."""
+    connection, (source, target) = real_broker.connection, topics(real_broker)
+    first, second = message(source, 1, b'{"x":[1],"y":"maybe"}', UNLABELED), message(source, 2, b"no", UNLABELED)
+    send(connection, first, second, first)
+    assert again(connection, source, target) == Resent(2)
+    assert again(connection, source, target) == Resent(0, 2)
+    send(connection, first, message(source, 3, b"new", MISSING))
+    assert again(connection, source, target) == Resent(1, 2)
+    sent = list(read_to_end(connection, target, 0, timeout_s=20.0))
+    told = {record.key: (record.value, dict(record.headers)["streamsvm.resent.id"]) for record in sent}
+    assert len(sent) == 3
+    assert told == {
+        b"k1": (b'{"x":[1],"y":"maybe"}', b"m/in/0/1"),
+        b"k2": (b"no", b"m/in/0/2"),
+        b"k3": (b"new", b"m/in/0/3"),
+    }
+    assert [name for name, _ in sent[0].headers] == ["content-type", "streamsvm.resent.id"]
+    found = read_letters(connection, source, 20)
+    assert {name: receipt.to for name, receipt in found.receipts.items()} == {f"m/in/0/{n}": target for n in (1, 2, 3)}
+    assert found.foreign == 0
+    assert sum("sent again to" in line for line in report(found)) == 3
+
+
+def test_what_was_chosen_and_mended_is_sent(real_broker: TestBroker) -> None:
+    """Of one reason, of one model, and instead of a letter's rows what a person made of them."""
+    connection, (source, target) = real_broker.connection, topics(real_broker)
+    send(
+        connection,
+        message(source, 1, b"one", UNLABELED),
+        message(source, 2, b'[{"x":[1]},{"x":[2]},{"x":[3]}]', UNLABELED, MISSING, rows=3),
+        message(source, 3, b"three", MISSING),
+        message(source, 4, b"four", UNLABELED, model="n"),
+    )
+    assert again(
+        connection, source, target, Chosen(frozenset({"missing_field"}), 0, "m"), _2=b"[7]", _9=b"8"
+    ) == Resent(1, missing=["m/in/0/9"])
+    assert again(connection, source, target, Chosen(model="m"), _1=None).left == {"its field again is null": 1}
+    assert again(connection, source, target, Chosen(frozenset({"unknown_label"}))) == Resent(2, 1)
+    assert values(connection, target) == [b"[7]", b"one", b"four"]
+
+
+def test_a_call_that_is_overtaken_sends_nothing_twice(real_broker: TestBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another call between the reading and the sending takes the id over: the first finds its receipts."""
+    from consumers import resending
+
+    connection, (source, target) = real_broker.connection, topics(real_broker)
+    send(connection, message(source, 1, b"one", UNLABELED))
+    sort_out, overtaken = resending._sort_out, []
+
+    def overtaking(*given: object) -> object:
+        found = sort_out(*given)  # type: ignore[arg-type]
+        if not overtaken:
+            overtaken.append(True)
+            assert again(connection, source, target) == Resent(1)
+        return found
+
+    monkeypatch.setattr(resending, "_sort_out", overtaking)
+    assert again(connection, source, target) in (Resent(1), Resent(0, 1))
+    assert values(connection, target) == [b"one"]
+
+
+def test_a_trainer_takes_what_was_mended() -> None:
+    """The way through --json and back: a label put right by hand decodes as a point."""
+    value = b'[{"x":[1.0],"y":1},{"x":[2.0],"y":"maybe"}]'
+    config = PointsConfig(dimension=1)
+    record = Record("in", 0, 7, None, value, (), 0, 0)
+    (bad,) = PointDecoder(config).decode([record]).rejected
+    sent = deadletter.encode("in", bad, None, (), model="m")
+    told = plain(read_one(sent))
+    assert told["again"] == '[{"x":[2.0],"y":"maybe"}]'
+    line = json.dumps({**told, "again": told["again"].replace('"maybe"', "-1")})
+    other = json.dumps({**told, "id": "b", "again": [{"x": [2.0], "y": -1}]})
+    assert mended_lines([line.encode(), b"\n", other.encode()], "FILE") == {
+        "m/in/0/7": b'[{"x":[2.0],"y":-1}]',
+        "b": b'[{"x": [2.0], "y": -1}]',
+    }
+    with pytest.raises(ConfigurationError, match="line 1 of FILE is not a letter"):
+        mended_lines([b"[]"], "FILE")
+
+
+def read_one(sent: deadletter.DeadLetter) -> object:
+    from consumers.rejections import _letter
+
+    return _letter(Record("dlq", 0, 0, sent.key, sent.value, sent.headers, 5, None))
+
+
+@pytest.mark.parametrize(
+    ("since", "expected"),
+    [("2026-03-04T05:00:00Z", 1772600400000), ("2h", 1772593567000), ("0.5min", 1772600737000), ("", 0)],
+)
+def test_since_is_a_time_or_how_long_ago(since: str, expected: int) -> None:
+    """With its zone, or in s, min, h or d."""
+    assert chosen((), since, "", NOW).since_ms == expected
+
+
+@pytest.mark.parametrize(
+    ("reason", "since", "named"),
+    [("late", "", "there is no reason 'late'"), ("", "yesterday", "yesterday"), ("", "2026-03-04", "zone")],
+)
+def test_what_cannot_be_chosen_by_is_named(reason: str, since: str, named: str) -> None:
+    """With what can."""
+    with pytest.raises(ConfigurationError, match=named) as refusal:
+        chosen([reason] if reason else [], since, "", NOW)
+    assert not reason or next(iter(REASONS)) in refusal.value.remedy
+
+
+def test_a_damaged_receipt_is_none() -> None:
+    """It is counted as a foreign record, and holds nothing back."""
+    receipt = deadletter.encode_receipt(Receipt("a", "t", 1, "me", "now"))
+    assert deadletter.decode_receipt(receipt.value, receipt.headers) == Receipt("a", "t", 1, "me", "now")
+    assert deadletter.decode_receipt(b"{}", receipt.headers) is None
+    assert deadletter.decode_receipt(receipt.value, (("streamsvm.deadletter.resent", b"b"),)) is None

@@ -1225,14 +1225,18 @@ def _meant(where: str) -> str:
 
 def _one_line(error: ValidationError) -> str:
     """Return what is wrong with each option; what several types of one option have to say is one demand."""
-    faults: dict[str, str] = {}
+    faults: dict[str, list[str]] = {}
+    shown: dict[str, str] = {}
     for fault in error.errors(include_url=False):
         where = ".".join(str(part) for part in _option_of(fault["loc"]))
-        said, before = _in_words(fault, where), faults.get(where)
-        faults[where] = (
-            said if before is None else before + " or " + said.removeprefix("must be ").partition(" (got")[0]
-        )
-    return "; ".join(f"{where}: {said}" if where else said for where, said in faults.items())
+        faults.setdefault(where, []).append(_in_words(fault, where))
+        hidden = fault["type"] in ("missing", "value_error", "extra_forbidden") or is_secret(where) or where == "kafka"
+        shown[where] = "" if hidden else f" (got {fault['input']!r})"
+    said = {
+        where: " or ".join([one, *(other.removeprefix("must be ") for other in others)]) + shown[where]
+        for where, (one, *others) in faults.items()
+    }
+    return "; ".join(f"{where}: {what}" if where else what for where, what in said.items())
 
 
 def _option_of(place: tuple[int | str, ...]) -> tuple[int | str, ...]:
@@ -1249,9 +1253,7 @@ def _in_words(fault: ErrorDetails, where: str) -> str:
     if kind == "extra_forbidden":
         return "there is no such option" + _meant(where)
     demand = _DEMANDS.get(kind)
-    said = fault["msg"].removeprefix("Value error, ") if demand is None else demand.format_map(fault.get("ctx", {}))
-    hidden = kind in ("missing", "value_error") or is_secret(where) or where == "kafka"
-    return said if hidden else f"{said} (got {fault['input']!r})"
+    return fault["msg"].removeprefix("Value error, ") if demand is None else demand.format_map(fault.get("ctx", {}))
 
 
 _DEMANDS: Final[Mapping[str, str]] = {

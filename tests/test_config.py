@@ -115,7 +115,7 @@ def test_what_differs_from_the_defaults_is_told_and_no_more() -> None:
         ({"points": {"dimension": 2, "feature_names": ["a"]}}, "has 1 names, points.dimension is 2"),
         (
             {"input": {"start": "yesterday"}},
-            "input.start: must be 'earliest' or 'latest' (got 'yesterday') or a time such as 2026",
+            "input.start: must be 'earliest' or 'latest' or a time such as 2026-01-31T12:00:00Z (got 'yesterday')",
         ),
         ({"input": {"start": "2026-01-01T00:00:00"}}, "no time zone"),
         ({"name": "a/b"}, "name"),

@@ -38,8 +38,9 @@ TIMEOUTS: Final = 3
 """Transaction timeouts after which a transaction of another writer cannot be alive any more."""
 SLACK_MS: Final = 600_000
 """How much older than its pointers the other records of an attempt are looked for: clocks are set now and then."""
-SCORES_SLACK_MS: Final = 5_000
-"""The same for scores, whose attempts are short and many."""
+SCORES_SLACK_MS: Final = 40_000
+"""The same for scores, whose attempts are many and short: a position is stamped last, and each step before it may have
+taken a transaction's timeout. Less, and the first scores of a slow batch would be taken for gone."""
 FAMILY: Final = "streamsvm/"
 """How the transactional ids of trainers and of people's moves begin."""
 FILLER_KEY: Final = b"streamsvm@settling"

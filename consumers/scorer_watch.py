@@ -26,6 +26,7 @@ from streamsvm.codec.points import RejectedRecord
 from streamsvm.codec.scores import Scored, scores_of
 from streamsvm.config import Settings
 from streamsvm.drift import Deciles, ScoreWindow
+from streamsvm.errors import ConfigurationError
 from streamsvm.kafka import Connection, Record, Subscription, describe_topic, log_range, read_to_end
 from streamsvm.metrics import Metrics
 from streamsvm.subscriber import Loaded, ModelSubscriber
@@ -216,17 +217,32 @@ class ScorerWatch:
         return self._scored_records >= wanted
 
     def _scored_before(self, wanted: int) -> int:
-        """Count records of scores of this input by this model among the newest of the output topic, up to `wanted`."""
+        """Count records of scores of this input by this model among the newest of the output topic, up to `wanted`.
+
+        Where retention has removed all of them, or they may not be read, nobody can tell: that counts as proven, so
+        that no stream of bad records can stop a scorer that has worked for long. A topic that was never written to
+        proves that nothing was scored.
+        """
         found, output = 0, self._scoring.output_topic
+        unknown = False
         for partition in describe_topic(self._connection, output).partitions:
             low, high = log_range(self._connection, output, partition)
-            start = max(low, high - max(LATEST_RECORDS, 2 * wanted))
-            for record in read_to_end(self._connection, output, partition, start=start, timeout_s=READ_TIMEOUT_S):
-                self._health.beat()
-                scores = scores_of(record.value or b"", record.headers, self._scoring.topic, self._name)
-                found += bool(scores)
-                if found >= wanted:
-                    return found
+            unknown |= low == high > 0
+            try:
+                found += self._scored_in(partition, max(low, high - max(LATEST_RECORDS, 2 * wanted)), wanted - found)
+            except ConfigurationError:  # it takes the right to read what this scorer itself may only write
+                unknown |= high > 0
+            if found >= wanted:
+                return found
+        return wanted if unknown and not found else found
+
+    def _scored_in(self, partition: int, start: int, wanted: int) -> int:
+        found, output = 0, self._scoring.output_topic
+        for record in read_to_end(self._connection, output, partition, start=start, timeout_s=READ_TIMEOUT_S):
+            self._health.beat()
+            found += bool(scores_of(record.value or b"", record.headers, self._scoring.topic, self._name))
+            if found >= wanted:
+                break
         return found
 
 

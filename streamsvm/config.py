@@ -984,7 +984,8 @@ class ScoringConfig(Section):
     proven_after_records: Annotated[int, Field(ge=0, le=10_000)] = Field(
         default=1,
         description="Records of the input that this model must have scored, now or before this start, for the input to "
-        "be proven the right one; what was scored before is looked up among the newest records of the output topic. "
+        "be proven the right one; what was scored before is looked up among the newest records of the output topic. If "
+        "that was written to, and nobody can tell any more what was scored, the input counts as proven. "
         "Before that the two limits above stop the scorer, with status 78, and the batch that passes them is not "
         "committed; from then on it goes on with a warning and /readyz answers 503 until records are scored again. 0: "
         "they never stop it.",

@@ -12,7 +12,7 @@ Counted are records, not rows, in the order in which they were read over all par
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import repeat
 from typing import Final, Protocol
 
@@ -61,6 +61,9 @@ class RejectionLimits:
     hint : str
         What else may be wrong, and where the records are, for the message that ends the daemon.
 
+    remedies : mapping
+        What to do about each reason.
+
     Attributes
     ----------
     trouble : str
@@ -75,12 +78,14 @@ class RejectionLimits:
         section: str,
         who: str,
         hint: str,
+        remedies: Mapping[str, str] = REMEDIES,
     ) -> None:
         self._config = config
         self._proven = proven
         self._section = section
         self._who = who
         self._hint = hint
+        self._remedies = remedies
         self._log = structlog.get_logger(f"streamsvm.{who}")
         self.trouble = ""
         self._window: deque[bool] = deque(maxlen=WINDOW_RECORDS)
@@ -141,7 +146,7 @@ class RejectionLimits:
             self._log.warning(
                 "mostly_rejected",
                 what=wrong.what,
-                remedy=f"{REMEDIES[self._commonest]} The {self._who} goes on, and is not ready until records are "
+                remedy=f"{self._remedies[self._commonest]} The {self._who} goes on, and is not ready until records are "
                 f"accepted again: see who writes to {self._config.topic}",
             )
         self.trouble = f"{how_many} of {self._config.topic} were rejected"
@@ -163,5 +168,5 @@ class RejectionLimits:
         return ConfigurationError(
             f"{how_many} of {self._config.topic} were rejected, most of them ({count}) as {reason}, "
             f"for example {self._examples[reason]}",
-            f"{REMEDIES[reason]} {self._hint} {self._section}.{option} is the limit, 0 for none.",
+            f"{self._remedies[reason]} {self._hint} {self._section}.{option} is the limit, 0 for none.",
         )

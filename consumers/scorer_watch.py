@@ -22,7 +22,7 @@ from consumers.foreign import printable
 from consumers.limits import RejectionLimits
 from consumers.page.board import ScorerBoard
 from consumers.runtime import Health
-from streamsvm.codec.points import RejectedRecord
+from streamsvm.codec.points import REMEDIES, RejectedRecord
 from streamsvm.codec.scores import Scored, scores_of
 from streamsvm.config import Settings
 from streamsvm.drift import Deciles, ScoreWindow
@@ -88,6 +88,7 @@ class ScorerWatch:
             who="scorer",
             hint=f"Or does {scoring.topic} hold the points of another model than {settings.name}? The batch was not "
             "committed: it is read again at the next start.",
+            remedies={**REMEDIES, "wrong_dimension": "Mend the producer, or score by a model of such points."},
         )
         self._scored_records = 0
         self._counted: dict[int, int] = {}

@@ -124,7 +124,7 @@ def _unless_unwell(process: Process, verdict: Verdict) -> Verdict:
         return verdict
     level, headline = ("waiting", "Waiting") if process.healthy else ("stopped", "Not healthy")
     why = "; ".join(f"{part}: {what}" for part, what in process.waiting_for.items() if what) or "starting"
-    return Verdict(level, None, None, headline, f"{why[:1].upper()}{why[1:]}.")  # type: ignore[arg-type]
+    return Verdict(level, None, None, headline, f"{why[:1].upper()}{why[1:]}".rstrip(".") + ".")  # type: ignore[arg-type]
 
 
 def _input(settings: Settings, metrics: Metrics) -> Input:

@@ -192,8 +192,8 @@ def another_dimension(connection: Connection) -> dict[str, Any]:
     proven.feed(points(5_000, dimension=4))
     proven.wait(lambda: proven.read() == 7_000)
     found["scored before"] = proven.said()
-    proven.feed(points(100))
-    proven.wait(lambda: proven.read() == 7_100)
+    proven.feed(points(1_000))
+    proven.wait(lambda: proven.read() == 8_000)
     time.sleep(1.5)
     found["and again"] = {name: value for name, value in proven.said().items() if name in {"readyz", "page"}}
     proven.stop()

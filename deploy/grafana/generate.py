@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -629,6 +629,12 @@ DEEP_DIVE: Final[Rows] = (
                 right={"mostly rejected": "short"},
             ),
             Panel(
+                "Readers of outputs held up for",
+                "s",
+                ("streamsvm_output_held_up_seconds",),
+                (("{{instance}}", f"max by (instance) (streamsvm_output_held_up_seconds{EITHER})"),),
+            ),
+            Panel(
                 "Batches by outcome",
                 "short",
                 ("streamsvm_scored_batches",),
@@ -738,12 +744,20 @@ class Dashboard:
         return FOLDER / f"{self.uid}.json"
 
 
+def _lower(rows: Rows) -> Rows:
+    """Return rows whose curves are low, so that all of them are on one screen."""
+    return tuple(
+        (title, tuple(panel if panel.kind == "stat" else replace(panel, height=6) for panel in panels))
+        for title, panels in rows
+    )
+
+
 DASHBOARDS: Final = (
     Dashboard(
         "streamsvm-overview",
         "streamsvm: overview",
         "Whether the model is current and good: age, quality against a baseline, coreset, training time, lag.",
-        OVERVIEW,
+        _lower(OVERVIEW),
     ),
     Dashboard("streamsvm", "streamsvm: deep dive", "Every metric of trainers and scorers.", DEEP_DIVE),
 )

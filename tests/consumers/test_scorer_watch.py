@@ -131,10 +131,13 @@ def test_what_was_committed_is_counted(connection: Connection, settings: Setting
         assert set(running.metrics.values("streamsvm_input_lag_records").values()) == {0.0}
 
 
-def test_a_lag_is_shown_in_full(connection: Connection, settings: Settings, trainer: Trainer) -> None:
+def test_a_lag_is_shown_in_full(
+    connection: Connection, settings: Settings, trainer: Trainer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """While a batch is held back, what waits behind it shows, by partition, and in the moments that the page has."""
     trainer.publish(version_of(1))
-    slow = limited(settings, batch_records=10)
+    monkeypatch.setattr(watch_module, "LOOK_EVERY_S", 0.0)
+    slow = limited(settings, batch_records=200)
     produce(connection, slow.scoring.topic, points(range(4_000)))
     seen: list[float] = []
     with Running(slow, connection) as running:

@@ -1,9 +1,10 @@
 """Limits of dead letters: when so many records are rejected that this is plainly the wrong stream.
 
-A trainer that went on would learn little and fill a topic of dead letters instead, so it stops. An input that has given
-enough valid points is the right one: there bad records come from whoever may write to it, and must not stop the trainer
-and every restart of it. It goes on, warns, and is not ready until records are accepted again. How many points an
-incarnation has learned stands in its checkpoint, in the moments of each partition.
+A daemon that went on would learn or score little and fill a topic of dead letters instead, so it stops. An input that
+has given enough valid points is the right one: there bad records come from whoever may write to it, and must not stop
+the daemon and every restart of it. It goes on, warns, and is not ready until records are accepted again. How many
+points an incarnation has learned stands in its checkpoint, in the moments of each partition; what a scorer has scored
+stands in its output topic.
 
 Counted are records, not rows, in the order in which they were read over all partitions; a start begins to count anew.
 """
@@ -11,21 +12,37 @@ Counted are records, not rows, in the order in which they were read over all par
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import repeat
-from typing import Final
+from typing import Final, Protocol
 
 import structlog
 
 from streamsvm.codec.points import REMEDIES, RejectedRecord
-from streamsvm.config import InputConfig
 from streamsvm.errors import ConfigurationError
 from streamsvm.kafka import Record
 
-log = structlog.get_logger("streamsvm.trainer")
-
 WINDOW_RECORDS: Final = 1_000
 """Records over which the share is taken; before there are so many there is no share."""
+
+
+class Limited(Protocol):
+    """A section of the options that has the limits: `InputConfig` and `ScoringConfig` are such."""
+
+    @property
+    def topic(self) -> str:
+        """Topic of the records."""
+        ...
+
+    @property
+    def max_dead_letter_share(self) -> float:
+        """Largest share of rejected records; 0 for none."""
+        ...
+
+    @property
+    def max_consecutive_dead_letters(self) -> int:
+        """Most rejected records after each other; 0 for none."""
+        ...
 
 
 class RejectionLimits:
@@ -33,19 +50,43 @@ class RejectionLimits:
 
     Parameters
     ----------
-    config : InputConfig
-    learned : callable
-        Returns how many valid points the incarnation has learned, or is about to.
+    config : Limited
+    proven : callable
+        Tells whether the input has given so many valid points that it is the right one; asked only where a limit is
+        passed.
+    section : str
+        Section of the options in which the limits are: `input` or `scoring`.
+    who : str
+        The daemon, for messages: `trainer` or `scorer`.
+    hint : str
+        What else may be wrong, and where the records are, for the message that ends the daemon.
+
+    remedies : mapping
+        What to do about each reason.
 
     Attributes
     ----------
     trouble : str
-        Which limit the newest records pass although the trainer goes on; empty if none.
+        Which limit the newest records pass although the daemon goes on; empty if none.
     """
 
-    def __init__(self, config: InputConfig, learned: Callable[[], int]) -> None:
+    def __init__(
+        self,
+        config: Limited,
+        proven: Callable[[], bool],
+        *,
+        section: str,
+        who: str,
+        hint: str,
+        remedies: Mapping[str, str] = REMEDIES,
+    ) -> None:
         self._config = config
-        self._learned = learned
+        self._proven = proven
+        self._section = section
+        self._who = who
+        self._hint = hint
+        self._remedies = remedies
+        self._log = structlog.get_logger(f"streamsvm.{who}")
         self.trouble = ""
         self._window: deque[bool] = deque(maxlen=WINDOW_RECORDS)
         self._consecutive = 0
@@ -58,7 +99,7 @@ class RejectionLimits:
         Raises
         ------
         ConfigurationError
-            If a limit is passed before `input.proven_after_points`, naming the commonest reason, where the newest
+            If a limit is passed before the input is proven, naming the commonest reason, where the newest
             record of that reason is, and what to do about it.
         """
         if not rejected:
@@ -77,12 +118,8 @@ class RejectionLimits:
             self._consecutive = self._consecutive + 1 if found is not None else 0
             if found is not None:
                 self._note(found)
-            if most and self._consecutive == most and not self._proven:
+            if most and self._consecutive == most and not self._proven():
                 raise self._wrong_stream(*self._passed_limit())
-
-    @property
-    def _proven(self) -> bool:
-        return self._learned() >= self._config.proven_after_points
 
     def _passed_limit(self) -> tuple[str, str]:
         """Say which limit is passed now, and its option; two empty texts if none is."""
@@ -99,18 +136,18 @@ class RejectionLimits:
         how_many, option = passed
         if not how_many:
             if self.trouble:
-                log.info("input_accepted_again", topic=self._config.topic)
+                self._log.info("input_accepted_again", topic=self._config.topic)
             self.trouble = ""
             return
         wrong = self._wrong_stream(how_many, option)
-        if not self._proven:
+        if not self._proven():
             raise wrong
         if not self.trouble:
-            log.warning(
+            self._log.warning(
                 "mostly_rejected",
                 what=wrong.what,
-                remedy=f"{REMEDIES[self._commonest]} The trainer goes on, and is not ready until records are accepted "
-                f"again: see who writes to {self._config.topic}",
+                remedy=f"{self._remedies[self._commonest]} The {self._who} goes on, and is not ready until records are "
+                f"accepted again: see who writes to {self._config.topic}",
             )
         self.trouble = f"{how_many} of {self._config.topic} were rejected"
 
@@ -131,6 +168,5 @@ class RejectionLimits:
         return ConfigurationError(
             f"{how_many} of {self._config.topic} were rejected, most of them ({count}) as {reason}, "
             f"for example {self._examples[reason]}",
-            f"{REMEDIES[reason]} Or is input.topic another one? They are in {self._config.dead_letters}; "
-            f"input.{option} is the limit, 0 for none.",
+            f"{self._remedies[reason]} {self._hint} {self._section}.{option} is the limit, 0 for none.",
         )

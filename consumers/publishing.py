@@ -19,6 +19,7 @@ from consumers.page.board import TrainerBoard
 from consumers.session import InDoubt, Session
 from consumers.worker import Result
 from streamsvm.build import build
+from streamsvm.codec import deciles
 from streamsvm.codec import model as model_codec
 from streamsvm.codec import onnx as onnx_codec
 from streamsvm.codec.ancestry import Ancestor
@@ -113,7 +114,7 @@ class VersionPublisher:
         try:
             model_codec.decode(value)  # a version that readers would refuse, such as one of NaN, never goes out
             self._writer.publish(
-                [self._message(version, value, digest, now, result.seconds, gate), *self._copies(version, digest, now)],
+                [self._message(version, value, digest, now, result, gate), *self._copies(version, digest, now)],
                 lambda offsets: self._pointers(version, msgspec.structs.replace(head, offset=offsets[0]), now),
                 lambda offsets: msgspec.structs.replace(head, offset=offsets[0]),
             )
@@ -185,12 +186,12 @@ class VersionPublisher:
         self.tell()
 
     def _message(
-        self, version: Version, value: bytes, digest: str, now: datetime, seconds: float, gate: Gate | None
+        self, version: Version, value: bytes, digest: str, now: datetime, result: Result, gate: Gate | None
     ) -> Message:
         unhashed = {
             "streamsvm.incarnation": str(self._delivery.incarnation),
             "streamsvm.session": self._delivery.session,
-            "streamsvm.training.seconds": f"{seconds:.6f}",
+            "streamsvm.training.seconds": f"{result.seconds:.6f}",
         }
         before = self._delivery.head
         if before is not None:
@@ -200,6 +201,8 @@ class VersionPublisher:
             unhashed[model_codec.GATE_HEADER] = gate.outcome
             if gate.candidate is not None:
                 unhashed[model_codec.GATE_ACCURACY_HEADER] = f"{gate.candidate:.6f}"
+        if result.audit_scores is not None:
+            unhashed[deciles.HEADER] = deciles.encode(result.audit_scores)
         if self._signer is not None:
             unhashed[model_codec.SIGNATURE_HEADER] = self._signer.sign(version.key, digest)
         headers = model_codec.headers(version, digest, now, unhashed)

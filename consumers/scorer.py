@@ -34,12 +34,13 @@ from consumers.deadletters import DeadLetters
 from consumers.page.board import ScorerBoard
 from consumers.runtime import Health, schemas_of
 from consumers.schemas import SchemaWait
+from consumers.scorer_watch import ScorerWatch
 from consumers.settling import TIMEOUTS, PersonNeeded, ScoreSettlement
 from consumers.standstill import Standstill
 from consumers.topics import refuse_shared
 from consumers.unread import UnreadWatch
 from streamsvm.codec.avro import Schemas
-from streamsvm.codec.scores import BatchScorer
+from streamsvm.codec.scores import BatchScorer, Scored
 from streamsvm.config import Settings
 from streamsvm.crashpoints import crash_point
 from streamsvm.errors import Fenced, StreamsvmError, TransientError
@@ -130,6 +131,7 @@ class Scorer:
         self._schemas = schemas
         self._schema_wait = SchemaWait(metrics, health, time.monotonic)
         self._serving: Loaded | None = None
+        self._watch = ScorerWatch(settings, connection, metrics, health, self._board)
         self._refused = 0
         self._group = settings.scoring.group or f"{settings.name}-scorer"
         self._slots = Slots(connection, self._group, fixed=settings.scoring.slot)
@@ -212,7 +214,7 @@ class Scorer:
         self._metrics.put("streamsvm_serving_version", 0)
         while not self._stop.is_set() and self._newest() is None:
             self._health.beat()
-            why = self._subscriber.missing
+            why = self._watch.waiting(self._subscriber)
             self._health.require("model", why)
             self._show_broker()
             if why != said:
@@ -299,6 +301,7 @@ class Scorer:
         if self._slot is None:
             self._join()
             return
+        self._watch.look(self._subscription)
         try:
             records = self._subscription.poll(self._settings.scoring.batch_records, POLL_S)
         except Fenced as error:
@@ -349,22 +352,23 @@ class Scorer:
             schemas=self._schemas,
         )
         self._serving = loaded
+        self._watch.serving(loaded)
         self._board.serving(loaded)
         self._health.require("model", "")
         self._metrics.put("streamsvm_serving_version", loaded.version.number)
         self._metrics.put("streamsvm_serving_loaded_timestamp_seconds", loaded.loaded_at)
         log.info("serving", version=loaded.version.key, points=loaded.version.stream.points, sha256=loaded.sha256)
 
-    def _score(self, records: Sequence[Record]) -> tuple[list[Message], int]:
-        """Return the scores and dead letters of a batch, and how many points were scored."""
+    def _score(self, records: Sequence[Record]) -> tuple[list[Message], Scored]:
+        """Return the scores and dead letters of a batch as messages, and what it came to."""
         scoring = self._settings.scoring
         scored = self._batch_scorer.score(records)
         self._unread.tell(scored.unread)
         messages = [Message(scoring.output_topic, one.value, one.key, one.headers) for one in scored.records]
         messages += self._dead_letters.letters(records, scored.rejected)
-        return messages, sum(one.rows for one in scored.records)
+        return messages, scored
 
-    def _score_when_known(self, records: Sequence[Record]) -> tuple[list[Message], int] | None:
+    def _score_when_known(self, records: Sequence[Record]) -> tuple[list[Message], Scored] | None:
         """Score a batch; None, and it is read again, while a schema cannot be had."""
         try:
             scored = self._score(records)
@@ -382,10 +386,11 @@ class Scorer:
         positions, begun = positions_after(records), time.monotonic()
         try:
             progress = self._subscription.progress(positions)
-            scored = self._score_when_known(records)
-            if scored is None:
+            found = self._score_when_known(records)
+            if found is None:
                 return
-            messages, points = scored
+            messages, scored = found
+            self._watch.check(records, scored.rejected)
             if not self._answered(_Aside(lambda: self._hand_over(publisher, messages, progress, positions))):
                 return
         except (TransientError, Fenced) as error:
@@ -393,7 +398,8 @@ class Scorer:
             return
         crash_point("scores.committed")
         self._trouble = ""
-        self._metrics.increase("streamsvm_scored_points", points)
+        self._watch.committed(records, scored)
+        self._metrics.increase("streamsvm_scored_points", len(scored.values))
         self._metrics.increase("streamsvm_scored_batches", outcome="committed")
         self._metrics.observe("streamsvm_scoring_seconds", time.monotonic() - begun)
 

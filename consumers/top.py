@@ -24,6 +24,7 @@ from consumers.page.status import (
     FORMAT,
     PartitionPart,
     ScorerStatus,
+    ScoringPart,
     Status,
     Structure,
     TrainerStatus,
@@ -261,10 +262,27 @@ def _scorer(status: ScorerStatus, now: datetime) -> list[RenderableType]:
         ("batches committed", status.batches.get("committed")),
         ("batches put back", status.batches.get("put_back")),
         ("models refused", status.refused_models),
+        *_figures_of(status.scoring),
         *((f"dead letters: {_plain(reason)}", count) for reason, count in status.dead_letters.items() if count),
     ):
         table.add_row(Text(title), _number(value))
     return [_headline(status, status.verdict, f"{status.topic} to {status.output_topic}", now), table]
+
+
+def _figures_of(scoring: ScoringPart | None) -> list[tuple[str, float | None]]:
+    if scoring is None:
+        return []
+    drift, labels = scoring.drift, scoring.labels or ("first label", "second label")
+    return [
+        ("records behind", scoring.lag_total),
+        ("points a second", round(scoring.history[-1].points_per_s) if scoring.history else None),
+        ("longest seconds to a score", scoring.history[-1].latency_s if scoring.history else None),
+        (f"scores: {_plain(labels[0])}", scoring.negative),
+        (f"scores: {_plain(labels[1])}", scoring.positive),
+        ("rows rejected", scoring.rejected),
+        ("drift of scores", None if drift.index is None else round(drift.index, 4)),
+        ("drift by chance, at most", None if drift.chance is None else round(drift.chance, 4)),
+    ]
 
 
 def _table(title: str, *headings: str) -> Table:

@@ -236,7 +236,13 @@ class Trainer:
         self._dead_letters = DeadLetters(
             settings.name, settings.input.topic, settings.input.dead_letters, self._metrics, clock.monotonic
         )
-        self._limits = RejectionLimits(settings.input, self._points_accepted)
+        self._limits = RejectionLimits(
+            settings.input,
+            self._is_proven,
+            section="input",
+            who="trainer",
+            hint=f"Or is input.topic another one? They are in {settings.input.dead_letters}.",
+        )
         self._unread = UnreadWatch(settings.input.topic, self._metrics)
         self._saver = Saver(settings.checkpoint, checkpoints, self._metrics, self._health, clock.monotonic, clock.now)
         self._delivery = Delivery(settings.name, self._session_name())
@@ -466,9 +472,10 @@ class Trainer:
         self._health.require("input", self._limits.trouble)
         self._metrics.put("streamsvm_input_mostly_rejected", bool(self._limits.trouble))
 
-    def _points_accepted(self) -> int:
-        """Count valid points of this incarnation, those that wait to be learned included."""
-        return self._learner.points_accepted + sum(int(rows.accepted.sum()) for rows in self._backlog)
+    def _is_proven(self) -> bool:
+        """Tell whether this incarnation has enough valid points, those that wait to be learned included."""
+        waiting = sum(int(rows.accepted.sum()) for rows in self._backlog)
+        return self._learner.points_accepted + waiting >= self._settings.input.proven_after_points
 
     def _learn(self) -> None:
         """Learn the backlog until it ends or a cut falls due that nobody can take yet."""

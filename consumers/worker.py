@@ -13,9 +13,10 @@ from dataclasses import dataclass
 
 from streamsvm.config import ModelConfig, SvmConfig
 from streamsvm.coreset.moments import Moments
+from streamsvm.drift import Deciles
 from streamsvm.learner import Cut
 from streamsvm.points import Points
-from streamsvm.training import Audit, Trained, audited, with_probability
+from streamsvm.training import Audit, Trained, audit_scores, audited, with_probability
 from streamsvm.tuning import Score, Tuning, is_due, tune
 
 TrainFunction = Callable[[Points, Moments, SvmConfig], Trained]
@@ -40,6 +41,8 @@ class Result:
         What the tuning was chosen by; empty unless it was made at this cut.
     tuning_seconds : float or None
         Wall time of tuning, which `seconds` does not count; None unless it was made at this cut.
+    audit_scores : Deciles or None
+        How the model's scores lie on the audit sample; None where that is too small.
     """
 
     cut: Cut
@@ -50,6 +53,7 @@ class Result:
     tuning: Tuning | None = None
     scores: tuple[Score, ...] = ()
     tuning_seconds: float | None = None
+    audit_scores: Deciles | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +85,8 @@ def finished(task: Task, train: TrainFunction, config: ModelConfig, clock: Calla
     svm = config.svm if tuning is None else tuning.applied(config.svm)
     trained = with_probability(train(cut.points, cut.moments, svm), cut.audit, svm)
     audit, digest = audited(trained, cut.audit, svm), cut.points.sha256()
-    return Result(cut, trained, audit, digest, clock() - begun, tuning, scores, tuning_seconds)
+    seconds, deciles = clock() - begun, audit_scores(trained, cut.audit, svm)
+    return Result(cut, trained, audit, digest, seconds, tuning, scores, tuning_seconds, deciles)
 
 
 class Worker:

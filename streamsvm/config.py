@@ -986,6 +986,30 @@ class ScoringConfig(Section):
         description="Memory, in bytes, that decoding one record may take, told from its framing before anything is "
         "made of it; a record that could take more is a dead letter. If left out, 256 times `max_record_bytes`.",
     )
+    max_dead_letter_share: Annotated[float, Field(ge=0, le=1)] = Field(
+        default=0.5,
+        description="Stop when more than this share of the last 1000 records was rejected, or, once the input is "
+        "proven (`proven_after_records`), be not ready; 0: neither.",
+    )
+    max_consecutive_dead_letters: Annotated[int, Field(ge=0)] = Field(
+        default=1_000,
+        description="Stop when so many records after each other were rejected, or, once the input is proven "
+        "(`proven_after_records`), be not ready; 0: neither.",
+    )
+    proven_after_records: Annotated[int, Field(ge=0, le=10_000)] = Field(
+        default=1,
+        description="Records of the input that this model must have scored, now or before this start, for the input to "
+        "be proven the right one; what was scored before is looked up among the newest records of the output topic. If "
+        "that was written to, and nobody can tell any more what was scored, the input counts as proven. "
+        "Before that the two limits above stop the scorer, with status 78, and the batch that passes them is not "
+        "committed; from then on it goes on with a warning and /readyz answers 503 until records are scored again. 0: "
+        "they never stop it.",
+    )
+    drift_window: Annotated[int, Field(ge=0, le=10_000_000)] = Field(
+        default=10_000,
+        description="How many of the newest scores are compared with those of the version's own audit sample, a byte "
+        "each; fewer than 200 are not. More of them see a smaller change, later. 0: none, and no drift is shown.",
+    )
 
     @property
     def dead_letters(self) -> str:

@@ -5,10 +5,15 @@ Labels are bounded: a version, a hash or an offset is never one. Base units: sec
 
 from __future__ import annotations
 
+import math
+import threading
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Final, Literal, TypeVar
 
+import numpy as np
+from numpy.typing import NDArray
 from prometheus_client import (
     CollectorRegistry,
     Counter,
@@ -19,6 +24,8 @@ from prometheus_client import (
     ProcessCollector,
     disable_created_metrics,
 )
+from prometheus_client.core import HistogramMetricFamily
+from prometheus_client.registry import Collector
 
 Kind = Literal["counter", "gauge", "histogram"]
 
@@ -26,6 +33,9 @@ TRAINING_BUCKETS_S: Final = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 
 STALENESS_BUCKETS_S: Final = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0)
 REDUCE_BUCKETS_S: Final = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
 SCORING_BUCKETS_S: Final = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
+SCORE_BUCKETS: Final = (-10.0, -5.0, -3.0, -2.0, -1.5, -1.0, -0.5, -0.1, 0.0, 0.1, 0.5, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0)
+"""Of decision values: margins are at -1 and 1, and the labels part at 0."""
+LATENCY_BUCKETS_S: Final = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 60.0, 300.0, 1800.0, 7200.0, 86400.0)
 CHECKPOINT_BUCKETS_S: Final = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
 
 
@@ -45,6 +55,8 @@ class Definition:
     labels : tuple of str
     buckets : tuple of float
         Of a histogram.
+    bulk : bool
+        Whether it is a histogram that takes many observations in one step, `observe_all`.
     """
 
     name: str
@@ -53,6 +65,7 @@ class Definition:
     advice: str
     labels: tuple[str, ...] = ()
     buckets: tuple[float, ...] = ()
+    bulk: bool = False
 
 
 HELD_UP: Final = Definition(
@@ -62,63 +75,80 @@ HELD_UP: Final = Definition(
     "More than some seconds: a transaction has no end, and readers of committed records get nothing newer.",
 )
 
+INPUT_RECORDS: Final = Definition(
+    "streamsvm_input_records",
+    "counter",
+    "Records read from the input topic, by partition.",
+    "Flat while producers write: look at the lag and at readiness.",
+    ("partition",),
+)
+
+INPUT_ROWS: Final = Definition(
+    "streamsvm_input_rows",
+    "counter",
+    "Rows learned or scored (accepted), or passed over (rejected).",
+    "A rising share of rejected rows: read the dead letters.",
+    ("outcome",),
+)
+
+INPUT_LAG_RECORDS: Final = Definition(
+    "streamsvm_input_lag_records",
+    "gauge",
+    "Records between the trainer's own position, or that of the scorer's group, and the end of the partition; a scorer "
+    "shows the partitions that it has.",
+    "Growing: the daemon is slower than its input. A trainer: see training time, or use the policy `latest`; a scorer: "
+    "start another one in its group.",
+    ("partition",),
+)
+
+INPUT_MOSTLY_REJECTED: Final = Definition(
+    "streamsvm_input_mostly_rejected",
+    "gauge",
+    "1 while the newest records pass max_dead_letter_share or max_consecutive_dead_letters of the section input, "
+    "or, of a scorer, scoring, and the daemon goes on, because its input is proven (input.proven_after_points, "
+    "scoring.proven_after_records); else 0.",
+    "1: the daemon is not ready, and learns or scores little. See who writes to the input; `streamsvm dead-letters` "
+    "shows what.",
+)
+
+DEAD_LETTERS: Final = Definition(
+    "streamsvm_dead_letters",
+    "counter",
+    "Rejected rows, by reason.",
+    "`streamsvm dead-letters` shows where each record stood, why it was rejected, and what to do about it.",
+    ("reason",),
+)
+
+UNREAD_FIELDS: Final = Definition(
+    "streamsvm_unread_fields",
+    "counter",
+    "Rows that had a field which is not read, one count for each such field; up to 16 fields are told apart.",
+    "Rising from a certain time on: a producer writes a field under another name, as `weight` for `w`, which then has "
+    "its default. The log names each field once.",
+)
+
+REGISTRY_WAITING_SECONDS: Final = Definition(
+    "streamsvm_registry_waiting_seconds",
+    "gauge",
+    "Seconds for which the input has waited for the schema registry; 0 while it does not.",
+    "Above 0: the registry does not answer; nothing is lost or rejected, and reading goes on when it does.",
+)
+
 TRAINER: Final = (
     HELD_UP,
-    Definition(
-        "streamsvm_input_records",
-        "counter",
-        "Records read from the input topic, by partition.",
-        "Flat while producers write: look at the lag and at readiness.",
-        ("partition",),
-    ),
+    INPUT_RECORDS,
     Definition(
         "streamsvm_input_bytes",
         "counter",
         "Bytes of the values of the records read from the input topic.",
         "Beside streamsvm_input_records it is the size of a record: one that grows has more rows, or other content.",
     ),
-    Definition(
-        "streamsvm_input_rows",
-        "counter",
-        "Rows learned (accepted) or passed over (rejected).",
-        "A rising share of rejected rows: read the dead letters.",
-        ("outcome",),
-    ),
-    Definition(
-        "streamsvm_input_lag_records",
-        "gauge",
-        "Records between the trainer's own position and the end of the partition.",
-        "Growing: the trainer is slower than its input; see training time, or use the policy `latest`.",
-        ("partition",),
-    ),
-    Definition(
-        "streamsvm_input_mostly_rejected",
-        "gauge",
-        "1 while the newest records pass input.max_dead_letter_share or input.max_consecutive_dead_letters and the "
-        "trainer goes on, because its input is proven (input.proven_after_points); else 0.",
-        "1: the trainer is not ready and learns little. See who writes to the input; `streamsvm dead-letters` shows "
-        "what.",
-    ),
-    Definition(
-        "streamsvm_dead_letters",
-        "counter",
-        "Rejected rows, by reason.",
-        "`streamsvm dead-letters` shows where each record stood, why it was rejected, and what to do about it.",
-        ("reason",),
-    ),
-    Definition(
-        "streamsvm_unread_fields",
-        "counter",
-        "Rows that had a field which is not read, one count for each such field; up to 16 fields are told apart.",
-        "Rising from a certain time on: a producer writes a field under another name, as `weight` for `w`, which then "
-        "has its default. The log names each field once.",
-    ),
-    Definition(
-        "streamsvm_registry_waiting_seconds",
-        "gauge",
-        "Seconds for which the input has waited for the schema registry; 0 while it does not.",
-        "Above 0: the registry does not answer; nothing is lost or rejected, and reading goes on when it does.",
-    ),
+    INPUT_ROWS,
+    INPUT_LAG_RECORDS,
+    INPUT_MOSTLY_REJECTED,
+    DEAD_LETTERS,
+    UNREAD_FIELDS,
+    REGISTRY_WAITING_SECONDS,
     Definition(
         "streamsvm_coreset_points",
         "gauge",
@@ -465,11 +495,68 @@ TRAINER: Final = (
 
 SCORER: Final = (
     HELD_UP,
+    INPUT_RECORDS,
+    INPUT_ROWS,
+    INPUT_LAG_RECORDS,
+    INPUT_MOSTLY_REJECTED,
+    DEAD_LETTERS,
+    UNREAD_FIELDS,
+    REGISTRY_WAITING_SECONDS,
     Definition(
         "streamsvm_scored_points",
         "counter",
         "Points scored.",
         "Flat while producers write: look at readiness; without a model nothing is scored.",
+    ),
+    Definition(
+        "streamsvm_scores",
+        "counter",
+        "Scores committed, by the label that they mean: `negative`, the first of the version's labels, or `positive`, "
+        "the second.",
+        "The share of `positive` moves: the input changed, or another version serves; see streamsvm_score_drift and "
+        "streamsvm_serving_version.",
+        ("label",),
+    ),
+    Definition(
+        "streamsvm_score_values",
+        "histogram",
+        "Decision values committed, one observation a score; 0 is the border, -1 and 1 are the margins. It has buckets "
+        "only, as values may be negative.",
+        "Another shape than yesterday, under the same version: the input changed. All of them between -0.1 and 0.1: "
+        "the model knows nothing, see its quality at the trainer.",
+        buckets=SCORE_BUCKETS,
+        bulk=True,
+    ),
+    Definition(
+        "streamsvm_score_latency_seconds",
+        "histogram",
+        "Seconds from a record's timestamp to the commit of its scores, one observation a record that has a score.",
+        "Above what a batch takes (streamsvm_scoring_seconds): records waited; see streamsvm_input_lag_records. Where "
+        "the producer sets timestamps, its clock counts, too.",
+        buckets=LATENCY_BUCKETS_S,
+        bulk=True,
+    ),
+    Definition(
+        "streamsvm_score_drift",
+        "gauge",
+        "Population stability index of the newest scores (scoring.drift_window of them) against those of the audit "
+        "sample of the versions that gave them, in tenths of the sample; not a number where the version says nothing "
+        "of its audit sample, or too few scores are there.",
+        "Above streamsvm_score_drift_chance something changed, above 0.25 much: points are not those of which the "
+        "model was made, or a feature has another unit.",
+    ),
+    Definition(
+        "streamsvm_score_drift_chance",
+        "gauge",
+        "What streamsvm_score_drift passes by chance once in a thousand times where nothing changed: it falls as the "
+        "window and the audit sample grow.",
+        "Near 0.25: raise scoring.drift_window, or coreset.audit_points at the trainer.",
+    ),
+    Definition(
+        "streamsvm_score_drift_scores",
+        "gauge",
+        "Scores in the window of streamsvm_score_drift.",
+        "0 while points are scored: the versions that serve carry no scores of an audit sample.",
     ),
     Definition(
         "streamsvm_scored_batches",
@@ -484,26 +571,6 @@ SCORER: Final = (
         "Seconds from a batch that was read to its scores being committed, one observation a batch.",
         "Rising: the broker is slow to commit, or the model has more support vectors; see scoring.batch_records.",
         buckets=SCORING_BUCKETS_S,
-    ),
-    Definition(
-        "streamsvm_dead_letters",
-        "counter",
-        "Rejected rows, by reason.",
-        "`streamsvm dead-letters TOPIC` shows where each record stood, why it was rejected, and what to do about it.",
-        ("reason",),
-    ),
-    Definition(
-        "streamsvm_unread_fields",
-        "counter",
-        "Rows that had a field which is not read, one count for each such field; up to 16 fields are told apart.",
-        "Rising from a certain time on: a producer writes a field under another name, as `weight` for `w`, which then "
-        "has its default. The log names each field once.",
-    ),
-    Definition(
-        "streamsvm_registry_waiting_seconds",
-        "gauge",
-        "Seconds for which the input has waited for the schema registry; 0 while it does not.",
-        "Above 0: the registry does not answer; nothing is lost or rejected, and reading goes on when it does.",
     ),
     Definition(
         "streamsvm_serving_version",
@@ -595,6 +662,45 @@ PROCESS: Final = (
 Instrument = TypeVar("Instrument", Counter, Gauge, Histogram)
 
 
+class Bulk(Collector):
+    """A histogram without labels that takes many observations in one step; one by one they cost more than scoring.
+
+    Thread-safe.
+
+    Parameters
+    ----------
+    definition : Definition
+    """
+
+    def __init__(self, definition: Definition) -> None:
+        self._definition = definition
+        self._bounds = np.array(definition.buckets)
+        self._lock = threading.Lock()
+        self._counts = np.zeros(len(self._bounds) + 1, np.int64)
+        self._sum = 0.0
+
+    def add(self, values: NDArray[np.float64]) -> None:
+        """Add observations, shape (n,); a value that equals a bucket's upper bound is in that bucket."""
+        places = np.searchsorted(self._bounds, values, side="left")
+        counted = np.bincount(places, minlength=len(self._counts))
+        with self._lock:
+            self._counts += counted
+            self._sum += float(values.sum())
+
+    def below(self) -> tuple[tuple[float, int], ...]:
+        """Return each upper bound, infinity last, with the number of observations up to it."""
+        with self._lock:
+            counts = self._counts.tolist()
+        return tuple(zip((*self._bounds.tolist(), float("inf")), accumulate(counts), strict=True))
+
+    def collect(self) -> Iterable[HistogramMetricFamily]:
+        """Return it as Prometheus has it."""
+        buckets = [("+Inf" if math.isinf(bound) else str(bound), float(count)) for bound, count in self.below()]
+        yield HistogramMetricFamily(
+            self._definition.name, self._definition.meaning, buckets=buckets, sum_value=self._sum
+        )
+
+
 class Metrics:
     """The metrics of one process, in a registry of their own.
 
@@ -641,13 +747,34 @@ class Metrics:
         histogram = self._of(name, Histogram, labels)
         histogram.observe(value)
 
+    def observe_all(self, name: str, values: NDArray[np.float64]) -> None:
+        """Add many observations to a histogram without labels, in one step."""
+        made = self._made[name]
+        assert isinstance(made, Bulk)
+        made.add(values)
+
+    def buckets(self, name: str) -> tuple[tuple[float, int], ...]:
+        """Return a histogram that `observe_all` fills: upper bounds, and how many observations are up to each."""
+        made = self._made.get(name)
+        return made.below() if isinstance(made, Bulk) else ()
+
+    def drop(self, name: str, *labels: str) -> None:
+        """Take back one series of a labelled gauge, if there is one: what it told of is another's now."""
+        made = self._made[name]
+        assert isinstance(made, Gauge)
+        made.remove(*labels)
+
     def _of(self, name: str, kind: type[Instrument], labels: dict[str, str]) -> Instrument:
         made = self._made[name]
         assert isinstance(made, kind)
         return made.labels(**labels) if labels else made
 
 
-def _make(definition: Definition, registry: CollectorRegistry) -> Counter | Gauge | Histogram:
+def _make(definition: Definition, registry: CollectorRegistry) -> Counter | Gauge | Histogram | Bulk:
+    if definition.bulk:
+        made = Bulk(definition)
+        registry.register(made)
+        return made
     if definition.kind == "counter":
         return Counter(definition.name, definition.meaning, definition.labels, registry=registry)
     if definition.kind == "gauge":

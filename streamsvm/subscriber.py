@@ -34,9 +34,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamsvm.anchoring import Finder, reference
+from streamsvm.codec import deciles
 from streamsvm.codec import model as model_codec
 from streamsvm.codec.model import Alias, Version
 from streamsvm.codec.scores import points_config
+from streamsvm.drift import Deciles
 from streamsvm.errors import ConfigurationError, InvalidMessage, StreamsvmError, TopicMissing, TransientError
 from streamsvm.kafka import (
     Backoff,
@@ -123,6 +125,8 @@ class Loaded:
         When it was loaded, seconds since the epoch.
     published_at : float or None
         When it was made, by its own header; None if that cannot be read.
+    audit_scores : Deciles or None
+        How its scores lay on its audit sample, by a header that no hash covers; None without one.
     """
 
     version: Version
@@ -130,6 +134,7 @@ class Loaded:
     offset: int
     loaded_at: float
     published_at: float | None = None
+    audit_scores: Deciles | None = None
 
     def decision_function(self, X: Any) -> Float:
         """Score raw features: see `streamsvm.svm.model.Model.decision_function`, which says what `X` may be."""
@@ -304,6 +309,11 @@ class ModelSubscriber:
     def missing(self) -> str:
         """Why the version that is wanted does not serve, for people; empty if it does."""
         return self._missing
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Models of which the aliases topic says something, sorted, as far as it was read; never blocks."""
+        return tuple(sorted(self._aliases.names))
 
     @property
     def refused(self) -> int:
@@ -555,6 +565,8 @@ class _Aliases:
         if alias == "current":
             self._keys[model_codec.pin_key(name).encode()] = "pin"
         self._named: dict[str, Alias] = {}
+        self.names: frozenset[str] = frozenset()
+        """Models under whose names a record was met, the first `MOST_REMEMBERED` of them."""
 
     @property
     def wanted(self) -> Alias | None:
@@ -567,6 +579,7 @@ class _Aliases:
 
     def note(self, record: Record) -> None:
         """Take a record in; `InvalidMessage` if it is under our key and unreadable, which changes nothing."""
+        self._hear_of(record)
         which = self._keys.get(record.key or b"")
         if which is None:
             return
@@ -574,6 +587,11 @@ class _Aliases:
             self._named.pop(which, None)
             return
         self._named[which] = _readable(record.value)
+
+    def _hear_of(self, record: Record) -> None:
+        name = (record.key or b"").split(b"@", 1)[0].decode(errors="replace")
+        if name and name not in self.names and record.value is not None and len(self.names) < MOST_REMEMBERED:
+            self.names |= {name}
 
 
 def _readable(value: bytes) -> Alias:
@@ -772,7 +790,8 @@ def _load_numbered(
 def _loaded(record: Record, version: Version, now: float | None = None) -> Loaded:
     """Return a record that passed every check."""
     sha256 = model_codec.sha256(record.value or b"")
-    return Loaded(version, sha256, record.offset, time.time() if now is None else now, _published_at(record))
+    loaded_at, scores = time.time() if now is None else now, deciles.decode(record.headers)
+    return Loaded(version, sha256, record.offset, loaded_at, _published_at(record), scores)
 
 
 def _published_at(record: Record) -> float | None:

@@ -15,6 +15,7 @@ from streamsvm.config import SvmConfig
 from streamsvm.coreset.audit import Sampled
 from streamsvm.coreset.estimate import estimate, represented
 from streamsvm.coreset.moments import Moments
+from streamsvm.drift import Deciles, deciles_of
 from streamsvm.points import Points
 from streamsvm.svm import fast
 from streamsvm.svm.kernels import Kernel, LinearKernel, RbfKernel
@@ -177,6 +178,30 @@ def audited(trained: Trained, sample: Sequence[Sampled], config: SvmConfig) -> A
     totals = estimate(sample, loss, boundary=max(negative, positive))
     objective, low, high = (0.5 * trained.squared_norm + trained.fit.C * total for total in totals)
     return Audit(objective, low, high, len(points))
+
+
+def audit_scores(trained: Trained, sample: Sequence[Sampled], config: SvmConfig) -> Deciles | None:
+    """Return how the decision values of the audit sample lie; None where it is too small for that.
+
+    It is of rows, whatever their weights, as scores are: each point of the sample counts for the rows that it stands
+    for. Points of the sample may be in the training set, too: scores of a machine that overfits lie apart from these.
+
+    Parameters
+    ----------
+    trained : Trained
+    sample : sequence of Sampled
+        Of the cut that the model was trained at, one a partition.
+    config : SvmConfig
+        That of the training.
+    """
+    if not any(len(part.points) for part in sample):
+        return None
+    points = Points.union([part.points for part in sample])
+    with limited(config):
+        decision = trained.model.decision_function(points.X)
+    own = points.weight.astype(np.float64)
+    rows = np.divide(represented(sample), own, out=np.zeros(len(own)), where=own > 0.0)
+    return deciles_of(np.asarray(decision, np.float64), rows)
 
 
 def with_probability(trained: Trained, sample: Sequence[Sampled], config: SvmConfig) -> Trained:

@@ -6,7 +6,7 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -98,12 +98,19 @@ class Trainer:
         self._publisher.close()
 
     def publish(
-        self, version: Version, *, key: str = "", value: bytes | None = None, header: str = "", named: bool = True
+        self,
+        version: Version,
+        *,
+        key: str = "",
+        value: bytes | None = None,
+        header: str = "",
+        named: bool = True,
+        extra: Mapping[str, str] | None = None,
     ) -> Alias:
         """Publish a version and move `current` to it; what is given replaces the right key, value or header."""
         right = model_codec.encode(version)
         digest = model_codec.sha256(right)
-        headers = model_codec.headers(version, header or digest, datetime(2026, 1, 1, tzinfo=UTC), {})
+        headers = model_codec.headers(version, header or digest, datetime(2026, 1, 1, tzinfo=UTC), extra or {})
         stored = right if value is None else value
         message = Message(self._topic, stored, (key or version.key).encode(), headers, partition=0)
 

@@ -10,7 +10,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Final
+from typing import Final, Generic, TypeVar
 
 from msgspec import structs
 
@@ -21,6 +21,7 @@ from consumers.page.status import (
     LeafPart,
     Moment,
     PartitionPart,
+    ScoringMoment,
     Verdict,
     VersionPart,
 )
@@ -65,8 +66,11 @@ class Snapshot:
     drawing: Drawing | None = None
 
 
+Lived = TypeVar("Lived")
+
+
 @dataclass(slots=True)
-class History:
+class History(Generic[Lived]):
     """A few moments over the whole life of a process, however long that is.
 
     Attributes
@@ -76,14 +80,14 @@ class History:
     """
 
     interval_s: float = LOOK_EVERY_S
-    moments: tuple[Moment, ...] = ()
+    moments: tuple[Lived, ...] = ()
     _next_at: float = field(default=-math.inf)
 
     def due(self, monotonic: float) -> bool:
         """Tell whether it is time for another moment."""
         return monotonic >= self._next_at
 
-    def add(self, moment: Moment, monotonic: float) -> None:
+    def add(self, moment: Lived, monotonic: float) -> None:
         """Keep a moment; a full history first loses every second one."""
         if len(self.moments) >= MOST_MOMENTS:
             self.moments = self.moments[::2]
@@ -107,7 +111,7 @@ class TrainerBoard:
         self._metrics = metrics
         self._cut_rows = settings.coreset.leaf_rows * settings.training.every_leaves
         self._look_at = -math.inf
-        self._history = History()
+        self._history: History[Moment] = History()
         self._number, self._gate, self._current = 0, None, None
         self.snapshot: Snapshot | None = None
         """What was left last; None before the first look."""
@@ -169,20 +173,56 @@ class TrainerBoard:
 
 @dataclass(frozen=True, slots=True)
 class ServingSnapshot:
-    """What a scorer left: the version that serves now."""
+    """What a scorer left: the version that serves now, and how scoring went."""
 
     loaded: Loaded | None = None
+    history: tuple[ScoringMoment, ...] = ()
+
+
+@dataclass(slots=True)
+class _Tally:
+    """What was scored since the last moment that was kept."""
+
+    records: int = 0
+    points: int = 0
+    positive: int = 0
+    latency_s: float | None = None
 
 
 class ScorerBoard:
-    """What a scorer shows."""
+    """What a scorer shows. Its methods are the main loop's; `snapshot` is anybody's."""
 
     def __init__(self) -> None:
+        self._history: History[ScoringMoment] = History()
+        self._tally = _Tally()
+        self._since: float | None = None
         self.snapshot = ServingSnapshot()
 
     def serving(self, loaded: Loaded) -> None:
         """Note the version that scores from now on."""
-        self.snapshot = ServingSnapshot(loaded)
+        self.snapshot = replace(self.snapshot, loaded=loaded)
+
+    def scored(self, records: int, points: int, positive: int, latency_s: float | None) -> None:
+        """Note a committed batch: records, points scored, how many of them positive, and the longest latency."""
+        tally = self._tally
+        tally.records += records
+        tally.points += points
+        tally.positive += positive
+        if latency_s is not None:
+            tally.latency_s = max(latency_s, tally.latency_s or 0.0)
+
+    def look(self, lag: int | None, drift: float | None, now: datetime, monotonic: float) -> None:
+        """Leave another moment, if it is time for one."""
+        if self._since is None:
+            self._since = monotonic
+        if not self._history.due(monotonic) or monotonic <= self._since:
+            return
+        tally, seconds = self._tally, monotonic - self._since
+        self._tally, self._since = _Tally(), monotonic
+        share = tally.positive / tally.points if tally.points else None
+        moment = ScoringMoment(now, tally.records / seconds, tally.points / seconds, lag, tally.latency_s, share, drift)
+        self._history.add(moment, monotonic)
+        self.snapshot = replace(self.snapshot, history=self._history.moments)
 
 
 def since(verdict: Verdict, before: Verdict | None, now: datetime) -> Verdict:

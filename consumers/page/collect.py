@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from consumers.page.board import ScorerBoard, TrainerBoard, figures_of, lag_of
+from consumers.page.scoring import Facts, is_rejecting, scoring_of, verdict_of
 from consumers.page.status import (
     Input,
     Memory,
@@ -75,19 +76,16 @@ def _trainer(
 
 
 def _scorer(settings: Settings, board: ScorerBoard, metrics: Metrics, process: Process, now: datetime) -> ScorerStatus:
-    loaded = board.snapshot.loaded
-    scored = _count(metrics, "streamsvm_scored_points")
-    if loaded is None:
-        verdict = Verdict("waiting", None, None, "No model yet", "Nothing is read before there is one.")
-    else:
-        number, at = loaded.version.number, datetime.fromtimestamp(loaded.loaded_at, UTC)
-        detail = f"Version {number} scores; {scored:,} points are scored."
-        verdict = Verdict("good", None, None, "Scoring", detail, at)
+    snapshot = board.snapshot
+    loaded, scored = snapshot.loaded, _count(metrics, "streamsvm_scored_points")
+    scoring = scoring_of(settings, metrics, snapshot)
+    rejecting = is_rejecting(metrics)
+    verdict = verdict_of(Facts(rejecting, scored, scoring.drift, scoring.history), snapshot)
     return ScorerStatus(
         name=settings.name,
         taken=now,
         process=process,
-        verdict=_unless_unwell(process, verdict),
+        verdict=verdict if rejecting and process.healthy else _unless_unwell(process, verdict),
         topic=settings.scoring.topic,
         output_topic=settings.scoring.output_topic,
         scored_points=scored,
@@ -95,6 +93,7 @@ def _scorer(settings: Settings, board: ScorerBoard, metrics: Metrics, process: P
         dead_letters=_by_label(metrics, "streamsvm_dead_letters"),
         refused_models=_count(metrics, "streamsvm_model_messages_refused"),
         serving=None if loaded is None else _serving(loaded),
+        scoring=scoring,
     )
 
 
@@ -125,7 +124,7 @@ def _unless_unwell(process: Process, verdict: Verdict) -> Verdict:
         return verdict
     level, headline = ("waiting", "Waiting") if process.healthy else ("stopped", "Not healthy")
     why = "; ".join(f"{part}: {what}" for part, what in process.waiting_for.items() if what) or "starting"
-    return Verdict(level, None, None, headline, f"{why[:1].upper()}{why[1:]}.")  # type: ignore[arg-type]
+    return Verdict(level, None, None, headline, f"{why[:1].upper()}{why[1:]}".rstrip(".") + ".")  # type: ignore[arg-type]
 
 
 def _input(settings: Settings, metrics: Metrics) -> Input:

@@ -5,16 +5,17 @@ Numbers stand in `data` elements, whose `value` is the exact one and whose `data
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 
-from consumers.page import drawings
+from consumers.page import charts, drawings
 from consumers.page.board import Drawing
 from consumers.page.markup import MINUS, Child, Markup, element, join, raw
 from consumers.page.status import (
     Figures,
     PartitionPart,
     ScorerStatus,
+    ScoringPart,
     ServingPart,
     Status,
     Structure,
@@ -431,15 +432,90 @@ def _scorer(status: ScorerStatus, now: datetime) -> list[Markup]:
                 "dl",
                 _figure("Serving version", _number("serving.number", serving.number if serving else None),
                         join("for ", _age(serving.loaded, now)) if serving else None),
-                _figure("Points scored", _number("scored_points", status.scored_points), None),
+                _figure("Points scored", _number("scored_points", status.scored_points),
+                        _rate(status.scoring)),
+                *_glance_of_scoring(status.scoring),
                 _figure("Batches committed", _number("batches.committed", status.batches.get("committed")),
                         join(_number("batches.put_back", status.batches.get("put_back")), " put back")),
                 _figure("Models refused", _number("refused_models", status.refused_models), None),
                 class_="glance",
             ),
         ),
+        *([] if status.scoring is None else _scoring(status.scoring)),
         element("div", _serving(serving, now), _scorers_letters(status), class_="columns"),
     ]  # fmt: skip
+
+
+def _glance_of_scoring(scoring: ScoringPart | None) -> list[Markup]:
+    if scoring is None:
+        return []
+    path, scores, drift = "scoring", scoring.positive + scoring.negative, scoring.drift
+    share = f"{scoring.positive / scores:.1%}" if scores else NONE
+    newest = scoring.history[-1].latency_s if scoring.history else None
+    return [
+        _figure("Lag", _number(f"{path}.lag_total", scoring.lag_total), "records"),
+        _figure("Latency", NONE if newest is None else f"{newest:.3g} s", "record to score, the longest just now"),
+        _figure("Positive", share, join("of ", _number(f"{path}.accepted", scoring.accepted))),
+        _figure("Rejected", _number(f"{path}.rejected", scoring.rejected), "rows"),
+        _figure("Drift of scores", _number(f"{path}.drift.index", drift.index, ".3f"),
+                join("by chance below ", _number(f"{path}.drift.chance", drift.chance, ".3f"))),
+    ]  # fmt: skip
+
+
+def _rate(scoring: ScoringPart | None) -> Child:
+    if scoring is None or not scoring.history:
+        return None
+    return f"{scoring.history[-1].points_per_s:,.0f} a second"
+
+
+def _scoring(scoring: ScoringPart) -> list[Markup]:
+    """Return what one watches: rate, lag, latency, share of each label and drift through time, and both histograms."""
+    moments = scoring.history
+    times = [moment.time for moment in moments]
+    waiting = [None if moment.lag is None else float(moment.lag) for moment in moments]
+    whole, seconds, share = "{:,.0f}".format, "{:.3g} s".format, "{:.1%}".format
+    positive = "second label" if scoring.labels is None else scoring.labels[1]
+    lines: list[tuple[str, str, Sequence[float | None], Callable[[float], str]]] = [
+        ("rate", "Points scored a second", [moment.points_per_s for moment in moments], whole),
+        ("lag", "Records behind the end of the input", waiting, whole),
+        ("latency", "Longest time from record to score", [moment.latency_s for moment in moments], seconds),
+        ("positive", f"Share of the label {positive}", [moment.positive for moment in moments], share),
+        ("drift", "Drift: population stability index", [moment.drift for moment in moments], "{:.3f}".format),
+    ]
+    through = [
+        _chart(title, charts.line(name, title, times, values, shown), "Not known yet.")
+        for name, title, values, shown in lines
+    ]
+    drift = scoring.drift
+    if drift.why:
+        through[-1] = _chart("Drift: population stability index", None, drift.why)
+    values = charts.histogram("values", "Scores since the process started, by decision value", scoring.values, "")
+    latency = charts.histogram("waited", "Records since then, by seconds to their scores", scoring.latency_s, " s")
+    return [
+        element("div", *through[:3], class_="columns three"),
+        element("div", *through[3:], _labels(scoring), class_="columns three"),
+        element(
+            "div",
+            _chart("Scores by decision value", values, "None was scored yet."),
+            _chart("Seconds from record to score", latency, "None was scored yet."),
+            class_="columns",
+        ),
+    ]
+
+
+def _chart(title: str, drawing: Markup | None, empty: str) -> Markup:
+    shown = element("p", empty, class_="empty") if drawing is None else element("figure", drawing)
+    return element("section", element("h2", element("bdi", title)), shown)
+
+
+def _labels(scoring: ScoringPart) -> Markup:
+    names = scoring.labels or ("first", "second")
+    rows: list[list[Child]] = [
+        [_name(names[0]), _number("scoring.negative", scoring.negative)],
+        [_name(names[1]), _number("scoring.positive", scoring.positive)],
+    ]
+    table = _table("Scores since the process started, by label", ["Label", "Scores"], rows, numbers=1)
+    return element("section", element("h2", "Labels"), table)
 
 
 def _serving(serving: ServingPart | None, now: datetime) -> Markup:

@@ -228,6 +228,81 @@ class ServingPart(msgspec.Struct, frozen=True):
     published: datetime | None
 
 
+class ScoringMoment(msgspec.Struct, frozen=True):
+    """How scoring went up to a time past, since the moment before it.
+
+    Attributes
+    ----------
+    time : datetime
+    records_per_s, points_per_s : float
+        Committed.
+    lag : int or None
+        Records that waited.
+    latency_s : float or None
+        The longest from a record's timestamp to the commit of its scores; None where nothing was scored.
+    positive : float or None
+        Share of the scores that mean the second label.
+    drift : float or None
+        Population stability index.
+    """
+
+    time: datetime
+    records_per_s: float
+    points_per_s: float
+    lag: int | None
+    latency_s: float | None
+    positive: float | None
+    drift: float | None
+
+
+class DriftPart(msgspec.Struct, frozen=True):
+    """How far the newest scores are from those of the version's audit sample.
+
+    `index` is the population stability index of `scores` scores; `chance` is what it passes by chance once in a
+    thousand times; both are null where `why` says why there is none.
+    """
+
+    index: float | None
+    chance: float | None
+    scores: int
+    why: str
+
+
+class ScoringPart(msgspec.Struct, frozen=True, kw_only=True):
+    """How scoring goes, since the process started.
+
+    Attributes
+    ----------
+    records, accepted, rejected : int
+        Records read, rows scored, rows rejected.
+    negative, positive : int
+        Scores that mean the first and the second of the version's labels.
+    labels : tuple of two str, or None
+        The labels' names; None before there is a version.
+    lag : dict of partition to int
+        Records behind its end; of the partitions that this scorer has.
+    lag_total : int or None
+    values, latency_s : tuple of (float or None, int)
+        Upper bounds of buckets, and how many decision values, or seconds from a record's timestamp to the commit of
+        its scores, are in each; the last one has no bound.
+    drift : DriftPart
+    history : tuple of ScoringMoment
+    """
+
+    records: int
+    accepted: int
+    rejected: int
+    negative: int
+    positive: int
+    labels: tuple[str, str] | None
+    lag: dict[str, int]
+    lag_total: int | None
+    values: tuple[tuple[float | None, int], ...]
+    latency_s: tuple[tuple[float | None, int], ...]
+    drift: DriftPart
+    history: tuple[ScoringMoment, ...]
+
+
 class ScorerStatus(msgspec.Struct, frozen=True, kw_only=True, tag_field="role", tag="scorer"):
     """What a scorer shows."""
 
@@ -243,6 +318,7 @@ class ScorerStatus(msgspec.Struct, frozen=True, kw_only=True, tag_field="role", 
     dead_letters: dict[str, int]
     refused_models: int
     serving: ServingPart | None
+    scoring: ScoringPart | None = None
 
 
 Status = TrainerStatus | ScorerStatus

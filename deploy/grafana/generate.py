@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -141,6 +141,41 @@ OVERVIEW: Final[Rows] = (
                 (("age", _age("streamsvm_model_published_timestamp_seconds")),),
                 width=8,
             ),
+        ),
+    ),
+    (
+        "Is everything scored, and in time?",
+        (
+            _stat(
+                "Points scored a second",
+                "short",
+                "streamsvm_scored_points",
+                f"sum(rate(streamsvm_scored_points_total{SCORERS}[{WINDOW}]))",
+            ),
+            _stat(
+                "Points waiting", "short", "streamsvm_input_lag_records", f"sum(streamsvm_input_lag_records{SCORERS})"
+            ),
+            _stat(
+                "Record to score, p95",
+                "s",
+                "streamsvm_score_latency_seconds",
+                _quantile(0.95, "streamsvm_score_latency_seconds", SCORERS),
+            ),
+            _stat(
+                "Rows rejected",
+                "percentunit",
+                "streamsvm_input_rows",
+                f'sum(rate(streamsvm_input_rows_total{{instance=~"$scorer",outcome="rejected"}}[{WINDOW}])) '
+                f"/ sum(rate(streamsvm_input_rows_total{SCORERS}[{WINDOW}]))",
+            ),
+            _stat(
+                "Scores that are positive",
+                "percentunit",
+                "streamsvm_scores",
+                f'sum(rate(streamsvm_scores_total{{instance=~"$scorer",label="positive"}}[{WINDOW}])) '
+                f"/ sum(rate(streamsvm_scores_total{SCORERS}[{WINDOW}]))",
+            ),
+            _stat("Drift of scores", "short", "streamsvm_score_drift", f"max(streamsvm_score_drift{SCORERS})"),
         ),
     ),
 )
@@ -426,12 +461,6 @@ DEEP_DIVE: Final[Rows] = (
                 (("renewals", f"sum(streamsvm_producer_renewals_total{ONE})"),),
                 steps=True,
             ),
-            Panel(
-                "Readers held up by an open transaction",
-                "s",
-                ("streamsvm_output_held_up_seconds",),
-                (("{{instance}}", f"max by (instance) (streamsvm_output_held_up_seconds{EITHER})"),),
-            ),
         ),
     ),
     (
@@ -544,6 +573,75 @@ DEEP_DIVE: Final[Rows] = (
                 (("points", f"sum(rate(streamsvm_scored_points_total{SCORERS}[$__rate_interval]))"),),
             ),
             Panel(
+                "Records read, and waiting",
+                "short",
+                ("streamsvm_input_records", "streamsvm_input_lag_records"),
+                (
+                    ("waiting", f"sum(streamsvm_input_lag_records{SCORERS})"),
+                    ("read a second", f"sum(rate(streamsvm_input_records_total{SCORERS}[$__rate_interval]))"),
+                ),
+                right={"read a second": "cps"},
+            ),
+            Panel(
+                "Time from a record to its score",
+                "s",
+                ("streamsvm_score_latency_seconds",),
+                (
+                    ("p50", _quantile(0.5, "streamsvm_score_latency_seconds", SCORERS)),
+                    ("p95", _quantile(0.95, "streamsvm_score_latency_seconds", SCORERS)),
+                ),
+            ),
+            Panel(
+                "Share of each label",
+                "percentunit",
+                ("streamsvm_scores",),
+                (
+                    (
+                        "{{label}}",
+                        f"sum by (label) (rate(streamsvm_scores_total{SCORERS}[{WINDOW}])) "
+                        f"/ scalar(sum(rate(streamsvm_scores_total{SCORERS}[{WINDOW}])))",
+                    ),
+                ),
+                stacked=True,
+            ),
+            Panel(
+                "Decision values",
+                "short",
+                ("streamsvm_score_values",),
+                tuple(
+                    (f"p{round(100 * share)}", _quantile(share, "streamsvm_score_values", SCORERS))
+                    for share in (0.05, 0.5, 0.95)
+                ),
+                floor=None,
+            ),
+            Panel(
+                "Drift of scores, and what chance would be",
+                "short",
+                ("streamsvm_score_drift", "streamsvm_score_drift_chance", "streamsvm_score_drift_scores"),
+                (
+                    ("index", f"max(streamsvm_score_drift{SCORERS})"),
+                    ("chance", f"max(streamsvm_score_drift_chance{SCORERS})"),
+                    ("scores in the window", f"max(streamsvm_score_drift_scores{SCORERS})"),
+                ),
+                right={"scores in the window": "short"},
+            ),
+            Panel(
+                "Rows scored and rejected; 1 while most are rejected",
+                "cps",
+                ("streamsvm_input_rows", "streamsvm_input_mostly_rejected"),
+                (
+                    ("{{outcome}}", f"sum by (outcome) (rate(streamsvm_input_rows_total{SCORERS}[$__rate_interval]))"),
+                    ("mostly rejected", f"max(streamsvm_input_mostly_rejected{SCORERS})"),
+                ),
+                right={"mostly rejected": "short"},
+            ),
+            Panel(
+                "Readers of outputs held up for",
+                "s",
+                ("streamsvm_output_held_up_seconds",),
+                (("{{instance}}", f"max by (instance) (streamsvm_output_held_up_seconds{EITHER})"),),
+            ),
+            Panel(
                 "Batches by outcome",
                 "short",
                 ("streamsvm_scored_batches",),
@@ -653,12 +751,20 @@ class Dashboard:
         return FOLDER / f"{self.uid}.json"
 
 
+def _lower(rows: Rows) -> Rows:
+    """Return rows whose curves are low, so that all of them are on one screen."""
+    return tuple(
+        (title, tuple(panel if panel.kind == "stat" else replace(panel, height=6) for panel in panels))
+        for title, panels in rows
+    )
+
+
 DASHBOARDS: Final = (
     Dashboard(
         "streamsvm-overview",
         "streamsvm: overview",
         "Whether the model is current and good: age, quality against a baseline, coreset, training time, lag.",
-        OVERVIEW,
+        _lower(OVERVIEW),
     ),
     Dashboard("streamsvm", "streamsvm: deep dive", "Every metric of trainers and scorers.", DEEP_DIVE),
 )

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 import msgspec
@@ -94,11 +94,14 @@ class Scored:
     rejected : list of RejectedRecord
     unread : Unread
         Fields of the points that are not read.
+    values : list of float
+        The decision values of all points that have a score, in the order of the records.
     """
 
     records: list[ScoreRecord]
     rejected: list[RejectedRecord]
     unread: Unread = NOTHING_UNREAD
+    values: list[float] = field(default_factory=list)
 
 
 def points_config(
@@ -232,6 +235,7 @@ class BatchScorer:
             record = None
         if record is not None:
             scored.records.append(record)
+            scored.values.extend(decided[row][0] for row in good)
         if bad:
             scored.rejected.append(RejectedRecord(source, len(decided), tuple(bad[row] for row in sorted(bad))))
 
@@ -257,6 +261,34 @@ class BatchScorer:
             msgspec.UNSET if probability is None else probability,
             msgspec.UNSET if row is None else row,
         )
+
+
+def scores_of(value: bytes, headers: Headers, topic: str, name: str) -> int:
+    """Return how many scores a record of the output topic has of points of a topic, by a model; 0 for any other record.
+
+    Parameters
+    ----------
+    value : bytes
+    headers : tuple of (str, bytes)
+    topic : str
+        Input topic.
+    name : str
+        Of the model.
+    """
+    source = dict(headers).get(SOURCE_HEADER, b"").rsplit(b"/", 2)
+    if len(source) != 3 or source[0] != topic.encode():
+        return 0
+    try:
+        found = msgspec.json.decode(value, type=list[_Named] | _Named)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return 0
+    return sum(one.model == name for one in (found if isinstance(found, list) else [found]))
+
+
+class _Named(msgspec.Struct, frozen=True):
+    """What tells whose a score is."""
+
+    model: str
 
 
 def label_of(score: float, labels: tuple[Label, Label]) -> Label:

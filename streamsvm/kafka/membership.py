@@ -212,6 +212,30 @@ class Subscription:
         """Whether the group has let this member in, as far as the last `poll` knows."""
         return bool(self._consumer.memberid())
 
+    def backlog(self) -> dict[int, int]:
+        """Return the records between what was polled and the end, for each partition of this member; never blocks.
+
+        Ends are those of the last fetch, and count records of open transactions. A partition of which nothing was
+        fetched yet is left out, and so is every one after a `rewind`, until the next `poll` has gone back.
+        """
+        if self._astray:
+            return {}
+        try:
+            placed = self._consumer.position(self._consumer.assignment())
+        except KafkaException:
+            return {}
+        found = {tp.partition: self._behind(tp) for tp in placed}
+        return {partition: records for partition, records in found.items() if records is not None}
+
+    def _behind(self, tp: TopicPartition) -> int | None:
+        """Return the records behind a position; its own, or the end that was met last, past transactions' markers."""
+        try:
+            _, high = self._consumer.get_watermark_offsets(TopicPartition(self._topic, tp.partition), cached=True)
+        except KafkaException:
+            return None
+        at = max(tp.offset, self._feed.ends.get(tp.partition, -1))
+        return max(0, high - at) if high >= 0 and at >= 0 else None
+
     def connected(self) -> bool:
         """Return whether a broker's connection was up at the last `poll`; any thread may ask."""
         return self._link.up

@@ -42,8 +42,12 @@ def trainer(name: str, *labels: str) -> str:
     return f"{name}{{{','.join((TRAINER, *labels))}}}"
 
 
-def scorer(name: str) -> str:
-    return f"{name}{{{SCORER}}}"
+def scorer(name: str, *labels: str) -> str:
+    return f"{name}{{{','.join((SCORER, *labels))}}}"
+
+
+def latency(up_to: str) -> str:
+    return scorer("streamsvm_score_latency_seconds_bucket", f'le="{up_to}"')
 
 
 RECORDS, LAG = trainer("streamsvm_input_records_total"), trainer("streamsvm_input_lag_records", 'partition="0"')
@@ -161,7 +165,30 @@ CASES = {
         {scorer("streamsvm_model_messages_refused_total"): "0x50 1x10"},
         {scorer("streamsvm_model_messages_refused_total"): "2x60"},
     ),
+    "StreamsvmScoresLate": Case(
+        {latency("60.0"): "0+90x60", latency("300.0"): "0+100x60", latency("+Inf"): "0+100x60"},
+        {latency("60.0"): "0+96x60", latency("300.0"): "0+100x60", latency("+Inf"): "0+100x60"},
+    ),
+    "StreamsvmScoresDrifted": Case(
+        {scorer("streamsvm_score_drift"): "0.1x30 0.3x30", scorer("streamsvm_score_drift_chance"): "0.02x60"},
+        # so few scores that chance may do it
+        {scorer("streamsvm_score_drift"): "0.3x60", scorer("streamsvm_score_drift_chance"): "0.4x60"},
+    ),
 }
+
+
+SHARED = {
+    "StreamsvmLagGrowing": {
+        scorer("streamsvm_input_records_total", 'partition="0"'): "0+6000x60",
+        scorer("streamsvm_input_lag_records", 'partition="0"'): "0+3000x60",
+    },
+    "StreamsvmDeadLetters": {
+        scorer("streamsvm_input_rows_total", 'outcome="accepted"'): "0+900x60",
+        scorer("streamsvm_input_rows_total", 'outcome="rejected"'): "0+100x60",
+    },
+    "StreamsvmMostlyRejected": {scorer("streamsvm_input_mostly_rejected"): "0x50 1x10"},
+}
+"""Alerts that hold for scorers, too, each with a scorer's history on which it fires."""
 
 
 def alerts() -> dict[str, dict[str, Any]]:
@@ -211,6 +238,12 @@ def test_alert_fires(alert: str, tmp_path: Path) -> None:
 def test_alert_is_silent(alert: str, tmp_path: Path) -> None:
     """The alert is silent on a history that looks alike and is harmless."""
     assert not fires(alert, CASES[alert].silent, CASES[alert].minutes, tmp_path)
+
+
+@pytest.mark.parametrize("alert", SHARED)
+def test_alert_fires_for_a_scorer_too(alert: str, tmp_path: Path) -> None:
+    """Trainer and scorer give the same metrics, so one rule holds for both."""
+    assert fires(alert, SHARED[alert], 60, tmp_path)
 
 
 def test_a_planted_mistake_is_caught(tmp_path: Path) -> None:

@@ -1,0 +1,140 @@
+"""What a scorer's figures are, and what they mean in one line.
+
+*Bad*: the newest records were mostly rejected, or more records wait than a minute of scoring takes, or scores come more
+than a minute after their records. *Fair*: the scores lie far from those of the version's own audit sample. Else, with a
+version, *good*. The alerts of `deploy/prometheus/rules.yml` are slower to say the same.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Final
+
+from consumers.page.board import ServingSnapshot
+from consumers.page.status import DriftPart, ScoringMoment, ScoringPart, Verdict
+from streamsvm.config import Settings
+from streamsvm.drift import LEAST_SCORES
+from streamsvm.metrics import Metrics
+
+BEHIND_S: Final = 60.0
+"""A backlog that takes longer than this, or a score that comes later than this after its record, is behind."""
+RATE_MOMENTS: Final = 10
+"""Moments over which the rate is taken that a backlog is divided by."""
+MUCH: Final = 0.25
+"""A population stability index that is customarily called a great change."""
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What the verdict is made from.
+
+    Attributes
+    ----------
+    rejecting : bool
+        Whether the newest records pass a limit of rejected ones.
+    scored : int
+        Points scored since the process started.
+    drift : DriftPart
+    history : tuple of ScoringMoment
+    """
+
+    rejecting: bool
+    scored: int
+    drift: DriftPart
+    history: tuple[ScoringMoment, ...]
+
+
+def verdict_of(facts: Facts, snapshot: ServingSnapshot) -> Verdict:
+    """Judge a scorer that is healthy and has a version, or none yet."""
+    if snapshot.loaded is None:
+        return Verdict("waiting", None, None, "No model yet", "Nothing is read before there is one.")
+    at = datetime.fromtimestamp(snapshot.loaded.loaded_at, UTC)
+    scores = f"Version {snapshot.loaded.version.number} scores; {facts.scored:,} points are scored"
+    if facts.rejecting:
+        said = f"{scores}, and the newest records were mostly rejected: see the dead letters."
+        return Verdict("bad", None, False, "Rejecting most records", said)
+    if late := _late(facts.history):
+        return Verdict("bad", False, None, "Behind", f"{late}. {scores}.")
+    index, chance = facts.drift.index, facts.drift.chance
+    if index is not None and chance is not None and index > max(MUCH, chance):
+        moved = f"the stability index of the newest {facts.drift.scores:,} is {index:.2f}, by chance below {chance:.2f}"
+        said = f"Scores are not as on the version's audit sample: {moved}. {scores}."
+        return Verdict("fair", None, None, "Scoring, but scores have drifted", said)
+    return Verdict("good", None, None, "Scoring", f"{scores}.", at)
+
+
+def _late(history: Sequence[ScoringMoment]) -> str:
+    """Say how far behind its input a scorer is, if it is."""
+    newest = history[-RATE_MOMENTS:]
+    if len(newest) < RATE_MOMENTS or not newest[-1].lag:
+        return ""
+    lag, rate = newest[-1].lag, sum(moment.records_per_s for moment in newest) / len(newest)
+    if lag > BEHIND_S * rate:
+        takes = f"at {rate:,.0f} a second that takes {lag / rate:,.0f} s" if rate else "none was scored just now"
+        return f"{lag:,} records wait: {takes}"
+    latency = newest[-1].latency_s
+    if latency is not None and latency > BEHIND_S:
+        return f"Scores come {latency:,.0f} s after their records, and {lag:,} records wait"
+    return ""
+
+
+def scoring_of(settings: Settings, metrics: Metrics, snapshot: ServingSnapshot) -> ScoringPart:
+    """Return how scoring goes."""
+    rows, scores = _counted(metrics, "streamsvm_input_rows"), _counted(metrics, "streamsvm_scores")
+    lag = dict(sorted(_counted(metrics, "streamsvm_input_lag_records").items(), key=lambda part: int(part[0])))
+    labels = None if snapshot.loaded is None else snapshot.loaded.version.labels
+    return ScoringPart(
+        records=sum(_counted(metrics, "streamsvm_input_records").values()),
+        accepted=rows.get("accepted", 0),
+        rejected=rows.get("rejected", 0),
+        negative=scores.get("negative", 0),
+        positive=scores.get("positive", 0),
+        labels=None if labels is None else (str(labels[0]), str(labels[1])),
+        lag=lag,
+        lag_total=sum(lag.values()) if lag else None,
+        values=_buckets(metrics, "streamsvm_score_values"),
+        latency_s=_buckets(metrics, "streamsvm_score_latency_seconds"),
+        drift=_drift(settings, metrics, snapshot),
+        history=snapshot.history,
+    )
+
+
+def is_rejecting(metrics: Metrics) -> bool:
+    """Tell whether the newest records pass a limit of rejected ones."""
+    return bool(metrics.values("streamsvm_input_mostly_rejected").get((), 0.0))
+
+
+def _drift(settings: Settings, metrics: Metrics, snapshot: ServingSnapshot) -> DriftPart:
+    index, chance = (_number(metrics, f"streamsvm_score_drift{of}") for of in ("", "_chance"))
+    scores = int(metrics.values("streamsvm_score_drift_scores").get((), 0.0))
+    why = ""
+    if settings.scoring.drift_window == 0:
+        why = "scoring.drift_window is 0."
+    elif snapshot.loaded is None:
+        why = "There is no version yet."
+    elif snapshot.loaded.audit_scores is None:
+        why = "The version says nothing of the scores of its audit sample: an older build made it, or it is too small."
+    elif index is None:
+        why = f"It takes {LEAST_SCORES} scores."
+    return DriftPart(index, chance, scores, why)
+
+
+def _number(metrics: Metrics, name: str) -> float | None:
+    value = metrics.values(name).get((), math.nan)
+    return value if math.isfinite(value) else None
+
+
+def _counted(metrics: Metrics, name: str) -> dict[str, int]:
+    return {labels[0]: int(value) for labels, value in metrics.values(name).items()}
+
+
+def _buckets(metrics: Metrics, name: str) -> tuple[tuple[float | None, int], ...]:
+    """Return a histogram's buckets, not cumulated; the last has no bound."""
+    found, before = [], 0
+    for bound, below in metrics.buckets(name):
+        found.append((bound if math.isfinite(bound) else None, below - before))
+        before = below
+    return tuple(found)

@@ -113,7 +113,7 @@ def test_each_letter_is_sent_once_however_often_it_is_asked_for(real_broker: Tes
         b"k2": (b"no", b"m/in/0/2"),
         b"k3": (b"new", b"m/in/0/3"),
     }
-    assert [name for name, _ in sent[0].headers] == ["content-type", "streamsvm.resent.id"]
+    assert [name for name, _ in sent[0].headers] == ["content-type", "streamsvm.resent.id", "streamsvm.transaction"]
     found = read_letters(connection, source, 20)
     assert {name: receipt.to for name, receipt in found.receipts.items()} == {f"m/in/0/{n}": target for n in (1, 2, 3)}
     assert found.foreign == 0

@@ -161,7 +161,7 @@ def _half_a_pair(chance: random.Random) -> Expected:
     places = (
         point.replace(b"{", b'{"id": ' + half + b", ", 1),
         point.replace(b"{", b"{" + half + b": 1, ", 1),
-        point.replace(b"{", b'{"w": ' + half + b", ", 1),
+        _json(_point(chance, w=0)).replace(b'"w": 0', b'"w": ' + half, 1),
         _with_entry(chance, half.decode()),
     )
     return _one(chance.choice(places), "malformed_json")

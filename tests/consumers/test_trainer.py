@@ -17,6 +17,8 @@ from streamsvm.codec.model import PartitionCut, Version
 from streamsvm.config import ModelConfig, Settings, SvmConfig
 from streamsvm.errors import ConfigurationError, FatalError, Fenced, StateError, TopicMissing, TransientError
 from streamsvm.kafka import (
+    Batch,
+    Cluster,
     Connection,
     Input,
     Message,
@@ -375,10 +377,19 @@ def test_latest_begins_at_the_end(settings: Settings, connection: Connection) ->
     assert version.lineage.cut[0].offset == 90
 
 
+class Deaf(Cluster):
+    """The broker, from which no record is read: a trainer starts, and learns nothing before it is stopped."""
+
+    def input(self, topic: str, group: str) -> Input:
+        made = super().input(topic, group)
+        made.poll = lambda max_records, timeout_s: Batch([])  # type: ignore[method-assign]
+        return made
+
+
 def forget_all_but_the_first_checkpoint(settings: Settings, connection: Connection, rows: int) -> None:
     """Run a trainer, then put its directory back as if no checkpoint after the first had been written."""
     directory = settings.checkpoint.directory
-    run_until(settings, connection, 0)
+    run_until(settings, connection, 0, cluster=Deaf(connection))
     shutil.copytree(directory, directory.parent / "first")
     run_until(settings, connection, rows)
     shutil.rmtree(directory)

@@ -370,10 +370,6 @@ class _Unconfirmed(ports.Publisher):
     def confirm(self) -> None: ...
 
 
-class _DeafToItsLog(ports.Publisher):
-    def _lose_connection(self) -> None: ...
-
-
 def _owner_record_first(self: Session, now: datetime) -> Found:
     self._delivery.fits()
     self._take()
@@ -529,12 +525,6 @@ DEFECTS: dict[str, Defect] = {
         "th version is|without a|ends at|readers do not get|audit trail|the head beside|compared .* with another",
         {"markers lost": 2, "kill": 1, "failed": 2, "refused": 1},
         _with_publisher(_Unconfirmed),
-    ),
-    "a producer goes on although its commit was asked for twice": Defect(
-        "a new epoch after a lost connection",
-        "th version is|without a|readers do not get|audit trail|the head beside",
-        {"asked twice": 3, "deliver": 3, "kill": 2},
-        _with_publisher(_DeafToItsLog),
     ),
     "the owner record comes before the settling": Defect(
         "their order",

@@ -12,7 +12,7 @@ from tests.simulation.defects import DEFECTS
 from tests.simulation.ports import quiet
 from tests.simulation.running import Tally, at_random, by_chance, by_script, exhaustively, script_of, small_worlds
 
-SCHEDULES = 500
+SCHEDULES = 250
 SMALL_WORLDS = 600
 CLEAN_WORLDS = 60
 

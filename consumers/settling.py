@@ -393,7 +393,8 @@ class ScoreSettlement(Settlement):
     """Settles the id of a scorer's slot: scores, dead letters, and the group's positions.
 
     The positions are ended last: while they are in doubt, no member reads them, and nobody scores again what readers
-    have already. The metadata of a position say which attempt committed it, and so tell a successor what to look for.
+    have already. The metadata of a position say which attempt committed it, and so tell a successor what to look for;
+    where a position is in doubt, it looks for scores of what the group has not passed by the last one that has ended.
 
     Parameters
     ----------
@@ -446,6 +447,7 @@ class ScoreSettlement(Settlement):
         standings = self._group.standings()
         begun = {one.attempt: one.time_ms for one in standings.values() if one.transactional_id == self._id}
         decided = set(begun)
+        begun |= self._answered_and_not_passed({at: one for at, one in standings.items() if one.in_doubt})
         for place, offset in left_open.items():
             for one in self._cluster.stored(*place, self._is_mine, start=offset, timeout_s=READ_TIMEOUT_S):
                 attempt, time_ms = _part(one).attempt, one.record.timestamp_ms or 0
@@ -458,13 +460,30 @@ class ScoreSettlement(Settlement):
                     self._publish_again(judgement, positions_of(mine, self._input_topic), publisher)
         self._give_positions_back(publisher)
 
+    def _answered_and_not_passed(self, in_doubt: Mapping[int, Standing]) -> dict[str, int]:
+        """Return attempts that readers see something of, though the group's positions do not, and when they began."""
+        begun = dict[str, int]()
+
+        def wanted(record: Record) -> bool:
+            source = source_of(record.headers) if self._is_mine(record) else None
+            if source is None or source[0] != self._input_topic or source[1] not in in_doubt:
+                return False
+            return source[2] >= (in_doubt[source[1]].offset or 0)
+
+        since_ms = min((one.time_ms for one in in_doubt.values()), default=0) - SCORES_SLACK_MS
+        for place in self._places if in_doubt else ():
+            for one in self._cluster.stored(*place, wanted, since_ms=max(since_ms, 0), timeout_s=READ_TIMEOUT_S):
+                attempt, time_ms = _part(one).attempt, one.record.timestamp_ms or 0
+                begun[attempt] = min(time_ms, begun.get(attempt, time_ms))
+        return begun
+
     def _publish_again(self, judgement: Judgement, positions: Mapping[int, int], publisher: Publisher) -> None:
         """Publish what is missing of a decided batch, with its positions if the group does not stand there yet."""
         standings = self._group.standings()
         behind = {
             partition: offset
             for partition, offset in positions.items()
-            if (at := standings.get(partition)) is not None and (at.in_doubt or (at.offset or 0) < offset)
+            if (at := standings.get(partition)) is not None and (at.offset or 0) < offset
         }
         if not behind and judgement.verdict is Verdict.WHOLE:
             return
@@ -477,7 +496,7 @@ class ScoreSettlement(Settlement):
 
     def _give_positions_back(self, publisher: Publisher) -> None:
         """Abort what holds the group's positions, of whichever slot; nothing of it is visible."""
-        in_doubt = {partition: 0 for partition, one in self._group.standings().items() if one.in_doubt}
+        in_doubt = {partition: one.offset or 0 for partition, one in self._group.standings().items() if one.in_doubt}
         if not in_doubt:
             self._doubted_at = None
             return

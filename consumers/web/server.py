@@ -132,9 +132,12 @@ class _Routes:
 
     def later(self, request: Request, address: str, then: Callable[[bytes], None]) -> bool:
         """Have the answer made, and given to `then` in the thread that made it; False if too many wait."""
-        if request.path == "/metrics":
-            return self._metrics_maker.make(address, lambda: self._metrics(request), then)
-        return self._page_maker.make(address, lambda: page(request, self._site), then)
+        maker = self._metrics_maker if request.path == "/metrics" else self._page_maker
+        return maker.make(address, lambda: self.answer(request), then)
+
+    def answer(self, request: Request) -> bytes:
+        """Make the answer to a request that is not a probe."""
+        return self._metrics(request) if request.path == "/metrics" else page(request, self._site)
 
     def stop(self) -> None:
         """Make no more answers."""

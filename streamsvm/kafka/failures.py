@@ -215,7 +215,8 @@ def error_of(exception: KafkaException) -> KafkaError:
 
 def text_of(error: KafkaError) -> str:
     """Return what the client says, in one line."""
-    return " ".join(str(error.str()).split()).rstrip(".") or str(error.name())
+    said = " ".join(str(error.str()).split()).rstrip(".")
+    return f"{said} {error.name()}" if said.endswith(":") else said or str(error.name())
 
 
 def unavailable(connection: Connection, detail: str = "") -> BrokerUnavailable:

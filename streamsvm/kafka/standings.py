@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
@@ -29,11 +29,11 @@ class Standing:
     Attributes
     ----------
     offset : int or None
-        The next offset to read; None where the group has no position.
+        The next offset to read, by the last transaction that has ended; None where the group has no position.
     in_doubt : bool
-        Whether a transaction that moves it has no end yet; `offset` is None then.
+        Whether a transaction that moves it on has no end yet: then no member may read by `offset`.
     attempt, transactional_id : str
-        Which attempt of whom moved it there; empty where that is not said.
+        Which attempt of whom moved it to `offset`; empty where that is not said.
     time_ms : int
         When that attempt added the position, in milliseconds since the epoch; 0 where that is not said.
     """
@@ -72,6 +72,13 @@ class Standings:
         ConfigurationError
             If the broker forbids the question: who may read as the group may ask.
         """
+        found = self._asked(partitions, stable=True)
+        in_doubt = [partition for partition, standing in found.items() if standing.in_doubt]
+        ended = self._asked(in_doubt, stable=False)
+        return found | {partition: replace(ended[partition], in_doubt=True) for partition in in_doubt}
+
+    def _asked(self, partitions: Iterable[int], *, stable: bool) -> dict[int, Standing]:
+        """Ask for positions; `stable` ones are not told while a transaction that moves them is open."""
         asked = [TopicPartition(self._topic, partition) for partition in partitions]
         if not asked:
             return {}
@@ -80,7 +87,7 @@ class Standings:
         doing = f"ask for the positions of group {self._group}"
         (future,) = self._admin.list_consumer_group_offsets(
             [ConsumerGroupTopicPartitions(self._group, asked)],
-            require_stable=True,
+            require_stable=stable,
             request_timeout=self._connection.request_timeout_s,
         ).values()
         try:

@@ -404,8 +404,9 @@ def test_a_stop_while_it_compiles_takes_nothing_over(
 def test_what_can_be_refused_is_refused_before_it_compiles(
     settings: Settings, connection: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Here a configuration that is not the checkpoint's."""
-    run_until(settings, connection, 0)
+    """Here a configuration that is not that of a checkpoint which has learned something."""
+    produce(connection, settings.input.topic, records(5))
+    run_until(settings, connection, 5)
     compiled: list[object] = []
     monkeypatch.setattr(consumers.trainer, "warm_up", lambda *given: compiled.append(given))
     with pytest.raises(StateError, match=r"coreset\.leaf_rows"):

@@ -126,7 +126,7 @@ class Forged:
             place = {"parent": hashes[number - 2], "links": links}
             self.change(number, lambda version, place=place: with_lineage(version, **place))
 
-    def store(self, *more: Message) -> Settings:
+    def store(self, *more: Message, incarnation: int = 1) -> Settings:
         """Write it all, with a head and an alias that fit the last version."""
         output, outbox = self.settings.output, Outbox(self._connection)
         for record in self.versions:
@@ -135,18 +135,18 @@ class Forged:
             outbox.send(message)
         outbox.flush(30.0)
         last = topic(self._connection, output.models_topic)[len(self.versions) - 1]
-        for key, value in aliases_of(last).items():
+        for key, value in aliases_of(last, incarnation).items():
             outbox.send(Message(output.aliases_topic, value, key.encode(), partition=0))
         outbox.flush(30.0)
         outbox.close()
         return self.settings
 
 
-def aliases_of(last: Record) -> dict[str, bytes]:
+def aliases_of(last: Record, incarnation: int) -> dict[str, bytes]:
     version, sha256 = model_codec.decode(last.value or b""), model_codec.sha256(last.value or b"")
     lineage = version.lineage
     head = model_codec.Head(
-        version.number, 1, lineage.cut, sha256, last.offset, lineage.training_set_sha256, lineage.build
+        version.number, incarnation, lineage.cut, sha256, last.offset, lineage.training_set_sha256, lineage.build
     )
     return {
         "m@head": model_codec.encode_head(head),
@@ -445,7 +445,7 @@ def test_an_option_that_this_build_does_not_know_is_said(trained: Settings, conn
         "build": {**build(), "streamsvm": "99.0"},
     }
     forged.change(5, lambda version: with_lineage(version, **newer), **{INCARNATION: "2"})
-    report = verify(connection, forged.store())
+    report = verify(connection, forged.store(incarnation=2))
     assert dict(outcomes(report))[4] is Outcome.IDENTICAL
     assert dict(outcomes(report))[5] is Outcome.UNAVAILABLE
     assert "this build cannot run its configuration: newer" in "; ".join(report.lines())

@@ -8,7 +8,7 @@ from contextlib import closing
 import pytest
 
 from streamsvm.errors import Fenced, TopicMissing
-from streamsvm.kafka import Message, Outbox, Publisher, PublishRefused, Subscription, read_to_end
+from streamsvm.kafka import Message, Outbox, Publisher, PublishRefused, Standing, Standings, Subscription, read_to_end
 from tests.brokers.fixtures import TestBroker
 from tests.contract import foreign
 from tests.contract.steps import PATIENCE_S, drain, numbers, send_values, values_of
@@ -264,12 +264,16 @@ def test_a_group_whose_positions_are_in_doubt_says_so_until_they_are_settled(bro
     """While a transaction that moves the group is open, a rewound member reads nothing and says why."""
     asked, group = broker.topic(), broker.name("group")
     send_values(broker.connection, asked, numbers(6))
+    standings = Standings(broker.connection, group, asked)
     with closing(Subscription(broker.connection, asked, group=group)) as member:
         drain(member, 6)
+        member.commit({0: 4})
         with foreign.positions_in_doubt(broker.connection, group, asked) as end:
             member.rewind()
             assert member.poll(10, 0.1) == []
             assert member.unplaced
+            assert standings.of([0]) == {0: Standing(4, in_doubt=True)}
             end()
-        assert values_of(drain(member, 6)) == numbers(6)
+        assert values_of(drain(member, 2)) == numbers(2, 4)
         assert member.unplaced == ""
+        assert standings.of([0]) == {0: Standing(4)}

@@ -22,6 +22,7 @@ UNVERIFIED: Final = {"transaction.partition.verification.enable": "false"}
 ADD_PARTITIONS: Final = 24
 ADD_OFFSETS: Final = 25
 END_TXN: Final = 26
+CONCURRENT_TRANSACTIONS: Final = 51
 _HEAD: Final = struct.Struct(">hhi")
 _LENGTH: Final = struct.Struct(">h")
 _COUNT: Final = struct.Struct(">i")
@@ -66,10 +67,8 @@ class Unmarked:
         if key == ADD_OFFSETS:
             return self._hidden(struct.pack(">iih", correlation, 0, 0)) if "" in self._topics else None
         added = list(_partitions(frame))
-        if not {topic for topic, _ in added} <= self._topics:
-            assert not {topic for topic, _ in added} & self._topics, "a request mixes topics with and without a marker"
-            return None
-        return self._hidden(struct.pack(">ii", correlation, 0) + _results(added))
+        hidden = {topic for topic, _ in added} & self._topics
+        return self._hidden(struct.pack(">ii", correlation, 0) + _results(added, hidden)) if hidden else None
 
     def _hidden(self, answer: bytes) -> bytes:
         self._concerned = True
@@ -106,11 +105,13 @@ def _text(frame: bytes, at: int) -> tuple[str, int]:
     return frame[start:end].decode(), end
 
 
-def _results(added: list[tuple[str, int]]) -> bytes:
+def _results(added: list[tuple[str, int]], hidden: Collection[str]) -> bytes:
+    """Return the results: the hidden ones are in; for the others the client is to ask again, by a request without."""
     topics = dict.fromkeys(topic for topic, _ in added)
     answer = _COUNT.pack(len(topics))
     for topic in topics:
         partitions = [partition for name, partition in added if name == topic]
         answer += _LENGTH.pack(len(topic)) + topic.encode() + _COUNT.pack(len(partitions))
-        answer += b"".join(_ADDED.pack(partition, 0) for partition in partitions)
+        error = 0 if topic in hidden else CONCURRENT_TRANSACTIONS
+        answer += b"".join(_ADDED.pack(partition, error) for partition in partitions)
     return answer

@@ -10,12 +10,13 @@ from __future__ import annotations
 import argparse
 import importlib
 import sys
+import tempfile
 import types
 from pathlib import Path
 from typing import Any
 
 READERS = ("json_rows", "arrow", "avro", "points", "model", "probes", "checkpoint", "deadletter")
-LOOKED_INTO = (*(f"streamsvm.codec.{name}" for name in READERS), "consumers.runtime")
+LOOKED_INTO = (*(f"streamsvm.codec.{name}" for name in READERS), "consumers.web.head")
 """Modules whose branches guide atheris; none of them is compiled by numba."""
 
 
@@ -70,7 +71,8 @@ def guided(name: str, count: int, folder: Path | None) -> int:
     def look(value: bytes) -> None:
         target.look([value])
 
-    folders = [*([str(folder)] if folder else []), str(CORPUS / target.name)]
+    kept = folder or Path(tempfile.mkdtemp(prefix="streamsvm-fuzz-"))  # atheris writes into the first that it is given
+    folders = [str(kept), str(CORPUS / target.name)]
     atheris.Setup([sys.argv[0], f"-runs={count}", "-max_len=8192", *folders], look)
     atheris.Fuzz()
     return 0

@@ -85,7 +85,7 @@ def models() -> list[bytes]:
     rbf = Model(scaler, KernelMachine(RbfKernel(0.5), X, np.array([1.0, -1.0]), 0.1))
     found = [linear, rbf, replace(linear, probability=Sigmoid(-1.5, 0.25))]
     found.append(replace(rbf, probability=Isotonic(np.array([-1.0, 0.5, 3.0]), np.array([0.1, 0.5, 0.75]))))
-    golden = [(GOLDEN / f"model-{form}.json").read_bytes() for form in ("1-linear", "2-rbf", "3-linear")]
+    golden = [(GOLDEN / f"model-{form}.json").read_bytes() for form in ("1-linear", "2-rbf", "3-linear", "4-rbf")]
     return [*(model_codec.encode(replace(version_of(), model=model)) for model in found), *golden]
 
 
@@ -111,7 +111,7 @@ def corpora() -> dict[str, list[bytes]]:
         "owner": [model_codec.encode_owner(Owner("s", "2026-01-31T12:00:00Z"))],
         "retired": [model_codec.encode_retired(Retired(9, (2, 5)))],
         "letter": letters(),
-        "checkpoint": [(GOLDEN / f"checkpoint-{form}.ssvm").read_bytes() for form in (1, 4)],
+        "checkpoint": [(GOLDEN / f"checkpoint-{form}.ssvm").read_bytes() for form in (1, 4, 5)],
         "http": [
             get,
             b"GET /healthz HTTP/1.0\r\n\r\n",

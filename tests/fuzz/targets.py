@@ -10,6 +10,8 @@ import hashlib
 import io
 import json
 import math
+import selectors
+import socket
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -24,7 +26,11 @@ import numpy as np
 import pyarrow as pa
 from prometheus_client import CollectorRegistry
 
-from consumers.runtime import Health, HttpServer
+from consumers.runtime import Health
+from consumers.web.access import Access
+from consumers.web.connections import Connection, Phase
+from consumers.web.head import Request
+from consumers.web.server import _listen, _Loop, _Routes
 from streamsvm.codec import checkpoint, deadletter
 from streamsvm.codec import model as model_codec
 from streamsvm.codec.avro import FRAME
@@ -305,28 +311,19 @@ def _sealed(value: bytes) -> bytes:
 # --------------------------------------------------------------------------------------------------------------- HTTP
 
 
-class _Connection:
-    """A socket that has received a case, and keeps what is sent."""
+class _AtOnce(_Routes):
+    """Makes every answer in the thread that asks for it."""
 
-    def __init__(self, value: bytes) -> None:
-        self._value, self.sent = value, b""
-
-    def makefile(self, mode: str, size: int = -1) -> io.BufferedIOBase:
-        return io.BytesIO(self._value)
-
-    def sendall(self, value: bytes) -> None:
-        self.sent += value
-
-    def settimeout(self, seconds: float | None) -> None:
-        """Take it as it is."""
-
-    def __getattr__(self, name: str) -> Callable[..., None]:
-        return lambda *arguments: None
+    def later(self, request: Request, address: str, then: Callable[[bytes], None]) -> bool:
+        """Make it."""
+        then(self.answer(request))
+        return True
 
 
 @cache
-def _http_server() -> Any:
-    return HttpServer(HttpConfig(port=0), Health(60.0), CollectorRegistry())._server
+def _http_loop() -> _Loop:
+    config = HttpConfig(port=0)
+    return _Loop(_listen(config), None, Access(config), _AtOnce(Health(60.0), CollectorRegistry(), lambda _: None))
 
 
 STATUSES: Final = frozenset(
@@ -335,20 +332,29 @@ STATUSES: Final = frozenset(
 
 
 def _http(value: bytes) -> str:
-    """Answer one request as a connection's thread does; the answer is one of a few, and only one."""
-    connection, server = _Connection(value), _http_server()
-    said = io.StringIO()
-    sys.stderr, loud = said, sys.stderr
-    try:
-        server.RequestHandlerClass(connection, ("127.0.0.1", 1), server)
-    finally:
-        sys.stderr = loud
-    assert not said.getvalue(), said.getvalue()[-300:]
-    if not connection.sent.startswith(b"HTTP/"):
-        return "none" if not connection.sent else "bare"
-    status = int(connection.sent.split(b" ", 2)[1])
-    assert status in STATUSES, connection.sent[:80]
-    assert connection.sent.count(b"\nHTTP/1.") == 0
+    """Read one request, after which the client says no more, as the loop does; the answer is one of a few."""
+    loop = _http_loop()
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        ours.setblocking(False)
+        theirs.sendall(value)
+        theirs.shutdown(socket.SHUT_WR)
+        connection = Connection(ours, "127.0.0.1", 0.0)
+        loop._selector.register(ours, selectors.EVENT_READ, connection)
+        try:
+            loop._read(connection)
+        except ConnectionAbortedError:
+            return "none"
+        finally:
+            with suppress(KeyError):
+                loop._selector.unregister(ours)
+            loop._connections.remove(connection)
+    answer = bytes(connection.unsent) if connection.phase is Phase.WRITING else loop._answers.popleft()[1]
+    assert not loop._answers
+    status = int(answer.split(b" ", 2)[1])
+    assert answer.startswith(b"HTTP/1.")
+    assert status in STATUSES, answer[:80]
+    assert answer.count(b"\nHTTP/1.") == 0
     return str(status)
 
 
@@ -415,7 +421,7 @@ MODEL_WORDS: Final = (
     b'"offset":',
     b'"probes":',
     b'"mean":[0]',
-    b"streamsvm.model/3",
+    b"streamsvm.model/4",
     b"1e308",
     b"-1e308",
     b"AAAA",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Callable, Sequence
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from consumers import runtime
+from consumers.web import head, server
 from streamsvm.codec import arrow, avro, json_rows, points
 from streamsvm.codec import checkpoint as checkpoint_codec
 from streamsvm.codec import model as model_codec
@@ -92,11 +93,15 @@ def unchecked_lengths(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def unbounded_methods(monkeypatch: pytest.MonkeyPatch) -> None:
     """Fail for a request of another method."""
+    sound = head.parse
 
-    def parse_request(handler: Any) -> bool:
-        raise ValueError(handler.raw_requestline)
+    def parse(received: bytes) -> head.Request | HTTPStatus:
+        request = sound(received)
+        if request is HTTPStatus.METHOD_NOT_ALLOWED:
+            raise ValueError(received)
+        return request
 
-    monkeypatch.setattr(runtime._Handler, "parse_request", parse_request)
+    monkeypatch.setattr(server, "parse", parse)
 
 
 DEFECTS: dict[str, tuple[str, Callable[[pytest.MonkeyPatch], None]]] = {

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Iterator
 from typing import Final
 
 import pytest
+import structlog
 
 pytest_plugins = ["tests.brokers.fixtures", "tests.faults.faulty"]
 
@@ -17,6 +20,16 @@ LONG: Final = (
     "tests/deploy/",
 )
 """Where tests take long, the longest first: begun last, one would keep one process busy while the others wait."""
+
+
+@pytest.fixture(autouse=True)
+def _logging_as_it_was() -> Iterator[None]:
+    """Undo what a command that ran in this process made of the log: it may have silenced it for the next test."""
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    yield
+    root.handlers[:], root.level = handlers, level
+    structlog.reset_defaults()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

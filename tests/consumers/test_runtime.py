@@ -126,16 +126,6 @@ def test_exit_codes(error: StreamsvmError, status: int) -> None:
     assert exit_code(error) == status
 
 
-@pytest.fixture
-def _restored_logging() -> Iterator[None]:
-    root = logging.getLogger()
-    handlers, level = root.handlers, root.level
-    yield
-    root.handlers, root.level = handlers, level
-    structlog.reset_defaults()
-
-
-@pytest.mark.usefixtures("_restored_logging")
 def test_logs_are_json_lines_where_there_is_no_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     """Our events and the libraries' lines alike: one JSON object each, with time, level and logger."""
     stream = io.StringIO()
@@ -150,7 +140,6 @@ def test_logs_are_json_lines_where_there_is_no_terminal(monkeypatch: pytest.Monk
     assert "timestamp" in theirs
 
 
-@pytest.mark.usefixtures("_restored_logging")
 @pytest.mark.parametrize(("format_", "whole"), [("console", False), ("json", True)])
 def test_a_start_tells_people_what_they_changed_and_machines_everything(
     format_: str, whole: bool, monkeypatch: pytest.MonkeyPatch

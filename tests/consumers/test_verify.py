@@ -397,7 +397,7 @@ def test_aliases_must_name_what_is_there(trained: Settings, connection: Connecti
     settings = forged.store()
     fourth = topic(connection, settings.output.models_topic)[3]
     outbox = Outbox(connection)
-    for key, value in (aliases_of(fourth) | {"m@champion": model_codec.encode_alias(Alias(2, "a" * 64, 1))}).items():
+    for key, value in (aliases_of(fourth, 1) | {"m@champion": model_codec.encode_alias(Alias(2, "a" * 64, 1))}).items():
         outbox.send(Message(settings.output.aliases_topic, value, key.encode(), partition=0))
     outbox.flush(30.0)
     outbox.close()

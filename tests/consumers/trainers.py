@@ -29,6 +29,8 @@ from streamsvm.metrics import TRAINER, Metrics
 from tests.streams import DIMENSION, gaussian
 
 DEADLINE_S = 60.0
+START_S = 240.0
+"""A start may have to compile what no test before it has compiled."""
 
 
 def settings_for(prefix: str, directory: Path, **training: Any) -> Settings:
@@ -134,7 +136,7 @@ class Running:
         """Return a metric's value now; 0 where it has none yet."""
         return self.metrics.registry.get_sample_value(name, labels) or 0.0
 
-    def wait_until(self, happened: Callable[[], bool]) -> None:
+    def wait_until(self, happened: Callable[[], bool], deadline_s: float = DEADLINE_S) -> None:
         """Wait for something to have happened, or fail when the trainer ends or takes too long."""
         pause = threading.Event()
         waited_s = 0.0
@@ -142,13 +144,13 @@ class Running:
             if not self._thread.is_alive():
                 self.stop()
                 raise AssertionError("the trainer ended early")
-            assert waited_s < DEADLINE_S, "it did not happen in time"
+            assert waited_s < deadline_s, "it did not happen in time"
             pause.wait(0.02)
             waited_s += 0.02
 
     def wait_until_started(self) -> None:
         """Wait until it has begun: told to stop before that, it takes nothing over and writes nothing."""
-        self.wait_until(lambda: "start" not in self.health.ready()[1]["waiting_for"])
+        self.wait_until(lambda: "start" not in self.health.ready()[1]["waiting_for"], START_S)
 
     def wait_for_rows(self, n: int) -> None:
         """Wait until n rows were learned; a clean stop then publishes every version that is due."""

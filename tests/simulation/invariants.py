@@ -39,8 +39,7 @@ from tests.simulation.stream import (
     Reference,
     is_rejected,
 )
-from tests.simulation.world import DEATHS, Violation, World
-
+from tests.simulation.world import DEATHS, OUTPUTS, Violation, World
 
 @dataclass(frozen=True)
 class Published:
@@ -86,6 +85,7 @@ class Judge:
         the_gate_is_obeyed(world)
         pins_hold(world)
         nothing_hangs(world)
+        nobody_is_in_doubt(world)
         ended_incarnations_stay_ended(world)
         self._values_are_pure(world, versions)
         self._checkpoints_are_pure(world)
@@ -375,11 +375,15 @@ def the_gate_is_obeyed(world: World) -> None:
 
 def nothing_hangs(world: World) -> None:
     """At rest no reader of committed records is held up."""
-    for topic in (MODELS, ALIASES, AUDIT):
+    for topic in filter(world.holds_up, OUTPUTS):
         log = world.broker.log(topic)
-        held_by = [log.entries[offsets[0]] for offsets in log.pending.values()]
-        if any(entry is not None and entry.headers != BY_PEOPLE for entry in held_by):
-            raise Violation(f"at rest readers of {topic} stand at {log.stable}, and it ends at {log.end}")
+        raise Violation(f"at rest readers of {topic} stand at {log.stable}, and it ends at {log.end}")
+
+
+def nobody_is_in_doubt(world: World) -> None:
+    """At rest the trainer can publish."""
+    if world.trouble:
+        raise Violation(f"at rest it cannot publish: {world.trouble}")
 
 
 def ended_incarnations_stay_ended(world: World) -> None:

@@ -496,7 +496,7 @@ class Input(_Port):
         return [log.record(INPUT, partition, offset, entry) for offset, entry in taken]
 
     def _rest(self) -> None:
-        if not self._world.people.append() and self._world.rest():
+        if not self._world.people.append() and self._world.rest(self._life):
             self._world.stopping = True
 
     def pause(self) -> None:

@@ -53,7 +53,7 @@ def test_the_promise_holds_in_every_schedule_of_the_smallest_worlds(name: str) -
 def test_a_planted_defect_is_found(name: str) -> None:
     """The simulation can fail: without this part of the code or its world, a schedule breaks the promise."""
     defect = DEFECTS[name]
-    with defect.planted():
+    with defect.alone(), defect.planted():
         tally = small_worlds(defect.profile, range(SMALL_WORLDS), defect.design)
     assert tally.violations, f"not found in {tally.schedules} schedules"
     assert re.search(defect.breach, tally.violations[0].what), tally.violations[0].what
@@ -62,7 +62,8 @@ def test_a_planted_defect_is_found(name: str) -> None:
 @pytest.mark.parametrize("name", DEFECTS)
 def test_the_shipped_code_breaks_nothing_where_a_defect_is_found(name: str) -> None:
     """The same small worlds without the defect are without violation."""
-    tally = small_worlds(DEFECTS[name].profile, range(CLEAN_WORLDS))
+    with DEFECTS[name].alone():
+        tally = small_worlds(DEFECTS[name].profile, range(CLEAN_WORLDS))
     assert broken(tally) == []
 
 

@@ -57,6 +57,8 @@ class Defect:
     design : Design
     planted : callable
         Returns a context in which the shipped code is defective.
+    alone : callable
+        Returns a context without another part, which would make good what is missing; the promise holds without it.
     policies : sequence of str
     two : bool
     """
@@ -66,6 +68,7 @@ class Defect:
     faults: Mapping[str, int]
     design: Design = SHIPPED
     planted: Callable[[], AbstractContextManager[Any]] = nullcontext
+    alone: Callable[[], AbstractContextManager[Any]] = nullcontext
     policies: Sequence[str] = ("every", "latest")
     two: bool = False
 
@@ -250,6 +253,23 @@ class _PortsByEpoch(ports.Ports):
         self.disk = _ByEpoch(world, life)
 
 
+@contextmanager
+def _nobody_waits_for_markers() -> Iterator[None]:
+    """Commit and go on, as before partitions were settled: only the reader then waits for a transaction that is open.
+
+    Who settles after each taking, and waits for the markers of each commit, has nothing of its own beyond the last
+    stable offset when it reads.
+    """
+    with (
+        mock.patch.object(VersionSettlement, "settle", _without_settling),
+        mock.patch.object(ports.Publisher, "confirm", _without_waiting),
+    ):
+        yield
+
+
+def _without_waiting(self: ports.Publisher) -> None: ...
+
+
 class _ToTheStableOffset(ports.Cluster):
     def _end(self, topic: str) -> int:
         return self._broker.log(topic).stable
@@ -367,7 +387,7 @@ class _SweepingByCommit(ports.Publisher):
 
 
 class _Unconfirmed(ports.Publisher):
-    def confirm(self) -> None: ...
+    confirm = _without_waiting
 
 
 def _owner_record_first(self: Session, now: datetime) -> Found:
@@ -470,6 +490,7 @@ DEFECTS: dict[str, Defect] = {
         "th version is|ends at",
         {"foreign": 2, "end foreign": 2, "kill": 2},
         _with_cluster(_ToTheStableOffset),
+        alone=_nobody_waits_for_markers,
     ),
     "10 the topic is read before the id is taken": Defect(
         "reading after init_transactions",

@@ -13,6 +13,7 @@ from typing import Any
 
 import structlog
 
+from consumers import trainer
 from consumers.gatekeeping import MarginGate, Present, present_of
 from consumers.runtime import Health
 from consumers.standstill import Standstill
@@ -496,7 +497,7 @@ class Input(_Port):
         return [log.record(INPUT, partition, offset, entry) for offset, entry in taken]
 
     def _rest(self) -> None:
-        if not self._world.people.append() and self._world.rest():
+        if not self._world.people.append() and self._world.rest(self._life):
             self._world.stopping = True
 
     def pause(self) -> None:
@@ -626,15 +627,25 @@ class DiskPort(_Port):
 
 @contextmanager
 def quiet():
-    """Silence the trainer's log, and spare it the compilation of a solver that no simulated world uses."""
-    before, warm_up = structlog.get_config(), training.warm_up
+    """Silence the trainer's log, and let it compile once, for all simulated processes are one.
+
+    The solver is spared altogether: no simulated world uses it.
+    """
+    compiled = set[str]()
+
+    def compile_once(config: ModelConfig, say: Callable[[str], None]) -> None:
+        if config.sha256() not in compiled:
+            warm_up(config, say)
+            compiled.add(config.sha256())
+
+    before, warm_up, solver = structlog.get_config(), trainer.warm_up, training.warm_up
     structlog.configure(
         wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL),
         logger_factory=structlog.ReturnLoggerFactory(),
     )
-    training.warm_up = lambda config, say: None
+    trainer.warm_up, training.warm_up = compile_once, lambda config, say: None
     try:
         yield
     finally:
         structlog.configure(**before)
-        training.warm_up = warm_up
+        trainer.warm_up, training.warm_up = warm_up, solver

@@ -7,10 +7,16 @@ from collections.abc import Iterator
 
 import pytest
 
+from consumers.runtime import Health
 from tests.simulation.__main__ import SMALLEST
+from tests.simulation.broker import Entry
+from tests.simulation.choices import Script
 from tests.simulation.defects import DEFECTS
-from tests.simulation.ports import quiet
+from tests.simulation.invariants import nobody_is_in_doubt, nothing_hangs
+from tests.simulation.ports import Ports, quiet
 from tests.simulation.running import Tally, at_random, by_chance, by_script, exhaustively, script_of, small_worlds
+from tests.simulation.stream import AUDIT, TRANSACTIONAL_ID
+from tests.simulation.world import IDLE_TURNS, LONGEST_DOUBT_S, Life, Profile, Violation, World
 
 SCHEDULES = 250
 SMALL_WORLDS = 600
@@ -47,7 +53,7 @@ def test_the_promise_holds_in_every_schedule_of_the_smallest_worlds(name: str) -
 def test_a_planted_defect_is_found(name: str) -> None:
     """The simulation can fail: without this part of the code or its world, a schedule breaks the promise."""
     defect = DEFECTS[name]
-    with defect.planted():
+    with defect.alone(), defect.planted():
         tally = small_worlds(defect.profile, range(SMALL_WORLDS), defect.design)
     assert tally.violations, f"not found in {tally.schedules} schedules"
     assert re.search(defect.breach, tally.violations[0].what), tally.violations[0].what
@@ -56,7 +62,8 @@ def test_a_planted_defect_is_found(name: str) -> None:
 @pytest.mark.parametrize("name", DEFECTS)
 def test_the_shipped_code_breaks_nothing_where_a_defect_is_found(name: str) -> None:
     """The same small worlds without the defect are without violation."""
-    tally = small_worlds(DEFECTS[name].profile, range(CLEAN_WORLDS))
+    with DEFECTS[name].alone():
+        tally = small_worlds(DEFECTS[name].profile, range(CLEAN_WORLDS))
     assert broken(tally) == []
 
 
@@ -66,3 +73,30 @@ def test_a_seed_replays_exactly() -> None:
         world, _ = by_chance(seed)
         assert by_chance(seed)[0].trace == world.trace
         assert by_script(script_of(world.profile, world.chooser.deviations))[0].trace == world.trace
+
+
+def test_a_trainer_in_doubt_is_not_at_rest() -> None:
+    """What only time mends is waited for, as long as a trainer documents that it takes, and no longer."""
+    world = World(Profile(), Script({}), Ports)
+    life = Life(world.first, "A1", health=Health(60.0, lambda: world.time))
+    world.calm = True
+    assert any(world.rest(life) for _ in range(IDLE_TURNS))
+    life.health.require("publish", "another instance took over")
+    assert not world.rest(life)
+    world.time = LONGEST_DOUBT_S + 1.0
+    assert world.rest(life)
+    with pytest.raises(Violation, match="cannot publish: another instance took over"):
+        nobody_is_in_doubt(world)
+
+
+def test_a_world_whose_readers_are_held_up_is_not_at_rest() -> None:
+    """A transaction without its end is the trainer's to settle, though it has nothing to read or to publish."""
+    world = World(Profile(), Script({}), Ports)
+    life = Life(world.first, "A1", health=Health(60.0, lambda: world.time))
+    world.calm, world.idle = True, IDLE_TURNS
+    world.broker.send(TRANSACTIONAL_ID, world.broker.initialise(TRANSACTIONAL_ID), AUDIT, Entry(b"{}"))
+    assert not world.rest(life)
+    world.time = LONGEST_DOUBT_S + 1.0
+    assert world.rest(life)
+    with pytest.raises(Violation, match="at rest readers of"):
+        nothing_hangs(world)

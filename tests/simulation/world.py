@@ -16,6 +16,7 @@ from itertools import combinations
 from typing import Any
 
 from consumers.runtime import Health
+from consumers.session import STUCK_S
 from consumers.trainer import Clock, Trainer
 from streamsvm.codec.model import owner_key
 from streamsvm.config import Settings
@@ -40,10 +41,15 @@ MOST_LIVES = 60
 IDLE_TURNS = 3
 LOOKING_TURNS = 7
 """Turns without a record after which nothing more comes: in so many the trainer has looked for new partitions."""
+LONGEST_DOUBT_S = 2 * STUCK_S
+"""How long a trainer with nothing to read is let find its way out of a doubt: at most `STUCK_S` until it notices that
+readers are held up, and as long again until it settles that, or ends."""
 
 DEATHS = ("kill", "power loss", "newest lost", "oldest kept", "all lost")
 COMMIT_FAULTS = ("unanswered", "unsent", "late", "asked twice")
 MARKER_FAULTS = ("markers lost", "markers late")
+OUTPUTS = (MODELS, ALIASES, AUDIT)
+"""What a trainer writes in transactions."""
 
 
 class Violation(AssertionError):
@@ -98,6 +104,8 @@ class Life:
         Whether it took the transactional id over, read from the input, and had to wait in vain for a transaction's end.
     fenced_at : float or None
         When the broker last told it that it was fenced; None since it took the id again.
+    health : Health or None
+        What it says of itself, once it has begun.
     """
 
     instance: Instance
@@ -108,6 +116,13 @@ class Life:
     reads: bool = False
     hidden: bool = False
     fenced_at: float | None = None
+    health: Health | None = None
+
+    @property
+    def trouble(self) -> str:
+        """Why it cannot publish now, as it says itself; empty if it can."""
+        waits_for: dict[str, str] = self.health.ready()[1]["waiting_for"] if self.health is not None else {}
+        return waits_for.get("publish", "")
 
 
 class Instance:
@@ -146,6 +161,8 @@ class World:
         self.calm = self.finished = self.stopping = False
         self.steps = 0
         self.idle = 0
+        self.idle_since = 0.0
+        self.trouble = ""
         self.left = Counter(profile.faults)
         self.happened: Counter[str] = Counter()
         self.excuses: list[str] = []
@@ -243,7 +260,8 @@ class World:
 
     def make_trainer(self, ports: Any, reset: str) -> Trainer:
         """Return the shipped trainer on the simulated ports."""
-        return ports.trainer(self.settings, Health(60.0, ports.clock.monotonic), reset)
+        ports.life.health = Health(60.0, ports.clock.monotonic)
+        return ports.trainer(self.settings, ports.life.health, reset)
 
     def takes(self, life: Life) -> None:
         """Check that who was fenced just now does not take the id from a successor that is saying whose the model is.
@@ -338,15 +356,28 @@ class World:
                     if lost.disk.holder is lost.life:
                         lost.disk.holder = None
 
-    def rest(self) -> bool:
-        """Tell a process that found nothing to do; true if it shall stop."""
+    def rest(self, life: Life) -> bool:
+        """Tell a process that found nothing to read; true if it shall stop.
+
+        One that is in doubt, or whose readers are held up, has something to wait for that only time brings.
+        """
         self.idle += 1
+        if self.idle == 1:
+            self.idle_since = self.time
         if self.idle < (LOOKING_TURNS if self.happened["add partition"] else IDLE_TURNS):
             return False
         if not self.calm:
             self.steps = self.profile.steps
             return False
-        return True
+        self.trouble = life.trouble
+        waits = bool(self.trouble) or any(map(self.holds_up, OUTPUTS))
+        return not waits or self.time - self.idle_since > LONGEST_DOUBT_S
+
+    def holds_up(self, topic: str) -> bool:
+        """Whether readers of committed records are held up, other than by people."""
+        log = self.broker.log(topic)
+        held_by = [log.entries[offsets[0]] for offsets in log.pending.values()]
+        return any(entry is not None and entry.headers != people.BY_PEOPLE for entry in held_by)
 
     def _fates(self, transactional_id: str, topics: Sequence[str]) -> dict[str, Fate]:
         """Choose what becomes of the markers of a transaction that is decided: of all, or of some partitions."""

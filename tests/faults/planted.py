@@ -282,12 +282,12 @@ def freezes_before_its_positions() -> None:
     consumers.scorer.TRANSACTION_TIMEOUT_S = 60.0  # type: ignore[misc]
     calls = [0]
 
-    def add(original: Any, publisher: Publisher, progress: Any) -> None:
+    def add(original: Any, publisher: Publisher, progress: Any, attempt: str) -> None:
         calls[0] += 1
         if calls[0] == 2:
             structlog.get_logger("planted").info("freezes")
             os.kill(os.getpid(), signal.SIGSTOP)
-        original(publisher, progress)
+        original(publisher, progress, attempt)
 
     wrap(Publisher, "_add", add)
 
@@ -297,16 +297,16 @@ def hangs_in_the_client() -> None:
     consumers.scorer.LOST_S = 2.0  # type: ignore[misc]
     calls = [0]
 
-    def add(original: Any, publisher: Publisher, progress: Any) -> None:
+    def add(original: Any, publisher: Publisher, progress: Any, attempt: str) -> None:
         calls[0] += 1
         if calls[0] == 2:
             time.sleep(3 * consumers.scorer.LOST_S)
             try:
-                original(publisher, progress)
+                original(publisher, progress, attempt)
             finally:
                 structlog.get_logger("planted").info("returned_late")
         else:
-            original(publisher, progress)
+            original(publisher, progress, attempt)
 
     wrap(Publisher, "_add", add)
 

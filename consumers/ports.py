@@ -131,15 +131,15 @@ class Cluster(Protocol):
 
     def stored(
         self,
-        topic: str,
-        partition: int,
+        places: Iterable[Place],
         wanted: Callable[[Record], bool],
         *,
         start: int | None = None,
         since_ms: int | None = None,
+        until_ms: int | None = None,
         timeout_s: float,
     ) -> list[Stored]:
-        """Return the wanted records of a partition, aborted ones too, from an offset or a time on."""
+        """Return the wanted records of partitions, aborted ones too: from an offset or a time on, before another."""
 
     def stored_at(self, topic: str, partition: int, offset: int, timeout_s: float) -> Record | None:
         """Return the first record from an offset on, committed or not."""

@@ -24,12 +24,13 @@ from __future__ import annotations
 import random
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from typing import Final
 
 import structlog
 
+from consumers.asides import Aside, BoundedCluster
 from consumers.deadletters import DeadLetters
 from consumers.page.board import ScorerBoard
 from consumers.runtime import Health, schemas_of
@@ -46,7 +47,6 @@ from streamsvm.crashpoints import crash_point
 from streamsvm.errors import Fenced, StreamsvmError, TransientError
 from streamsvm.kafka import (
     Backoff,
-    Cluster,
     Connection,
     Message,
     OutcomeUnknown,
@@ -76,8 +76,8 @@ TRANSACTION_TIMEOUT_S: Final = 10.0
 """How long a batch may take to be stored, and then to be committed; a killed scorer's open transaction holds readers of
 the scores back for as long."""
 LOST_S: Final = 6 * TRANSACTION_TIMEOUT_S
-"""A call to the publisher that takes longer than this does not return: librdkafka's `send_offsets_to_transaction` may
-pass its own limit of time where the group's coordinator went away meanwhile (confluentinc/librdkafka issue 5456)."""
+"""A call to the publisher that takes longer than this does not return: `consumers.asides`. A settlement, which makes
+several calls and reads in between what may be much, has no limit of its own."""
 CLAIM_AGAIN_S: Final = (0.2, 5.0)
 """The first and the longest wait before a slot is claimed again, in seconds, spread widely: several that start at once
 take the same slot at once, and all but one of them take another."""
@@ -120,7 +120,7 @@ class Scorer:
     ) -> None:
         self._settings = settings
         self._connection = connection
-        self._cluster = Cluster(connection, transaction_timeout_s=TRANSACTION_TIMEOUT_S)
+        self._cluster = BoundedCluster(connection, transaction_timeout_s=TRANSACTION_TIMEOUT_S, lost_s=LOST_S)
         self._metrics = metrics
         metrics.begin("streamsvm_scored_batches", "outcome", ("committed", "put_back"))
         self._dead_letters = DeadLetters(settings.name, settings.scoring.topic, settings.scoring.dead_letters, metrics)
@@ -262,13 +262,12 @@ class Scorer:
 
     def _claimed(self) -> Slot | None:
         """Claim a slot, the main loop alive; None if stopped before the broker answered."""
-        found: list[Slot] = []
-        claim = _Aside(lambda: found.append(self._slots.claim()))
+        claim = Aside(self._slots.claim)
         while not claim.finished(POLL_S):
             self._health.beat()
             if self._stop.is_set():
                 return None
-        return found[0]
+        return claim.returned
 
     def _lose_slot(self, slot: Slot, error: Fenced) -> None:
         """Let go of a slot that another member has taken, and have another claimed, unless a person chose this one.
@@ -391,7 +390,7 @@ class Scorer:
                 return
             messages, scored = found
             self._watch.check(records, scored.rejected)
-            if not self._answered(_Aside(lambda: self._hand_over(publisher, messages, progress, positions))):
+            if not self._answered(Aside(lambda: self._hand_over(publisher, messages, progress, positions))):
                 return
         except (TransientError, Fenced) as error:
             self._put_back(error)
@@ -431,7 +430,7 @@ class Scorer:
     def _recover(self) -> None:
         """Take the id over, and settle what is left open; what the group then has is what was committed."""
         try:
-            if self._answered(_Aside(self._renew)):
+            if self._answered(Aside(self._renew), "what its slot left open is being settled"):
                 log.info("publisher_renewed")
                 self._trouble = ""
                 self._subscription.rewind()
@@ -458,25 +457,13 @@ class Scorer:
         if publisher is not None and not self._unanswered:
             publisher.close()
 
-    def _answered(self, call: _Aside) -> bool:
-        """Wait for a call, the main loop alive; False if stopped before it returned.
-
-        Raises
-        ------
-        OutcomeUnknown
-            If it does not return. The publisher stays with the call, which can do no harm any more once another one
-            has taken the id.
-        """
+    def _answered(self, call: Aside[None], slow: str = "the broker does not answer a commit") -> bool:
+        """Wait for a call, the main loop alive; False if stopped before it returned."""
         begun, stopped_at = time.monotonic(), None
         while not call.finished(POLL_S):
             self._health.beat()
-            if time.monotonic() - begun > LOST_S:
-                self._publisher = None
-                raise OutcomeUnknown(
-                    f"the client library did not return within {LOST_S:g} s", "A new publisher takes its place."
-                )
             if time.monotonic() - begun > PROMPT_S:
-                self._health.require("broker", "the broker does not answer a commit")
+                self._health.require("broker", slow)
             if self._stop.is_set():
                 stopped_at = time.monotonic() if stopped_at is None else stopped_at
                 if time.monotonic() - stopped_at > GRACE_S:
@@ -491,7 +478,7 @@ class Scorer:
         if slot is None:
             return
         self._slots.release(slot)
-        if self._unanswered or not _Aside(self._subscription.close).finished(LEAVE_S):
+        if self._unanswered or not Aside(self._subscription.close).finished(LEAVE_S):
             log.warning("group_not_left", remedy="its partitions go to other scorers when the session has run out")
 
     def _show_broker(self, subscription: Subscription | None = None) -> None:
@@ -547,28 +534,3 @@ class _Members:
     def vacant(self) -> list[str]:
         """See `consumers.settling.Group`."""
         return [slot.transactional_id for slot in self._slots.vacant(VACANT_SLOTS)]
-
-
-class _Aside:
-    """One call in a daemon thread, because it may block for as long as the broker is away."""
-
-    def __init__(self, call: Callable[[], None]) -> None:
-        self._call = call
-        self._failure: BaseException | None = None
-        self._thread = threading.Thread(target=self._run, name="aside", daemon=True)
-        self._thread.start()
-
-    def finished(self, timeout_s: float) -> bool:
-        """Wait at most `timeout_s` and tell whether the call returned; what it raised is raised here."""
-        self._thread.join(timeout_s)
-        if self._thread.is_alive():
-            return False
-        if self._failure is not None:
-            raise self._failure
-        return True
-
-    def _run(self) -> None:
-        try:
-            self._call()
-        except BaseException as error:  # noqa: BLE001 - raised where the call is waited for
-            self._failure = error

@@ -231,18 +231,17 @@ class Settlement(ABC):
         stamp = stamp_of(record.headers)
         return stamp is not None and stamp.transactional_id == self._id
 
-    def _parts(self, places: Iterable[Place], attempts: Container[str], since_ms: int | None) -> list[Part]:
-        """Return every record of attempts in these partitions."""
+    def _parts(
+        self, places: Sequence[Place], attempts: Container[str], since_ms: int | None, until_ms: int | None = None
+    ) -> list[Part]:
+        """Return every record of attempts in these partitions, between two times."""
 
         def wanted(record: Record) -> bool:
             stamp = stamp_of(record.headers)
             return stamp is not None and stamp.attempt in attempts
 
-        parts = list[Part]()
-        for place in places:
-            found = self._cluster.stored(*place, wanted, since_ms=since_ms, timeout_s=READ_TIMEOUT_S)
-            parts += map(_part, found)
-        return parts
+        found = self._cluster.stored(places, wanted, since_ms=since_ms, until_ms=until_ms, timeout_s=READ_TIMEOUT_S)
+        return list(map(_part, found))
 
     def _report(self, judgement: Judgement) -> None:
         """Say what is completed; refuse where it cannot be."""
@@ -320,7 +319,7 @@ class VersionSettlement(Settlement):
 
     def _complete(self, publisher: Publisher, left_open: Mapping[Place, int]) -> None:
         aliases, *others = self._places
-        mine = self._cluster.stored(*aliases, self._is_mine, timeout_s=READ_TIMEOUT_S)
+        mine = self._cluster.stored([aliases], self._is_mine, timeout_s=READ_TIMEOUT_S)
         newest = next((at for at in reversed(range(len(mine))) if mine[at].committed), 0)
         if not left_open and all(one.committed for one in mine[newest:]):
             return
@@ -362,7 +361,7 @@ class VersionSettlement(Settlement):
             number = number_in(record.key, self._name)
             return number is not None and number > newest and stamp_of(record.headers) is None
 
-        versions = self._cluster.stored(self._models_topic, 0, wanted, timeout_s=READ_TIMEOUT_S)
+        versions = self._cluster.stored([(self._models_topic, 0)], wanted, timeout_s=READ_TIMEOUT_S)
         alone = [f"{self._models_topic}[0]@{one.record.offset}" for one in versions if one.committed]
         if alone:
             raise StateError(
@@ -445,24 +444,34 @@ class ScoreSettlement(Settlement):
 
     def _complete(self, publisher: Publisher, left_open: Mapping[Place, int]) -> None:
         standings = self._group.standings()
-        begun = {one.attempt: one.time_ms for one in standings.values() if one.transactional_id == self._id}
+        begun = _newest({one.attempt: one.time_ms for one in standings.values() if one.transactional_id == self._id})
         decided = set(begun)
-        begun |= self._answered_and_not_passed({at: one for at, one in standings.items() if one.in_doubt})
+        in_doubt = {partition: one for partition, one in standings.items() if one.in_doubt}
+        begun |= self._answered_and_not_passed(in_doubt, max(begun.values(), default=None))
         for place, offset in left_open.items():
-            for one in self._cluster.stored(*place, self._is_mine, start=offset, timeout_s=READ_TIMEOUT_S):
+            for one in self._cluster.stored([place], self._is_mine, start=offset, timeout_s=READ_TIMEOUT_S):
                 attempt, time_ms = _part(one).attempt, one.record.timestamp_ms or 0
                 begun[attempt] = min(time_ms, begun.get(attempt, time_ms))
         if begun:
-            parts = self._parts(self._places, begun, min(begun.values()) - SCORES_SLACK_MS)
+            parts = self._parts_of(begun, decided)
             for judgement in judge(parts, decided=decided):
                 if judgement.verdict is not Verdict.VOID:
                     mine = [part for part in parts if part.attempt == judgement.attempt]
                     self._publish_again(judgement, positions_of(mine, self._input_topic), publisher)
         self._give_positions_back(publisher)
 
-    def _answered_and_not_passed(self, in_doubt: Mapping[int, Standing]) -> dict[str, int]:
-        """Return attempts that readers see something of, though the group's positions do not, and when they began."""
+    def _answered_and_not_passed(self, in_doubt: Mapping[int, Standing], newest_ms: int | None) -> dict[str, int]:
+        """Return attempts that readers see something of, though the group's positions do not, and when they began.
+
+        Parameters
+        ----------
+        in_doubt : mapping of partition to Standing
+        newest_ms : int or None
+            When the newest attempt of the id began that moved the group: whatever hangs began after it.
+        """
         begun = dict[str, int]()
+        if not in_doubt:
+            return begun
 
         def wanted(record: Record) -> bool:
             source = source_of(record.headers) if self._is_mine(record) else None
@@ -470,12 +479,24 @@ class ScoreSettlement(Settlement):
                 return False
             return source[2] >= (in_doubt[source[1]].offset or 0)
 
-        since_ms = min((one.time_ms for one in in_doubt.values()), default=0) - SCORES_SLACK_MS
-        for place in self._places if in_doubt else ():
-            for one in self._cluster.stored(*place, wanted, since_ms=max(since_ms, 0), timeout_s=READ_TIMEOUT_S):
-                attempt, time_ms = _part(one).attempt, one.record.timestamp_ms or 0
-                begun[attempt] = min(time_ms, begun.get(attempt, time_ms))
+        since_ms = min(one.time_ms for one in in_doubt.values()) if newest_ms is None else newest_ms
+        since_ms = max(0, since_ms - SLACK_MS)
+        for one in self._cluster.stored(self._places, wanted, since_ms=since_ms, timeout_s=READ_TIMEOUT_S):
+            attempt, time_ms = _part(one).attempt, one.record.timestamp_ms or 0
+            begun[attempt] = min(time_ms, begun.get(attempt, time_ms))
         return begun
+
+    def _parts_of(self, begun: Mapping[str, int], decided: Container[str]) -> list[Part]:
+        """Return every record of attempts that began at these times, having read no further than it takes.
+
+        Most attempts are whole, and their records lie together. What completed another one may lie anywhere behind.
+        """
+        since_ms = min(begun.values()) - SCORES_SLACK_MS
+        parts = self._parts(self._places, begun, since_ms, max(begun.values()) + SCORES_SLACK_MS)
+        judgements = judge(parts, decided=decided)
+        if len(judgements) == len(begun) and all(one.verdict is Verdict.WHOLE and not one.gone for one in judgements):
+            return parts
+        return self._parts(self._places, begun, since_ms)
 
     def _publish_again(self, judgement: Judgement, positions: Mapping[int, int], publisher: Publisher) -> None:
         """Publish what is missing of a decided batch, with its positions if the group does not stand there yet."""
@@ -526,6 +547,17 @@ class ScoreSettlement(Settlement):
             f"Find it: kafka-transactions.sh --bootstrap-server {self._cluster.servers} find-hanging --broker-id ID "
             "--topic __consumer_offsets --max-transaction-timeout 1; then end it with abort, as it says.",
         )
+
+
+def _newest(begun: Mapping[str, int]) -> dict[str, int]:
+    """Return the attempts that began last, as far as clocks can tell.
+
+    An attempt that another one of its id followed is whole: a publisher confirms one before the next, and who comes
+    after it settles first. Its time may be long ago, where nothing came in since, and whoever looked for it would read
+    all scores since then.
+    """
+    since_ms = max(begun.values(), default=0) - SLACK_MS
+    return {attempt: time_ms for attempt, time_ms in begun.items() if time_ms >= since_ms}
 
 
 def positions_of(parts: Iterable[Part], input_topic: str) -> dict[int, int]:

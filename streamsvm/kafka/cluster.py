@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 
 from streamsvm.kafka.connection import Connection
@@ -109,18 +110,31 @@ class Cluster:
 
     def stored(
         self,
-        topic: str,
-        partition: int,
+        places: Iterable[Place],
         wanted: Callable[[Record], bool],
         *,
         start: int | None = None,
         since_ms: int | None = None,
+        until_ms: int | None = None,
         timeout_s: float,
     ) -> list[Stored]:
-        """Return the wanted records of a partition, aborted ones too; see `read_stored`."""
-        return read_stored(
-            self._connection, topic, partition, wanted, start=start, since_ms=since_ms, timeout_s=timeout_s
-        )
+        """Return the wanted records of partitions, aborted ones too; see `read_stored`."""
+        by_topic = defaultdict[str, list[int]](list)
+        for topic, partition in places:
+            by_topic[topic].append(partition)
+        found = list[Stored]()
+        for topic, partitions in by_topic.items():
+            found += read_stored(
+                self._connection,
+                topic,
+                partitions,
+                wanted,
+                start=start,
+                since_ms=since_ms,
+                until_ms=until_ms,
+                timeout_s=timeout_s,
+            )
+        return found
 
     def stored_at(self, topic: str, partition: int, offset: int, timeout_s: float) -> Record | None:
         """Return the first record from an offset on, committed or not; see `stored_at`."""

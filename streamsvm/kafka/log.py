@@ -125,23 +125,40 @@ class Marks:
         return TransientError(f"failed to {doing}: it has no leader just now", "Try again.")
 
 
-def offset_since(connection: Connection, topic: str, partition: int, since_ms: int) -> int | None:
-    """Return the offset of the first record, committed or not, that is not older than a time; None if all are older.
+def log_ranges(
+    connection: Connection,
+    topic: str,
+    partitions: Iterable[int],
+    *,
+    since_ms: int | None = None,
+    until_ms: int | None = None,
+) -> dict[int, tuple[int, int]]:
+    """Return of each partition the first offset and the one after the last, committed or not, between two times.
 
     Parameters
     ----------
-    connection, topic, partition
-    since_ms : int
-        Milliseconds since the epoch, as the records' timestamps say it.
+    connection, topic, partitions
+    since_ms : int, optional
+        Begin with the first record that is not older, in milliseconds since the epoch, as the records' timestamps say
+        it.
+    until_ms : int, optional
+        End before the first record that is not older.
 
     Raises
     ------
     TopicMissing, BrokerUnavailable
         As for `log_range`.
     """
-    with _questions(connection, topic, [partition], "read_uncommitted") as (consumer, link):
-        found = _offsets_since(consumer, link, connection, topic, [partition], since_ms)
-        return found.get(partition)
+    wanted = list(partitions)
+    with _questions(connection, topic, wanted, "read_uncommitted") as (consumer, link):
+        found = {p: _watermarks(consumer, link, connection, topic, p) for p in wanted}
+        if since_ms is not None:
+            since = _offsets_since(consumer, link, connection, topic, wanted, since_ms)
+            found = {p: (max(low, since.get(p, high)), high) for p, (low, high) in found.items()}
+        if until_ms is not None:
+            until = _offsets_since(consumer, link, connection, topic, wanted, until_ms)
+            found = {p: (low, min(high, until.get(p, high))) for p, (low, high) in found.items()}
+    return found
 
 
 def start_positions(connection: Connection, topic: str, partitions: Iterable[int], start: Start) -> dict[int, int]:

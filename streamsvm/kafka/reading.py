@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 
-from confluent_kafka import TopicPartition
+from confluent_kafka import Consumer, TopicPartition
 
 from streamsvm.errors import BrokerUnavailable, TransientError
 from streamsvm.kafka.client import SLICE_S, Link, make_consumer
@@ -14,10 +15,11 @@ from streamsvm.kafka.connection import Connection, Option
 from streamsvm.kafka.consuming import assign_positions, buffer_of
 from streamsvm.kafka.failures import OffsetOutOfRange
 from streamsvm.kafka.feed import Feed
-from streamsvm.kafka.log import log_range, offset_since
+from streamsvm.kafka.log import log_range, log_ranges
 from streamsvm.kafka.records import Record
 
 _BATCH = 500
+_RETENTION_RACES = 3
 _BUFFERED_BYTES = 8 * 2**20
 _TO_THE_END: dict[str, Option] = {"enable.partition.eof": True, "fetch.wait.max.ms": 50}
 _WHATEVER_IS_STORED: dict[str, Option] = {**_TO_THE_END, "isolation.level": "read_uncommitted"}
@@ -82,49 +84,72 @@ class Stored:
 def read_stored(
     connection: Connection,
     topic: str,
-    partition: int,
+    partitions: Collection[int],
     wanted: Callable[[Record], bool],
     *,
     start: int | None = None,
     since_ms: int | None = None,
+    until_ms: int | None = None,
     timeout_s: float,
 ) -> list[Stored]:
-    """Read every record of a partition up to its end as of now, aborted ones too, and keep those that are wanted.
+    """Read every record of partitions up to their ends as of now, aborted ones too, and keep those that are wanted.
+
+    All partitions are read over one connection, and so in about the time of one.
 
     Parameters
     ----------
-    connection, topic, partition
+    connection, topic, partitions
     wanted : callable
         Tells of a record whether to keep it.
     start : int, optional
         Begin at this offset; at the log's first by default.
     since_ms : int, optional
         Begin with the first record that is not older, in milliseconds since the epoch, if that comes later.
+    until_ms : int, optional
+        End before the first record that is not older.
     timeout_s : float
         How long, in seconds, it waits without any progress.
+
+    Returns
+    -------
+    list of Stored
+        The partitions one after the other, each in its order.
 
     Raises
     ------
     TransientError
-        If a transaction is open below the end: what is committed there cannot be told yet.
+        If a transaction is open below the last record that is wanted: what is committed there cannot be told yet.
     TopicMissing, BrokerUnavailable
         As for `log_range`.
     """
-    low, high = log_range(connection, topic, partition)
-    low = low if start is None else max(low, start)
-    if since_ms is not None:
-        since = offset_since(connection, topic, partition, since_ms)
-        low = high if since is None else max(low, since)
-    found = [
-        record
-        for record in _read_until(connection, topic, partition, low, high, timeout_s, _WHATEVER_IS_STORED)
-        if wanted(record)
-    ]
-    if not found:
-        return []
-    first = found[0].offset
-    visible = {record.offset for record in _read_until(connection, topic, partition, first, high, timeout_s)}
-    return [Stored(record, record.offset in visible) for record in found]
+    for _ in range(_RETENTION_RACES):
+        ranges = log_ranges(connection, topic, partitions, since_ms=since_ms, until_ms=until_ms)
+        begun = {partition: (max(low, start or 0), high) for partition, (low, high) in ranges.items()}
+        with suppress(OffsetOutOfRange):  # retention moved the log's beginning meanwhile
+            return _stored(connection, topic, begun, wanted, timeout_s)
+    raise TransientError(
+        f"retention removes the records of {topic} faster than they are read", "Try again; or let it keep them longer."
+    )
+
+
+def _stored(
+    connection: Connection,
+    topic: str,
+    ranges: Mapping[int, tuple[int, int]],
+    wanted: Callable[[Record], bool],
+    timeout_s: float,
+) -> list[Stored]:
+    records = _read_ranges(connection, topic, ranges, timeout_s, _WHATEVER_IS_STORED)
+    found = sorted(filter(wanted, records), key=lambda record: (record.partition, record.offset))
+    held = {
+        partition: (min(offsets), max(offsets) + 1)
+        for partition in ranges
+        if (offsets := [record.offset for record in found if record.partition == partition])
+    }
+    visible = {
+        (record.partition, record.offset) for record in _read_ranges(connection, topic, held, timeout_s, _TO_THE_END)
+    }
+    return [Stored(record, (record.partition, record.offset) in visible) for record in found]
 
 
 def stored_at(connection: Connection, topic: str, partition: int, offset: int, timeout_s: float) -> Record | None:
@@ -148,24 +173,54 @@ def _read_until(
     timeout_s: float,
     options: dict[str, Option] = _TO_THE_END,
 ) -> Iterator[Record]:
-    if position >= high:
+    return _read_ranges(connection, topic, {partition: (position, high)}, timeout_s, options)
+
+
+def _read_ranges(
+    connection: Connection,
+    topic: str,
+    ranges: Mapping[int, tuple[int, int]],
+    timeout_s: float,
+    options: dict[str, Option],
+) -> Iterator[Record]:
+    """Read partitions at the same time, each from an offset up to before another."""
+    at = {partition: low for partition, (low, high) in ranges.items() if low < high}
+    if not at:
         return
-    tail = Tail(connection, topic, partition, position, _options=options)
+    link = Link(connection)
+    consumer = make_consumer(connection, link, fixed={**buffer_of(_BUFFERED_BYTES), **options})
+    feed = Feed(consumer, link, connection, topic)
     try:
+        assign_positions(consumer, link, connection, topic, at)
         since = time.monotonic()
-        while position < high:
-            records = tail.poll(_BATCH, SLICE_S)
-            for record in records:
-                if record.offset >= high:
-                    return
-                yield record
-            reached = max(tail.position, tail.end or 0)
-            if records or reached > position:
-                position, since = reached, time.monotonic()
+        while at:
+            before = dict(at)
+            for record in feed.take(_BATCH, SLICE_S, gather=False):
+                if record.partition not in at:
+                    continue  # the client had fetched it ahead
+                at[record.partition] = record.offset + 1
+                if record.offset < ranges[record.partition][1]:
+                    yield record
+            at = {partition: max(offset, feed.ends.get(partition, 0)) for partition, offset in at.items()}
+            if at != before:
+                since = time.monotonic()
             elif time.monotonic() - since > timeout_s:
-                raise _stuck(topic, partition, position, high, timeout_s, tail.end)
+                partition = min(at)
+                _, high = ranges[partition]
+                raise _stuck(topic, partition, at[partition], high, timeout_s, feed.ends.get(partition))
+            at = _unread(consumer, topic, at, ranges)
     finally:
-        tail.close()
+        consumer.close()
+
+
+def _unread(
+    consumer: Consumer, topic: str, at: dict[int, int], ranges: Mapping[int, tuple[int, int]]
+) -> dict[int, int]:
+    """Return the partitions that are not read to their ends, and have no more fetched of the others."""
+    left = {partition: offset for partition, offset in at.items() if offset < ranges[partition][1]}
+    if left and len(left) < len(at):
+        consumer.incremental_unassign([TopicPartition(topic, partition) for partition in at.keys() - left.keys()])
+    return left
 
 
 def _stuck(topic: str, partition: int, position: int, high: int, timeout_s: float, end: int | None) -> TransientError:

@@ -21,11 +21,13 @@ class Silent:
         """Drop a line."""
 
 
-def produce(connection: Connection, topic: str, values: Iterable[bytes], timestamp_ms: int = 0) -> None:
-    """Store values in partition 0, with a timestamp in milliseconds since the epoch if one is given."""
+def produce(
+    connection: Connection, topic: str, values: Iterable[bytes], timestamp_ms: int = 0, partition: int = 0
+) -> None:
+    """Store values in a partition, with a timestamp in milliseconds since the epoch if one is given."""
     producer = Producer(dict(connection.options), logger=Silent())
     for value in values:
-        producer.produce(topic, value, partition=0, timestamp=timestamp_ms)
+        producer.produce(topic, value, partition=partition, timestamp=timestamp_ms)
     assert producer.flush(TIMEOUT_S) == 0
     producer.close()
 

@@ -101,7 +101,7 @@ def test_aborted_records_are_read_where_they_are_wanted(broker: TestBroker) -> N
         publisher.start()
         publisher.publish([Message(topic, b"0", partition=0)])
         publisher.sweep([Message(topic, b"swept", partition=0)])
-    found = read_stored(broker.connection, topic, 0, lambda record: True, timeout_s=PATIENCE_S)
+    found = read_stored(broker.connection, topic, [0], lambda record: True, timeout_s=PATIENCE_S)
     assert [(one.record.value, one.committed) for one in found] == [(b"0", True), (b"swept", False)]
     stamps = [stamp_of(one.record.headers) for one in found]
     assert [(stamp.part, stamp.parts) for stamp in stamps if stamp] == [(1, 1), (1, 1)]
@@ -110,7 +110,43 @@ def test_aborted_records_are_read_where_they_are_wanted(broker: TestBroker) -> N
     assert swept is not None
     assert swept.value == b"swept"
     with foreign.open_transaction(broker.connection, topic, [b"open"]), pytest.raises(TransientError, match="open"):
-        read_stored(broker.connection, topic, 0, lambda record: True, timeout_s=0.5)
+        read_stored(broker.connection, topic, [0], lambda record: True, timeout_s=0.5)
+
+
+@pytest.mark.real_broker
+def test_stored_records_are_read_between_two_times(broker: TestBroker) -> None:
+    """In each of several partitions, from the first record that is not older to before the first that is not."""
+    topic = broker.topic(partitions=4, config={"retention.ms": "-1"})
+    for hour, partition in [(0, 0), (1, 0), (2, 0), (1, 1), (2, 2)]:
+        foreign.produce(broker.connection, topic, [b"%d" % hour], EPOCH_MS + hour * HOUR_MS, partition)
+
+    def between(since_ms: int | None, until_ms: int | None) -> list[tuple[int, bytes | None]]:
+        found = read_stored(
+            broker.connection,
+            topic,
+            range(4),
+            lambda record: True,
+            since_ms=since_ms,
+            until_ms=until_ms,
+            timeout_s=PATIENCE_S,
+        )
+        assert all(one.committed for one in found)
+        return [(one.record.partition, one.record.value) for one in found]
+
+    assert between(EPOCH_MS + 1, EPOCH_MS + 2 * HOUR_MS) == [(0, b"1"), (1, b"1")]
+    assert between(EPOCH_MS + 2 * HOUR_MS, None) == [(0, b"2"), (2, b"2")]
+    assert between(None, EPOCH_MS + 1) == [(0, b"0")]
+    assert between(EPOCH_MS + 3 * HOUR_MS, None) == []
+
+
+@pytest.mark.real_broker
+def test_a_stored_record_is_told_though_a_transaction_is_open_behind_it(broker: TestBroker) -> None:
+    """What others leave open at the end is no reason to wait for them."""
+    topic = broker.topic()
+    send_values(broker.connection, topic, [b"0"])
+    with foreign.open_transaction(broker.connection, topic, [b"open"]):
+        found = read_stored(broker.connection, topic, [0], lambda record: record.value == b"0", timeout_s=PATIENCE_S)
+    assert [(one.record.value, one.committed) for one in found] == [(b"0", True)]
 
 
 def test_start_positions(broker: TestBroker) -> None:

@@ -12,10 +12,12 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
+import consumers.session
 import streamsvm.kafka.cluster
 import streamsvm.kafka.reading
 from consumers.cli import main
 from consumers.runtime import Health
+from consumers.settling import Settlement
 from consumers.worker import TrainFunction, Worker
 from streamsvm.errors import FatalError, TransientError
 from streamsvm.kafka import Cluster, Input, Message, OutcomeUnknown, Publisher, Record
@@ -29,8 +31,9 @@ TRAININGS_PER_SLOW_ONE = 20
 
 
 def impatient() -> None:
-    """Wait less for a commit; no defect."""
-    streamsvm.kafka.cluster.TRANSACTION_TIMEOUT_S = SHORT_TRANSACTION_S  # type: ignore[misc]
+    """Give a transaction, and those of others, less time; no defect."""
+    for module in (streamsvm.kafka.cluster, consumers.session):
+        module.TRANSACTION_TIMEOUT_S = SHORT_TRANSACTION_S  # type: ignore[attr-defined]
 
 
 class _Careless:
@@ -90,6 +93,16 @@ def reads_to_the_stable_offset() -> None:
             return _watermarks(consumer, link, connection, topic, partition)
 
     streamsvm.kafka.reading.log_range = stable_range
+
+
+def settles_nothing() -> None:
+    """Take an id, and look at nothing that its partitions hold."""
+    Settlement.settle = lambda self, publisher: None  # type: ignore[method-assign]
+
+
+def believes_every_answer() -> None:
+    """Take a commit that was answered for one that readers have passed."""
+    Publisher.confirm = lambda self: None  # type: ignore[method-assign]
 
 
 def reads_what_is_uncommitted() -> None:
@@ -205,6 +218,8 @@ ALTERATIONS: dict[str, Callable[[], None]] = {
         resends,
         assumes_success,
         reads_to_the_stable_offset,
+        settles_nothing,
+        believes_every_answer,
         reads_what_is_uncommitted,
         renews_unread,
         gives_up,

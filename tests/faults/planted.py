@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import functools
+import inspect
 import os
 import signal
 import sys
@@ -56,14 +58,26 @@ EIO_FILE = "STREAMSVM_TEST_EIO_FILE"
 """Variable that names the file which, while it exists, makes every fsync fail."""
 
 
+POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+
 TRANSACTION_TIMEOUT = "STREAMSVM_TEST_TRANSACTION_TIMEOUT_S"
 """Variable that says after how many seconds a transaction times out."""
 
 
 def wrap(owner: Any, name: str, around: Callable[..., Any]) -> None:
-    """Replace a function by `around(original, *arguments)`."""
+    """Replace a function by `around(original, *arguments)`, which must take what the function takes."""
     original = getattr(owner, name)
-    setattr(owner, name, lambda *given, **named: around(original, *given, **named))
+    taken = [one for one in inspect.signature(original).parameters.values() if one.kind in POSITIONAL]
+    try:
+        inspect.signature(around).bind(original, *taken)
+    except TypeError as misfit:
+        raise TypeError(f"what is planted for {name} does not fit it any more: {misfit}") from misfit
+
+    @functools.wraps(original)
+    def replaced(*given: Any, **named: Any) -> Any:
+        return around(original, *given, **named)
+
+    setattr(owner, name, replaced)
 
 
 def forgets_the_leaf() -> None:
@@ -81,7 +95,12 @@ def forgets_the_leaf() -> None:
 
 def takes_an_id_of_its_own() -> None:
     """Each process has another transactional id, so that nobody is ever fenced."""
-    wrap(Cluster, "publisher", lambda original, cluster, name: original(cluster, f"{name}/{uuid.uuid4().hex}"))
+
+    def publisher(original: Any, cluster: Cluster, name: str, writer: str = "") -> Publisher:
+        made: Publisher = original(cluster, f"{name}/{uuid.uuid4().hex}", writer)
+        return made
+
+    wrap(Cluster, "publisher", publisher)
 
 
 def locks_nothing() -> None:
@@ -215,13 +234,15 @@ def ends_transactions_early() -> None:
 def takes_pins_back() -> None:
     """Every published version takes the pin of its model back."""
 
-    def publish(original: Any, publisher: Publisher, messages: Sequence[Message], last: Any = None) -> list[int]:
+    def publish(
+        original: Any, publisher: Publisher, messages: Sequence[Message], last: Any = None, progress: Any = None
+    ) -> list[int]:
         def and_unpin(offsets: Sequence[int]) -> list[Message]:
             pointers = list(last(offsets))
             name = (pointers[0].key or b"").decode().split("@")[0]
             return [*pointers, replace(pointers[0], key=pin_key(name).encode(), value=None)]
 
-        offsets: list[int] = original(publisher, messages, last and and_unpin)
+        offsets: list[int] = original(publisher, messages, last and and_unpin, progress)
         return offsets
 
     wrap(Publisher, "publish", publish)
@@ -230,11 +251,13 @@ def takes_pins_back() -> None:
 def publishes_copies_apart() -> None:
     """The ONNX copy of a version is committed before the version, in a transaction of its own."""
 
-    def publish(original: Any, publisher: Publisher, messages: Sequence[Message], last: Any = None) -> list[int]:
+    def publish(
+        original: Any, publisher: Publisher, messages: Sequence[Message], last: Any = None, progress: Any = None
+    ) -> list[int]:
         copies = [message for message in messages if message.topic.endswith(".onnx")]
         if copies:
             original(publisher, copies)
-        offsets: list[int] = original(publisher, [one for one in messages if one not in copies], last)
+        offsets: list[int] = original(publisher, [one for one in messages if one not in copies], last, progress)
         return offsets
 
     wrap(Publisher, "publish", publish)
@@ -282,14 +305,31 @@ def freezes_before_its_positions() -> None:
     consumers.scorer.TRANSACTION_TIMEOUT_S = 60.0  # type: ignore[misc]
     calls = [0]
 
-    def add(original: Any, publisher: Publisher, progress: Any) -> None:
+    def add(original: Any, publisher: Publisher, progress: Any, attempt: str) -> None:
         calls[0] += 1
         if calls[0] == 2:
             structlog.get_logger("planted").info("freezes")
             os.kill(os.getpid(), signal.SIGSTOP)
-        original(publisher, progress)
+        original(publisher, progress, attempt)
 
     wrap(Publisher, "_add", add)
+
+
+def freezes_before_its_scores() -> None:
+    """A disturbance: SIGSTOP with a batch scored, its transaction not yet begun, the second time."""
+    calls = [0]
+
+    def publish(
+        original: Any, publisher: Publisher, messages: Any, last: Any = None, progress: Any = None
+    ) -> list[int]:
+        calls[0] += 1
+        if calls[0] == 2:
+            structlog.get_logger("planted").info("freezes")
+            os.kill(os.getpid(), signal.SIGSTOP)
+        offsets: list[int] = original(publisher, messages, last, progress)
+        return offsets
+
+    wrap(Publisher, "publish", publish)
 
 
 def hangs_in_the_client() -> None:
@@ -297,16 +337,16 @@ def hangs_in_the_client() -> None:
     consumers.scorer.LOST_S = 2.0  # type: ignore[misc]
     calls = [0]
 
-    def add(original: Any, publisher: Publisher, progress: Any) -> None:
+    def add(original: Any, publisher: Publisher, progress: Any, attempt: str) -> None:
         calls[0] += 1
         if calls[0] == 2:
             time.sleep(3 * consumers.scorer.LOST_S)
             try:
-                original(publisher, progress)
+                original(publisher, progress, attempt)
             finally:
                 structlog.get_logger("planted").info("returned_late")
         else:
-            original(publisher, progress)
+            original(publisher, progress, attempt)
 
     wrap(Publisher, "_add", add)
 
@@ -369,6 +409,7 @@ DEFECTS = {
         commits_beside_its_scores,
         names_no_member,
         freezes_before_its_positions,
+        freezes_before_its_scores,
         hangs_in_the_client,
         loses_an_answer,
         follows_another_clock,

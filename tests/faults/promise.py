@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from itertools import pairwise
 
 from consumers.verify import verify
@@ -36,8 +37,7 @@ def check_promise(connection: Connection, settings: Settings, *, recomputable: b
         head = head_of(connection, settings)
         assert head is not None
         assert (head.number, head.sha256) == (len(found), digests[-1]), "the head names another version"
-        current = alias_of(connection, settings, model_codec.current_key(settings.name))
-        assert current == len(found), "current names another version"
+        check_current(connection, settings, len(found))
         report = verify(connection, settings)
         assert report.clean if recomputable else not report.differs, "\n".join(report.lines())
     return found
@@ -47,6 +47,18 @@ def check_follows(before: Version, after: Version) -> None:
     """Check that a version's cut is past its parent's in some partition, and behind it in none."""
     assert precedes(positions(before.lineage.cut), positions(after.lineage.cut)), f"{after.key} goes back"
     assert before.lineage.cut != after.lineage.cut, f"{after.key} is made from the same cut as its parent"
+
+
+def check_current(connection: Connection, settings: Settings, count: int) -> None:
+    """Check that the audit trail tells of each version once, and current names the newest that the gate let pass."""
+    key = model_codec.current_key(settings.name)
+    entries = [json.loads(record.value or b"") for record in topic(connection, settings.output.audit_topic)]
+    told = [entry for entry in entries if entry.get("alias") == key]
+    assert [entry["to"] for entry in told] == list(range(1, count + 1)), "the audit trail tells of other versions"
+    refused = [entry["to"] for entry in told if entry["event"] == "gate_refused"]
+    assert refused == [entry["to"] for entry in told if (entry.get("gate") or {}).get("outcome") == "refused"]
+    newest = max(set(range(1, count + 1)) - set(refused))
+    assert alias_of(connection, settings, key) == newest, "current names another version"
 
 
 def incarnations(connection: Connection, settings: Settings) -> list[int]:

@@ -24,6 +24,7 @@ from streamsvm.kafka import Connection, Message, Outbox, Record, TopicSpec, crea
 from tests.brokers.fixtures import TestBroker
 from tests.faults.daemon import DEADLINE_S, Daemon
 from tests.faults.observed import metrics
+from tests.faults.planted import TRANSACTION_TIMEOUT
 from tests.test_subscriber import NAME, Trainer, eventually, version_of
 
 Note = Callable[[str, object], None]
@@ -33,6 +34,8 @@ NAMED = [point for point in POINTS if point.startswith("scores.")]
 LATEST_KILL_S = 0.5
 SESSION = ("session.timeout.ms=1500", "heartbeat.interval.ms=300")
 DEFAULT_SESSION: tuple[str, ...] = ()
+SHORT_TRANSACTION_S = 2.0
+"""For scorers whose transactions end early."""
 LONG_SESSION = ("session.timeout.ms=300000",)
 """Longer than any test: nothing goes on for want of a member that is dead, unless a successor takes its slot."""
 
@@ -61,8 +64,10 @@ class Site:
             outbox.flush(DEADLINE_S)
         self._sent += count
 
-    def start(self, planted: str = "", crash_at: str = "", session: tuple[str, ...] = SESSION) -> Daemon:
-        """Start a scorer."""
+    def start(
+        self, planted: str = "", crash_at: str = "", session: tuple[str, ...] = SESSION, slot: int | None = None
+    ) -> Daemon:
+        """Start a scorer, in a slot of its choice or in this one."""
         options = {
             "name": NAME,
             "bootstrap-servers": self.connection.servers,
@@ -74,9 +79,13 @@ class Site:
             "http-port": 0,
             "log-format": "json",
         }
+        if slot is not None:
+            options["scoring-slot"] = slot
         command = ["score", *(part for name, value in options.items() for part in (f"--{name}", str(value)))]
         command += [part for option in session for part in ("--kafka", option)]
-        environment = {"STREAMSVM_TEST_CRASH_AT": crash_at} if crash_at else {}
+        environment = {TRANSACTION_TIMEOUT: str(SHORT_TRANSACTION_S)}
+        if crash_at:
+            environment["STREAMSVM_TEST_CRASH_AT"] = crash_at
         module = "tests.faults.planted" if planted else "consumers"
         daemon = Daemon([planted, *command] if planted else command, environment, module)
         self._started.append(daemon)
@@ -266,12 +275,12 @@ def test_a_frozen_scorer_that_wakes_adds_nothing(site: Site, record_property: No
     record_property("points", site.sent)
 
 
-def freeze_within_a_transaction(site: Site, planted: str) -> None:
-    """Freeze a scorer between a batch's scores and its positions, have another answer that batch, and thaw it."""
+def freeze(site: Site, planted: str, successor: str = "", slot: int | None = None) -> list[Daemon]:
+    """Freeze a scorer with its second batch in hand, have another answer that batch, and thaw it; return both."""
     site.feed(1_000)
     frozen = site.start(planted)
     frozen.wait_for("freezes")
-    other = site.start()
+    other = site.start(successor, slot=slot)
     other.wait_for("started")
     eventually(lambda: scored(other) >= 900, "the other answers what it held", DEADLINE_S)
     frozen.thaw()
@@ -279,11 +288,28 @@ def freeze_within_a_transaction(site: Site, planted: str) -> None:
     eventually(lambda: len(site.stored()) >= site.sent, "both are through", DEADLINE_S)
     assert frozen.stop() == 0, frozen.said
     site.finish(other)
+    return [frozen, other]
 
 
 def test_a_scorer_frozen_within_a_transaction_adds_nothing(site: Site, record_property: Note) -> None:
-    """SIGSTOP with the scores stored, their positions not yet: when it wakes the broker refuses it, and it goes on."""
-    freeze_within_a_transaction(site, "freezes-before-its-positions")
+    """SIGSTOP with the scores stored, their positions not yet: its successor ends them, and it goes on elsewhere."""
+    frozen, other = freeze(site, "freezes-before-its-positions")
+    ids = [daemon.events("slot_claimed")[0]["transactional_id"] for daemon in (frozen, other)]
+    assert ids[0] == ids[1], "the successor did not take the slot: this shows something else"
+    record_property("points", site.sent)
+
+
+def test_a_scorer_frozen_within_a_transaction_holds_up_nobody_for_ever(site: Site, record_property: Note) -> None:
+    """The same, and nobody takes its slot: a scorer in another slot ends its transaction after three timeouts."""
+    _, other = freeze(site, "freezes-before-its-positions", "ends-transactions-early", slot=1)
+    assert other.events("taking_over_the_id_of_another")
+    record_property("points", site.sent)
+
+
+def test_a_scorer_frozen_before_a_transaction_adds_nothing(site: Site, record_property: Note) -> None:
+    """SIGSTOP with a batch scored, and nobody fences it: when it wakes the group knows it no more, and refuses it."""
+    frozen, _ = freeze(site, "freezes-before-its-scores", slot=1)
+    assert frozen.events("batch_put_back")
     record_property("points", site.sent)
 
 
@@ -291,7 +317,7 @@ def test_a_scorer_frozen_within_a_transaction_adds_nothing(site: Site, record_pr
 def test_a_scorer_that_names_no_member_is_found(site: Site) -> None:
     """The row can fail: positions without the group's generation let a scorer that was replaced commit its batch."""
     with pytest.raises(AssertionError, match="answered twice"):
-        freeze_within_a_transaction(site, "names-no-member+freezes-before-its-positions")
+        freeze(site, "names-no-member+freezes-before-its-scores", slot=1)
 
 
 def test_a_client_that_hangs_is_given_up_and_does_no_harm_later(site: Site) -> None:

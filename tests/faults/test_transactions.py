@@ -9,11 +9,11 @@ from contextlib import contextmanager
 import pytest
 from confluent_kafka import Producer
 
-from streamsvm.kafka import Connection, log_range, start_positions
+from streamsvm.kafka import Connection, log_range, start_positions, stored_at
 from tests.contract.foreign import open_transaction
-from tests.faults.faulty import VERSIONS, FaultyBroker, Trainee
+from tests.faults.faulty import FaultyBroker, Trainee
 
-LAST = VERSIONS - 5
+LOOK_TIMEOUT_S = 5.0
 
 
 def ends(connection: Connection, topic: str) -> tuple[int, int]:
@@ -46,31 +46,45 @@ def test_a_dead_writers_transaction_shows_a_start_that_believes_it(faulty: Fault
 
 @contextmanager
 def hidden_by_a_stranger(faulty: FaultyBroker, trainee: Trainee) -> Iterator[Producer]:
-    """Kill a trainer, with nothing of its own open, whose newest versions a stranger's transaction hides."""
-    daemon = trainee.begin({"STREAMSVM_TEST_CRASH_AT": f"publish.noted:{LAST}"})
+    """Kill a trainer, with nothing of its own open, whose newest version a stranger's transaction hides."""
+    daemon = trainee.begin()
     daemon.wait_for("model_published")
     daemon.freeze()
-    aliases = trainee.settings.output.aliases_topic
+    models, aliases = trainee.settings.output.models_topic, trainee.settings.output.aliases_topic
     with open_transaction(faulty.direct, aliases, [b"a stranger's"], key=b"stranger") as stranger:
+        end = ends(faulty.direct, aliases)[1]
         daemon.thaw()
-        assert daemon.wait() == -signal.SIGKILL
-        stable, high = ends(faulty.direct, aliases)
-        if stable == high:
-            pytest.fail("nothing is hidden: this shows nothing")
+        trainee.wait_until(lambda: is_behind(faulty.direct, models, aliases, end), "a version is hidden")
+        daemon.kill()
         faulty.counts["heads_hidden"] += 1
         yield stranger
 
 
+def is_behind(connection: Connection, models: str, aliases: str, end: int) -> bool:
+    """Tell whether a version's pointers lie behind an offset, and their transaction is committed."""
+    if stored_at(connection, aliases, 0, end, LOOK_TIMEOUT_S) is None:
+        return False
+    stable, high = ends(connection, models)
+    return stable == high  # the version was stored before its pointers
+
+
 def start_beside_a_stranger(faulty: FaultyBroker, trainee: Trainee) -> None:
-    """Start while the newest versions and the head are hidden; end the stranger's transaction when that is noticed."""
-    aliases = trainee.settings.output.aliases_topic
+    """Start while the newest version's head is hidden; end the stranger's transaction when that is noticed."""
+    models, aliases = trainee.settings.output.models_topic, trainee.settings.output.aliases_topic
     with hidden_by_a_stranger(faulty, trainee) as stranger:
-        _, before = ends(faulty.direct, aliases)
-        trainee.begin()
-        trainee.wait_until(lambda: ends(faulty.direct, aliases)[1] > before, "it has written that it owns the model")
+        published = ends(faulty.direct, models)
+        assert f"is open at {aliases}[0]@" in trainee.begin().wait_for("start_waits")["what"]
         assert not trainee.ready()[0]
+        assert ends(faulty.direct, models) == published
         stranger.abort_transaction()
     trainee.finish()
+
+
+def start_without_waiting(faulty: FaultyBroker, trainee: Trainee) -> None:
+    """Start while the newest version's head is hidden, and go on as if it were not there."""
+    with hidden_by_a_stranger(faulty, trainee):
+        trainee.begin()
+        trainee.finish()
 
 
 def test_a_strangers_transaction_is_waited_for(faulty: FaultyBroker) -> None:
@@ -81,17 +95,22 @@ def test_a_strangers_transaction_is_waited_for(faulty: FaultyBroker) -> None:
 @pytest.mark.faults_long
 def test_a_strangers_transaction_shows_a_stale_start(faulty: FaultyBroker) -> None:
     """Planted: a start that takes the last stable offset for the end of the topic goes on from an old head."""
+    trainee = faulty.trainee("steady", "settles_nothing", "believes_every_answer", "reads_to_the_stable_offset")
     with pytest.raises(AssertionError, match="the process ended"):
-        start_beside_a_stranger(faulty, faulty.trainee("steady", "reads_to_the_stable_offset"))
+        start_without_waiting(faulty, trainee)
 
 
 @pytest.mark.faults_long
 def test_a_strangers_transaction_that_stays_is_said(faulty: FaultyBroker) -> None:
-    """A transaction that does not end within the start's patience ends the start, with a line that says what it is."""
-    trainee = faulty.trainee("steady")
+    """After three timeouts a start that waits says the command by which a person ends the transaction, and goes on."""
+    trainee = faulty.trainee("steady", "impatient")
+    aliases = trainee.settings.output.aliases_topic
     with hidden_by_a_stranger(faulty, trainee) as stranger:
-        assert trainee.begin().wait() == 75
-        assert "a transaction is open there" in trainee.daemon.said
+        daemon = trainee.begin()
+        while "nothing ends it" not in (waits := daemon.wait_for("start_waits"))["what"]:
+            assert daemon.ended() is None
+        assert f"kafka-transactions.sh --bootstrap-server {faulty.through.servers} abort" in waits["remedy"]
+        assert f"--topic {aliases} --partition 0" in waits["remedy"]
+        assert waits["remedy"] in str(trainee.ready()[1])
         stranger.abort_transaction()
-    trainee.begin()
     trainee.finish()

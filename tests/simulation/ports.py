@@ -243,23 +243,27 @@ class Cluster(_Port):
 
     def stored(
         self,
-        topic: str,
-        partition: int,
+        places: Iterable[Place],
         wanted: Callable[[Record], bool],
         *,
         start: int | None = None,
         since_ms: int | None = None,
+        until_ms: int | None = None,
         timeout_s: float,
     ) -> list[Stored]:
+        return [one for place in places for one in self._stored(place, wanted, start or 0)]
+
+    def _stored(self, place: Place, wanted: Callable[[Record], bool], start: int) -> list[Stored]:
+        topic, partition = place
         self._point(f"reads {topic}, aborted records too")
         log = self._broker.log(topic, partition)
         end = log.end
         if log.stable < end:
             raise TransientError(f"could not read {topic}: a transaction is open there")
-        places = ((offset, log.entries[offset]) for offset in range(max(log.first, start or 0), end))
+        entries = ((offset, log.entries[offset]) for offset in range(max(log.first, start), end))
         return [
             Stored(record, log.readable(offset))
-            for offset, entry in places
+            for offset, entry in entries
             if entry and not entry.control and wanted(record := log.record(topic, partition, offset, entry))
         ]
 

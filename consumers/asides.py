@@ -1,0 +1,145 @@
+"""Calls that block for as long as the broker is away, or for ever: each is made in a thread of its own.
+
+librdkafka's `send_offsets_to_transaction` may pass its own limit of time where the group's coordinator went away
+meanwhile (confluentinc/librdkafka issue 5456). A call that does not return cannot be ended, only be left behind.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from typing import Generic, TypeVar
+
+from streamsvm.errors import StreamsvmError
+from streamsvm.kafka import Cluster, Connection, Message, OutcomeUnknown, Progress, Publisher
+
+T = TypeVar("T")
+
+
+class Aside(Generic[T]):
+    """One call in a daemon thread.
+
+    Parameters
+    ----------
+    call : callable
+    """
+
+    def __init__(self, call: Callable[[], T]) -> None:
+        self._call = call
+        self._returned: list[T] = []
+        self._failure: BaseException | None = None
+        self._thread = threading.Thread(target=self._run, name="aside", daemon=True)
+        self._thread.start()
+
+    def finished(self, timeout_s: float) -> bool:
+        """Wait at most `timeout_s` and tell whether the call returned; what it raised is raised here."""
+        self._thread.join(timeout_s)
+        if self._thread.is_alive():
+            return False
+        if self._failure is not None:
+            raise self._failure
+        return True
+
+    @property
+    def returned(self) -> T:
+        """What the call returned; only after it has."""
+        return self._returned[0]
+
+    def _run(self) -> None:
+        try:
+            self._returned.append(self._call())
+        except BaseException as error:  # noqa: BLE001 - raised where the call is waited for
+            self._failure = error
+
+
+class BoundedPublisher(Publisher):
+    """A publisher each of whose calls returns in time, or is left behind.
+
+    A call that was left behind can do no harm any more once another publisher has taken the id: whatever it does then
+    is refused.
+
+    Parameters
+    ----------
+    connection, transactional_id, transaction_timeout_s, writer
+        See `streamsvm.kafka.Publisher`.
+    lost_s : float
+        A call that takes longer than this, in seconds, does not return. More than any call may take by itself.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        transactional_id: str,
+        *,
+        transaction_timeout_s: float,
+        writer: str = "",
+        lost_s: float,
+    ) -> None:
+        super().__init__(connection, transactional_id, transaction_timeout_s=transaction_timeout_s, writer=writer)
+        self._lost_s = lost_s
+        self._lost: StreamsvmError | None = None
+
+    def start(self) -> None:
+        """See `streamsvm.kafka.Publisher`; `OutcomeUnknown` if it does not return."""
+        self._bounded(super().start)
+
+    def publish(
+        self,
+        messages: Sequence[Message],
+        last: Callable[[Sequence[int]], Sequence[Message]] | None = None,
+        progress: Progress | None = None,
+    ) -> list[int]:
+        """See `streamsvm.kafka.Publisher`; `OutcomeUnknown` if it does not return."""
+        publish = super().publish
+        return self._bounded(lambda: publish(messages, last, progress))
+
+    def confirm(self) -> None:
+        """See `streamsvm.kafka.Publisher`; `OutcomeUnknown` if it does not return."""
+        self._bounded(super().confirm)
+
+    def sweep(self, messages: Sequence[Message], progress: Progress | None = None) -> None:
+        """See `streamsvm.kafka.Publisher`; `OutcomeUnknown` if it does not return."""
+        sweep = super().sweep
+        self._bounded(lambda: sweep(messages, progress))
+
+    def close(self) -> None:
+        """Let go of the broker, unless a call was left behind: the client stays with it, and ends with the process."""
+        if self._lost is None:
+            super().close()
+
+    def _bounded(self, call: Callable[[], T]) -> T:
+        if self._lost is not None:
+            raise self._lost
+        aside = Aside(call)
+        if not aside.finished(self._lost_s):
+            self._lost = OutcomeUnknown(
+                f"the client library did not return within {self._lost_s:g} s", "A new publisher takes its place."
+            )
+            raise self._lost
+        return aside.returned
+
+
+class BoundedCluster(Cluster):
+    """A cluster whose publishers are bounded.
+
+    Parameters
+    ----------
+    connection, transaction_timeout_s
+        See `streamsvm.kafka.Cluster`.
+    lost_s : float
+        See `BoundedPublisher`.
+    """
+
+    def __init__(self, connection: Connection, *, transaction_timeout_s: float, lost_s: float) -> None:
+        super().__init__(connection, transaction_timeout_s=transaction_timeout_s)
+        self._lost_s = lost_s
+
+    def publisher(self, transactional_id: str, writer: str = "") -> BoundedPublisher:
+        """Make a bounded publisher; `writer` names it in the stamps of its records."""
+        return BoundedPublisher(
+            self._connection,
+            transactional_id,
+            transaction_timeout_s=self._timeout_s,
+            writer=writer,
+            lost_s=self._lost_s,
+        )

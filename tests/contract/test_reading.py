@@ -78,7 +78,7 @@ def test_marks_are_told_again_after_the_broker_was_killed() -> None:
         connection = Connection({"bootstrap.servers": broker.bootstrap_servers})
         create_topics(connection, [TopicSpec("t", 1)])
         marks = Marks(connection)
-        assert marks.stable([("t", 0)]) == {("t", 0): 0}
+        eventually(lambda: stable_now(marks) == {("t", 0): 0}, "the topic's leader knows of it")
         broker.kill()
         with pytest.raises(TransientError):
             marks.stable([("t", 0)])

@@ -38,9 +38,10 @@ TIMEOUTS: Final = 3
 """Transaction timeouts after which a transaction of another writer cannot be alive any more."""
 SLACK_MS: Final = 600_000
 """How much older than its pointers the other records of an attempt are looked for: clocks are set now and then."""
-SCORES_SLACK_MS: Final = 40_000
-"""The same for scores, whose attempts are many and short: a position is stamped last, and each step before it may have
-taken a transaction's timeout. Less, and the first scores of a slow batch would be taken for gone."""
+SHORT_SLACK_MS: Final = 40_000
+"""The same where every settlement looks, hang what may: what points at the others, or a position, is stamped last, and
+each step before it may have taken a transaction's timeout. Less, and the first scores of a slow batch would be taken
+for gone."""
 FAMILY: Final = "streamsvm/"
 """How the transactional ids of trainers and of people's moves begin."""
 FILLER_KEY: Final = b"streamsvm@settling"
@@ -265,7 +266,9 @@ class VersionSettlement(Settlement):
     """Settles the id of a trainer, or of people's moves.
 
     Every attempt has a record in the aliases topic, but for those of one record. That topic is small, and holds aborted
-    records for as long as it matters: it tells whether a predecessor died between its abort and its completing.
+    records for as long as it matters: it tells whether a predecessor died between its abort and its completing. What
+    somebody else aborted, a person before any settler had looked, leaves nothing there: so the parts of the newest
+    attempt are looked for, even if nothing hangs.
 
     Parameters
     ----------
@@ -321,19 +324,32 @@ class VersionSettlement(Settlement):
         aliases, *others = self._places
         mine = self._cluster.stored([aliases], self._is_mine, timeout_s=READ_TIMEOUT_S)
         newest = next((at for at in reversed(range(len(mine))) if mine[at].committed), 0)
-        if not left_open and all(one.committed for one in mine[newest:]):
+        doubtful = bool(left_open) or not all(one.committed for one in mine[newest:])
+        if not doubtful and not self._lacks_parts(mine, others):
             return
         attempts = {_part(one).attempt for one in mine[newest:]}
         concerned = [one for one in mine if _part(one).attempt in attempts]
-        times = [one.record.timestamp_ms for one in concerned if one.record.timestamp_ms is not None]
-        since_ms = min(times) - SLACK_MS if times else None
-        parts = [*map(_part, concerned), *self._parts(others, attempts, since_ms)]
+        parts = [*map(_part, concerned), *self._parts(others, attempts, _since_ms(concerned, SLACK_MS))]
         for judgement in judge(parts, self._models_topic):
             if judgement.verdict in (Verdict.TORN, Verdict.LOST):
                 self._report(judgement)
                 self._publish_again(judgement, publisher)
         if self._name and self._unstamped(left_open):
             self._refuse_unpaired()
+
+    def _lacks_parts(self, mine: Sequence[Stored], others: Iterable[Place]) -> bool:
+        """Tell whether readers get the newest attempt without parts of it that the log holds.
+
+        A part that the log does not hold, such as a version that was retired, is none that could be completed.
+        """
+        newest = [one for one in mine if _part(one).attempt == _part(mine[-1]).attempt]
+        parts = [_part(one) for one in newest]
+        visible = {part.number for part in parts if part.visible}
+        if len(visible) >= max((part.parts for part in parts), default=0):
+            return False
+        found = self._parts(others, {parts[0].attempt}, _since_ms(newest, SHORT_SLACK_MS))
+        visible |= {part.number for part in found if part.visible}
+        return any(part.number not in visible for part in found)
 
     def _publish_again(self, judgement: Judgement, publisher: Publisher) -> None:
         def pointers(offsets: Sequence[int]) -> list[Message]:
@@ -491,8 +507,8 @@ class ScoreSettlement(Settlement):
 
         Most attempts are whole, and their records lie together. What completed another one may lie anywhere behind.
         """
-        since_ms = min(begun.values()) - SCORES_SLACK_MS
-        parts = self._parts(self._places, begun, since_ms, max(begun.values()) + SCORES_SLACK_MS)
+        since_ms = min(begun.values()) - SHORT_SLACK_MS
+        parts = self._parts(self._places, begun, since_ms, max(begun.values()) + SHORT_SLACK_MS)
         judgements = judge(parts, decided=decided)
         if len(judgements) == len(begun) and all(one.verdict is Verdict.WHOLE and not one.gone for one in judgements):
             return parts
@@ -601,6 +617,12 @@ def _part(one: Stored) -> Part:
         headers=record.headers,
         visible=one.committed,
     )
+
+
+def _since_ms(stored: Iterable[Stored], slack_ms: int) -> int | None:
+    """Return when to look from for other parts of the attempts of these records; None: from the beginning."""
+    times = [one.record.timestamp_ms for one in stored if one.record.timestamp_ms is not None]
+    return min(times) - slack_ms if times else None
 
 
 def _messages(parts: Iterable[Part]) -> list[Message]:

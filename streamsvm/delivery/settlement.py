@@ -25,6 +25,8 @@ undecided: open when the successor came     taking the id aborts it: as above   
 the settler died before its abort           as its predecessor left it             as above
 the settler died after its abort            some visible, the rest aborted;        TORN: the same parts as before
                                             nothing hangs
+a person aborted what hung, before any      some visible, the rest aborted;        TORN: the same parts as before
+settler's abort                             nothing hangs
 the settler's repair was torn as well       the parts visible in either try count  TORN: what is missing in both
 a commit answered, the answer not believed  as any of the above                    nobody is told before readers have
 before the stable offsets have passed it                                           passed every part: so VOID is safe

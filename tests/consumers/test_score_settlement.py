@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 from consumers.ports import Cluster, Publisher
-from consumers.settling import SCORES_SLACK_MS, ScoreSettlement
+from consumers.settling import SHORT_SLACK_MS, ScoreSettlement
 from streamsvm.kafka import Mark, Message, Place, Progress, Record, Stamp, Standing, Stored
 
 ID = "g-0"
@@ -109,14 +109,14 @@ def test_a_whole_batch_is_looked_for_around_its_time_only() -> None:
     log = Log([score("a", 1, PLACES[0], DAY_MS), score("a", 2, PLACES[1], DAY_MS)])
     assert not settle(log, {0: standing("a", DAY_MS)})
     begun = NOW_MS - DAY_MS
-    assert log.asked == [(begun - SCORES_SLACK_MS, begun + SCORES_SLACK_MS)]
+    assert log.asked == [(begun - SHORT_SLACK_MS, begun + SHORT_SLACK_MS)]
 
 
 def test_a_batch_that_another_one_followed_is_not_looked_for() -> None:
     """A partition without new records keeps the position of a batch of long ago: that one was confirmed."""
     log = Log([score("b", 1, PLACES[0], 1_000, parts=1)])
     assert not settle(log, {0: standing("b", 1_000), 1: standing("a", 30 * DAY_MS)})
-    assert [since for since, _ in log.asked] == [NOW_MS - 1_000 - SCORES_SLACK_MS]
+    assert [since for since, _ in log.asked] == [NOW_MS - 1_000 - SHORT_SLACK_MS]
 
 
 def test_what_is_missing_is_looked_for_to_the_end() -> None:

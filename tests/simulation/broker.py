@@ -267,6 +267,11 @@ class Broker:
             if producer_id not in known
         ]
 
+    def first_of(self, topic: str, producer_id: int) -> Entry | None:
+        """Return the first record of a producer that holds readers of a topic of one partition up."""
+        log = self.log(topic)
+        return log.entries[log.pending[producer_id][0]]
+
     def abort_by_hand(self, topic: str, producer_id: int) -> None:
         """Write an abort marker, as ``kafka-transactions.sh abort`` does."""
         self._mark(Marker(topic, producer_id, commit=False))

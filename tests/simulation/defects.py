@@ -376,6 +376,10 @@ def _without_settling(self: VersionSettlement, publisher: Any) -> None: ...
 def _without_completing(self: VersionSettlement, publisher: Any, left_open: Any) -> None: ...
 
 
+def _nothing_lacks(self: VersionSettlement, mine: Any, others: Any) -> bool:
+    return False
+
+
 class _SweepingByCommit(ports.Publisher):
     def _abort(self) -> None:
         if self._sent:
@@ -534,6 +538,12 @@ DEFECTS: dict[str, Defect] = {
         "th version is|without a|ends at|readers do not get|audit trail|the head beside",
         HANGS,
         planted=_planted(VersionSettlement, "_complete", _without_completing),
+    ),
+    "what somebody else aborted is not completed": Defect(
+        "the look at the newest attempt where nothing hangs",
+        "th version is|without a|ends at|readers do not get|audit trail|the head beside|compared .* with another",
+        {"markers lost": 2, "kill": 3, "expire": 2, "abort by hand": 2},
+        planted=_planted(VersionSettlement, "_lacks_parts", _nothing_lacks),
     ),
     "a dead transaction is settled by a commit": Defect(
         "the abort",

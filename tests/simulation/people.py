@@ -171,9 +171,17 @@ class People:
 
     def abort_orphans(self) -> None:
         """Abort what hangs of producers that no id has any more, as the trainer asks a person to."""
-        for topic, producer_id in self._broker.orphans():
+        for topic, producer_id in self._orphans():
             self._world.note(f"people abort what producer {producer_id} left open in {topic}")
             self._broker.abort_by_hand(topic, producer_id)
+
+    def _orphans(self) -> list[tuple[str, int]]:
+        """Return what people may abort: as the trainer asks them to, they make sure that its writer is gone."""
+        return [
+            (topic, producer_id)
+            for topic, producer_id in self._broker.orphans()
+            if not self._world.writes(self._broker.first_of(topic, producer_id))
+        ]
 
     def expire(self) -> None:
         """Let the transactional id expire."""
@@ -206,7 +214,7 @@ EVENTS = {
         People.deliver_markers,
         lambda people: people._broker.late_markers(TRANSACTIONAL_ID),
     ),
-    "abort by hand": (People.abort_orphans, lambda people: bool(people._broker.orphans())),
+    "abort by hand": (People.abort_orphans, lambda people: bool(people._orphans())),
     "expire": (People.expire, lambda people: people._broker.open(TRANSACTIONAL_ID) is False),
     "time out": (People.time_out, lambda people: bool(people._broker.open(TRANSACTIONAL_ID))),
 }

@@ -37,6 +37,7 @@ from streamsvm.kafka import (
     Stored,
     TopicInfo,
     TopicSpec,
+    stamp_of,
     stamped,
 )
 from streamsvm.learner import Cut
@@ -298,6 +299,7 @@ class Publisher(_Port):
 
     def start(self) -> None:
         self._point("init_transactions")
+        self._life.writers[self._id] = self._writer
         fault = self._world.decide("network", "", ["unavailable", "init unanswered"])
         if fault != "unavailable":
             self._life.fences = True
@@ -317,6 +319,7 @@ class Publisher(_Port):
         self._sent, sent = False, dict[str, int]()
         self._attempts += 1
         attempt, count = f"{self._writer}.{self._attempts}", len(messages)
+        self._life.hidden |= last is not None and all(stamp_of(message.headers) for message in messages)
         self._point("begins a transaction")
         try:
             offsets = self._send(stamped(messages, attempt, self._id, 1, 0 if last else count), sent)

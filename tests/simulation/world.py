@@ -23,7 +23,7 @@ from streamsvm.config import Settings
 from streamsvm.errors import StateError, StreamsvmError
 from streamsvm.kafka import TRANSACTION_TIMEOUT_S, stamp_of
 from tests.simulation import people
-from tests.simulation.broker import Broker, Fate
+from tests.simulation.broker import Broker, Entry, Fate
 from tests.simulation.choices import Chooser
 from tests.simulation.disk import Disk
 from tests.simulation.stream import (
@@ -101,11 +101,14 @@ class Life:
     events : int
         How much had happened in the world when it started.
     fences, reads, hidden : bool
-        Whether it took the transactional id over, read from the input, and had to wait in vain for a transaction's end.
+        Whether it took the transactional id over, read from the input, and could not see all that was decided before
+        it took the id: it had to wait in vain for a transaction's end, or to complete one that was half visible.
     fenced_at : float or None
         When the broker last told it that it was fenced; None since it took the id again.
     health : Health or None
         What it says of itself, once it has begun.
+    writers : dict of str to str
+        How its newest producer of each transactional id names itself in the stamps of what it writes.
     """
 
     instance: Instance
@@ -117,6 +120,7 @@ class Life:
     hidden: bool = False
     fenced_at: float | None = None
     health: Health | None = None
+    writers: dict[str, str] = field(default_factory=dict)
 
     @property
     def trouble(self) -> str:
@@ -280,6 +284,13 @@ class World:
             living = [one.life for one in self._instances() if one.life is not None and not one.life.dead]
             if any(one is not life and stamp.attempt.startswith(f"{one.name}/") for one in living):
                 raise Violation(f"{life.name} was fenced, and took the id back from {stamp.attempt}, which owns it")
+
+    def writes(self, entry: Entry | None) -> bool:
+        """Tell whether the producer that wrote a record is still in use."""
+        stamp = None if entry is None else stamp_of(entry.headers)
+        living = [one.life for one in self._instances() if one.life is not None and not one.life.dead]
+        writers = {writer for life in living for writer in life.writers.values()}
+        return stamp is not None and stamp.attempt.rsplit(".", 1)[0] in writers
 
     def loads(self, life: Life, content: bytes) -> None:
         """Check that a start reads no older checkpoint first than the last one that it, or its original, saved."""

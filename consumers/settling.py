@@ -337,7 +337,7 @@ class VersionSettlement(Settlement):
         if self._name and self._unstamped(left_open):
             self._refuse_unpaired()
 
-    def _lacks_parts(self, mine: Sequence[Stored], others: Iterable[Place]) -> bool:
+    def _lacks_parts(self, mine: Sequence[Stored], others: Sequence[Place]) -> bool:
         """Tell whether readers get the newest attempt without parts of it that the log holds.
 
         A part that the log does not hold, such as a version that was retired, is none that could be completed.

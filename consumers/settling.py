@@ -12,6 +12,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
+from itertools import chain
 from typing import Final, Protocol
 
 import structlog
@@ -393,6 +395,10 @@ class ScoreSettlement(Settlement):
 
     The positions are ended last: while they are in doubt, no member reads them, and nobody scores again what readers
     have already. The metadata of a position say which attempt committed it, and so tell a successor what to look for.
+    Where a position is in doubt, the attempt that moves it is not told. If it is one of this id, its scores came after
+    the position that was committed last: so all attempts since then are looked for. What readers see a part of was
+    decided, and its positions with it; a position that is committed already, or a later one, is left alone, and so the
+    doubts of other slots are.
 
     Parameters
     ----------
@@ -442,20 +448,39 @@ class ScoreSettlement(Settlement):
         )
 
     def _complete(self, publisher: Publisher, left_open: Mapping[Place, int]) -> None:
-        standings = self._group.standings()
-        begun = _newest({one.attempt: one.time_ms for one in standings.values() if one.transactional_id == self._id})
-        decided = set(begun)
-        for place, offset in left_open.items():
-            for one in self._cluster.stored([place], self._is_mine, start=offset, timeout_s=READ_TIMEOUT_S):
-                attempt, time_ms = _part(one).attempt, one.record.timestamp_ms or 0
-                begun[attempt] = min(time_ms, begun.get(attempt, time_ms))
+        standings = self._standings()
+        told = {one.attempt: one.time_ms for one in standings.values() if one.transactional_id == self._id}
+        begun, decided = _newest(told), set(told)
+        looked_at = [
+            self._cluster.stored([place], self._is_mine, start=offset, timeout_s=READ_TIMEOUT_S)
+            for place, offset in left_open.items()
+        ]
+        doubted = [one.time_ms for one in standings.values() if one.in_doubt]
+        if doubted:
+            since_ms = min(doubted) - SCORES_SLACK_MS
+            looked_at.append(
+                self._cluster.stored(self._places, self._is_mine, since_ms=since_ms, timeout_s=READ_TIMEOUT_S)
+            )
+        for one in chain.from_iterable(looked_at):
+            attempt, time_ms = _part(one).attempt, one.record.timestamp_ms or 0
+            begun[attempt] = min(time_ms, begun.get(attempt, time_ms))
         if begun:
             parts = self._parts_of(begun, decided)
             for judgement in judge(parts, decided=decided):
                 if judgement.verdict is not Verdict.VOID:
                     mine = [part for part in parts if part.attempt == judgement.attempt]
-                    self._publish_again(judgement, positions_of(mine, self._input_topic), publisher)
+                    moved = {} if judgement.attempt in decided else positions_of(mine, self._input_topic)
+                    self._publish_again(judgement, moved, publisher)
         self._give_positions_back(publisher)
+
+    def _standings(self) -> dict[int, Standing]:
+        """Return where the group stands, once the transactions that only take their time have ended."""
+        deadline = self._monotonic() + GRACE_S
+        while True:
+            standings = self._group.standings()
+            if not any(one.in_doubt for one in standings.values()) or self._monotonic() >= deadline:
+                return standings
+            self._wait(LOOK_S)
 
     def _parts_of(self, begun: Mapping[str, int], decided: Container[str]) -> list[Part]:
         """Return every record of attempts that began at these times, having read no further than it takes.
@@ -470,17 +495,20 @@ class ScoreSettlement(Settlement):
         return self._parts(self._places, begun, since_ms)
 
     def _publish_again(self, judgement: Judgement, positions: Mapping[int, int], publisher: Publisher) -> None:
-        """Publish what is missing of a decided batch, with its positions if the group does not stand there yet."""
+        """Publish what is missing of a decided batch, with its positions if the group does not stand there yet.
+
+        Those are the batch's as before: whoever finds this half done, too, must look for the batch.
+        """
         standings = self._group.standings()
         behind = {
             partition: offset
             for partition, offset in positions.items()
-            if (at := standings.get(partition)) is not None and (at.in_doubt or (at.offset or 0) < offset)
+            if (at := standings.get(partition)) is not None and (at.offset or 0) < offset
         }
         if not behind and judgement.verdict is Verdict.WHOLE:
             return
         self._report(judgement)
-        progress = self._group.progress(behind) if behind else None
+        progress = replace(self._group.progress(behind), attempt=judgement.attempt) if behind else None
         publisher.publish(_messages(judgement.first), progress=progress)
         crash_point("settle.completed")
         publisher.confirm()

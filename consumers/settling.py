@@ -12,6 +12,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
+from itertools import chain
 from typing import Final, Protocol
 
 import structlog
@@ -408,8 +410,11 @@ class ScoreSettlement(Settlement):
     """Settles the id of a scorer's slot: scores, dead letters, and the group's positions.
 
     The positions are ended last: while they are in doubt, no member reads them, and nobody scores again what readers
-    have already. The metadata of a position say which attempt committed it, and so tell a successor what to look for;
-    where a position is in doubt, it looks for scores of what the group has not passed by the last one that has ended.
+    have already. The metadata of a position say which attempt committed it, and so tell a successor what to look for.
+    Where a position is in doubt, the attempt that moves it is not told. If it is one of this id, its scores came after
+    the position that was committed last: so all attempts since then are looked for. What readers see a part of was
+    decided, and its positions with it; a position that is committed already, or a later one, is left alone, and so the
+    doubts of other slots are.
 
     Parameters
     ----------
@@ -459,48 +464,39 @@ class ScoreSettlement(Settlement):
         )
 
     def _complete(self, publisher: Publisher, left_open: Mapping[Place, int]) -> None:
-        standings = self._group.standings()
-        begun = _newest({one.attempt: one.time_ms for one in standings.values() if one.transactional_id == self._id})
-        decided = set(begun)
-        in_doubt = {partition: one for partition, one in standings.items() if one.in_doubt}
-        begun |= self._answered_and_not_passed(in_doubt, max(begun.values(), default=None))
-        for place, offset in left_open.items():
-            for one in self._cluster.stored([place], self._is_mine, start=offset, timeout_s=READ_TIMEOUT_S):
-                attempt, time_ms = _part(one).attempt, one.record.timestamp_ms or 0
-                begun[attempt] = min(time_ms, begun.get(attempt, time_ms))
+        standings = self._standings()
+        told = {one.attempt: one.time_ms for one in standings.values() if one.transactional_id == self._id}
+        begun, decided = _newest(told), set(told)
+        looked_at = [
+            self._cluster.stored([place], self._is_mine, start=offset, timeout_s=READ_TIMEOUT_S)
+            for place, offset in left_open.items()
+        ]
+        doubted = [one.time_ms for one in standings.values() if one.in_doubt]
+        if doubted:
+            since_ms = max(0, min(doubted) - SHORT_SLACK_MS)
+            looked_at.append(
+                self._cluster.stored(self._places, self._is_mine, since_ms=since_ms, timeout_s=READ_TIMEOUT_S)
+            )
+        for one in chain.from_iterable(looked_at):
+            attempt, time_ms = _part(one).attempt, one.record.timestamp_ms or 0
+            begun[attempt] = min(time_ms, begun.get(attempt, time_ms))
         if begun:
             parts = self._parts_of(begun, decided)
             for judgement in judge(parts, decided=decided):
                 if judgement.verdict is not Verdict.VOID:
                     mine = [part for part in parts if part.attempt == judgement.attempt]
-                    self._publish_again(judgement, positions_of(mine, self._input_topic), publisher)
+                    moved = {} if judgement.attempt in decided else positions_of(mine, self._input_topic)
+                    self._publish_again(judgement, moved, publisher)
         self._give_positions_back(publisher)
 
-    def _answered_and_not_passed(self, in_doubt: Mapping[int, Standing], newest_ms: int | None) -> dict[str, int]:
-        """Return attempts that readers see something of, though the group's positions do not, and when they began.
-
-        Parameters
-        ----------
-        in_doubt : mapping of partition to Standing
-        newest_ms : int or None
-            When the newest attempt of the id began that moved the group: whatever hangs began after it.
-        """
-        begun = dict[str, int]()
-        if not in_doubt:
-            return begun
-
-        def wanted(record: Record) -> bool:
-            source = source_of(record.headers) if self._is_mine(record) else None
-            if source is None or source[0] != self._input_topic or source[1] not in in_doubt:
-                return False
-            return source[2] >= (in_doubt[source[1]].offset or 0)
-
-        since_ms = min(one.time_ms for one in in_doubt.values()) if newest_ms is None else newest_ms
-        since_ms = max(0, since_ms - SLACK_MS)
-        for one in self._cluster.stored(self._places, wanted, since_ms=since_ms, timeout_s=READ_TIMEOUT_S):
-            attempt, time_ms = _part(one).attempt, one.record.timestamp_ms or 0
-            begun[attempt] = min(time_ms, begun.get(attempt, time_ms))
-        return begun
+    def _standings(self) -> dict[int, Standing]:
+        """Return where the group stands, once the transactions that only take their time have ended."""
+        deadline = self._monotonic() + GRACE_S
+        while True:
+            standings = self._group.standings()
+            if not any(one.in_doubt for one in standings.values()) or self._monotonic() >= deadline:
+                return standings
+            self._wait(LOOK_S)
 
     def _parts_of(self, begun: Mapping[str, int], decided: Container[str]) -> list[Part]:
         """Return every record of attempts that began at these times, having read no further than it takes.
@@ -515,7 +511,10 @@ class ScoreSettlement(Settlement):
         return self._parts(self._places, begun, since_ms)
 
     def _publish_again(self, judgement: Judgement, positions: Mapping[int, int], publisher: Publisher) -> None:
-        """Publish what is missing of a decided batch, with its positions if the group does not stand there yet."""
+        """Publish what is missing of a decided batch, with its positions if the group does not stand there yet.
+
+        Those are the batch's as before: whoever finds this half done, too, must look for the batch.
+        """
         standings = self._group.standings()
         behind = {
             partition: offset
@@ -525,7 +524,7 @@ class ScoreSettlement(Settlement):
         if not behind and judgement.verdict is Verdict.WHOLE:
             return
         self._report(judgement)
-        progress = self._group.progress(behind) if behind else None
+        progress = replace(self._group.progress(behind), attempt=judgement.attempt) if behind else None
         publisher.publish(_messages(judgement.first), progress=progress)
         crash_point("settle.completed")
         publisher.confirm()

@@ -65,15 +65,18 @@ class Progress:
         The next offset to read in each partition.
     member : object
         The client's token of the group, the member and its generation.
+    attempt : str
+        The attempt that the positions belong to, where another one commits them in its place; else empty.
     """
 
     what: str
     offsets: tuple[TopicPartition, ...]
     member: Any
+    attempt: str = ""
 
     def stamped(self, attempt: str, transactional_id: str) -> list[TopicPartition]:
         """Return the offsets with metadata: which attempt commits them, and when (`streamsvm.kafka.standings`)."""
-        told = f"{attempt} {time.time_ns() // 1_000_000} {transactional_id}"
+        told = f"{self.attempt or attempt} {time.time_ns() // 1_000_000} {transactional_id}"
         return [TopicPartition(tp.topic, tp.partition, tp.offset, told) for tp in self.offsets]
 
 

@@ -29,11 +29,11 @@ class Standing:
     Attributes
     ----------
     offset : int or None
-        The next offset to read, by the last transaction that has ended; None where the group has no position.
+        The next offset to read, as it was committed last; None where the group has no position.
     in_doubt : bool
-        Whether a transaction that moves it on has no end yet: then no member may read by `offset`.
+        Whether a transaction that moves it has no end yet: nobody may read on from `offset` then.
     attempt, transactional_id : str
-        Which attempt of whom moved it to `offset`; empty where that is not said.
+        Which attempt of whom moved it there; empty where that is not said.
     time_ms : int
         When that attempt added the position, in milliseconds since the epoch; 0 where that is not said.
     """
@@ -63,7 +63,7 @@ class Standings:
         self._admin: AdminClient | None = None
 
     def of(self, partitions: Iterable[int]) -> dict[int, Standing]:
-        """Return how far the group has come; blocks at most the connection's request timeout.
+        """Return how far the group has come; blocks at most twice the connection's request timeout.
 
         Raises
         ------
@@ -72,13 +72,12 @@ class Standings:
         ConfigurationError
             If the broker forbids the question: who may read as the group may ask.
         """
-        found = self._asked(partitions, stable=True)
-        in_doubt = [partition for partition, standing in found.items() if standing.in_doubt]
-        ended = self._asked(in_doubt, stable=False)
-        return found | {partition: replace(ended[partition], in_doubt=True) for partition in in_doubt}
+        found = self._ask(partitions, require_stable=True)
+        doubted = [partition for partition, one in found.items() if one.in_doubt]
+        committed = self._ask(doubted, require_stable=False)
+        return {**found, **{partition: replace(one, in_doubt=True) for partition, one in committed.items()}}
 
-    def _asked(self, partitions: Iterable[int], *, stable: bool) -> dict[int, Standing]:
-        """Ask for positions; `stable` ones are not told while a transaction that moves them is open."""
+    def _ask(self, partitions: Iterable[int], *, require_stable: bool) -> dict[int, Standing]:
         asked = [TopicPartition(self._topic, partition) for partition in partitions]
         if not asked:
             return {}
@@ -87,7 +86,7 @@ class Standings:
         doing = f"ask for the positions of group {self._group}"
         (future,) = self._admin.list_consumer_group_offsets(
             [ConsumerGroupTopicPartitions(self._group, asked)],
-            require_stable=stable,
+            require_stable=require_stable,
             request_timeout=self._connection.request_timeout_s,
         ).values()
         try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 from consumers.ports import Cluster, Publisher
@@ -47,18 +47,24 @@ class Log:
 
 @dataclass
 class Members:
-    """Where the group stands."""
+    """Where the group stands; what is in doubt ends when somebody ends it, or after so many looks."""
 
-    told: Mapping[int, Standing]
+    told: dict[int, Standing]
+    looks: int = 1_000
+    asked_for: list[dict[int, int]] = field(default_factory=list)
 
     def standings(self) -> dict[int, Standing]:
+        self.looks -= 1
+        if self.looks < 0:
+            self.told = {partition: replace(one, in_doubt=False) for partition, one in self.told.items()}
         return dict(self.told)
 
     def progress(self, positions: Mapping[int, int]) -> Progress:
-        raise AssertionError("no position is missing")
+        self.asked_for.append(dict(positions))
+        return Progress("positions", (), None)
 
     def confirm(self, positions: Mapping[int, int]) -> None:
-        assert not positions
+        self.told.update({partition: Standing(offset) for partition, offset in positions.items()})
 
     def vacant(self) -> list[str]:
         return []
@@ -67,11 +73,17 @@ class Members:
 class Published(list[Message]):
     """What a settlement publishes."""
 
+    attempts: tuple[str, ...] = ()
+
     def publish(self, messages: Sequence[Message], progress: Progress | None = None) -> None:
         self += messages
+        self.attempts += (progress.attempt,) if progress else ()
 
     def confirm(self) -> None:
         """Readers pass it at once."""
+
+    def sweep(self, messages: Sequence[Message], progress: Progress | None = None) -> None:
+        """It is aborted."""
 
 
 def score(attempt: str, part: int, place: Place, age_ms: int, *, parts: int = 2, committed: bool = True) -> Stored:
@@ -82,22 +94,23 @@ def score(attempt: str, part: int, place: Place, age_ms: int, *, parts: int = 2,
     return Stored(Record(topic, partition, part, None, b"%d" % part, headers, NOW_MS - age_ms, None), committed)
 
 
-def standing(attempt: str, age_ms: int) -> Standing:
-    return Standing(2, attempt=attempt, transactional_id=ID, time_ms=NOW_MS - age_ms)
+def standing(attempt: str, age_ms: int, *, offset: int = 2, writer: str = ID, in_doubt: bool = False) -> Standing:
+    return Standing(offset, in_doubt, attempt, writer, NOW_MS - age_ms)
 
 
-def settle(log: Log, told: Mapping[int, Standing]) -> Published:
+def settle(log: Log, told: dict[int, Standing], members: Members | None = None) -> Published:
     """Settle, and return what was published again."""
+    clock = [0.0]
     settlement = ScoreSettlement(
         cast("Cluster", log),
         ID,
         PLACES,
         family="g-",
         transaction_timeout_s=1.0,
-        monotonic=lambda: 0.0,
-        wait=lambda seconds: None,
+        monotonic=lambda: clock[0],
+        wait=lambda seconds: clock.append(clock.pop() + seconds),
         input_topic="points",
-        group=Members(told),
+        group=members or Members(told),
     )
     published = Published()
     settlement.settle(cast("Publisher", published))
@@ -126,3 +139,31 @@ def test_what_is_missing_is_looked_for_to_the_end() -> None:
     assert not settle(Log([*torn, again]), {0: standing("a", DAY_MS)})
     published = settle(Log(torn), {0: standing("a", DAY_MS)})
     assert [(one.topic, one.partition, one.value) for one in published] == [("scores", 1, b"2")]
+
+
+def test_positions_whose_batch_readers_have_are_committed() -> None:
+    """Only the markers of the positions were lost: to score the batch again would answer each point twice."""
+    log = Log([score("a", 1, PLACES[0], 1_000), score("a", 2, PLACES[1], 1_000)])
+    members = Members({0: standing("z", 2_000, offset=0, in_doubt=True)})
+    published = settle(log, {}, members)
+    assert not published
+    assert (members.asked_for, published.attempts) == ([{0: 2}], ("a",))
+
+
+def test_what_a_settler_left_that_died_after_its_abort_is_completed() -> None:
+    """Nothing hangs but the positions, and readers see a half."""
+    torn = [score("a", 1, PLACES[0], 1_000), score("a", 2, PLACES[1], 1_000, committed=False)]
+    members = Members({0: standing("z", 2_000, offset=0, in_doubt=True)})
+    published = settle(Log(torn), {}, members)
+    assert [(one.topic, one.partition, one.value) for one in published] == [("scores", 1, b"2")]
+    assert members.asked_for == [{0: 2}]
+
+
+def test_the_doubt_of_another_slot_is_left_to_it() -> None:
+    """To commit our last position in a partition that was ours once would have all since then scored again."""
+    log = Log([score("a", 1, PLACES[0], DAY_MS), score("a", 2, PLACES[1], DAY_MS)])
+    told = {0: standing("b", 1_000, offset=7, writer="g-1", in_doubt=True), 1: standing("a", DAY_MS)}
+    for looks in (3, 30):
+        members = Members(dict(told), looks)
+        assert not settle(log, {}, members)
+        assert all(positions == {0: 7} for positions in members.asked_for)  # to be aborted

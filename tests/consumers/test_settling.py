@@ -357,3 +357,34 @@ def test_the_next_scorer_of_a_slot_completes_what_a_dead_one_left(
     with Scoring(settings, connection):
         eventually(lambda: len(answered(connection, settings)) >= 200, "all is answered")
     check_once(connection, settings, 200)
+
+
+@pytest.mark.parametrize("lost", [("scores",), ("scores", "")], ids=["scores", "scores+positions"])
+def test_a_scorer_that_died_after_its_abort_is_made_good(
+    lost: tuple[str, ...],
+    proxy: tuple[Proxy, JvmBroker],
+    settings: Settings,
+    connection: Connection,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Nothing hangs any more but the positions, and readers see the dead letters only: the scores are completed."""
+    monkeypatch.setattr(scorer_module, "TRANSACTION_TIMEOUT_S", TIMEOUT_S)
+    settings = scoring_settings(settings, 2, connection)
+    with closing(ModelTrainer(connection, settings.output.models_topic)) as trainer:
+        trainer.publish(version_of(3))
+    network = proxy[0].unmarked = Unmarked(f"{settings.scoring.group}-", lost_topics(settings, lost), skip=2)
+
+    class Died(Exception):
+        pass
+
+    def die(name: str) -> None:
+        if name == "settle.swept" and network.happened.is_set():
+            raise Died
+
+    with monkeypatch.context() as patch:
+        patch.setattr("consumers.settling.crash_point", die)
+        with pytest.raises(Died):
+            score_until_it_ends(settings, connection)
+    with Scoring(settings, connection):
+        eventually(lambda: len(answered(connection, settings)) >= 200, "all is answered")
+    check_once(connection, settings, 200)

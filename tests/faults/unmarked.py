@@ -22,7 +22,9 @@ UNVERIFIED: Final = {"transaction.partition.verification.enable": "false"}
 ADD_PARTITIONS: Final = 24
 ADD_OFFSETS: Final = 25
 END_TXN: Final = 26
-CONCURRENT_TRANSACTIONS: Final = 51
+_DONE: Final = 0
+_AGAIN: Final = 51
+"""CONCURRENT_TRANSACTIONS: the client takes in the results before it, and asks again for what is left."""
 _HEAD: Final = struct.Struct(">hhi")
 _LENGTH: Final = struct.Struct(">h")
 _COUNT: Final = struct.Struct(">i")
@@ -67,8 +69,11 @@ class Unmarked:
         if key == ADD_OFFSETS:
             return self._hidden(struct.pack(">iih", correlation, 0, 0)) if "" in self._topics else None
         added = list(_partitions(frame))
-        hidden = {topic for topic, _ in added} & self._topics
-        return self._hidden(struct.pack(">ii", correlation, 0) + _results(added, hidden)) if hidden else None
+        hidden = [(topic, partition, _DONE) for topic, partition in added if topic in self._topics]
+        others = [(topic, partition, _AGAIN) for topic, partition in added if topic not in self._topics]
+        if not hidden:
+            return None
+        return self._hidden(struct.pack(">ii", correlation, 0) + _results([*hidden, *others]))
 
     def _hidden(self, answer: bytes) -> bytes:
         self._concerned = True
@@ -105,13 +110,11 @@ def _text(frame: bytes, at: int) -> tuple[str, int]:
     return frame[start:end].decode(), end
 
 
-def _results(added: list[tuple[str, int]], hidden: Collection[str]) -> bytes:
-    """Return the results: the hidden ones are in; for the others the client is to ask again, by a request without."""
-    topics = dict.fromkeys(topic for topic, _ in added)
+def _results(added: list[tuple[str, int, int]]) -> bytes:
+    topics = dict.fromkeys(topic for topic, _, _ in added)
     answer = _COUNT.pack(len(topics))
     for topic in topics:
-        partitions = [partition for name, partition in added if name == topic]
-        answer += _LENGTH.pack(len(topic)) + topic.encode() + _COUNT.pack(len(partitions))
-        error = 0 if topic in hidden else CONCURRENT_TRANSACTIONS
-        answer += b"".join(_ADDED.pack(partition, error) for partition in partitions)
+        results = [(partition, error) for name, partition, error in added if name == topic]
+        answer += _LENGTH.pack(len(topic)) + topic.encode() + _COUNT.pack(len(results))
+        answer += b"".join(_ADDED.pack(partition, error) for partition, error in results)
     return answer

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol
 
-from consumers.worker import Result
 from streamsvm.config import Start
 from streamsvm.kafka import Mark, Message, Place, Progress, Record, Stored, TopicInfo, TopicSpec
 from streamsvm.learner import Cut
+from streamsvm.learning.recipe import Made
 from streamsvm.tuning import Tuning
 
 
@@ -164,7 +164,7 @@ class Worker(Protocol):
     def submit(self, cut: Cut, in_force: Tuning | None) -> None:
         """Hand in a cut, with the tuning in force; there must be none in training."""
 
-    def take(self, timeout_s: float = 0.0) -> Result | None:
+    def take(self, timeout_s: float = 0.0) -> Made | None:
         """Return a finished training, waiting at most so long; raises what ended it."""
 
     def close(self) -> None:

@@ -17,17 +17,17 @@ import structlog
 from consumers.gatekeeping import Gatekeeper
 from consumers.page.board import TrainerBoard
 from consumers.session import InDoubt, Session
-from consumers.worker import Result
 from streamsvm.build import build
 from streamsvm.codec import deciles
 from streamsvm.codec import model as model_codec
 from streamsvm.codec import onnx as onnx_codec
 from streamsvm.codec.ancestry import Ancestor
-from streamsvm.codec.model import Alias, Gate, Head, Lineage, Version
+from streamsvm.codec.model import Alias, Gate, Head, Version
 from streamsvm.config import Settings
 from streamsvm.delivery import Delivery
 from streamsvm.errors import InvalidMessage, StreamsvmError
 from streamsvm.kafka import Message, PublishRefused
+from streamsvm.learning.recipe import Made, Origin, version_of
 from streamsvm.metrics import Metrics
 from streamsvm.points import Positions
 from streamsvm.signing import Signer
@@ -90,7 +90,7 @@ class VersionPublisher:
         metrics.begin("streamsvm_trainings", "outcome", ("converged", "iteration_limit"))
         metrics.begin("streamsvm_publishes", "outcome", ("published", "refused"))
 
-    def publish(self, result: Result) -> bool:
+    def publish(self, result: Made) -> bool:
         """Publish a finished training as the next version, unless its cut was published before; tell if it is settled.
 
         A version that the broker, or any reader, refuses is reported, audited and dropped; the next one takes its
@@ -158,7 +158,7 @@ class VersionPublisher:
             log.error("audit_refused", entries=len(self._untold), what=str(refusal))
         self._untold.clear()
 
-    def _settle_doubt(self, result: Result) -> None:
+    def _settle_doubt(self, result: Made) -> None:
         """Report a version that the head read after a doubt shows to be published."""
         doubted, self._in_doubt = self._in_doubt, None
         if doubted is None or dict(result.cut.positions) != self._delivery.published_cut:
@@ -186,7 +186,7 @@ class VersionPublisher:
         self.tell()
 
     def _message(
-        self, version: Version, value: bytes, digest: str, now: datetime, result: Result, gate: Gate | None
+        self, version: Version, value: bytes, digest: str, now: datetime, result: Made, gate: Gate | None
     ) -> Message:
         unhashed = {
             "streamsvm.incarnation": str(self._delivery.incarnation),
@@ -201,8 +201,9 @@ class VersionPublisher:
             unhashed[model_codec.GATE_HEADER] = gate.outcome
             if gate.candidate is not None:
                 unhashed[model_codec.GATE_ACCURACY_HEADER] = f"{gate.candidate:.6f}"
-        if result.audit_scores is not None:
-            unhashed[deciles.HEADER] = deciles.encode(result.audit_scores)
+        (audit_scores,) = result.audit_scores
+        if audit_scores is not None:
+            unhashed[deciles.HEADER] = deciles.encode(audit_scores)
         if self._signer is not None:
             unhashed[model_codec.SIGNATURE_HEADER] = self._signer.sign(version.key, digest)
         headers = model_codec.headers(version, digest, now, unhashed)
@@ -253,36 +254,21 @@ class VersionPublisher:
             messages.append(_to(output.aliases_topic, current, model_codec.encode_alias(alias)))
         return [*messages, _to(output.audit_topic, version.key, msgspec.json.encode(audit))]
 
-    def _version(self, result: Result) -> Version:
-        cut, config = result.cut, self._config
-        lineage = Lineage(
-            self._delivery.parent,
-            self._settings.input.topic,
-            self._topic_id,
-            model_codec.partition_cuts(cut.positions, cut.leader_epochs),
-            model_codec.partition_cuts({p: at for p, at in self._base().items() if p in cut.positions}, {}),
-            config.canonical(),
-            config.sha256(),
-            config.seed,
-            result.training_set_sha256,
-            model_codec.tuned_at(result.tuning),
-            build(),
-            tuple(Ancestor(link.number, link.sha256) for link in self._delivery.links),
+    def _version(self, result: Made) -> Version:
+        delivery = self._delivery
+        origin = Origin(
+            name=self._settings.name,
+            number=delivery.next_number,
+            parent=delivery.parent,
+            links=tuple(Ancestor(link.number, link.sha256) for link in delivery.links),
+            topic=self._settings.input.topic,
+            topic_id=self._topic_id,
+            base=self._base(),
+            build=build(),
         )
-        return Version(
-            self._settings.name,
-            self._delivery.next_number,
-            result.trained.model,
-            config.points.labels,
-            config.points.feature_names,
-            config.svm.solver,
-            result.trained.fit,
-            model_codec.summary(cut),
-            lineage,
-            result.audit,
-        )
+        return version_of(result, self._config, origin)
 
-    def _report(self, version: Version, result: Result, now: datetime, value_bytes: int, gate: Gate | None) -> None:
+    def _report(self, version: Version, result: Made, now: datetime, value_bytes: int, gate: Gate | None) -> None:
         fit, metrics, head = version.fit, self._metrics, self._delivery.head
         assert head is not None
         self._board.published(version, result, head, now)
@@ -346,7 +332,7 @@ class VersionPublisher:
             bytes=value_bytes,
         )
 
-    def _report_tuning(self, version: Version, result: Result, seconds: float) -> None:
+    def _report_tuning(self, version: Version, result: Made, seconds: float) -> None:
         self._metrics.observe("streamsvm_tuning_seconds", seconds)
         if not result.scores:
             log.warning(

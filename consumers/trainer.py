@@ -43,7 +43,7 @@ from consumers.startup import Started, Startup, check_partitions
 from consumers.topics import written_places
 from consumers.unread import UnreadWatch
 from consumers.watch import MakeWatch, Surveyor, ThreadedWatch
-from consumers.worker import Result, TrainFunction, Worker
+from consumers.worker import Worker
 from streamsvm import prequential, tuning
 from streamsvm.build import build
 from streamsvm.checkpoint import CheckpointDirectory
@@ -58,6 +58,7 @@ from streamsvm.disk import Disk, FileSystem
 from streamsvm.errors import ConfigurationError, LogGap, TopicMissing, TransientError
 from streamsvm.kafka import Batch, OffsetOutOfRange, Record
 from streamsvm.learner import Cut, warm_up
+from streamsvm.learning.recipe import Made, TrainFunction
 from streamsvm.metrics import Metrics
 from streamsvm.points import Position, Rows
 from streamsvm.signing import Signer
@@ -218,7 +219,7 @@ class Trainer:
         self._backlog: deque[Rows] = deque()
         self._fetched: dict[int, int] = {}
         self._waiting: Cut | None = None
-        self._unpublished: Result | None = None
+        self._unpublished: Made | None = None
         self._held_since: float | None = None
         self._paused = False
         self._catching_up = False

@@ -19,7 +19,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import groupby
 from typing import Any, Final
@@ -30,12 +30,12 @@ from pydantic import ValidationError
 from streamsvm.build import build
 from streamsvm.codec import model as model_codec
 from streamsvm.codec.ancestry import Ancestor, chosen
-from streamsvm.codec.model import Alias, Head, Lineage, PartitionCut, Retired, Version, partition_cuts, positions
+from streamsvm.codec.model import Alias, Head, Lineage, PartitionCut, Retired, Version, positions
 from streamsvm.config import ModelConfig
 from streamsvm.errors import InvalidMessage, StateError, UnknownFormat
-from streamsvm.learner import Cut, Learner
+from streamsvm.learner import Learner
+from streamsvm.learning.recipe import Origin, make, version_of
 from streamsvm.points import Position, Positions, Rows, precedes
-from streamsvm.training import audited, train, with_probability
 from streamsvm.tuning import Tuning, is_due, tune
 
 INCARNATION_HEADER: Final = "streamsvm.incarnation"
@@ -537,21 +537,17 @@ class Recomputation:
         """
         assert version.lineage.tuned_at is not None
         self._require_standing(positions(version.lineage.tuned_at))
-        self._tuned(self._learner.cut())
+        self._remember(tune(self._learner.cut(), self.config).tuning)
 
-    def _tuned(self, cut: Cut) -> Tuning:
-        tuning = tune(cut, self.config).tuning
+    def _remember(self, tuning: Tuning | None) -> None:
         at = model_codec.tuned_at(tuning)
-        assert at is not None
-        self._tunings[at] = tuning
-        return tuning
+        if at is not None and tuning is not None:
+            self._tunings[at] = tuning
 
-    def _tuning(self, version: Version, cut: Cut) -> Tuning | None:
-        """Return the tuning that a version of a cut must have."""
-        if self.config.svm.tune is None:
-            return None
+    def _in_force(self, version: Version) -> Tuning | None:
+        """Return the tuning that a version names, if it is one of an earlier cut."""
         known = self._tunings.get(version.lineage.tuned_at or ())
-        return known if known and tuned_before(version.lineage) else self._tuned(cut)
+        return known if tuned_before(version.lineage) else None
 
     def aim(self, version: Version) -> dict[int, Position]:
         """Take in partitions that were added since, and return where each must go."""
@@ -590,21 +586,19 @@ class Recomputation:
                 f"{self.topic} holds {cut.rows:,} rows up to its cut, it was made from {version.stream.rows:,}: "
                 "records in between were removed, an input topic must not be compacted"
             )
-        tuning = self._tuning(version, cut)
-        svm = tuning.applied(self.config.svm) if tuning else self.config.svm
-        trained = with_probability(train(cut.points, cut.moments, svm), cut.audit, svm)
-        recomputed = replace(
-            version,
-            model=trained.model,
-            labels=self.config.points.labels,
-            feature_names=self.config.points.feature_names,
-            solver=self.config.svm.solver,
-            fit=trained.fit,
-            stream=model_codec.summary(cut),
-            lineage=self._lineage(version, cut, lineage, tuning),
-            audit=audited(trained, cut.audit, svm),
+        made = make(cut, self.config, self._in_force(version))
+        self._remember(made.tuning)
+        origin = Origin(
+            name=version.name,
+            number=version.number,
+            parent=lineage.parent,
+            links=lineage.links,
+            topic=self.topic,
+            topic_id=self._topic_id,
+            base=self._base,
+            build=version.lineage.build,
         )
-        return model_codec.encode(recomputed)
+        return model_codec.encode(version_of(made, self.config, origin))
 
     def _require_standing(self, cut: Positions) -> None:
         for partition, at in self.positions.items():
@@ -614,22 +608,6 @@ class Recomputation:
                     f"{cut[partition].row}: the log stands at offset {at.offset} row {at.row} there, records in "
                     "between were removed"
                 )
-
-    def _lineage(self, version: Version, cut: Cut, place: Lineage, tuning: Tuning | None) -> Lineage:
-        return Lineage(
-            place.parent,
-            self.topic,
-            self._topic_id,
-            partition_cuts(cut.positions, cut.leader_epochs),
-            partition_cuts(self._base, {}),
-            self.config.canonical(),
-            self.config.sha256(),
-            self.config.seed,
-            cut.points.sha256(),
-            model_codec.tuned_at(tuning),
-            version.lineage.build,
-            place.links,
-        )
 
 
 def _learner(config: ModelConfig, base: Positions) -> Learner:

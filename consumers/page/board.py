@@ -26,11 +26,11 @@ from consumers.page.status import (
     VersionPart,
 )
 from consumers.page.verdict import Facts, verdict_of
-from consumers.worker import Result
 from streamsvm.codec.model import Alias, Gate, Head, Version
 from streamsvm.config import Label, Settings
 from streamsvm.coreset.structure import Bucket
 from streamsvm.learner import Learner
+from streamsvm.learning.recipe import Made
 from streamsvm.metrics import Metrics
 from streamsvm.partition import OpenLeaf
 from streamsvm.picture import Projection, project
@@ -126,7 +126,7 @@ class TrainerBoard:
         self._current = None if current is None else current.number
         self._look_at = -math.inf
 
-    def published(self, version: Version, result: Result, head: Head, now: datetime) -> None:
+    def published(self, version: Version, result: Made, head: Head, now: datetime) -> None:
         """Note a version whose transaction stands."""
         self._number, self._gate = version.number, _gate(head.gate)
         if self._gate is None or self._gate.outcome != "refused":
@@ -282,7 +282,7 @@ def _gate(gate: Gate | None) -> GatePart | None:
     return None if gate is None else GatePart(gate.outcome, gate.why, gate.candidate, gate.present)
 
 
-def _version(version: Version, result: Result, head: Head, now: datetime) -> VersionPart:
+def _version(version: Version, result: Made, head: Head, now: datetime) -> VersionPart:
     fit, stream, audit = version.fit, version.stream, version.audit
     gap = None
     if fit.dual_objective is not None and fit.objective:

@@ -28,7 +28,7 @@ Plain = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class Machines:
     """The machines of everything learned so far.
 
     Attributes
@@ -48,7 +48,7 @@ class Made:
     scores: tuple[Score, ...] = ()
 
 
-def to_plain(config: ModelConfig, shared: OneVsRest | None, learned: LearnerState, made: Made | None) -> Plain:
+def to_plain(config: ModelConfig, shared: OneVsRest | None, learned: LearnerState, made: Machines | None) -> Plain:
     """Return all that a stream is; `shared` is its task where it has more than two classes."""
     snapshot = Snapshot(
         name="CoresetSVC",
@@ -71,7 +71,7 @@ def to_plain(config: ModelConfig, shared: OneVsRest | None, learned: LearnerStat
     }
 
 
-def from_plain(plain: Plain) -> tuple[ModelConfig, OneVsRest | None, LearnerState, Made | None]:
+def from_plain(plain: Plain) -> tuple[ModelConfig, OneVsRest | None, LearnerState, Machines | None]:
     """Return what `to_plain` was given.
 
     Raises
@@ -88,7 +88,7 @@ def from_plain(plain: Plain) -> tuple[ModelConfig, OneVsRest | None, LearnerStat
     return config, shared, snapshot.learner, None if plain["made"] is None else _made(plain["made"])
 
 
-def _plain_made(made: Made) -> Plain:
+def _plain_made(made: Machines) -> Plain:
     return {
         "training_set_sha256": made.training_set_sha256,
         "machines": {str(rank): _plain_trained(trained) for rank, trained in enumerate(made.machines)},
@@ -129,10 +129,10 @@ def _plain_machine(machine: Machine) -> Plain:
     }
 
 
-def _made(plain: Plain) -> Made:
+def _made(plain: Plain) -> Machines:
     machines = tuple(_trained(trained) for trained in plain["machines"].values())
     scores = tuple(Score(**score) for score in plain["scores"].values())
-    return Made(plain["training_set_sha256"], machines, plain["weight"], scores)
+    return Machines(plain["training_set_sha256"], machines, plain["weight"], scores)
 
 
 def _trained(plain: Plain) -> Trained:

@@ -13,12 +13,11 @@ import numpy as np
 
 from streamsvm.config import ModelConfig
 from streamsvm.coreset.outliers import TELLING
-from streamsvm.estimators.persistence import Made, Plain, from_plain, to_plain
+from streamsvm.estimators.persistence import Machines, Plain, from_plain, to_plain
 from streamsvm.learner import Learner
+from streamsvm.learning.recipe import make
 from streamsvm.points import Points, Position, Rows
 from streamsvm.tasks import OneVsRest, Task, TwoClasses
-from streamsvm.training import train, with_probability
-from streamsvm.tuning import tune
 
 NO_CUT: Final = 1 << 30
 """Leaves after which a cut falls due by itself: never, predictions ask for theirs."""
@@ -38,7 +37,7 @@ class Stream:
     def __init__(self, config: ModelConfig, task: Task) -> None:
         self.config, self.task = config, task
         self.learner = Learner(config, {0: Position(0, 0)}, NO_CUT, task)
-        self._made: Made | None = None
+        self._made: Machines | None = None
         self._warned = 0
 
     @property
@@ -67,26 +66,20 @@ class Stream:
         self._made = None
         self._warn_of_outliers(stacklevel=4)
 
-    def made(self) -> Made:
+    def made(self) -> Machines:
         """Return the machines of everything learned so far."""
         if self._made is None:
             self._made = self._make()
         return self._made
 
-    def _make(self) -> Made:
-        cut, svm = self.learner.cut(), self.config.svm
+    def _make(self) -> Machines:
+        cut = self.learner.cut()
         self._warn_of_outliers(stacklevel=5)
-        tuned = None if svm.tune is None else tune(cut, self.config)
-        chosen = svm if tuned is None else tuned.tuning.applied(svm)
-        problems, samples = self.task.problems(cut.points, cut.moments), self.task.samples(cut.audit)
-        machines = tuple(
-            with_probability(train(points, moments, chosen), sample, chosen)
-            for (points, moments), sample in zip(problems, samples, strict=True)
-        )
-        reason = next((machine.no_probability for machine in machines if machine.no_probability), "")
+        made = make(cut, self.config, task=self.task)
+        reason = next((machine.no_probability for machine in made.machines if machine.no_probability), "")
         if reason:
             warnings.warn(f"no probabilities: {reason}", UserWarning, stacklevel=5)
-        return Made(cut.points.sha256(), machines, cut.moments.weight, () if tuned is None else tuned.scores)
+        return Machines(made.training_set_sha256, made.machines, cut.moments.weight, made.scores)
 
     def _warn_of_outliers(self, stacklevel: int) -> None:
         """Name the farthest value that was drawn in, with the first one, then each time they are ten times as many."""

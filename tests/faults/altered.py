@@ -18,11 +18,12 @@ import streamsvm.kafka.reading
 from consumers.cli import main
 from consumers.runtime import Health
 from consumers.settling import Settlement
-from consumers.worker import TrainFunction, Worker
+from consumers.worker import Worker
 from streamsvm.errors import FatalError, TransientError
 from streamsvm.kafka import Cluster, Input, Message, OutcomeUnknown, Publisher, Record
 from streamsvm.kafka.log import _questions, _watermarks
 from streamsvm.kafka.producing import _Purged
+from streamsvm.learning.recipe import TrainFunction
 
 SHORT_TRANSACTION_S = 3.0
 HOARDED_BYTES = 1_000_000

@@ -19,7 +19,6 @@ from consumers.runtime import Health
 from consumers.standstill import Standstill
 from consumers.trainer import Trainer
 from consumers.watch import Look, look
-from consumers.worker import Result, Task, TrainFunction, finished
 from streamsvm import training
 from streamsvm.codec.model import Alias, Version
 from streamsvm.config import ModelConfig, Settings, Start
@@ -41,6 +40,7 @@ from streamsvm.kafka import (
     stamped,
 )
 from streamsvm.learner import Cut
+from streamsvm.learning.recipe import Made, TrainFunction, make
 from streamsvm.tuning import Tuning
 from tests.simulation.broker import FENCED, EndTxn, Entry, Refused
 from tests.simulation.stream import ALIASES, CHECKPOINT_INTERVAL_S, INPUT, MODELS, train
@@ -539,13 +539,13 @@ class Worker:
         assert self.training is None
         self.training, self._in_force = cut, in_force
 
-    def take(self, timeout_s: float = 0.0) -> Result | None:
+    def take(self, timeout_s: float = 0.0) -> Made | None:
         self._world.time += timeout_s
         cut = self.training
         if cut is None or self._world.decide("training", "", ["slow training"]):
             return None
         self.training = None
-        return finished(Task(cut, self._in_force), self._function, self._config, lambda: 0.0)
+        return make(cut, self._config, self._in_force, train=self._function)
 
     def close(self) -> None: ...
 

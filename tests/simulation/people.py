@@ -36,6 +36,7 @@ class People:
         self._produced = 0
         self._numbers: Counter[int] = Counter()
         self._edition = 0
+        self._versions = False
         self._foreign: tuple[int, int] | None = None
 
     def possible(self) -> list[str]:
@@ -133,7 +134,9 @@ class People:
         return [entry for _, entry in self._broker.log(MODELS).committed() if entry.value is not None][-1]
 
     def _any_version(self) -> bool:
-        return any(entry.value is not None for _, entry in self._broker.log(MODELS).committed())
+        if not self._versions:  # once one can be read, it stays
+            self._versions = any(entry.value is not None for _, entry in self._broker.log(MODELS).committed())
+        return self._versions
 
     def _alias(self, key: str, version: Entry | None) -> None:
         content = None

@@ -13,7 +13,6 @@ from typing import Any
 
 import structlog
 
-from consumers import trainer
 from consumers.gatekeeping import MarginGate, Present, present_of
 from consumers.runtime import Health
 from consumers.standstill import Standstill
@@ -640,19 +639,19 @@ def quiet():
     """
     compiled = set[str]()
 
-    def compile_once(config: ModelConfig, say: Callable[[str], None]) -> None:
-        if config.sha256() not in compiled:
-            warm_up(config, say)
-            compiled.add(config.sha256())
+    def compile_once(self: Trainer) -> None:
+        if self._config.sha256() not in compiled:
+            warm_up(self)
+            compiled.add(self._config.sha256())
 
-    before, warm_up, solver = structlog.get_config(), trainer.warm_up, training.warm_up
+    before, warm_up, solver = structlog.get_config(), Trainer._warm_up, training.warm_up
     structlog.configure(
         wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL),
         logger_factory=structlog.ReturnLoggerFactory(),
     )
-    trainer.warm_up, training.warm_up = compile_once, lambda config, say: None
+    Trainer._warm_up, training.warm_up = compile_once, lambda config, say: None
     try:
         yield
     finally:
         structlog.configure(**before)
-        trainer.warm_up, training.warm_up = warm_up, solver
+        Trainer._warm_up, training.warm_up = warm_up, solver

@@ -18,7 +18,7 @@ from tests.simulation.running import Tally, at_random, by_chance, by_script, exh
 from tests.simulation.stream import AUDIT, TRANSACTIONAL_ID
 from tests.simulation.world import IDLE_TURNS, LONGEST_DOUBT_S, Life, Profile, Violation, World
 
-SCHEDULES = 250
+SCHEDULES = 400
 SMALL_WORLDS = 600
 CLEAN_WORLDS = 60
 

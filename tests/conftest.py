@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import logging
+import os
 from collections.abc import Iterator
 from typing import Final
 
@@ -21,6 +23,19 @@ LONG: Final = (
 )
 """Where tests take long, the longest first: begun last, one would keep one process busy while the others wait."""
 
+SHARED: Final = (
+    "tests/simulation/",
+    "tests/faults/",
+    "tests/interop/",
+    "tests/benchmarks/",
+    "tests/consumers/test_settling.py",
+    "tests/consumers/test_models.py",
+    "tests/consumers/test_verify.py",
+    "tests/test_anchoring.py",
+)
+"""Where a share will do for one commit, if `STREAMSVM_TEST_SHARE` names it; all of it runs by default."""
+SHARES: Final = 3
+
 
 @pytest.fixture(autouse=True)
 def _logging_as_it_was() -> Iterator[None]:
@@ -32,6 +47,21 @@ def _logging_as_it_was() -> Iterator[None]:
     structlog.reset_defaults()
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with what takes long; the order within is as collected."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Begin with what takes long; the order within is as collected. Leave what other commits run to them."""
+    commit = os.environ.get("STREAMSVM_TEST_SHARE", "")
+    if commit:
+        left = [item for item in items if item.nodeid.startswith(SHARED) and _part(item.nodeid) != _part(commit)]
+        config.hook.pytest_deselected(items=left)
+        items[:] = [item for item in items if item not in set(left)]
     items.sort(key=lambda item: next((rank for rank, path in enumerate(LONG) if path in item.nodeid), len(LONG)))
+
+
+def _part(name: str) -> int:
+    return int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], "big") % SHARES
+
+
+def pytest_report_header() -> str:
+    """Say what is left out."""
+    commit = os.environ.get("STREAMSVM_TEST_SHARE", "")
+    return f"share: of the long tests, one in {SHARES}, as chosen by {commit}" if commit else ""

@@ -29,9 +29,10 @@ from consumers.runtime import (
 from consumers.supervision import Supervision
 from consumers.web.server import HttpServer
 from streamsvm import __version__
-from streamsvm.config import ReducerName, Settings, is_secret
+from streamsvm.config import ReducerName, Settings
 from streamsvm.crashpoints import arm
 from streamsvm.errors import ConfigurationError, StreamsvmError, TopicMissing
+from streamsvm.secrecy import is_secret
 
 app = typer.Typer(
     name="streamsvm",

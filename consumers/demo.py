@@ -30,7 +30,6 @@ from consumers.runtime import Health, configure_logging, stop_on_signals
 from consumers.topics import output_topics
 from consumers.trainer import Trainer
 from consumers.web.server import HttpServer
-from streamsvm.codec.model import Version
 from streamsvm.config import (
     CheckpointConfig,
     CoresetConfig,
@@ -48,10 +47,11 @@ from streamsvm.datasets import load_htru2
 from streamsvm.errors import TransientError
 from streamsvm.kafka import Cluster, EmbeddedBroker, Outbox, Tail, create_topics
 from streamsvm.metrics import TRAINER, Metrics
+from streamsvm.model.machine import LinearMachine, Model, Scaler
+from streamsvm.model.message import Version
 from streamsvm.points import Points
 from streamsvm.sources import from_arrays
 from streamsvm.subscriber import Loaded, ModelSubscriber, check
-from streamsvm.svm.model import LinearMachine, Model, Scaler
 from streamsvm.svm.objective import primal_objective
 from streamsvm.training import train
 

@@ -18,13 +18,13 @@ from typing import Final, Protocol
 import structlog
 
 from consumers.ports import Cluster
-from streamsvm.codec import model as model_codec
-from streamsvm.codec.model import Alias, Gate, GatePart, GateRival, Head, Version
 from streamsvm.config import Settings
 from streamsvm.errors import InvalidMessage, StreamsvmError
 from streamsvm.gate import Evidence, Verdict, Window, audit_evidence, judge
 from streamsvm.learner import Cut
 from streamsvm.metrics import Metrics
+from streamsvm.model import message as model_codec
+from streamsvm.model.message import Alias, Gate, GatePart, GateRival, Head, Version
 from streamsvm.points import Rows
 
 log = structlog.get_logger("streamsvm.trainer")

@@ -17,12 +17,12 @@ import structlog
 
 from consumers.models.moving import moves_id, settlement_of_moves
 from consumers.ports import Cluster
-from streamsvm.codec import model as model_codec
-from streamsvm.codec.model import Retired
 from streamsvm.config import Settings
 from streamsvm.errors import StreamsvmError
 from streamsvm.kafka import Message
 from streamsvm.metrics import Metrics
+from streamsvm.model import message as model_codec
+from streamsvm.model.message import Retired
 from streamsvm.verification import Aliases, aliases_in
 
 log = structlog.get_logger("streamsvm.trainer")

@@ -14,8 +14,9 @@ from pydantic.fields import FieldInfo
 from rich.markup import escape
 
 from streamsvm import config
-from streamsvm.config import ENVIRONMENT_PREFIX, Settings, is_secret, load
+from streamsvm.config import ENVIRONMENT_PREFIX, Settings, load
 from streamsvm.errors import ConfigurationError
+from streamsvm.secrecy import is_secret
 
 COMMON = ("", "kafka", "security", "output", "http", "log")
 """Sections that every daemon has; the empty name stands for the options outside a section."""

@@ -18,17 +18,19 @@ from consumers.gatekeeping import Gatekeeper
 from consumers.page.board import TrainerBoard
 from consumers.session import InDoubt, Session
 from streamsvm.build import build
-from streamsvm.codec import deciles
-from streamsvm.codec import model as model_codec
+from streamsvm.codec import events
 from streamsvm.codec import onnx as onnx_codec
-from streamsvm.codec.ancestry import Ancestor
-from streamsvm.codec.model import Alias, Gate, Head, Version
 from streamsvm.config import Settings
 from streamsvm.delivery import Delivery
 from streamsvm.errors import InvalidMessage, StreamsvmError
 from streamsvm.kafka import Message, PublishRefused
+from streamsvm.learning import naming
 from streamsvm.learning.recipe import Made, Origin, version_of
 from streamsvm.metrics import Metrics
+from streamsvm.model import deciles_header as deciles
+from streamsvm.model import message as model_codec
+from streamsvm.model.ancestry import Ancestor
+from streamsvm.model.message import Alias, Gate, Head, Version
 from streamsvm.points import Positions
 from streamsvm.signing import Signer
 from streamsvm.tuning import Tuning
@@ -206,7 +208,7 @@ class VersionPublisher:
             unhashed[deciles.HEADER] = deciles.encode(audit_scores)
         if self._signer is not None:
             unhashed[model_codec.SIGNATURE_HEADER] = self._signer.sign(version.key, digest)
-        headers = model_codec.headers(version, digest, now, unhashed)
+        headers = events.headers(version, digest, now, unhashed)
         return replace(_to(self._settings.output.models_topic, version.key, value), headers=headers)
 
     def _copies(self, version: Version, digest: str, now: datetime) -> list[Message]:
@@ -228,7 +230,7 @@ class VersionPublisher:
             -1,
             lineage.training_set_sha256,
             lineage.build,
-            tuning=model_codec.in_force(tuning),
+            tuning=naming.in_force(tuning),
             gate=gate,
             links=model_codec.links_after(self._delivery.head, version.number),
         )

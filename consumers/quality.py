@@ -14,10 +14,10 @@ from typing import Final
 
 from consumers.gatekeeping import Gatekeeper, Present, present_of
 from consumers.ports import Cluster
-from streamsvm.codec.model import Alias, Gate, Version
 from streamsvm.config import Settings
 from streamsvm.learner import Cut
 from streamsvm.metrics import Metrics
+from streamsvm.model.message import Alias, Gate, Version
 from streamsvm.points import Rows
 from streamsvm.prequential import Prequential, Quality
 

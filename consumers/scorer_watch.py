@@ -25,10 +25,11 @@ from consumers.runtime import Health
 from streamsvm.codec.points import REMEDIES, RejectedRecord
 from streamsvm.codec.scores import Scored, scores_of
 from streamsvm.config import Settings
-from streamsvm.drift import Deciles, ScoreWindow
+from streamsvm.drift import ScoreWindow
 from streamsvm.errors import ConfigurationError
 from streamsvm.kafka import Connection, Record, Subscription, describe_topic, log_range, read_to_end
 from streamsvm.metrics import Metrics
+from streamsvm.model.deciles import Deciles
 from streamsvm.subscriber import Loaded, ModelSubscriber
 
 log = structlog.get_logger("streamsvm.scorer")

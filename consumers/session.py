@@ -19,14 +19,14 @@ import structlog
 from consumers.ports import Cluster, Publisher
 from consumers.settling import TIMEOUTS, PersonNeeded, Unsettled, VersionSettlement
 from consumers.topics import READ_TIMEOUT_S, Found, read_pointers, written_places
-from streamsvm.codec import model as model_codec
-from streamsvm.codec.model import Head, Owner
 from streamsvm.config import Settings
 from streamsvm.crashpoints import crash_point
 from streamsvm.delivery import Delivery, State
 from streamsvm.errors import BrokerUnavailable, FatalError, Fenced, StreamsvmError, TransientError
 from streamsvm.kafka import TRANSACTION_TIMEOUT_S, Backoff, Message, PublishRefused, stamp_of
 from streamsvm.metrics import Metrics
+from streamsvm.model import message as model_codec
+from streamsvm.model.message import Head, Owner
 
 log = structlog.get_logger("streamsvm.trainer")
 

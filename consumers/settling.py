@@ -20,12 +20,12 @@ import structlog
 
 from consumers.ports import Cluster, Publisher
 from consumers.topics import READ_TIMEOUT_S
-from streamsvm.codec.model import decode_head, head_key
 from streamsvm.codec.scores import SOURCE_HEADER
 from streamsvm.crashpoints import crash_point
 from streamsvm.delivery import Judgement, Part, Verdict, judge, redirected
 from streamsvm.errors import StateError, TransientError
 from streamsvm.kafka import Message, Place, Progress, Record, Standing, Stored, stamp_of
+from streamsvm.model.message import decode_head, head_key
 from streamsvm.verification import number_in
 
 log = structlog.get_logger("streamsvm.delivery")

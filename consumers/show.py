@@ -7,11 +7,11 @@ from datetime import UTC, datetime
 from rich.table import Table
 
 from consumers.foreign import cell
-from streamsvm.codec.model import PartitionCut
+from streamsvm.model.fit import Audit, Fit
+from streamsvm.model.machine import LinearMachine
+from streamsvm.model.message import PartitionCut
+from streamsvm.model.probability import Probability, Sigmoid
 from streamsvm.subscriber import Loaded
-from streamsvm.svm.model import LinearMachine
-from streamsvm.svm.probability import Probability, Sigmoid
-from streamsvm.training import Audit, Fit
 
 FEATURES_SHOWN = 12
 

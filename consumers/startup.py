@@ -19,9 +19,7 @@ from consumers.ports import Cluster
 from consumers.session import Session
 from consumers.topics import Found, check_input, check_names, check_output, output_topics
 from streamsvm.checkpoint import CheckpointDirectory
-from streamsvm.codec import model as model_codec
 from streamsvm.codec.checkpoint import Snapshot
-from streamsvm.codec.model import Alias, Head
 from streamsvm.codec.onnx import require_onnx
 from streamsvm.config import ModelConfig, Settings
 from streamsvm.crashpoints import crash_point
@@ -39,6 +37,8 @@ from streamsvm.delivery import (
 from streamsvm.errors import ConfigurationError, StateError, TransientError
 from streamsvm.kafka import TopicInfo
 from streamsvm.learner import Cut, Learner
+from streamsvm.learning import naming
+from streamsvm.model.message import Alias, Head
 from streamsvm.points import Position, precedes
 
 log = structlog.get_logger("streamsvm.trainer")
@@ -352,12 +352,12 @@ def check_message_size(config: ModelConfig, topic: TopicInfo, client_bytes: int)
     ConfigurationError
         Naming the number of training points that would fit.
     """
-    largest = model_codec.largest_bytes(config)
+    largest = naming.largest_bytes(config)
     takes = {f"the topic {topic.name} (max.message.bytes)": int(topic.config.get("max.message.bytes", largest))}
     takes["the client (message.max.bytes)"] = client_bytes
     who, limit = min(takes.items(), key=lambda one: one[1])
     if largest > limit:
         raise ConfigurationError(
             f"a model may take {largest} bytes, {who} takes {limit}",
-            f"Lower coreset.train_points to {model_codec.train_points_within(config, limit)}, or raise that limit.",
+            f"Lower coreset.train_points to {naming.train_points_within(config, limit)}, or raise that limit.",
         )

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import Final, TypeVar
 
 from consumers.ports import Cluster
-from streamsvm.codec import model as model_codec
-from streamsvm.codec.model import Alias, Head, Owner
 from streamsvm.config import Settings
 from streamsvm.errors import ConfigurationError, InvalidMessage, StateError
 from streamsvm.kafka import Place, Record, TopicInfo, TopicSpec
+from streamsvm.model import message as model_codec
+from streamsvm.model.message import Alias, Head, Owner
 
 BOUNDED: Final = {"compression.type": "zstd"}
 """The broker stores zstd whatever a writer sent: the only codec of which the client bounds what comes out."""

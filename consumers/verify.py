@@ -19,7 +19,6 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 
 from consumers.runtime import schemas_of
 from consumers.topics import READ_TIMEOUT_S
-from streamsvm.codec.model import Lineage, Version, format_of
 from streamsvm.codec.points import PointDecoder
 from streamsvm.config import Settings
 from streamsvm.errors import ConfigurationError, TopicMissing, TransientError
@@ -33,6 +32,7 @@ from streamsvm.kafka import (
     log_range,
     read_to_end,
 )
+from streamsvm.model.message import Lineage, Version, format_of
 from streamsvm.points import Position, Positions, Rows
 from streamsvm.training import limited
 from streamsvm.verification import (

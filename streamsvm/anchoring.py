@@ -1,7 +1,7 @@
 """Which record is version N, proved by hashes: whoever may only write to the models topic cannot make it another one.
 
 The aliases topic, which fewer may write to, gives the SHA-256 of the newest version (`name@head`) and of those that
-aliases name. Each version names the hashes of earlier ones (`streamsvm.codec.ancestry`), so that from the newest one
+aliases name. Each version names the hashes of earlier ones (`streamsvm.model.ancestry`), so that from the newest one
 the hash of every other follows; a number is *anchored* when its hash follows. The records themselves are found at the
 offsets that `LINKS_HEADER` gives, which are checked by the hash: O(log n) records are read. Where that ends (versions
 of older formats, offsets of another cluster) the topic is read from there backwards, and the chain of parents followed.
@@ -21,11 +21,11 @@ from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
 from typing import Final
 
-from streamsvm.codec import model as model_codec
-from streamsvm.codec.ancestry import Ancestor
-from streamsvm.codec.model import Alias, Head, Place, Retired
 from streamsvm.errors import ConfigurationError, InvalidMessage
 from streamsvm.kafka import Connection, DamagedBatch, Reader, Record, log_range, read_to_end
+from streamsvm.model import message as model_codec
+from streamsvm.model.ancestry import Ancestor
+from streamsvm.model.message import Alias, Head, Place, Retired
 
 PARTITION: Final = 0
 FIRST_SPAN: Final = 512

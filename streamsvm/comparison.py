@@ -13,10 +13,10 @@ from typing import Any, Final
 import msgspec
 import numpy as np
 
-from streamsvm.codec.model import Version, positions
 from streamsvm.delivery import configuration_differences
-from streamsvm.svm.kernels import Float
-from streamsvm.svm.model import LinearMachine, Model
+from streamsvm.model.kernels import Float
+from streamsvm.model.machine import LinearMachine, Model
+from streamsvm.model.message import Version, positions
 
 CHANGES_SHOWN: Final = 10
 ANSWERS_COMPARED: Final = 1_000

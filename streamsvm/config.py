@@ -44,6 +44,8 @@ from pydantic_settings import (
 )
 
 from streamsvm.errors import ConfigurationError
+from streamsvm.model.described import label_fault
+from streamsvm.secrecy import MASK, is_secret
 
 Label = StrictBool | StrictInt | StrictStr
 
@@ -124,11 +126,8 @@ class PointsConfig(Section):
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
-        negative, positive = self.labels
-        if (type(negative), negative) == (type(positive), positive):
-            raise ValueError(f"points.labels names the same label twice: {negative!r}")
-        if type(negative) is not type(positive):
-            raise ValueError(f"points.labels mixes types: {negative!r} and {positive!r}")
+        if fault := label_fault(*self.labels):
+            raise ValueError(f"points.labels {fault}")
         if self.feature_names and len(self.feature_names) != self.dimension:
             raise ValueError(
                 f"points.feature_names has {len(self.feature_names)} names, points.dimension is {self.dimension}"
@@ -1018,18 +1017,7 @@ class ScoringConfig(Section):
 
 
 KafkaValue = str | int | bool
-MASK = "********"
 DEFAULT_KAFKA: dict[str, KafkaValue] = {"bootstrap.servers": "localhost:9092"}
-
-
-_SECRET_WORDS = frozenset({"password", "passphrase", "secret", "pem", "token", "jaas"})
-_SECRET_PARTS = ("sasl.oauthbearer.config", "assertion.claim", "kinit.cmd", "auth.user.info")
-
-
-def is_secret(option: str) -> bool:
-    """Tell whether a librdkafka option holds a secret, in whatever spelling (`SASL_PASSWORD`, `sasl.password`)."""
-    dotted = option.lower().replace("_", ".")
-    return not _SECRET_WORDS.isdisjoint(dotted.split(".")) or any(part in dotted for part in _SECRET_PARTS)
 
 
 def _dotted(options: Mapping[str, Any]) -> dict[str, Any]:

@@ -27,34 +27,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import chdtri
 
+from streamsvm.model.deciles import LEAST_REFERENCE, TENTHS, Deciles
+
 Float = NDArray[np.float64]
 
-TENTHS: Final = 10
 CHANCE: Final = 0.001
 """How often the chance level is passed where nothing changed."""
 LEAST_SCORES: Final = 200
 """With fewer scores in the window there is no index: about twenty in each bin."""
-LEAST_REFERENCE: Final = 100
-"""A smaller sample has no deciles worth the name."""
-
-
-@dataclass(frozen=True, slots=True)
-class Deciles:
-    """How the scores of a reference sample lie.
-
-    Attributes
-    ----------
-    cuts : tuple of float
-        Upper bounds of all bins but the last, ascending, at most nine; a score that equals a cut is below it.
-    shares : tuple of float
-        Share of the reference in each bin, one more than cuts.
-    n : float
-        Size of an unweighted sample that tells as much as the reference does.
-    """
-
-    cuts: tuple[float, ...]
-    shares: tuple[float, ...]
-    n: float
 
 
 def deciles_of(scores: Float, weight: Float) -> Deciles | None:

@@ -24,11 +24,11 @@ from sklearn.metrics import accuracy_score, balanced_accuracy_score, brier_score
 from streamsvm.config import SvmConfig
 from streamsvm.coreset.moments import Moments
 from streamsvm.estimators import STDASVC
+from streamsvm.model.kernels import Float, Kernel, LinearKernel, RbfKernel
+from streamsvm.model.machine import KernelMachine, LinearMachine, Machine, Model, Scaler
 from streamsvm.points import Features, Points
-from streamsvm.svm.kernels import Float, Kernel, LinearKernel, RbfKernel
-from streamsvm.svm.model import KernelMachine, LinearMachine, Machine, Model, Scaler
+from streamsvm.svm.fit_probability import Method
 from streamsvm.svm.objective import primal_objective
-from streamsvm.svm.probability import Method
 from streamsvm.tasks import Task
 from streamsvm.training import kernel_of, scaler_of, train
 

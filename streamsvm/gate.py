@@ -29,8 +29,8 @@ from numpy.typing import NDArray
 
 from streamsvm.coreset.audit import Sampled
 from streamsvm.coreset.outliers import bounded_weights
+from streamsvm.model.machine import Model
 from streamsvm.points import Points, Position, Positions, Rows
-from streamsvm.svm.model import Model
 
 WINDOW_POINTS: Final = 1_000
 """Most points after a cut that are scored, the newest read."""

@@ -19,9 +19,9 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from streamsvm.model.kernels import Float
+from streamsvm.model.machine import LinearMachine, Machine, Model
 from streamsvm.points import Points, Signs
-from streamsvm.svm.kernels import Float
-from streamsvm.svm.model import LinearMachine, Machine, Model
 
 MOST_POINTS: Final = 1_500
 MOST_NUMBERS: Final = 100_000

@@ -26,12 +26,12 @@ from streamsvm.config import ModelConfig, SvmConfig
 from streamsvm.coreset.moments import Moments
 from streamsvm.coreset.reduce import Pilot
 from streamsvm.coreset.sensitivity import dual_bound, mean_bound
+from streamsvm.model.kernels import LinearKernel, RbfKernel
+from streamsvm.model.machine import Scaler
 from streamsvm.points import Points
 from streamsvm.svm import fast, interior
 from streamsvm.svm.fast import BlockDescent
 from streamsvm.svm.interior import MOST_FEATURES, InteriorPointSolver
-from streamsvm.svm.kernels import LinearKernel, RbfKernel
-from streamsvm.svm.model import Scaler
 from streamsvm.svm.objective import optimality_of
 from streamsvm.svm.problem import Problem, Solver
 from streamsvm.svm.solvers import SOLVERS

@@ -28,8 +28,8 @@ from numba import njit
 from numpy.typing import NDArray
 
 from streamsvm.coreset.moments import add_in_order
+from streamsvm.model.machine import LinearMachine, Model
 from streamsvm.points import Points
-from streamsvm.svm.model import LinearMachine, Model
 
 SCORERS: Final = ("model", "sgd", "majority")
 WINDOW_POINTS: Final = 10_000

@@ -34,11 +34,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamsvm.anchoring import Finder, reference
-from streamsvm.codec import deciles
-from streamsvm.codec import model as model_codec
-from streamsvm.codec.model import Alias, Version
-from streamsvm.codec.scores import points_config
-from streamsvm.drift import Deciles
 from streamsvm.errors import ConfigurationError, InvalidMessage, StreamsvmError, TopicMissing, TransientError
 from streamsvm.kafka import (
     Backoff,
@@ -54,9 +49,14 @@ from streamsvm.kafka import (
     log_range,
     read_to_end,
 )
+from streamsvm.model import deciles_header as deciles
+from streamsvm.model import message as model_codec
+from streamsvm.model.deciles import Deciles
+from streamsvm.model.described import points_fault
+from streamsvm.model.kernels import Float
+from streamsvm.model.machine import Model
+from streamsvm.model.message import Alias, Version
 from streamsvm.signing import TrustedKeys
-from streamsvm.svm.kernels import Float
-from streamsvm.svm.model import Model
 
 PARTITION: Final = 0
 """Models and aliases each live in one partition, so that their order means something."""
@@ -137,7 +137,7 @@ class Loaded:
     audit_scores: Deciles | None = None
 
     def decision_function(self, X: Any) -> Float:
-        """Score raw features: see `streamsvm.svm.model.Model.decision_function`, which says what `X` may be."""
+        """Score raw features: see `streamsvm.model.machine.Model.decision_function`, which says what `X` may be."""
         return self.version.model.decision_function(X)
 
     def predict(self, X: Any) -> NDArray[Any]:
@@ -647,9 +647,10 @@ def check(
         _check_signature(record, place, key, found, trusted)
     try:
         version = model_codec.decode(record.value)
-        points_config(version)
     except InvalidMessage as error:
         raise RefusedMessage("undecodable", f"{place}: {error}") from None
+    if fault := points_fault(version.model.dimension, version.labels, version.feature_names):
+        raise RefusedMessage("undecodable", f"{place}: {version.key} describes impossible points: {fault}")
     if version.key != key:
         raise RefusedMessage("foreign", f"the value of {place} is {version.key}, not {key}")
     if dimension is not None and version.model.dimension != dimension:

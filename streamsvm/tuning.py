@@ -34,12 +34,12 @@ from streamsvm import training
 from streamsvm.config import ModelConfig, SvmConfig
 from streamsvm.coreset.reduce import Purpose, generator, reduce_for
 from streamsvm.learner import Cut
+from streamsvm.model.kernels import Float, Kernel, LinearKernel, RbfKernel
+from streamsvm.model.machine import KernelMachine, LinearMachine, Machine
 from streamsvm.pilots import pilot_for
 from streamsvm.points import Points, Position
 from streamsvm.svm import fast
 from streamsvm.svm.fast import BlockDescent
-from streamsvm.svm.kernels import Float, Kernel, LinearKernel, RbfKernel
-from streamsvm.svm.model import KernelMachine, LinearMachine, Machine
 from streamsvm.tasks import REDUCERS
 
 FOLDS: Final = 5

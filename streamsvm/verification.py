@@ -8,7 +8,7 @@ Invariant: what was not recomputed is never called clean. A version that differs
 another CPU target, proves nothing either way, so it counts as not checked: else a changed version would only have to
 name another build.
 
-Source: the sections on lineage and recovery of `streamsvm.codec.model` and `streamsvm.delivery`, whose promises these
+Source: the sections on lineage and recovery of `streamsvm.model.message` and `streamsvm.delivery`, whose promises these
 checks are.
 """
 
@@ -28,13 +28,14 @@ import msgspec
 from pydantic import ValidationError
 
 from streamsvm.build import build
-from streamsvm.codec import model as model_codec
-from streamsvm.codec.ancestry import Ancestor, chosen
-from streamsvm.codec.model import Alias, Head, Lineage, PartitionCut, Retired, Version, positions
 from streamsvm.config import ModelConfig
 from streamsvm.errors import InvalidMessage, StateError, UnknownFormat
 from streamsvm.learner import Learner
+from streamsvm.learning import naming
 from streamsvm.learning.recipe import Origin, make, version_of
+from streamsvm.model import message as model_codec
+from streamsvm.model.ancestry import Ancestor, chosen
+from streamsvm.model.message import Alias, Head, Lineage, PartitionCut, Retired, Version, positions
 from streamsvm.points import Position, Positions, Rows, precedes
 from streamsvm.tuning import Tuning, is_due, tune
 
@@ -540,7 +541,7 @@ class Recomputation:
         self._remember(tune(self._learner.cut(), self.config).tuning)
 
     def _remember(self, tuning: Tuning | None) -> None:
-        at = model_codec.tuned_at(tuning)
+        at = naming.tuned_at(tuning)
         if at is not None and tuning is not None:
             self._tunings[at] = tuning
 
@@ -829,8 +830,8 @@ def _head_faults(head: Head, newest_after: int, survey: Survey, version: Version
 
 def _tuning_faults(key: str, head: Head, version: Version) -> list[str]:
     """Check that what the next version would be trained by is what this one was."""
-    tuning = model_codec.tuning_of(head)
-    if model_codec.tuned_at(tuning) != version.lineage.tuned_at:
+    tuning = naming.tuning_of(head)
+    if naming.tuned_at(tuning) != version.lineage.tuned_at:
         return [f"{key} names another cut of tuning than {version.key} itself"]
     if tuning is None:
         return []

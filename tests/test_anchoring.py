@@ -17,15 +17,16 @@ from consumers.models.catalogue import holds_newest, read_catalogue
 from consumers.models.moving import Records, RollBack, perform, pin, retire, set_alias
 from streamsvm import anchoring
 from streamsvm.anchoring import NotAnchored, reference
-from streamsvm.codec import model as model_codec
-from streamsvm.codec.ancestry import Ancestor
-from streamsvm.codec.model import Alias, Head, Retired, Version
+from streamsvm.codec import events
 from streamsvm.config import OutputConfig, Settings
 from streamsvm.errors import ConfigurationError
 from streamsvm.kafka import Connection, Message, Publisher, Reader, TopicSpec, create_topics
+from streamsvm.model import message as model_codec
+from streamsvm.model.ancestry import Ancestor
+from streamsvm.model.machine import LinearMachine, Model
+from streamsvm.model.message import Alias, Head, Retired, Version
 from streamsvm.signing import Signer
 from streamsvm.subscriber import ModelSubscriber, load_record, load_version
-from streamsvm.svm.model import LinearMachine, Model
 from tests.brokers.fixtures import TestBroker
 from tests.consumers.test_cli import error_of, run
 from tests.test_subscriber import DEADLINE_S, NAME, version_of
@@ -94,7 +95,7 @@ class Topic:
             extra[model_codec.LINKS_HEADER] = ",".join(str(one.offset) for one in named)
         if self.signer is not None:
             extra[model_codec.SIGNATURE_HEADER] = self.signer.sign(version.key, digest)
-        headers = model_codec.headers(version, digest, NOW, extra)
+        headers = events.headers(version, digest, NOW, extra)
         return Message(self.models, value, version.key.encode(), headers, partition=0)
 
     def say(self, key: str, value: bytes | None) -> None:
@@ -113,7 +114,7 @@ class Topic:
         evil = replace(forged(like), number=number)
         value = model_codec.encode(evil)
         sha256 = model_codec.sha256(value)
-        return sha256, self.write(value, evil.key.encode(), model_codec.headers(evil, sha256, NOW, {}))
+        return sha256, self.write(value, evil.key.encode(), events.headers(evil, sha256, NOW, {}))
 
     def bury(self, number: int) -> int:
         """Write a tombstone, as strangers can."""

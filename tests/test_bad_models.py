@@ -16,11 +16,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from streamsvm.codec.model import SHA256_HEADER, Alias, Version, current_key, encode_alias
 from streamsvm.kafka import Message, Publisher, Record, TopicSpec, create_topics
+from streamsvm.model.kernels import RbfKernel
+from streamsvm.model.machine import KernelMachine, Model, Scaler
+from streamsvm.model.message import SHA256_HEADER, Alias, Version, current_key, encode_alias
 from streamsvm.subscriber import REASONS, ModelSubscriber, RefusedMessage, check
-from streamsvm.svm.kernels import RbfKernel
-from streamsvm.svm.model import KernelMachine, Model, Scaler
 from tests.bad_models import KINDS, BadMessage, bad_messages, linear
 from tests.brokers.fixtures import TestBroker
 from tests.test_subscriber import NAME, Trainer, eventually, version_of

@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from streamsvm.codec import deadletter
-from streamsvm.codec import model as model_codec
 from streamsvm.codec.points import RejectedRecord, Rejection
 from streamsvm.config import load
 from streamsvm.errors import InvalidMessage
@@ -23,6 +22,7 @@ from streamsvm.kafka import (
     create_topics,
     fetch_one,
 )
+from streamsvm.model import message as model_codec
 from streamsvm.subscriber import ModelSubscriber
 from tests.brokers.fixtures import TestBroker
 from tests.test_layers import imports_of, modules

@@ -28,11 +28,11 @@ from streamsvm import private
 from streamsvm.checkpoint import CheckpointDirectory, model_of
 from streamsvm.codec import checkpoint as codec
 from streamsvm.codec.checkpoint import Snapshot
-from streamsvm.codec.model import Alias, Gate, GatePart, GateRival, Head, PartitionCut, TuningInForce
 from streamsvm.crashpoints import POINTS
 from streamsvm.disk import FileSystem
 from streamsvm.errors import ConfigurationError, CorruptCheckpoint, DirectoryTaken, StateError, TransientError
 from streamsvm.learner import Learner
+from streamsvm.model.message import Alias, Gate, GatePart, GateRival, Head, PartitionCut, TuningInForce
 from streamsvm.points import Position
 from tests.faults.disks import RefusingDisk, VolatileDisk
 from tests.golden.checkpoint import HERE as GOLDEN

@@ -10,10 +10,10 @@ import msgspec
 import numpy as np
 import pytest
 
-from streamsvm.codec.model import Lineage, PartitionCut, Version
 from streamsvm.comparison import ANSWERS_COMPARED, CHANGES_SHOWN, Change, Comparison, Hashed, compare, relative_gap
-from streamsvm.svm.kernels import Float, RbfKernel
-from streamsvm.svm.model import KernelMachine, LinearMachine, Machine, Model, Scaler
+from streamsvm.model.kernels import Float, RbfKernel
+from streamsvm.model.machine import KernelMachine, LinearMachine, Machine, Model, Scaler
+from streamsvm.model.message import Lineage, PartitionCut, Version
 from tests.golden.model import handmade
 
 OLD, NEW = "aa" * 32, "bb" * 32

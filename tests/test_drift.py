@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import chi2
 
-from streamsvm.codec import deciles as codec
-from streamsvm.drift import CHANCE, Deciles, ScoreWindow, chance_level, deciles_of, drift_of
+from streamsvm.drift import CHANCE, ScoreWindow, chance_level, deciles_of, drift_of
+from streamsvm.model import deciles_header as codec
+from streamsvm.model.deciles import Deciles
 
 
 def of(scores: np.ndarray, weight: np.ndarray | None = None) -> Deciles:

@@ -24,9 +24,9 @@ from streamsvm.evaluation import (
     scores,
     split,
 )
+from streamsvm.model.kernels import LinearKernel, RbfKernel
+from streamsvm.model.machine import LinearMachine, Model, Scaler
 from streamsvm.points import Points
-from streamsvm.svm.kernels import LinearKernel, RbfKernel
-from streamsvm.svm.model import LinearMachine, Model, Scaler
 
 
 @pytest.fixture(scope="module")

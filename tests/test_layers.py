@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -11,9 +13,9 @@ ROOT = Path(__file__).parent.parent
 
 LAYERS: list[set[str]] = [
     {"streamsvm.errors"},
-    {"streamsvm.private"},
+    {"streamsvm.private", "streamsvm.secrecy", "streamsvm.points"},
+    {"streamsvm.model"},
     {
-        "streamsvm.points",
         "streamsvm.config",
         "streamsvm.metrics",
         "streamsvm.build",
@@ -53,6 +55,7 @@ FORBIDDEN = [
 ]
 CLOCKS_AND_CHANCE = {"time", "random", "datetime", "os", "threading", "socket", "logging"}
 PURE = {
+    "model",
     "points",
     "linear",
     "drift",
@@ -132,6 +135,23 @@ def test_an_upward_import_would_be_found() -> None:
     """The check can fail: a coreset that imports the learner is reported."""
     assert upward_edges("streamsvm.coreset.reduce", {"streamsvm.learner.Learner"})
     assert not upward_edges("streamsvm.learner", {"streamsvm.coreset.reduce"})
+    assert upward_edges("streamsvm.model.message", {"streamsvm.learner.Cut"})
+    assert upward_edges("streamsvm.model.message", {"streamsvm.config"})
+
+
+@pytest.mark.parametrize("module", [name for name in modules() if name.startswith("streamsvm.model")])
+def test_the_contract_needs_numpy_and_msgspec_only(module: str) -> None:
+    """Whoever only reads models installs and loads no more."""
+    roots = {name.split(".")[0] for name in imports_of(modules()[module])}
+    assert roots - sys.stdlib_module_names <= {"streamsvm", "numpy", "msgspec"}
+
+
+def test_a_reader_loads_nothing_that_learns() -> None:
+    """Following a model takes none of the libraries that make one, which load for seconds."""
+    heavy = ["numba", "sklearn", "scipy", "pydantic", "pyarrow", "structlog", "rich", "typer", "cloudevents"]
+    program = f"import sys; from streamsvm import ModelSubscriber; print([m for m in {heavy} if m in sys.modules])"
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert ran.stdout.strip() == "[]"
 
 
 @pytest.mark.parametrize(("source", "target", "reason"), FORBIDDEN)

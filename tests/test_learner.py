@@ -16,9 +16,9 @@ from streamsvm.codec.checkpoint import Snapshot
 from streamsvm.config import CoresetConfig, SvmConfig
 from streamsvm.coreset.moments import Moments
 from streamsvm.learner import Cut, Learner
+from streamsvm.model.kernels import LinearKernel
 from streamsvm.pilots import linear_pilot
 from streamsvm.points import Points, Position, Rows
-from streamsvm.svm.kernels import LinearKernel
 from streamsvm.svm.objective import primal_objective
 from streamsvm.svm.solvers import LibsvmSolver, Problem
 from streamsvm.tasks import REDUCERS

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from sklearn.decomposition import PCA
 
+from streamsvm.model.kernels import RbfKernel
+from streamsvm.model.machine import KernelMachine, LinearMachine, Model, Scaler
 from streamsvm.picture import GRID, MOST_NUMBERS, MOST_POINTS, border, contour, project
 from streamsvm.points import Points
-from streamsvm.svm.kernels import RbfKernel
-from streamsvm.svm.model import KernelMachine, LinearMachine, Model, Scaler
 from tests.streams import gaussian
 
 

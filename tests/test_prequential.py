@@ -10,6 +10,8 @@ from sklearn.linear_model import SGDClassifier
 from sklearn.metrics import accuracy_score, balanced_accuracy_score, hinge_loss
 
 from streamsvm.coreset.moments import Moments
+from streamsvm.model.kernels import RbfKernel
+from streamsvm.model.machine import KernelMachine, LinearMachine, Model, Scaler
 from streamsvm.points import Points
 from streamsvm.prequential import (
     BASELINE_ALPHA,
@@ -19,8 +21,6 @@ from streamsvm.prequential import (
     Prequential,
     stride_of,
 )
-from streamsvm.svm.kernels import RbfKernel
-from streamsvm.svm.model import KernelMachine, LinearMachine, Model, Scaler
 from tests.streams import DIMENSION, gaussian
 
 RATE = 0.01

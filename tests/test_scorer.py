@@ -42,8 +42,8 @@ from streamsvm.kafka import (
     read_to_end,
 )
 from streamsvm.metrics import SCORER, Metrics
-from streamsvm.svm.model import LinearMachine, Model, Scaler
-from streamsvm.svm.probability import Sigmoid
+from streamsvm.model.machine import LinearMachine, Model, Scaler
+from streamsvm.model.probability import Sigmoid
 from tests.brokers.fixtures import TestBroker
 from tests.brokers.jvm import JvmBroker
 from tests.contract.foreign import members

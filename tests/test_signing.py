@@ -22,10 +22,10 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from consumers.models.moving import Records, RollBack, perform, pin
-from streamsvm.codec import model as model_codec
 from streamsvm.config import OutputConfig, Settings
 from streamsvm.errors import ConfigurationError
 from streamsvm.kafka import Connection, TopicSpec, create_topics
+from streamsvm.model import message as model_codec
 from streamsvm.signing import Signer, TrustedKeys, signed_text
 from streamsvm.subscriber import ModelSubscriber, RefusedMessage, load_version
 from tests.brokers.fixtures import TestBroker

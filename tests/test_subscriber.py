@@ -18,15 +18,16 @@ import pytest
 
 from streamsvm.anchoring import NotAnchored
 from streamsvm.build import build
-from streamsvm.codec import model as model_codec
-from streamsvm.codec.ancestry import Ancestor, linked
-from streamsvm.codec.model import Alias, Lineage, Retired, StreamSummary, Version
+from streamsvm.codec import events
 from streamsvm.config import Label
 from streamsvm.errors import BrokerUnavailable, ConfigurationError, FatalError, TopicMissing, TransientError
 from streamsvm.kafka import Connection, Message, Publisher, Record, Tail, TopicSpec, create_topics
+from streamsvm.model import message as model_codec
+from streamsvm.model.ancestry import Ancestor, linked
+from streamsvm.model.fit import Fit
+from streamsvm.model.machine import LinearMachine, Model, Scaler
+from streamsvm.model.message import Alias, Lineage, Retired, StreamSummary, Version
 from streamsvm.subscriber import REASONS, Loaded, ModelSubscriber, NoModel, RefusedMessage, load_version
-from streamsvm.svm.model import LinearMachine, Model, Scaler
-from streamsvm.training import Fit
 from tests.brokers.choice import FORCE
 from tests.brokers.fixtures import TestBroker
 from tests.brokers.jvm import CannotRun, JvmBroker
@@ -110,7 +111,7 @@ class Trainer:
         """Publish a version and move `current` to it; what is given replaces the right key, value or header."""
         right = model_codec.encode(version)
         digest = model_codec.sha256(right)
-        headers = model_codec.headers(version, header or digest, datetime(2026, 1, 1, tzinfo=UTC), extra or {})
+        headers = events.headers(version, header or digest, datetime(2026, 1, 1, tzinfo=UTC), extra or {})
         stored = right if value is None else value
         message = Message(self._topic, stored, (key or version.key).encode(), headers, partition=0)
 

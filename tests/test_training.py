@@ -13,12 +13,12 @@ from streamsvm.config import SvmConfig
 from streamsvm.coreset.audit import Reservoir, Sampled
 from streamsvm.coreset.moments import Moments
 from streamsvm.errors import ConfigurationError
+from streamsvm.model.machine import KernelMachine, LinearMachine
+from streamsvm.model.probability import Isotonic, Probability, Sigmoid
 from streamsvm.points import Points
 from streamsvm.svm import blocks, inner, interior, rows
 from streamsvm.svm.columns import fetch
-from streamsvm.svm.model import KernelMachine, LinearMachine
 from streamsvm.svm.objective import primal_objective
-from streamsvm.svm.probability import Isotonic, Probability, Sigmoid
 from streamsvm.svm.stda import _iterate
 from streamsvm.svm.subproblem import minimise_in_box
 from streamsvm.training import Trained, audited, train, warm_up, with_probability

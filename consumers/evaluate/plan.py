@@ -12,7 +12,7 @@ from streamsvm.config import Label
 from streamsvm.errors import ConfigurationError
 from streamsvm.estimators import CoresetSVC
 from streamsvm.evaluation import ProbabilityScores, Scores
-from streamsvm.svm.probability import Method
+from streamsvm.svm.fit_probability import Method
 
 DEFAULT_TRAIN_POINTS: Final = 20_000
 LEAST_MEMORY: Final = 16

@@ -29,10 +29,10 @@ from streamsvm.evaluation import (
     split,
 )
 from streamsvm.learner import warm_up
+from streamsvm.model.kernels import RbfKernel
+from streamsvm.model.machine import LinearMachine, Model
 from streamsvm.points import Points
 from streamsvm.sources import Source
-from streamsvm.svm.kernels import RbfKernel
-from streamsvm.svm.model import LinearMachine, Model
 from streamsvm.tasks import OneVsRest, Task, TwoClasses
 
 T = TypeVar("T")

@@ -17,12 +17,12 @@ from typing import Final
 
 from consumers.topics import READ_TIMEOUT_S
 from streamsvm.anchoring import seen_in
-from streamsvm.codec import model as model_codec
-from streamsvm.codec.model import Alias
 from streamsvm.comparison import relative_gap
 from streamsvm.config import Settings
 from streamsvm.errors import ConfigurationError, InvalidMessage
 from streamsvm.kafka import Connection, Record, log_range, read_to_end
+from streamsvm.model import message as model_codec
+from streamsvm.model.message import Alias
 from streamsvm.verification import Aliases, aliases_in, number_in, retired_in
 
 FIRST_SPAN: Final = 512

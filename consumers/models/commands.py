@@ -40,7 +40,7 @@ def show(
     as_json: Annotated[bool, typer.Option("--json", help="Print the message itself.")] = False,
 ) -> None:
     """Show a published version: what it is, what it was made from, and how good the fit is."""
-    from streamsvm.codec import model as model_codec
+    from streamsvm.model import message as model_codec
 
     loaded, _ = _load(settings, version, alias)
     if as_json:

@@ -25,11 +25,11 @@ from consumers.models.catalogue import Entry, holds, holds_before, read_catalogu
 from consumers.ports import Cluster as AnyCluster
 from consumers.settling import VersionSettlement
 from consumers.topics import written_places
-from streamsvm.codec import model as model_codec
-from streamsvm.codec.model import Alias, Retired
 from streamsvm.config import Settings
 from streamsvm.errors import ConfigurationError, Fenced, TransientError
 from streamsvm.kafka import Cluster, Connection, Message, OutcomeUnknown
+from streamsvm.model import message as model_codec
+from streamsvm.model.message import Alias, Retired
 from streamsvm.signing import TrustedKeys
 from streamsvm.subscriber import ALIAS, RESERVED_ALIASES
 from streamsvm.verification import Aliases

@@ -11,8 +11,8 @@ from rich.text import Text
 
 from consumers.foreign import cell
 from consumers.models.catalogue import Catalogue, Entry
-from streamsvm.codec import model as model_codec
 from streamsvm.comparison import Change, Comparison
+from streamsvm.model import message as model_codec
 from streamsvm.verification import Aliases
 
 

@@ -26,16 +26,16 @@ from consumers.page.status import (
     VersionPart,
 )
 from consumers.page.verdict import Facts, verdict_of
-from streamsvm.codec.model import Alias, Gate, Head, Version
 from streamsvm.config import Label, Settings
 from streamsvm.coreset.structure import Bucket
 from streamsvm.learner import Learner
 from streamsvm.learning.recipe import Made
 from streamsvm.metrics import Metrics
+from streamsvm.model.machine import Machine
+from streamsvm.model.message import Alias, Gate, Head, Version
 from streamsvm.partition import OpenLeaf
 from streamsvm.picture import Projection, project
 from streamsvm.subscriber import Loaded
-from streamsvm.svm.model import Machine
 
 LOOK_EVERY_S: Final = 1.0
 MOST_VERSIONS: Final = 20

@@ -32,13 +32,13 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from streamsvm.codec.model import Head, PartitionCut, partition_cuts, positions
 from streamsvm.coreset.audit import Held, Sampled
 from streamsvm.coreset.moments import Moments
 from streamsvm.coreset.screening import Screen, Screened
 from streamsvm.coreset.structure import Bucket, Extent
 from streamsvm.errors import CorruptCheckpoint
 from streamsvm.learner import Cut, LearnerState
+from streamsvm.model.message import Head, PartitionCut, partition_cuts, positions
 from streamsvm.partition import PartitionState
 from streamsvm.points import Points, Position
 

@@ -11,7 +11,7 @@ JSON to the models topic, which its own recovery, `verify` and every subscriber 
 same key to a topic beside it, ``<models>.onnx``, in the same transaction: neither is there without the other. An alias
 gives the hash of the JSON only; who takes the copy checks it by scoring the probes of the JSON.
 
-Invariant: decision values are within the tolerance of `streamsvm.codec.probes` of those that JSON gives. The same
+Invariant: decision values are within the tolerance of `streamsvm.model.probes` of those that JSON gives. The same
 version gives the same bytes with the same `onnx` library.
 
 The package `onnx` is an extra; nothing is imported from it before it is needed.
@@ -26,11 +26,12 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from streamsvm.codec.model import SHA256_HEADER, Version, cloudevent, encode, sha256
+from streamsvm.codec.events import cloudevent
 from streamsvm.errors import ConfigurationError
-from streamsvm.svm.kernels import Float, RbfKernel
-from streamsvm.svm.model import KernelMachine, LinearMachine, Machine, Scaler
-from streamsvm.svm.probability import Isotonic, Probability, Sigmoid
+from streamsvm.model.kernels import Float, RbfKernel
+from streamsvm.model.machine import KernelMachine, LinearMachine, Machine, Scaler
+from streamsvm.model.message import SHA256_HEADER, Version, encode, sha256
+from streamsvm.model.probability import Isotonic, Probability, Sigmoid
 
 if TYPE_CHECKING:
     from onnx import NodeProto, TensorProto

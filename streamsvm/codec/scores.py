@@ -27,11 +27,11 @@ import numpy as np
 from pydantic import ValidationError
 
 from streamsvm.codec.avro import Schemas
-from streamsvm.codec.model import Version
 from streamsvm.codec.points import NOTHING_UNREAD, PointDecoder, RawRecord, RejectedRecord, Rejection
 from streamsvm.codec.unread import Unread
 from streamsvm.config import Label, PointsConfig
 from streamsvm.errors import InvalidMessage
+from streamsvm.model.message import Version
 from streamsvm.points import Rows
 
 CONTENT_TYPE: Final = "application/json"

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal
 
 from streamsvm.codec.checkpoint import Snapshot
-from streamsvm.codec.model import Head, positions
 from streamsvm.errors import StateError
+from streamsvm.model.message import Head, positions
 from streamsvm.points import Position
 
 FIRST_INCARNATION: Final = 1

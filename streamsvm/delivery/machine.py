@@ -18,8 +18,9 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Final
 
-from streamsvm.codec.model import Alias, Head, Owner, positions, tuning_of
 from streamsvm.errors import Fenced, StateError
+from streamsvm.learning.naming import tuning_of
+from streamsvm.model.message import Alias, Head, Owner, positions
 from streamsvm.points import Position, Positions, precedes
 from streamsvm.tuning import Tuning
 

@@ -59,7 +59,7 @@ from typing import Final
 
 import msgspec
 
-from streamsvm.codec import model as model_codec
+from streamsvm.model import message as model_codec
 
 _HEAD: Final = "@head"
 _CURRENT: Final = "@current"

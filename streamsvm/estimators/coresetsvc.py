@@ -24,11 +24,11 @@ from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig
 from streamsvm.estimators.persistence import Plain
 from streamsvm.estimators.stdasvc import chosen_class
 from streamsvm.estimators.stream import Stream
+from streamsvm.model.fit import Fit
+from streamsvm.model.kernels import Float
+from streamsvm.model.machine import LinearMachine, Model
 from streamsvm.points import Points
-from streamsvm.svm.kernels import Float
-from streamsvm.svm.model import LinearMachine, Model
 from streamsvm.tasks import MOST_CLASSES, OneVsRest, Task, TwoClasses
-from streamsvm.training import Fit
 from streamsvm.tuning import Score
 
 AUDIT_POINTS = 1_000

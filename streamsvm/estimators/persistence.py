@@ -15,12 +15,13 @@ from streamsvm.codec.checkpoint import Snapshot
 from streamsvm.config import ModelConfig
 from streamsvm.errors import CorruptCheckpoint
 from streamsvm.learner import LearnerState
+from streamsvm.model.fit import Fit
+from streamsvm.model.kernels import RbfKernel
+from streamsvm.model.machine import KernelMachine, LinearMachine, Machine, Model, Scaler
+from streamsvm.model.probability import Isotonic, Probability, Sigmoid
 from streamsvm.points import Position
-from streamsvm.svm.kernels import RbfKernel
-from streamsvm.svm.model import KernelMachine, LinearMachine, Machine, Model, Scaler
-from streamsvm.svm.probability import Isotonic, Probability, Sigmoid
 from streamsvm.tasks import OneVsRest
-from streamsvm.training import Fit, Trained
+from streamsvm.training import Trained
 from streamsvm.tuning import Score
 
 Plain = dict[str, Any]

@@ -17,8 +17,8 @@ from sklearn.utils import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, column_or_1d, validate_data
 
-from streamsvm.svm.kernels import Float, Kernel, LinearKernel, RbfKernel
-from streamsvm.svm.model import KernelMachine
+from streamsvm.model.kernels import Float, Kernel, LinearKernel, RbfKernel
+from streamsvm.model.machine import KernelMachine
 from streamsvm.svm.problem import Problem, Solution
 from streamsvm.svm.solvers import StdaSolver
 from streamsvm.training import limited_to

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-from streamsvm.config import MASK, is_secret
 from streamsvm.errors import ConfigurationError
+from streamsvm.secrecy import MASK, is_secret
 
 Option = str | int | bool
 

@@ -7,10 +7,12 @@ from whatever else goes wrong on the way to it: that may pass, and nothing is de
 from __future__ import annotations
 
 import importlib
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from streamsvm.config import RegistryConfig
 from streamsvm.errors import ConfigurationError, TransientError
+
+if TYPE_CHECKING:
+    from streamsvm.config import RegistryConfig
 
 NOT_FOUND: Final = 404
 NO_SUCH_SCHEMA: Final = 40403

@@ -12,15 +12,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from streamsvm.codec.ancestry import Ancestor
-from streamsvm.codec.model import Lineage, Version, partition_cuts, summary, tuned_at
 from streamsvm.config import ModelConfig, SvmConfig
 from streamsvm.coreset.moments import Moments
-from streamsvm.drift import Deciles
 from streamsvm.learner import Cut
+from streamsvm.learning.naming import summary, tuned_at
+from streamsvm.model.ancestry import Ancestor
+from streamsvm.model.deciles import Deciles
+from streamsvm.model.fit import Audit
+from streamsvm.model.message import Lineage, Version, partition_cuts
 from streamsvm.points import Points, Positions
 from streamsvm.tasks import Task, TwoClasses
-from streamsvm.training import Audit, Trained, audit_scores, audited, train, with_probability
+from streamsvm.training import Trained, audit_scores, audited, train, with_probability
 from streamsvm.tuning import Score, Tuning, is_due, tune
 
 TrainFunction = Callable[[Points, Moments, SvmConfig], Trained]

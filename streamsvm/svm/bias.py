@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from streamsvm.model.kernels import Float
 from streamsvm.points import Signs
-from streamsvm.svm.kernels import Float
 
 FLAT = 1e-12
 """Share of the total weight below which a slope counts as 0."""

@@ -25,9 +25,9 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from streamsvm.model.kernels import Float
 from streamsvm.svm.columns import Index
 from streamsvm.svm.exponential import fused, least, power_of_two, widest_vectors
-from streamsvm.svm.kernels import Float
 
 Values = NDArray[np.float32 | np.float64]
 

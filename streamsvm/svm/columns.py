@@ -23,7 +23,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from streamsvm.svm.kernels import Float, Kernel, RbfKernel
+from streamsvm.model.kernels import Float, Kernel, RbfKernel
 
 Index = NDArray[np.int64]
 

@@ -40,11 +40,11 @@ from numpy.typing import NDArray
 from scipy.linalg import lapack
 
 from streamsvm.linear import REORDERED
+from streamsvm.model.kernels import Float
 from streamsvm.svm.blocks import RbfBlocks, Values
 from streamsvm.svm.columns import Index
 from streamsvm.svm.exponential import widest_vectors
 from streamsvm.svm.inner import descend, extremes
-from streamsvm.svm.kernels import Float
 
 PAIR_NS: Final = 0.65
 """About what a step along a pair costs for each point of its block; only its ratio to `newton_ns` matters."""

@@ -39,12 +39,12 @@ from typing import Final
 
 import numpy as np
 
+from streamsvm.model.kernels import Float, Kernel, RbfKernel
 from streamsvm.points import Signs
 from streamsvm.svm import blocks, face, interior, linear
 from streamsvm.svm.blocks import RbfBlocks, Values
 from streamsvm.svm.columns import Index
 from streamsvm.svm.inner import amount, choose, extremes, solve_block
-from streamsvm.svm.kernels import Float, Kernel, RbfKernel
 from streamsvm.svm.linear import LinearBlocks
 
 BLOCK: Final = 256

@@ -29,8 +29,8 @@ import numpy as np
 from numba import njit
 
 from streamsvm.linear import REORDERED, factorise, substitute
+from streamsvm.model.kernels import Float, LinearKernel
 from streamsvm.svm.exponential import least, most
-from streamsvm.svm.kernels import Float, LinearKernel
 from streamsvm.svm.problem import CheckedSolver, Problem, Solution
 from streamsvm.svm.rows import (
     FEW,

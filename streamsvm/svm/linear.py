@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from streamsvm.model.kernels import Float
 from streamsvm.svm.columns import Index
-from streamsvm.svm.kernels import Float
 from streamsvm.svm.rows import FEW, SignedRows, signed_rows, sparse_add, sparse_gram, sparse_rows, sparse_sum
 
 

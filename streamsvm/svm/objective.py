@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from streamsvm.model.kernels import Float, Kernel, LinearKernel
 from streamsvm.points import Signs
 from streamsvm.svm.blocks import layout_of, rbf_sums
-from streamsvm.svm.kernels import Float, Kernel, LinearKernel
 
 
 @dataclass(frozen=True, slots=True)

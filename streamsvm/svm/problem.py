@@ -12,8 +12,8 @@ from typing import Protocol
 
 import numpy as np
 
+from streamsvm.model.kernels import Float, Kernel, LinearKernel
 from streamsvm.points import Signs
-from streamsvm.svm.kernels import Float, Kernel, LinearKernel
 from streamsvm.svm.objective import Optimality
 
 LARGEST_FEATURE = 1e100

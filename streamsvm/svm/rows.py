@@ -16,8 +16,8 @@ import numpy as np
 from numba import njit
 
 from streamsvm.linear import REORDERED, add_gram, factorise, substitute
+from streamsvm.model.kernels import Float
 from streamsvm.svm.columns import Index
-from streamsvm.svm.kernels import Float
 
 TILE: Final = 512
 """Points whose features are multiplied with each other before the next ones are read."""

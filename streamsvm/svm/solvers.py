@@ -24,9 +24,9 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import SGDClassifier
 from sklearn.svm import SVC, LinearSVC
 
+from streamsvm.model.kernels import Float, LinearKernel, RbfKernel
 from streamsvm.svm.bias import best_intercept
 from streamsvm.svm.fast import BlockDescent, Clock, Progress
-from streamsvm.svm.kernels import Float, LinearKernel, RbfKernel
 from streamsvm.svm.objective import optimality_of
 from streamsvm.svm.problem import CheckedSolver, Problem, Solution, Solver
 from streamsvm.svm.stda import CACHE_BYTES, DIRECTIONS, ETA, Descent, Method

@@ -43,9 +43,9 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from streamsvm.model.kernels import Float, Kernel
 from streamsvm.points import Signs
 from streamsvm.svm.columns import COMPUTED, HITS, USED, Columns, Index, fetch, make_columns
-from streamsvm.svm.kernels import Float, Kernel
 from streamsvm.svm.objective import scores_without_bias
 from streamsvm.svm.subproblem import minimise_in_box, minimise_with_equality, move_pair
 

@@ -23,8 +23,8 @@ from typing import Final
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+from streamsvm.model.kernels import Float, Kernel, LinearKernel, RbfKernel
 from streamsvm.points import Signs
-from streamsvm.svm.kernels import Float, Kernel, LinearKernel, RbfKernel
 from streamsvm.svm.objective import Optimality, optimality
 from streamsvm.svm.problem import Problem, Solution
 from streamsvm.svm.solvers import SOLVERS

@@ -22,8 +22,8 @@ from sklearn.multiclass import OneVsRestClassifier
 
 from streamsvm import CoresetSVC
 from streamsvm.evaluation import Objectives, Optima, Reservoir, decisions, optimum, scores, split
+from streamsvm.model.machine import Model
 from streamsvm.points import Points
-from streamsvm.svm.model import Model
 from streamsvm.tasks import OneVsRest
 
 LEAST_MEMORY: Final = 16

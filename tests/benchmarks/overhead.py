@@ -32,8 +32,8 @@ from streamsvm.config import CoresetConfig, PointsConfig, Settings, SvmConfig
 from streamsvm.kafka import Record
 from streamsvm.learner import Learner, warm_up
 from streamsvm.metrics import TRAINER, Metrics
+from streamsvm.model.machine import KernelMachine, Model
 from streamsvm.points import Position, Rows
-from streamsvm.svm.model import KernelMachine, Model
 from streamsvm.training import train
 from tests.benchmarks.pipeline import environment
 from tests.benchmarks.timing import ROUNDS_AT_LEAST, Interval, Lap, Outcome, Stopwatch, alternate

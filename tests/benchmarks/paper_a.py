@@ -36,9 +36,9 @@ from streamsvm.coreset.reduce import Pilot, Purpose, Reducer, SensitivityReducer
 from streamsvm.coreset.sensitivity import direct_bound, dual_bound, lemma_bound, sensitivities
 from streamsvm.coreset.size import coreset_size
 from streamsvm.learner import Learner
+from streamsvm.model.kernels import LinearKernel
 from streamsvm.points import Points, Position
 from streamsvm.svm.interior import MOST_STEPS, InteriorPointSolver
-from streamsvm.svm.kernels import LinearKernel
 from streamsvm.svm.problem import Problem
 from tests.streams import rows_of
 

@@ -34,7 +34,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from threadpoolctl import threadpool_limits
 
-from streamsvm.svm.kernels import RbfKernel
+from streamsvm.model.kernels import RbfKernel
 from streamsvm.svm.objective import optimality
 from streamsvm.svm.problem import Problem, Solution, Solver
 from streamsvm.svm.solvers import LibsvmSolver, PaperStdaSolver

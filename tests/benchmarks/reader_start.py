@@ -28,11 +28,12 @@ import msgspec
 from consumers.models.catalogue import holds_newest, read_catalogue, read_names
 from consumers.models.moving import Decide, Records, RollBack, perform, pin, unpin
 from consumers.topics import output_topics
-from streamsvm.codec import model as model_codec
-from streamsvm.codec.ancestry import Ancestor
-from streamsvm.codec.model import Alias, Head
+from streamsvm.codec import events
 from streamsvm.config import OutputConfig, Settings
 from streamsvm.kafka import Connection, Message, Publisher, create_topics, log_range, read_to_end
+from streamsvm.model import message as model_codec
+from streamsvm.model.ancestry import Ancestor
+from streamsvm.model.message import Alias, Head
 from streamsvm.subscriber import Loaded, ModelSubscriber, load_version
 from tests.brokers import start_real_broker
 from tests.test_subscriber import NAME, version_of
@@ -89,7 +90,7 @@ class _Chain:
         links_after = model_codec.links_after(head, number)
         self._head = Head(number, 1, (), sha256, self.offset, "", {}, links=links_after)
         self.offset += 1
-        headers = model_codec.headers(version, sha256, MADE, extra)
+        headers = events.headers(version, sha256, MADE, extra)
         return Message(self._topic, value, version.key.encode(), headers, partition=0)
 
 

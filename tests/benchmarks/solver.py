@@ -48,9 +48,9 @@ from scipy.sparse import csr_matrix
 from sklearn.svm import SVC
 from threadpoolctl import threadpool_limits
 
+from streamsvm.model.kernels import Float, LinearKernel, RbfKernel
 from streamsvm.svm.exponential import powers_of_two
 from streamsvm.svm.fast import warm_up as prepare
-from streamsvm.svm.kernels import Float, LinearKernel, RbfKernel
 from streamsvm.svm.objective import optimality, primal_objective
 from streamsvm.svm.problem import Problem, Solution
 from streamsvm.svm.solvers import LiblinearSolver, PaperStdaSolver, StdaSolver

@@ -22,11 +22,11 @@ from typing import Final
 import numpy as np
 from rich.console import Console
 
-from streamsvm.codec.model import Version
 from streamsvm.kafka import Connection, EmbeddedBroker, TopicSpec, create_topics
+from streamsvm.model.kernels import Float
+from streamsvm.model.machine import LinearMachine, Model, Scaler
+from streamsvm.model.message import Version
 from streamsvm.subscriber import ModelSubscriber
-from streamsvm.svm.kernels import Float
-from streamsvm.svm.model import LinearMachine, Model, Scaler
 from tests.test_subscriber import NAME, Trainer, version_of
 
 DIMENSION: Final = 8

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from streamsvm.kafka import EmbeddedBroker
+from streamsvm.model.machine import Model
 from streamsvm.subscriber import ModelSubscriber
-from streamsvm.svm.model import Model
 from tests.benchmarks.swaps import main, measure
 
 

@@ -8,10 +8,10 @@ from dataclasses import replace
 import msgspec
 import pytest
 
-from streamsvm.codec import model as codec
-from streamsvm.codec.ancestry import Ancestor, chosen, linked
-from streamsvm.codec.model import Alias, Head
 from streamsvm.errors import InvalidMessage
+from streamsvm.model import message as codec
+from streamsvm.model.ancestry import Ancestor, chosen, linked
+from streamsvm.model.message import Alias, Head
 from tests.golden import model as golden
 
 

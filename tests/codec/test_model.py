@@ -15,14 +15,17 @@ from cloudevents.core.v1.event import CloudEvent
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streamsvm.codec import model as codec
-from streamsvm.codec.model import Alias, Head, Lineage, PartitionCut, StreamSummary, Version
+from streamsvm.codec import events
 from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig
 from streamsvm.coreset.moments import Moments
 from streamsvm.errors import InvalidMessage
+from streamsvm.learning import naming
+from streamsvm.model import message as codec
+from streamsvm.model.fit import Audit
+from streamsvm.model.machine import KernelMachine, LinearMachine
+from streamsvm.model.message import Alias, Head, Lineage, PartitionCut, StreamSummary, Version
 from streamsvm.points import Points
-from streamsvm.svm.model import KernelMachine, LinearMachine
-from streamsvm.training import Audit, train
+from streamsvm.training import train
 from tests.golden import model as golden
 from tests.golden.checkpoint import as_json
 from tests.streams import gaussian
@@ -202,7 +205,7 @@ def test_headers_are_cloudevents_and_carry_the_hash() -> None:
     """Binary mode: attributes in ce_ headers, the clock's things outside the value."""
     version = version_of()
     digest = codec.sha256(codec.encode(version))
-    headers = dict(codec.headers(version, digest, datetime(2026, 1, 2, tzinfo=UTC), {"streamsvm.session": "s"}))
+    headers = dict(events.headers(version, digest, datetime(2026, 1, 2, tzinfo=UTC), {"streamsvm.session": "s"}))
     assert headers == {
         "ce_specversion": b"1.0",
         "ce_id": b"m@3",
@@ -220,7 +223,7 @@ def test_headers_are_cloudevents_and_carry_the_hash() -> None:
 def test_a_cloudevents_library_reads_a_version() -> None:
     """The event that comes out of its binary mode has our attributes, and the value as its content."""
     value = codec.encode(version_of())
-    sent = codec.headers(version_of(), codec.sha256(value), datetime(2026, 1, 2, tzinfo=UTC), {})
+    sent = events.headers(version_of(), codec.sha256(value), datetime(2026, 1, 2, tzinfo=UTC), {})
     event = from_binary(KafkaMessage(dict(sent), b"m@3", value), JSONFormat(), CloudEvent)
     assert (event.get_id(), event.get_source(), event.get_subject()) == ("m@3", "streamsvm/m", "m@3")
     assert (event.get_dataschema(), event.get_datacontenttype()) == (codec.SCHEMA, "application/json")
@@ -257,12 +260,12 @@ def test_the_size_bound_holds(kernel: str, n: int) -> None:
     machine = version.model.machine
     assert len(machine.dual) <= n if isinstance(machine, KernelMachine) else True
     value = codec.encode(Version(**{**fields_of(version), "lineage": lineage}))
-    bound = codec.largest_bytes(config)
+    bound = naming.largest_bytes(config)
     assert len(value) <= bound
     if kernel == "rbf":
-        within = codec.train_points_within(config, bound - 1)
+        within = naming.train_points_within(config, bound - 1)
         assert within == n - 1
-        assert codec.train_points_within(config, 10) == 0
+        assert naming.train_points_within(config, 10) == 0
 
 
 def fields_of(version: Version) -> dict[str, object]:

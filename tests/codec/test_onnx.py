@@ -14,19 +14,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streamsvm.codec import model as codec
 from streamsvm.codec import onnx as onnx_codec
-from streamsvm.codec.model import Version
-from streamsvm.codec.probes import probes_of
 from streamsvm.codec.scores import label_of
 from streamsvm.config import Label, ModelConfig, PointsConfig, SvmConfig
 from streamsvm.coreset.moments import Moments
 from streamsvm.datasets import load_htru2
 from streamsvm.errors import ConfigurationError
+from streamsvm.learning import naming
+from streamsvm.model import message as codec
+from streamsvm.model.kernels import Float, RbfKernel
+from streamsvm.model.machine import KernelMachine, LinearMachine, Model, Scaler
+from streamsvm.model.message import Version
+from streamsvm.model.probability import Isotonic, Sigmoid
+from streamsvm.model.probes import probes_of
 from streamsvm.points import Points
-from streamsvm.svm.kernels import Float, RbfKernel
-from streamsvm.svm.model import KernelMachine, LinearMachine, Model, Scaler
-from streamsvm.svm.probability import Isotonic, Sigmoid
 from streamsvm.training import train
 from tests.codec.test_probes import models
 from tests.golden import model as golden
@@ -197,6 +198,6 @@ def test_it_is_smaller_than_the_largest_json(kernel: str) -> None:
             coreset={"train_points": support},
             svm=SvmConfig(kernel=kernel),
         )
-        assert len(onnx_codec.export(version_of(ordinary(rng, dimension, kernel, support)))) < codec.largest_bytes(
+        assert len(onnx_codec.export(version_of(ordinary(rng, dimension, kernel, support)))) < naming.largest_bytes(
             config
         )

@@ -9,11 +9,12 @@ import msgspec
 import numpy as np
 import pytest
 
-from streamsvm.codec import model as codec
-from streamsvm.codec import probability as part_codec
 from streamsvm.config import ModelConfig, PointsConfig, SvmConfig
 from streamsvm.errors import InvalidMessage
-from streamsvm.svm.probability import MOST_KNOTS, Isotonic, Probability, Sigmoid
+from streamsvm.learning import naming
+from streamsvm.model import message as codec
+from streamsvm.model import probability_part as part_codec
+from streamsvm.model.probability import MOST_KNOTS, Isotonic, Probability, Sigmoid
 from tests.codec.test_model import version_of
 from tests.streams import gaussian
 
@@ -80,5 +81,5 @@ def test_the_size_bound_counts_probabilities(method: str) -> None:
     assert len(msgspec.json.encode(part)) <= part_codec.largest_bytes(method)
     points = PointsConfig(dimension=3)
     plain, with_it = (ModelConfig(points=points, svm=SvmConfig(probability=one)) for one in (None, method))
-    more = codec.largest_bytes(with_it) - codec.largest_bytes(plain)
+    more = naming.largest_bytes(with_it) - naming.largest_bytes(plain)
     assert more >= part_codec.largest_bytes(method) - part_codec.largest_bytes(None)

@@ -11,14 +11,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streamsvm.codec import model as model_codec
-from streamsvm.codec import probes
-from streamsvm.codec.probability import NUMBER_BYTES
-from streamsvm.codec.probes import count_of
 from streamsvm.errors import InvalidMessage
-from streamsvm.svm.kernels import Float, RbfKernel
-from streamsvm.svm.model import KernelMachine, LinearMachine, Machine, Model, Scaler
-from streamsvm.svm.probability import Isotonic, Probability, Sigmoid
+from streamsvm.model import message as model_codec
+from streamsvm.model import probes
+from streamsvm.model.kernels import Float, RbfKernel
+from streamsvm.model.machine import KernelMachine, LinearMachine, Machine, Model, Scaler
+from streamsvm.model.probability import Isotonic, Probability, Sigmoid
+from streamsvm.model.probability_part import NUMBER_BYTES
+from streamsvm.model.probes import count_of
 from tests.codec.test_model import version_of
 
 FINITE = {"allow_nan": False, "allow_infinity": False}

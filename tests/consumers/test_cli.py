@@ -13,8 +13,8 @@ import pytest
 from consumers.options import fields, flag, sections, variable
 from consumers.runtime import EXIT_UNFORESEEN
 from streamsvm.checkpoint import CheckpointDirectory
-from streamsvm.config import is_secret
 from streamsvm.disk import FileSystem
+from streamsvm.secrecy import is_secret
 from tests.brokers.fixtures import TestBroker
 
 ROOT = Path(__file__).parent.parent.parent

@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 
 from consumers.models.catalogue import holds_newest, read_catalogue, read_names
-from streamsvm.codec import model as model_codec
-from streamsvm.codec.model import Head
 from streamsvm.config import CoresetConfig, Settings
 from streamsvm.errors import ConfigurationError
 from streamsvm.kafka import Cluster, Connection, Record
+from streamsvm.model import message as model_codec
+from streamsvm.model.machine import LinearMachine
+from streamsvm.model.message import Head
 from streamsvm.subscriber import ModelSubscriber
-from streamsvm.svm.model import LinearMachine
 from streamsvm.training import Trained, train
 from tests.brokers.fixtures import TestBroker
 from tests.consumers.trainers import produce, records, run_until, settings_for, topic, versions

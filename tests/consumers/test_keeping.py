@@ -15,10 +15,10 @@ from consumers.keeping import MOST_AT_ONCE, due
 from consumers.models.moving import Records, moves_id, perform, pin, set_alias, unpin
 from consumers.topics import output_topics
 from consumers.verify import verify
-from streamsvm.codec.model import Alias, Retired
 from streamsvm.config import Settings
 from streamsvm.errors import ConfigurationError
 from streamsvm.kafka import Cluster, Connection, Message, Outbox, Publisher, TopicSpec, create_topics
+from streamsvm.model.message import Alias, Retired
 from streamsvm.subscriber import load_version
 from streamsvm.verification import Aliases, Chain, Survey
 from tests.brokers.fixtures import TestBroker

@@ -24,11 +24,11 @@ from consumers.models.moving import (
     set_alias,
     unpin,
 )
-from streamsvm.codec import model as model_codec
-from streamsvm.codec.model import Alias, Retired
 from streamsvm.config import OutputConfig, Settings
 from streamsvm.errors import ConfigurationError, TransientError
 from streamsvm.kafka import Connection, Message, OutcomeUnknown, Publisher, TopicSpec, create_topics
+from streamsvm.model import message as model_codec
+from streamsvm.model.message import Alias, Retired
 from streamsvm.subscriber import ModelSubscriber, load_version
 from streamsvm.verification import Aliases
 from tests.brokers.fixtures import TestBroker

@@ -10,15 +10,15 @@ import pytest
 from structlog.testing import capture_logs
 
 from consumers.verify import verify
-from streamsvm.codec import probability as part_codec
-from streamsvm.codec.model import Version
-from streamsvm.codec.probability import ProbabilityPart
 from streamsvm.config import ModelConfig, Settings, SvmConfig
 from streamsvm.kafka import Connection, TopicSpec, create_topics
 from streamsvm.learner import Learner
+from streamsvm.model import probability_part as part_codec
+from streamsvm.model.message import Version
+from streamsvm.model.probability import Isotonic, Sigmoid
+from streamsvm.model.probability_part import ProbabilityPart
 from streamsvm.points import Position
 from streamsvm.subscriber import load_version
-from streamsvm.svm.probability import Isotonic, Sigmoid
 from streamsvm.training import train, with_probability
 from tests.brokers.fixtures import TestBroker
 from tests.consumers.test_verify import Forged

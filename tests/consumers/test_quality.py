@@ -11,10 +11,10 @@ from sklearn.metrics import accuracy_score, balanced_accuracy_score, hinge_loss
 
 from consumers.gatekeeping import Open
 from consumers.quality import QualityWatch
-from streamsvm.codec.model import Alias, Gate
 from streamsvm.config import QualityConfig
 from streamsvm.kafka import Cluster
 from streamsvm.metrics import TRAINER, Metrics
+from streamsvm.model.message import Alias, Gate
 from tests.brokers.fixtures import TestBroker
 from tests.consumers.trainers import Running, produce, records, run_until, settings_for, versions
 from tests.streams import gaussian, rows_of

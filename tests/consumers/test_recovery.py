@@ -19,7 +19,6 @@ import consumers.trainer
 from consumers.runtime import Health
 from consumers.topics import output_topics
 from consumers.trainer import Trainer
-from streamsvm.codec import model as model_codec
 from streamsvm.codec.checkpoint import decode
 from streamsvm.codec.points import REMEDIES
 from streamsvm.config import Settings
@@ -37,6 +36,7 @@ from streamsvm.kafka import (
 )
 from streamsvm.kafka.cluster import TRANSACTION_TIMEOUT_S
 from streamsvm.metrics import TRAINER, Metrics
+from streamsvm.model import message as model_codec
 from streamsvm.training import train
 from tests.brokers.fixtures import TestBroker
 from tests.consumers.trainers import Running, produce, records, run_until, settings_for, topic, versions

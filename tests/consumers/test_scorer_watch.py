@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 
 import consumers.scorer_watch as watch_module
-from streamsvm.codec import deciles as deciles_codec
 from streamsvm.codec.points import encode
 from streamsvm.codec.scores import scores_of
 from streamsvm.config import Settings
 from streamsvm.drift import deciles_of
 from streamsvm.errors import ConfigurationError
 from streamsvm.kafka import Connection
+from streamsvm.model import deciles_header as deciles_codec
 from tests.brokers.fixtures import TestBroker
 from tests.test_scorer import Running, points, produce, settings_for, stored
 from tests.test_subscriber import Trainer, eventually, version_of

@@ -15,7 +15,6 @@ from confluent_kafka import KafkaException
 
 import consumers.scorer as scorer_module
 from consumers.settling import PersonNeeded, Unsettled, VersionSettlement, source_of
-from streamsvm.codec import model as model_codec
 from streamsvm.config import ScoringConfig, Settings
 from streamsvm.kafka import (
     Cluster,
@@ -31,6 +30,7 @@ from streamsvm.kafka import (
     read_to_end,
 )
 from streamsvm.kafka.attempts import HEADER
+from streamsvm.model import message as model_codec
 from tests.brokers.jvm import CannotRun, JvmBroker
 from tests.consumers.trainers import Running, produce, records, settings_for, topic, versions
 from tests.faults.proxy import Proxy

@@ -11,9 +11,9 @@ import pytest
 from rich.console import Console
 
 from consumers.show import describe
+from streamsvm.model.fit import Audit
+from streamsvm.model.probability import Isotonic, Probability, Sigmoid
 from streamsvm.subscriber import Loaded
-from streamsvm.svm.probability import Isotonic, Probability, Sigmoid
-from streamsvm.training import Audit
 from tests.codec.test_model import version_of
 
 

@@ -12,8 +12,6 @@ import msgspec
 import numpy as np
 import pytest
 
-from streamsvm.codec import model as model_codec
-from streamsvm.codec.model import PartitionCut, Version
 from streamsvm.config import ModelConfig, Settings, SvmConfig
 from streamsvm.errors import ConfigurationError, FatalError, Fenced, StateError, TopicMissing, TransientError
 from streamsvm.kafka import (
@@ -31,8 +29,11 @@ from streamsvm.kafka import (
     read_to_end,
 )
 from streamsvm.learner import Learner
+from streamsvm.model import message as model_codec
+from streamsvm.model.fit import Audit
+from streamsvm.model.message import PartitionCut, Version
 from streamsvm.points import Position
-from streamsvm.training import Audit, Trained, audited, train
+from streamsvm.training import Trained, audited, train
 from tests.brokers.fixtures import TestBroker
 from tests.consumers.trainers import Running, produce, records, run_until, settings_for, topic, versions
 from tests.contract import foreign

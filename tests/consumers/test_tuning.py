@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 
 from consumers.verify import verify
-from streamsvm.codec import model as model_codec
-from streamsvm.codec.model import Head, Version
 from streamsvm.config import Settings, SvmConfig
 from streamsvm.kafka import Connection, TopicSpec, create_topics
+from streamsvm.learning import naming
+from streamsvm.model import message as model_codec
+from streamsvm.model.message import Head, Version
 from streamsvm.tuning import STEPS, Tuning
 from streamsvm.verification import Outcome
 from tests.brokers.fixtures import TestBroker
@@ -67,14 +68,14 @@ def test_cuts_at_or_past_a_multiple_are_tuned_and_the_others_keep_it(
     found = versions(connection, settings)
     assert tuned_by(found) == TUNED_BY
     for version, head in zip(found, heads(settings, connection), strict=True):
-        tuning = model_codec.tuning_of(head)
+        tuning = naming.tuning_of(head)
         assert isinstance(tuning, Tuning)
-        assert model_codec.tuned_at(tuning) == version.lineage.tuned_at
+        assert naming.tuned_at(tuning) == version.lineage.tuned_at
         assert tuning.rows == 40 * TUNED_BY[version.number - 1]
         assert tuning.applied(settings.svm).penalty(version.stream.weight) == version.fit.C
         assert version.fit.gamma == tuning.gamma
     configured = settings.svm.C or settings.svm.alpha
-    assert {t.C or t.alpha for t in map(model_codec.tuning_of, heads(settings, connection)) if t} <= {
+    assert {t.C or t.alpha for t in map(naming.tuning_of, heads(settings, connection)) if t} <= {
         step * configured for step in STEPS
     }
     assert len({(version.fit.C * version.stream.weight, version.fit.gamma) for version in found}) > 1

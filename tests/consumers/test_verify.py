@@ -18,14 +18,14 @@ from threadpoolctl import threadpool_info
 from consumers.verify import summary_line, verify
 from streamsvm import training
 from streamsvm.build import build
-from streamsvm.codec import model as model_codec
-from streamsvm.codec.ancestry import Ancestor, linked
-from streamsvm.codec.model import Alias, PartitionCut, Retired, Version
 from streamsvm.config import Settings, SvmConfig
 from streamsvm.errors import ConfigurationError
 from streamsvm.kafka import Connection, Message, Outbox, Publisher, Record, TopicSpec, create_topics, describe_topic
-from streamsvm.svm.model import LinearMachine
-from streamsvm.training import Audit
+from streamsvm.model import message as model_codec
+from streamsvm.model.ancestry import Ancestor, linked
+from streamsvm.model.fit import Audit
+from streamsvm.model.machine import LinearMachine
+from streamsvm.model.message import Alias, PartitionCut, Retired, Version
 from streamsvm.verification import EXIT_CLEAN, EXIT_DIFFERS, EXIT_INCOMPLETE, Outcome, Report, differences
 from tests.brokers.fixtures import TestBroker
 from tests.consumers.test_cli import error_of, run

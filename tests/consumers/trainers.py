@@ -11,8 +11,6 @@ from consumers.page.board import TrainerBoard
 from consumers.ports import Cluster as AnyCluster
 from consumers.runtime import Health
 from consumers.trainer import Trainer
-from streamsvm.codec import model as model_codec
-from streamsvm.codec.model import Version
 from streamsvm.codec.points import encode
 from streamsvm.config import (
     CheckpointConfig,
@@ -26,6 +24,8 @@ from streamsvm.config import (
 )
 from streamsvm.kafka import Cluster, Connection, Message, Outbox, Record, read_to_end
 from streamsvm.metrics import TRAINER, Metrics
+from streamsvm.model import message as model_codec
+from streamsvm.model.message import Version
 from tests.streams import DIMENSION, gaussian
 
 DEADLINE_S = 60.0

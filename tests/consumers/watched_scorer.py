@@ -30,14 +30,14 @@ from consumers.page.board import ScorerBoard
 from consumers.page.site import Site
 from consumers.runtime import Health, exit_code
 from consumers.scorer import Scorer
-from streamsvm.codec import deciles
 from streamsvm.codec.points import encode
 from streamsvm.config import OutputConfig, ScoringConfig, Settings
 from streamsvm.drift import deciles_of
 from streamsvm.errors import StreamsvmError
 from streamsvm.kafka import Connection, EmbeddedBroker, Message, Outbox, TopicSpec, create_topics
 from streamsvm.metrics import SCORER, Metrics
-from streamsvm.svm.model import LinearMachine, Model, Scaler
+from streamsvm.model import deciles_header as deciles
+from streamsvm.model.machine import LinearMachine, Model, Scaler
 from tests.test_subscriber import NAME, Trainer, version_of
 
 DIMENSION: Final = 8

@@ -25,10 +25,10 @@ from streamsvm.coreset.reduce import (
 from streamsvm.coreset.sensitivity import sensitivities
 from streamsvm.datasets import load_htru2
 from streamsvm.linear import Float
+from streamsvm.model.kernels import LinearKernel
 from streamsvm.pilots import pilot_for
 from streamsvm.points import Points
 from streamsvm.svm.interior import InteriorPointSolver
-from streamsvm.svm.kernels import LinearKernel
 from streamsvm.svm.objective import primal_objective
 from streamsvm.svm.problem import Problem
 from streamsvm.training import train

@@ -14,12 +14,12 @@ from sklearn.metrics import balanced_accuracy_score
 
 from streamsvm import CoresetSVC
 from streamsvm.codec import checkpoint
-from streamsvm.codec import model as model_codec
 from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig
 from streamsvm.coreset.moments import Moments
 from streamsvm.coreset.outliers import OutlierBounds
 from streamsvm.datasets import load_htru2
 from streamsvm.learner import Cut, Learner
+from streamsvm.model import message as model_codec
 from streamsvm.points import Points, Position
 from streamsvm.training import train
 from streamsvm.verification import configuration_of

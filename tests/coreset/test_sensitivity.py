@@ -19,8 +19,8 @@ from streamsvm.coreset.sensitivity import (
     mean_bound,
     sensitivities,
 )
+from streamsvm.model.kernels import Float, LinearKernel
 from streamsvm.points import Points
-from streamsvm.svm.kernels import Float, LinearKernel
 from streamsvm.svm.objective import optimality
 from streamsvm.svm.solvers import LibsvmSolver, Problem, Solution
 from tests.streams import gaussian

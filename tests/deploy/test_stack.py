@@ -32,9 +32,9 @@ from typing import Any, TypeVar
 import pytest
 from confluent_kafka import Producer
 
-from streamsvm.codec import model as model_codec
 from streamsvm.errors import TransientError
 from streamsvm.kafka import Connection, Record, describe_topic, log_range, read_to_end
+from streamsvm.model import message as model_codec
 from tests.deploy.files import COMPOSE, PROVISIONING, RULES, Query, dashboards, images, parsed, queries
 from tests.deploy.results import Held, Kill, Results
 

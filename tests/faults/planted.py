@@ -32,7 +32,6 @@ import streamsvm.kafka.cluster
 from consumers.deadletters import DeadLetters
 from consumers.scorer import Scorer
 from consumers.web.connections import Connections
-from streamsvm.codec.model import pin_key
 from streamsvm.codec.points import Decoded, PointDecoder
 from streamsvm.crashpoints import crash_point
 from streamsvm.errors import BrokerUnavailable
@@ -49,6 +48,7 @@ from streamsvm.kafka import (
 )
 from streamsvm.kafka.failures import Fault
 from streamsvm.learner import Learner, LearnerState
+from streamsvm.model.message import pin_key
 from streamsvm.points import Points
 
 CLOCK_FILE = "STREAMSVM_TEST_CLOCK_FILE"

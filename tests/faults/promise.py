@@ -6,10 +6,10 @@ import json
 from itertools import pairwise
 
 from consumers.verify import verify
-from streamsvm.codec import model as model_codec
-from streamsvm.codec.model import Head, Version, positions
 from streamsvm.config import Settings
 from streamsvm.kafka import Connection
+from streamsvm.model import message as model_codec
+from streamsvm.model.message import Head, Version, positions
 from streamsvm.points import precedes
 from tests.consumers.trainers import topic, versions
 

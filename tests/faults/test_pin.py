@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import pytest
 
-from streamsvm.codec import model as model_codec
-from streamsvm.codec.model import Alias
 from streamsvm.kafka import Message, Outbox
+from streamsvm.model import message as model_codec
+from streamsvm.model.message import Alias
 from streamsvm.subscriber import ModelSubscriber, load_version
 from tests.consumers.trainers import records, topic
 from tests.faults.promise import check_promise

@@ -11,9 +11,9 @@ import pytest
 
 from streamsvm.checkpoint import CheckpointDirectory
 from streamsvm.codec.checkpoint import Snapshot
-from streamsvm.codec.model import Head, partition_cuts
 from streamsvm.kafka import TopicSpec, create_topics
 from streamsvm.learner import Cut, Learner
+from streamsvm.model.message import Head, partition_cuts
 from streamsvm.points import Position, Rows
 from tests.brokers.fixtures import TestBroker
 from tests.consumers.trainers import Running, produce, records, settings_for

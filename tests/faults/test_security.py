@@ -20,8 +20,6 @@ from typing import Any
 
 import pytest
 
-from streamsvm.codec import model as model_codec
-from streamsvm.codec.model import Alias
 from streamsvm.errors import ConfigurationError, TransientError
 from streamsvm.kafka import (
     Connection,
@@ -34,6 +32,8 @@ from streamsvm.kafka import (
     describe_topic,
     read_to_end,
 )
+from streamsvm.model import message as model_codec
+from streamsvm.model.message import Alias
 from streamsvm.subscriber import ModelSubscriber, load_version
 from tests.brokers.jvm import CannotRun
 from tests.brokers.secured import SecuredBroker, password_of

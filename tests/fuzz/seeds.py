@@ -10,13 +10,13 @@ import numpy as np
 import pyarrow as pa
 
 from streamsvm.codec import deadletter
-from streamsvm.codec import model as model_codec
 from streamsvm.codec.avro import AvroWriter
 from streamsvm.codec.building import RejectedRecord, Rejection
-from streamsvm.codec.model import Alias, Head, Owner, PartitionCut, Retired
-from streamsvm.svm.kernels import RbfKernel
-from streamsvm.svm.model import KernelMachine, LinearMachine, Model, Scaler
-from streamsvm.svm.probability import Isotonic, Sigmoid
+from streamsvm.model import message as model_codec
+from streamsvm.model.kernels import RbfKernel
+from streamsvm.model.machine import KernelMachine, LinearMachine, Model, Scaler
+from streamsvm.model.message import Alias, Head, Owner, PartitionCut, Retired
+from streamsvm.model.probability import Isotonic, Sigmoid
 from tests.codec.rows import POINT, POINTS, Raw
 from tests.codec.test_bounds import FOURTH, bomb, with_version
 from tests.codec.test_model import version_of

@@ -32,11 +32,11 @@ from consumers.web.connections import Connection, Phase
 from consumers.web.head import Request
 from consumers.web.server import _listen, _Loop, _Routes
 from streamsvm.codec import checkpoint, deadletter
-from streamsvm.codec import model as model_codec
 from streamsvm.codec.avro import FRAME
 from streamsvm.codec.points import DEEPEST_NESTING, LARGEST_FEATURE, LARGEST_WEIGHT, SMALLEST_WEIGHT, PointDecoder
 from streamsvm.config import HttpConfig, PointsConfig
 from streamsvm.errors import CorruptCheckpoint, InvalidMessage
+from streamsvm.model import message as model_codec
 from tests.codec.rows import ARROW, AVRO, POINT, POINTS, Raw, Shelf
 from tests.fuzz.mutation import Mutator
 

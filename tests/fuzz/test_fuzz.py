@@ -16,8 +16,8 @@ import pytest
 from consumers.web import head, server
 from streamsvm.codec import arrow, avro, json_rows, points
 from streamsvm.codec import checkpoint as checkpoint_codec
-from streamsvm.codec import model as model_codec
 from streamsvm.codec.row import Point
+from streamsvm.model import message as model_codec
 from tests.fuzz.running import MOST_KEPT, Found, run
 from tests.fuzz.seeds import corpora
 from tests.fuzz.targets import CORPUS, TARGETS, Target, _compare

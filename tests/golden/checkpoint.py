@@ -15,12 +15,12 @@ import msgspec
 import numpy as np
 
 from streamsvm.codec.checkpoint import FORMAT, Snapshot, encode
-from streamsvm.codec.model import Gate, GatePart, GateRival, Head, PartitionCut, TuningInForce
 from streamsvm.coreset.audit import Held, Sampled
 from streamsvm.coreset.moments import Moments
 from streamsvm.coreset.screening import BINS, Screen, Screened
 from streamsvm.coreset.structure import Bucket, Extent
 from streamsvm.learner import Cut, LearnerState
+from streamsvm.model.message import Gate, GatePart, GateRival, Head, PartitionCut, TuningInForce
 from streamsvm.partition import PartitionState
 from streamsvm.points import Points, Position
 

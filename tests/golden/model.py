@@ -13,12 +13,12 @@ from typing import Final
 import msgspec
 import numpy as np
 
-from streamsvm.codec.ancestry import Ancestor
-from streamsvm.codec.model import FORMAT, Lineage, PartitionCut, StreamSummary, Version, encode
-from streamsvm.svm.kernels import RbfKernel
-from streamsvm.svm.model import KernelMachine, LinearMachine, Machine, Model, Scaler
-from streamsvm.svm.probability import Isotonic, Probability, Sigmoid
-from streamsvm.training import Audit, Fit
+from streamsvm.model.ancestry import Ancestor
+from streamsvm.model.fit import Audit, Fit
+from streamsvm.model.kernels import RbfKernel
+from streamsvm.model.machine import KernelMachine, LinearMachine, Machine, Model, Scaler
+from streamsvm.model.message import FORMAT, Lineage, PartitionCut, StreamSummary, Version, encode
+from streamsvm.model.probability import Isotonic, Probability, Sigmoid
 
 HERE: Final = Path(__file__).parent
 KERNELS: Final = ("linear", "rbf")

@@ -14,8 +14,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from streamsvm.codec import model as model_codec
-from streamsvm.svm.features import InvalidFeatures
+from streamsvm.model import message as model_codec
+from streamsvm.model.features import InvalidFeatures
 from tests.brokers.jvm import CannotRun
 from tests.codec.test_model import version_of
 from tests.interop.programs import java_program, node_program

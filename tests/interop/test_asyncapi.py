@@ -12,14 +12,14 @@ import jsonschema
 import pytest
 import yaml
 
-from streamsvm.codec import deadletter
-from streamsvm.codec import model as model_codec
+from streamsvm.codec import deadletter, events
 from streamsvm.codec import onnx as onnx_codec
-from streamsvm.codec.model import Alias, Head, Owner, PartitionCut, Retired
 from streamsvm.codec.points import encode
 from streamsvm.codec.scores import BatchScorer
 from streamsvm.config import ScoringConfig, Settings
 from streamsvm.kafka import Record
+from streamsvm.model import message as model_codec
+from streamsvm.model.message import Alias, Head, Owner, PartitionCut, Retired
 from tests.brokers.jvm import CannotRun
 from tests.interop.programs import node_program
 from tests.test_subscriber import version_of
@@ -112,7 +112,7 @@ def real_messages() -> dict[str, list[Any]]:
     score, scores = scored(one), scored(many)
     (bad,) = scored(b"not json").rejected
     letter = deadletter.encode("points", bad, b"k", (), deadletter.LARGEST_BYTES, "m")
-    headers = model_codec.headers(version, digest, datetime(2026, 1, 1, tzinfo=UTC), {})
+    headers = events.headers(version, digest, datetime(2026, 1, 1, tzinfo=UTC), {})
     return {
         "labeledPoints": [json.loads(encode([1.0], 1)), json.loads(many)],
         "unlabeledPoints": [json.loads(one), json.loads(many)],

@@ -15,9 +15,9 @@ from streamsvm.codec.points import encode
 from streamsvm.config import CoresetConfig, PointsConfig, Settings, SvmConfig
 from streamsvm.datasets import load_htru2
 from streamsvm.kafka import Connection, TopicSpec, create_topics
+from streamsvm.model.kernels import Float
 from streamsvm.signing import Signer, TrustedKeys
 from streamsvm.subscriber import Loaded, ModelSubscriber
-from streamsvm.svm.kernels import Float
 from tests.brokers.fixtures import TestBroker
 from tests.brokers.jvm import CannotRun
 from tests.consumers.trainers import Running, produce, settings_for

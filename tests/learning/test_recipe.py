@@ -14,7 +14,7 @@ from streamsvm.config import SvmConfig
 from streamsvm.coreset.audit import Sampled
 from streamsvm.kafka import TopicSpec, create_topics
 from streamsvm.learning import recipe
-from streamsvm.svm.model import LinearMachine
+from streamsvm.model.machine import LinearMachine
 from streamsvm.training import Trained
 from streamsvm.verification import EXIT_CLEAN, EXIT_DIFFERS
 from tests.brokers.fixtures import TestBroker

@@ -10,9 +10,9 @@ from consumers.page.status import BucketPart, Figures, GatePart, LeafPart, Momen
 from consumers.runtime import Health
 from streamsvm.config import InputConfig, PointsConfig, Settings
 from streamsvm.metrics import TRAINER, Metrics
+from streamsvm.model.kernels import Float
+from streamsvm.model.machine import LinearMachine, Model, Scaler
 from streamsvm.picture import project
-from streamsvm.svm.kernels import Float
-from streamsvm.svm.model import LinearMachine, Model, Scaler
 from tests.streams import gaussian
 
 HOSTILE = "</title></bdi><script>window.hacked=1</script><img src=x onerror=window.hacked=1>\"'&"

@@ -21,9 +21,9 @@ from consumers.page.site import Site, etag, site_of
 from consumers.page.status import FORMAT, Figures, Moment, ScorerStatus, TrainerStatus, decode, encode, schema
 from consumers.runtime import Health
 from consumers.web.server import HttpServer
-from streamsvm.codec import model as model_codec
 from streamsvm.config import HttpConfig, Settings
 from streamsvm.metrics import SCORER, TRAINER, Metrics
+from streamsvm.model import message as model_codec
 from streamsvm.subscriber import Loaded
 from tests.page import boards
 from tests.page.boards import HOSTILE, T0

@@ -25,14 +25,15 @@ from consumers.startup import Startup
 from consumers.topics import READ_TIMEOUT_S, Found, read_pointers
 from consumers.trainer import Trainer
 from streamsvm import checkpoint
-from streamsvm.codec import model as model_codec
 from streamsvm.codec.checkpoint import Snapshot
-from streamsvm.codec.model import Alias, Gate, Head, Owner, Version, tuning_of
 from streamsvm.config import Settings
 from streamsvm.delivery import Candidate, Delivery, Present
 from streamsvm.errors import StateError
 from streamsvm.kafka import Message, OutcomeUnknown, Record
 from streamsvm.learner import Learner
+from streamsvm.learning.naming import tuning_of
+from streamsvm.model import message as model_codec
+from streamsvm.model.message import Alias, Gate, Head, Owner, Version
 from streamsvm.points import Positions
 from tests.simulation import ports
 from tests.simulation.broker import EndTxn, Refused

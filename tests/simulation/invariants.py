@@ -14,15 +14,16 @@ import msgspec
 import numpy as np
 
 from streamsvm.build import build
-from streamsvm.codec import model as model_codec
-from streamsvm.codec.ancestry import Ancestor, linked
 from streamsvm.codec.checkpoint import Snapshot, decode
-from streamsvm.codec.model import Version
 from streamsvm.config import ModelConfig
 from streamsvm.coreset.moments import Moments
 from streamsvm.coreset.structure import Extent
 from streamsvm.errors import CorruptCheckpoint
 from streamsvm.kafka import stamp_of
+from streamsvm.learning import naming
+from streamsvm.model import message as model_codec
+from streamsvm.model.ancestry import Ancestor, linked
+from streamsvm.model.message import Version
 from streamsvm.partition import PartitionState
 from streamsvm.points import Points, Position, Positions, precedes
 from streamsvm.tuning import is_due
@@ -231,7 +232,7 @@ def expected_value(version: Version, parent: str | None, expected: Expected) -> 
             version,
             model=expected.trained.model,
             fit=expected.trained.fit,
-            stream=model_codec.summary(cut),
+            stream=naming.summary(cut),
             lineage=lineage,
             audit=expected.audit,
         )

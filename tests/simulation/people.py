@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from streamsvm.codec import model as model_codec
+from streamsvm.model import message as model_codec
 from tests.simulation.broker import EndTxn, Entry, Log, Refused
 from tests.simulation.stream import ALIASES, INPUT, MODELS, NAME, TRANSACTIONAL_ID, value
 

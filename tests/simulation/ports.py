@@ -19,7 +19,6 @@ from consumers.standstill import Standstill
 from consumers.trainer import Trainer
 from consumers.watch import Look, look
 from streamsvm import training
-from streamsvm.codec.model import Alias, Version
 from streamsvm.config import ModelConfig, Settings, Start
 from streamsvm.errors import BrokerUnavailable, Fenced, StateError, StreamsvmError, TopicMissing, TransientError
 from streamsvm.gate import Verdict
@@ -40,6 +39,7 @@ from streamsvm.kafka import (
 )
 from streamsvm.learner import Cut
 from streamsvm.learning.recipe import Made, TrainFunction, make
+from streamsvm.model.message import Alias, Version
 from streamsvm.tuning import Tuning
 from tests.simulation.broker import FENCED, EndTxn, Entry, Refused
 from tests.simulation.stream import ALIASES, CHECKPOINT_INTERVAL_S, INPUT, MODELS, train

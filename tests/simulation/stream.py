@@ -29,10 +29,11 @@ from streamsvm.config import (
 from streamsvm.coreset.moments import Moments
 from streamsvm.kafka import Record
 from streamsvm.learner import Cut, Learner
+from streamsvm.model.fit import Audit, Fit
+from streamsvm.model.machine import LinearMachine, Model, Scaler
 from streamsvm.partition import PartitionState
 from streamsvm.points import Points, Position, Positions
-from streamsvm.svm.model import LinearMachine, Model, Scaler
-from streamsvm.training import Audit, Fit, Trained, audited
+from streamsvm.training import Trained, audited
 from tests.simulation.broker import Entry
 
 NAME = "m"

@@ -18,10 +18,10 @@ from typing import Any
 from consumers.runtime import Health
 from consumers.session import STUCK_S
 from consumers.trainer import Clock, Trainer
-from streamsvm.codec.model import owner_key
 from streamsvm.config import Settings
 from streamsvm.errors import StateError, StreamsvmError
 from streamsvm.kafka import TRANSACTION_TIMEOUT_S, stamp_of
+from streamsvm.model.message import owner_key
 from tests.simulation import people
 from tests.simulation.broker import Broker, Entry, Fate
 from tests.simulation.choices import Chooser

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from streamsvm.model.kernels import Float, RbfKernel
 from streamsvm.svm.blocks import RbfBlocks, layout_of, rbf_sums
-from streamsvm.svm.kernels import Float, RbfKernel
 
 POINTS = 700
 """More than a tile, and no whole number of tiles."""

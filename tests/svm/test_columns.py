@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from streamsvm.model.kernels import Kernel, LinearKernel, RbfKernel
 from streamsvm.svm.columns import COMPUTED, HITS, USED, Columns, exponentials, fetch, make_columns
-from streamsvm.svm.kernels import Kernel, LinearKernel, RbfKernel
 
 N = 12
 KERNELS = [LinearKernel(), RbfKernel(0.3)]

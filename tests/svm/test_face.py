@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from streamsvm.model.kernels import Float, RbfKernel
 from streamsvm.svm import face, fast, inner
 from streamsvm.svm.blocks import RbfBlocks, Values
 from streamsvm.svm.fast import BlockDescent
-from streamsvm.svm.kernels import Float, RbfKernel
 from tests.svm.problems import Case, weights
 
 PRECISIONS = [np.float32, np.float64]

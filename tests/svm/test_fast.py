@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from streamsvm.model.kernels import Float, Kernel, LinearKernel, RbfKernel
 from streamsvm.svm import fast
 from streamsvm.svm.fast import BlockDescent
-from streamsvm.svm.kernels import Float, Kernel, LinearKernel, RbfKernel
 from streamsvm.svm.objective import optimality
 from streamsvm.svm.problem import Problem, Solution
 from streamsvm.svm.solvers import LibsvmSolver, PaperStdaSolver, StdaSolver

@@ -12,10 +12,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from streamsvm.svm.features import InvalidFeatures
-from streamsvm.svm.kernels import RbfKernel
-from streamsvm.svm.model import KernelMachine, LinearMachine, Model, Scaler
-from streamsvm.svm.probability import Sigmoid
+from streamsvm.model.features import InvalidFeatures
+from streamsvm.model.kernels import RbfKernel
+from streamsvm.model.machine import KernelMachine, LinearMachine, Model, Scaler
+from streamsvm.model.probability import Sigmoid
 
 NAMES = ("mean", "width", "skew")
 ROW = [1.0, -2.0, 4.0]

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from sklearn.svm import SVC
 from threadpoolctl import threadpool_limits
 
+from streamsvm.model.kernels import Float, LinearKernel
 from streamsvm.svm.interior import MOST_STEPS, InteriorPointSolver, near_optimum
-from streamsvm.svm.kernels import Float, LinearKernel
 from streamsvm.svm.objective import optimality, primal_objective
 from streamsvm.svm.problem import Problem, Solution
 from streamsvm.svm.rows import signed_rows

@@ -13,16 +13,8 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.frozen import FrozenEstimator
 
-from streamsvm.svm.probability import (
-    LEAST_POINTS,
-    MOST_KNOTS,
-    Isotonic,
-    Method,
-    Probability,
-    Sigmoid,
-    fit_probability,
-    objection,
-)
+from streamsvm.model.probability import MOST_KNOTS, Isotonic, Probability, Sigmoid
+from streamsvm.svm.fit_probability import LEAST_POINTS, Method, fit_probability, objection
 
 Float = NDArray[np.float64]
 METHODS: tuple[Method, ...] = ("sigmoid", "isotonic")

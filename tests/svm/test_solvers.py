@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from streamsvm.svm.kernels import Float, Kernel, LinearKernel, RbfKernel
+from streamsvm.model.kernels import Float, Kernel, LinearKernel, RbfKernel
 from streamsvm.svm.objective import primal_objective
 from streamsvm.svm.problem import Problem, Solution
 from streamsvm.svm.solvers import SOLVERS, LiblinearSolver, PegasosSolver, StdaSolver

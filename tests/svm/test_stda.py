@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streamsvm.svm.kernels import Float, Kernel, LinearKernel, RbfKernel
+from streamsvm.model.kernels import Float, Kernel, LinearKernel, RbfKernel
 from streamsvm.svm.objective import optimality, scores_without_bias
 from streamsvm.svm.problem import Problem
 from streamsvm.svm.solvers import LibsvmSolver, PaperStdaSolver

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import lsq_linear
 
-from streamsvm.svm.kernels import Float
+from streamsvm.model.kernels import Float
 from streamsvm.svm.subproblem import minimise_in_box, minimise_with_equality, move_pair
 
 

@@ -29,9 +29,9 @@ from typing import Final
 import numpy as np
 
 from streamsvm.errors import InvalidMessage
-from streamsvm.svm.kernels import Float
-from streamsvm.svm.model import LinearMachine, Machine, Model
-from streamsvm.svm.probability import Isotonic, Probability
+from streamsvm.model.kernels import Float
+from streamsvm.model.machine import LinearMachine, Machine, Model
+from streamsvm.model.probability import Isotonic, Probability
 
 COUNT: Final = 8
 LEAST: Final = 2

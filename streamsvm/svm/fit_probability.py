@@ -26,7 +26,6 @@ Sources: Platt 1999; Lin, Lin and Weng 2007 (that the likelihood is convex); Zad
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 import numpy as np
@@ -34,59 +33,15 @@ from numpy.typing import NDArray
 from sklearn.isotonic import IsotonicRegression
 from sklearn.linear_model import LogisticRegression
 
-from streamsvm.svm.kernels import Float
+from streamsvm.model.kernels import Float
+from streamsvm.model.probability import MOST_KNOTS, Isotonic, Probability, Sigmoid
 
 Method = Literal["sigmoid", "isotonic"]
 
 LEAST_POINTS: Final = 10
 """Points of each label without which nothing is to be fitted: fewer say little about how often it is."""
-MOST_KNOTS: Final = 256
-"""Of an isotonic function, so that a message stays small; by 1,000 points it has about 50."""
 TOLERANCE: Final = 1e-8
 """Gradient of the mean likelihood at which Platt's fit ends; Newton's last step leaves far less."""
-
-
-@dataclass(frozen=True, slots=True)
-class Sigmoid:
-    """P = 1 / (1 + exp(a f + b)).
-
-    Attributes
-    ----------
-    a : float
-        Negative where higher decision values mean more positive points.
-    b : float
-    """
-
-    a: float
-    b: float
-
-    def of(self, decision: Float) -> Float:
-        """Return the probability of the positive label at each decision value, shape (n,)."""
-        with np.errstate(over="ignore"):  # beyond float64 it is 0 or 1
-            return np.asarray(np.exp(-np.logaddexp(0.0, self.a * decision + self.b)))
-
-
-@dataclass(frozen=True, slots=True)
-class Isotonic:
-    """Linear between knots, constant beyond the outer ones.
-
-    Attributes
-    ----------
-    x : ndarray of shape (k,), float64
-        Decision values of the knots, ascending; 1 to `MOST_KNOTS` of them.
-    y : ndarray of shape (k,), float64
-        Probabilities there, never descending; above 0 and below 1 where they were fitted here.
-    """
-
-    x: Float
-    y: Float
-
-    def of(self, decision: Float) -> Float:
-        """Return the probability of the positive label at each decision value, shape (n,)."""
-        return np.asarray(np.interp(decision, self.x, self.y), dtype=np.float64)
-
-
-Probability = Sigmoid | Isotonic
 
 
 def objection(decision: Float, y: NDArray[np.int8]) -> str:

@@ -14,10 +14,10 @@ format  what it added
 1       (the first)
 2       `audit`, an object or null: what the model's objective over the whole stream is
 3       `training.duality_gap`; `probes`: inputs with the decision values that a reader must get there (see
-        `streamsvm.codec.probes`), and the probabilities there, which the first messages of this format lack;
+        `streamsvm.model.probes`), and the probabilities there, which the first messages of this format lack;
         `probability`, an object or null: how probable a decision value makes a label (see
-        `streamsvm.codec.probability`)
-4       `lineage.links`: hashes of earlier versions besides the parent's (see `streamsvm.codec.ancestry`)
+        `streamsvm.model.probability_part`)
+4       `lineage.links`: hashes of earlier versions besides the parent's (see `streamsvm.model.ancestry`)
 ======  ===================================================================================================
 
 `schemas/model-4.schema.json` beside this module says the same to other languages, as a JSON Schema; the header
@@ -32,28 +32,22 @@ import math
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
-from datetime import datetime
 from typing import Any, Final, Literal, TypeVar
 
 import msgspec
 import numpy as np
-from cloudevents.core.bindings.kafka import to_binary
-from cloudevents.core.formats.json import JSONFormat
-from cloudevents.core.v1.event import CloudEvent
 
-from streamsvm.codec import probability as probability_codec
-from streamsvm.codec.ancestry import Ancestor, chosen, linked
-from streamsvm.codec.probability import NUMBER_BYTES, ProbabilityPart
-from streamsvm.codec.probes import Probes, check, count_of, probes_of
-from streamsvm.config import Label, ModelConfig
 from streamsvm.errors import InvalidMessage, UnknownFormat
-from streamsvm.learner import Cut
+from streamsvm.model import probability_part as probability_codec
+from streamsvm.model.ancestry import Ancestor, chosen, linked
+from streamsvm.model.described import Label
+from streamsvm.model.fit import Audit, Fit
+from streamsvm.model.kernels import Float, RbfKernel
+from streamsvm.model.machine import KernelMachine, LinearMachine, Machine, Model, Scaler
+from streamsvm.model.probability import Probability
+from streamsvm.model.probability_part import ProbabilityPart
+from streamsvm.model.probes import Probes, check, count_of, probes_of
 from streamsvm.points import Position
-from streamsvm.svm.kernels import Float, RbfKernel
-from streamsvm.svm.model import KernelMachine, LinearMachine, Machine, Model, Scaler
-from streamsvm.svm.probability import Probability
-from streamsvm.training import Audit, Fit
-from streamsvm.tuning import Tuning
 
 FORMAT: Final = "streamsvm.model/4"
 _ANY_FORMAT: Final = FORMAT.split("/")[0] + "/"
@@ -124,7 +118,7 @@ class Lineage(_Lineage1, frozen=True, forbid_unknown_fields=True):
     build : mapping of str to str
         Library versions and CPU target: recomputing gives the same bytes on the same build only.
     links : tuple of Ancestor
-        Those of `streamsvm.codec.ancestry.linked` whose hashes were known: all, unless the chain is older than
+        Those of `streamsvm.model.ancestry.linked` whose hashes were known: all, unless the chain is older than
         format 4.
     """
 
@@ -308,7 +302,7 @@ class Head(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     gate : Gate or None
         What the quality gate said of the newest version; None where there is no gate.
     links : tuple of Alias or unset
-        What the next version links to (`streamsvm.codec.ancestry`), as far as it is known; unset in records of
+        What the next version links to (`streamsvm.model.ancestry`), as far as it is known; unset in records of
         builds that knew no links.
     """
 
@@ -554,35 +548,6 @@ def place_of(value: bytes) -> Place:
     return _decode_record(value, Place)
 
 
-def in_force(tuning: Tuning | None) -> TuningInForce | None:
-    """Write a tuning for the head record."""
-    if tuning is None:
-        return None
-    return TuningInForce(tuning.alpha, tuning.C, tuning.gamma, tuned_at(tuning) or (), tuning.rows)
-
-
-def tuned_at(tuning: Tuning | None) -> tuple[PartitionCut, ...] | None:
-    """Write where a tuning was made, for the lineage."""
-    return None if tuning is None else partition_cuts(tuning.positions, tuning.leader_epochs)
-
-
-def tuning_of(head: Head | None) -> Tuning | None:
-    """Read the tuning in force back from a head record."""
-    if head is None or head.tuning is None:
-        return None
-    found = head.tuning
-    epochs = {part.partition: part.leader_epoch for part in found.cut}
-    return Tuning(found.alpha, found.C, found.gamma, positions(found.cut), epochs, found.rows)
-
-
-def summary(cut: Cut) -> StreamSummary:
-    """Summarise what a cut covers."""
-    negative, positive = (float(weight) for weight in cut.moments.class_weight)
-    return StreamSummary(
-        cut.rows, cut.moments.count, cut.moments.weight, (negative, positive), cut.first_time_ms, cut.last_time_ms
-    )
-
-
 def encode(version: Version) -> bytes:
     """Encode a version's value: the same version gives the same bytes."""
     scaler, audit = version.model.scaler, version.audit
@@ -759,32 +724,6 @@ def _decode_audit(audit: _Audit | None) -> Audit | None:
     return Audit(audit.objective, audit.low, audit.high, audit.points)
 
 
-def largest_bytes(config: ModelConfig) -> int:
-    """Return a bound on the bytes of a version's value under a configuration."""
-    points, partitions = config.points, config.coreset.max_partitions
-    cuts = 2 if config.svm.tune is None else 3
-    fixed = 8_192 + LINKS_BYTES + len(msgspec.json.encode(config.canonical())) + cuts * partitions * PARTITION_BYTES
-    fixed += probability_codec.largest_bytes(config.svm.probability)
-    probes = count_of(points.dimension) * (points.dimension + 4) * NUMBER_BYTES
-    described = (
-        probes + points.dimension * 2 * NUMBER_BYTES + sum(len(name.encode()) * 2 + 3 for name in points.feature_names)
-    )
-    if config.svm.kernel == "linear":
-        return fixed + described + points.dimension * NUMBER_BYTES
-    return fixed + described + config.coreset.train_points * _support_vector_bytes(points.dimension)
-
-
-def train_points_within(config: ModelConfig, limit: int) -> int:
-    """Return how many training points keep `largest_bytes` within a limit; 0 if none do."""
-    one = _support_vector_bytes(config.points.dimension)
-    rest = largest_bytes(config) - config.coreset.train_points * one
-    return max(0, (limit - rest) // one)
-
-
-def _support_vector_bytes(dimension: int) -> int:
-    return -(-(dimension + 1) * 8 * 4 // 3) + 8
-
-
 def _encode_machine(machine: Machine) -> _Linear | _Rbf:
     if isinstance(machine, LinearMachine):
         return _Linear(machine.coefficients.tolist(), machine.intercept)
@@ -873,30 +812,3 @@ def _decode_record(value: bytes, form: type[Record]) -> Record:
         return msgspec.json.decode(value, type=form)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise InvalidMessage(f"the value is not a {form.__name__.lower()} record: {error}") from None
-
-
-def headers(
-    version: Version, value_sha256: str, time: datetime, extra: Mapping[str, str]
-) -> tuple[tuple[str, bytes], ...]:
-    """Return a version's headers: CloudEvents in binary mode, the value's hash, and what must not be hashed.
-
-    Parameters
-    ----------
-    version : Version
-    value_sha256 : str
-    time : datetime
-        When the model was made, with a time zone.
-    extra : mapping
-        Timings, incarnation and the like.
-    """
-    attributes = {"id": version.key, "type": EVENT_TYPE, "datacontenttype": CONTENT_TYPE, "dataschema": SCHEMA}
-    return cloudevent(version, time, attributes, {SHA256_HEADER: value_sha256, **extra})
-
-
-def cloudevent(
-    version: Version, time: datetime, attributes: Mapping[str, str], own: Mapping[str, str]
-) -> tuple[tuple[str, bytes], ...]:
-    """Return the headers of an event about a version, in binary mode, and after them `own` ones."""
-    about = {"source": f"streamsvm/{version.name}", "subject": version.key, "time": time}
-    bound = to_binary(CloudEvent({**attributes, **about}), JSONFormat()).headers
-    return (*bound.items(), *((name, text.encode()) for name, text in own.items()))

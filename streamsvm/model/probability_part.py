@@ -15,7 +15,7 @@ import msgspec
 import numpy as np
 
 from streamsvm.errors import InvalidMessage
-from streamsvm.svm.probability import MOST_KNOTS, Isotonic, Probability, Sigmoid
+from streamsvm.model.probability import MOST_KNOTS, Isotonic, Probability, Sigmoid
 
 NUMBER_BYTES: Final = 26
 """Most characters of a float64 in JSON, with its comma."""

@@ -1,8 +1,9 @@
 """How a version's scores lay on its audit sample, in a header of its record: what drift of scores is measured against.
 
-The header ``streamsvm.audit.scores`` holds a `streamsvm.drift.Deciles`, such as ``{"n": 4096.0, "cuts": [-1.2, 0.3],
-"shares": [0.4, 0.4, 0.2]}``. It is not part of the version's hash, and proves nothing: whoever may write to the models
-topic can write any. A header that is damaged, or makes no sense, is passed over, and there is no drift to show.
+The header ``streamsvm.audit.scores`` holds a `streamsvm.model.deciles.Deciles`, such as ``{"n": 4096.0,
+"cuts": [-1.2, 0.3], "shares": [0.4, 0.4, 0.2]}``. It is not part of the version's hash, and proves nothing: whoever may
+write to the models topic can write any. A header that is damaged, or makes no sense, is passed over, and there is no
+drift to show.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Final
 
 import msgspec
 
-from streamsvm.drift import LEAST_REFERENCE, TENTHS, Deciles
+from streamsvm.model.deciles import LEAST_REFERENCE, TENTHS, Deciles
 
 HEADER: Final = "streamsvm.audit.scores"
 LARGEST_BYTES: Final = 2_048

@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamsvm.errors import ConfigurationError
+from streamsvm.model.features import check_decided, check_finite, features_of
+from streamsvm.model.kernels import Float, RbfKernel
+from streamsvm.model.probability import Probability
 from streamsvm.points import Features
-from streamsvm.svm.features import check_decided, check_finite, features_of
-from streamsvm.svm.kernels import Float, RbfKernel
-from streamsvm.svm.probability import Probability
 
 BLOCK_ROWS = 1024
 """Rows scored at a time by a kernel machine, which bounds the memory of its Gram block."""

@@ -1,0 +1,77 @@
+"""How what learning makes is written in a version and in its head record, and how long that may become."""
+
+from __future__ import annotations
+
+import msgspec
+
+from streamsvm.config import ModelConfig
+from streamsvm.learner import Cut
+from streamsvm.model import probability_part
+from streamsvm.model.message import (
+    LINKS_BYTES,
+    PARTITION_BYTES,
+    Head,
+    PartitionCut,
+    StreamSummary,
+    TuningInForce,
+    partition_cuts,
+    positions,
+)
+from streamsvm.model.probability_part import NUMBER_BYTES
+from streamsvm.model.probes import count_of
+from streamsvm.tuning import Tuning
+
+
+def in_force(tuning: Tuning | None) -> TuningInForce | None:
+    """Write a tuning for the head record."""
+    if tuning is None:
+        return None
+    return TuningInForce(tuning.alpha, tuning.C, tuning.gamma, tuned_at(tuning) or (), tuning.rows)
+
+
+def tuned_at(tuning: Tuning | None) -> tuple[PartitionCut, ...] | None:
+    """Write where a tuning was made, for the lineage."""
+    return None if tuning is None else partition_cuts(tuning.positions, tuning.leader_epochs)
+
+
+def tuning_of(head: Head | None) -> Tuning | None:
+    """Read the tuning in force back from a head record."""
+    if head is None or head.tuning is None:
+        return None
+    found = head.tuning
+    epochs = {part.partition: part.leader_epoch for part in found.cut}
+    return Tuning(found.alpha, found.C, found.gamma, positions(found.cut), epochs, found.rows)
+
+
+def summary(cut: Cut) -> StreamSummary:
+    """Summarise what a cut covers."""
+    negative, positive = (float(weight) for weight in cut.moments.class_weight)
+    return StreamSummary(
+        cut.rows, cut.moments.count, cut.moments.weight, (negative, positive), cut.first_time_ms, cut.last_time_ms
+    )
+
+
+def largest_bytes(config: ModelConfig) -> int:
+    """Return a bound on the bytes of a version's value under a configuration."""
+    points, partitions = config.points, config.coreset.max_partitions
+    cuts = 2 if config.svm.tune is None else 3
+    fixed = 8_192 + LINKS_BYTES + len(msgspec.json.encode(config.canonical())) + cuts * partitions * PARTITION_BYTES
+    fixed += probability_part.largest_bytes(config.svm.probability)
+    probes = count_of(points.dimension) * (points.dimension + 4) * NUMBER_BYTES
+    described = (
+        probes + points.dimension * 2 * NUMBER_BYTES + sum(len(name.encode()) * 2 + 3 for name in points.feature_names)
+    )
+    if config.svm.kernel == "linear":
+        return fixed + described + points.dimension * NUMBER_BYTES
+    return fixed + described + config.coreset.train_points * _support_vector_bytes(points.dimension)
+
+
+def train_points_within(config: ModelConfig, limit: int) -> int:
+    """Return how many training points keep `largest_bytes` within a limit; 0 if none do."""
+    one = _support_vector_bytes(config.points.dimension)
+    rest = largest_bytes(config) - config.coreset.train_points * one
+    return max(0, (limit - rest) // one)
+
+
+def _support_vector_bytes(dimension: int) -> int:
+    return -(-(dimension + 1) * 8 * 4 // 3) + 8

@@ -35,6 +35,29 @@ SHARED: Final = (
 )
 """Where a share will do for one commit, if `STREAMSVM_TEST_SHARE` names it; all of it runs by default."""
 SHARES: Final = 3
+TRAINING: Final = ("tests/faults/", "tests/consumers/")
+"""Where trainers are started."""
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Compile before the processes of a parallel run begin, in the one that begins them."""
+    if not hasattr(config, "workerinput") and config.getoption("numprocesses", None) and not config.option.collectonly:
+        compile_for_trainers()
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Compile before the first test of a run that is not parallel, where it starts trainers."""
+    config = session.config
+    parallel = hasattr(config, "workerinput") or config.getoption("numprocesses", None)
+    starts = any(path in item.nodeid for item in session.items for path in TRAINING)
+    if starts and not parallel and not config.option.collectonly:
+        compile_for_trainers()
+
+
+def compile_for_trainers() -> None:
+    from tests.compiled import compile_kernels  # not before it is known to be needed: it imports nearly everything
+
+    compile_kernels()
 
 
 @pytest.fixture(autouse=True)

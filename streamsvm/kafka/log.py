@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -88,30 +89,47 @@ class Marks:
         end = self._offsets(wanted, IsolationLevel.READ_UNCOMMITTED)
         return {place: Mark(stable[place], end[place]) for place in wanted}
 
-    def stable(self, places: Iterable[Place]) -> dict[Place, int]:
-        """Return the stable offsets of partitions; otherwise as `of`, with one request."""
-        return self._offsets(list(places), IsolationLevel.READ_COMMITTED)
+    def stable(self, places: Iterable[Place], timeout_s: float | None = None) -> dict[Place, int]:
+        """Return the stable offsets of partitions; otherwise as `of`, with one request, which may have a limit."""
+        return self._offsets(list(places), IsolationLevel.READ_COMMITTED, timeout_s)
 
-    def _offsets(self, places: list[Place], isolation: IsolationLevel) -> dict[Place, int]:
+    def _offsets(
+        self, places: list[Place], isolation: IsolationLevel, timeout_s: float | None = None
+    ) -> dict[Place, int]:
         if not places:
             return {}
+        timeout_s = min(self._connection.request_timeout_s, timeout_s or math.inf)
         if self._admin is None:
             self._admin = make_admin(self._connection, self._link)
         latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
         asked = {TopicPartition(topic, partition): latest for topic, partition in places}
-        futures = self._admin.list_offsets(
-            asked, isolation_level=isolation, request_timeout=self._connection.request_timeout_s
-        )
+        futures = self._admin.list_offsets(asked, isolation_level=isolation, request_timeout=timeout_s)
         found = {}
         for at, future in futures.items():
             try:
-                found[at.topic, at.partition] = int(future.result().offset)
+                offset = int(future.result().offset)
             except KafkaException as error:
-                self._admin.poll(0)  # serves the callbacks that know why
-                self._admin = None  # it knows a leader's epoch, would ask by it for ever, and never learn another
+                self._forget()
                 raise self._failure(error_of(error), at.topic, at.partition) from error
+            if offset < 0:
+                self._forget()
+                raise TransientError(
+                    f"the leader of {at.topic}[{at.partition}] does not say within {timeout_s:g} s how far it goes",
+                    "Try again: another one is chosen in its place.",
+                )
+            found[at.topic, at.partition] = offset
         self._link.saw_answer()
         return found
+
+    def _forget(self) -> None:
+        """Ask by a new client from now on.
+
+        This one knows a leader's epoch, would ask by it for ever, and never learn another. Where a leader is gone it
+        goes on asking that one, waits as long as it may, and then gives a negative offset as if it were an answer.
+        """
+        if self._admin is not None:
+            self._admin.poll(0)  # serves the callbacks that know why
+        self._admin = None
 
     def _failure(self, error: KafkaError, topic: str, partition: int) -> StreamsvmError:
         """Return our error; the client says of a topic that is missing, and of one without a leader now, the same."""

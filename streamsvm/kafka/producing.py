@@ -28,6 +28,8 @@ PATIENCE_S = 60.0
 """Default time in which an outbox must deliver a message, in seconds."""
 
 _FULL_S = 60.0
+_LOOKS = 4
+"""How often the markers can be looked for at the least: a leader that is gone takes a look's whole time."""
 _LOG_INFO = 6
 _SHORTEST_LOOK_S = 0.002
 _LONGEST_LOOK_S = 0.25
@@ -330,7 +332,7 @@ class Publisher:
         while self._unmarked:
             said = "the stable offsets stand still"
             try:
-                stable = self._marks.stable(self._unmarked)
+                stable = self._marks.stable(self._unmarked, self._timeout_s / _LOOKS)
             except TransientError as error:
                 said = error.what
             else:

@@ -71,7 +71,10 @@ class Offsetter:
 
     def _ask(self, latest: dict[TopicPartition, OffsetSpec], level: IsolationLevel) -> dict[Partition, int]:
         asked = self._admin.list_offsets(latest, isolation_level=level, request_timeout=ASK_TIMEOUT_S)
-        return {(one.topic, one.partition): future.result(ASK_TIMEOUT_S).offset for one, future in asked.items()}
+        found = {(one.topic, one.partition): future.result(ASK_TIMEOUT_S).offset for one, future in asked.items()}
+        if min(found.values(), default=0) < 0:
+            raise TimeoutError  # the client's answer where a leader gave none
+        return found
 
 
 def look(connection: Connection, partitions: Iterable[Partition]) -> Offsets | None:

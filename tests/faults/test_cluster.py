@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 import pytest
 
-from streamsvm.kafka import Connection
+from streamsvm.errors import TransientError
+from streamsvm.kafka import Connection, Mark, Marks, TopicSpec, create_topics
 from tests.brokers.cluster import NODES, Cluster
 from tests.brokers.jvm import CannotRun
 from tests.faults.faulty import Scene, Trainee
@@ -65,6 +68,21 @@ def test_a_killed_leader_only_delays(nodes: Nodes, times: int) -> None:
         leader.restart()
         nodes.wait_until_in_sync(trainee, len(NODES))
     trainee.finish()
+
+
+def test_a_leader_that_is_gone_gives_no_marks(nodes: Nodes) -> None:
+    """Who asks how far partitions go is told the truth, or nothing; and the truth again from the next leader."""
+    places = [(f"{uuid.uuid4().hex[:8]}", 0) for _ in range(3)]
+    create_topics(nodes.direct, [TopicSpec(topic, 1) for topic, _ in places])
+    marks = Marks(nodes.direct)
+    assert set(marks.of(places).values()) == {Mark(0, 0)}
+    nodes.cluster.leader(places[0][0]).kill()
+    nodes.counts["leaders_killed"] += 1
+    answers = []
+    while not answers:
+        with suppress(TransientError):
+            answers.append(marks.of(places))
+    assert set(answers[0].values()) == {Mark(0, 0)}
 
 
 @pytest.mark.faults_long

@@ -168,7 +168,10 @@ class Watcher:
     def _ask(self, level: IsolationLevel) -> dict[Place, int]:
         wanted = {TopicPartition(topic, partition): LATEST for topic, partition in self._places}
         answers = self._admin.list_offsets(wanted, isolation_level=level, request_timeout=ANSWER_S)
-        return {(tp.topic, tp.partition): future.result().offset for tp, future in answers.items()}
+        found = {(tp.topic, tp.partition): future.result().offset for tp, future in answers.items()}
+        if min(found.values()) < 0:
+            raise TimeoutError  # the client's answer where a leader gave none
+        return found
 
     def stop(self) -> None:
         """End."""

@@ -39,7 +39,8 @@ class RbfKernel:
         centre = B.mean(axis=0) if len(B) else 0.0
         A, B = A - centre, B - centre
         squared = np.einsum("ij,ij->i", A, A)[:, None] + np.einsum("ij,ij->i", B, B)[None, :] - 2.0 * (A @ B.T)
-        return np.asarray(np.exp(-self.gamma * np.maximum(squared, 0.0)), dtype=np.float64)
+        with np.errstate(over="ignore"):  # exp(-inf) is 0, as it should be
+            return np.asarray(np.exp(-self.gamma * np.maximum(squared, 0.0)), dtype=np.float64)
 
 
 Kernel = LinearKernel | RbfKernel

@@ -46,7 +46,7 @@ from streamsvm.model.kernels import Float, RbfKernel
 from streamsvm.model.machine import KernelMachine, LinearMachine, Machine, Model, Scaler
 from streamsvm.model.probability import Probability
 from streamsvm.model.probability_part import ProbabilityPart
-from streamsvm.model.probes import Probes, check, count_of, probes_of
+from streamsvm.model.probes import Probes, check_own, count_of, probes_of
 from streamsvm.points import Position
 
 FORMAT: Final = "streamsvm.model/4"
@@ -70,6 +70,9 @@ PARTITION_BYTES: Final = 120
 LINKS_BYTES: Final = 64 * 110
 """Most characters of a lineage's links in JSON: numbers of 64 bits have as many powers of two."""
 SHA256: Final = re.compile("[0-9a-f]{64}")
+LARGEST: Final = 1e150
+"""Magnitude of any number that a model is made of: beyond it squares overflow, and a decision value would depend on how
+many points are scored at once."""
 
 Record = TypeVar("Record")
 
@@ -627,7 +630,10 @@ def _checked(message: _Message1) -> Version:
     dimension = features.dimension
     if message.version < 1 or dimension < 1:
         raise InvalidMessage(f"version {message.version} with {dimension} features cannot be")
-    scaler = Scaler(_vector(features.mean, dimension, "mean"), _vector(features.scale, dimension, "scale"))
+    scaler = Scaler(
+        _bounded(_vector(features.mean, dimension, "mean"), "mean"),
+        _bounded(_vector(features.scale, dimension, "scale"), "scale"),
+    )
     if not (scaler.scale > 0).all():
         raise InvalidMessage("an entry of features.scale is not positive")
     if features.names and len(features.names) != dimension:
@@ -636,8 +642,7 @@ def _checked(message: _Message1) -> Version:
         raise InvalidMessage(f"training.class_weight is {training.class_weight}")
     names = tuple(features.names)
     model = Model(scaler, _decode_machine(message.model, dimension), _decode_probability(message), names)
-    if isinstance(message, _Message3):
-        check(model, _decode_probes(message.probes, dimension))
+    check_own(model, _decode_probes(message.probes, dimension) if isinstance(message, _Message3) else None)
     return Version(
         message.name,
         message.version,
@@ -731,14 +736,15 @@ def _encode_machine(machine: Machine) -> _Linear | _Rbf:
 
 
 def _decode_machine(machine: _Linear | _Rbf, dimension: int) -> Machine:
-    if not math.isfinite(machine.intercept):
-        raise InvalidMessage("the intercept is not finite")
+    if not abs(machine.intercept) <= LARGEST:
+        raise InvalidMessage(f"the intercept is {machine.intercept}")
     if isinstance(machine, _Linear):
-        return LinearMachine(_vector(machine.coefficients, dimension, "coefficients"), machine.intercept)
+        coefficients = _vector(machine.coefficients, dimension, "coefficients")
+        return LinearMachine(_bounded(coefficients, "coefficients"), machine.intercept)
     if not 0 < machine.gamma < math.inf:
         raise InvalidMessage(f"gamma is {machine.gamma}")
-    dual = _from_base64(machine.dual_coefficients, "dual_coefficients")
-    support = _from_base64(machine.support_vectors, "support_vectors")
+    dual = _bounded(_from_base64(machine.dual_coefficients, "dual_coefficients"), "dual_coefficients")
+    support = _bounded(_from_base64(machine.support_vectors, "support_vectors"), "support_vectors")
     if len(support) != len(dual) * dimension:
         raise InvalidMessage(f"{len(support)} support vector entries for {len(dual)} duals of {dimension} features")
     return KernelMachine(RbfKernel(machine.gamma), support.reshape(len(dual), dimension), dual, machine.intercept)
@@ -751,6 +757,14 @@ def _vector(entries: list[float], length: int, name: str, of: str = "features") 
     if not np.isfinite(vector).all():
         raise InvalidMessage(f"an entry of {name} is not finite")
     return vector
+
+
+def _bounded(array: Float, name: str) -> Float:
+    if len(array) and (largest := float(np.abs(array).max())) > LARGEST:
+        raise InvalidMessage(
+            f"an entry of {name} is {largest:.3g} in magnitude; the largest that can be is {LARGEST:g}"
+        )
+    return array
 
 
 def _to_base64(array: Float) -> str:

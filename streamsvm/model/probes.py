@@ -75,6 +75,23 @@ def probes_of(model: Model) -> Probes:
     return _evaluated(model, _points(model))
 
 
+def check_own(model: Model, given: Probes | None) -> None:
+    """Compare a model with the probes that came with it, and with those of its own choice where they are others.
+
+    Whoever made the message chose the probes in it, and the oldest messages have none: where its own do not hold, the
+    model cannot be evaluated soundly in float64, whatever the message says.
+
+    Raises
+    ------
+    InvalidMessage
+        As `check` does.
+    """
+    if given is not None:
+        check(model, given)
+    if given is None or not np.array_equal(given.X, _points(model)):
+        check(model, probes_of(model))
+
+
 def check(model: Model, given: Probes) -> None:
     """Compare a model, as it serves, with the probes that came with it.
 
@@ -85,7 +102,8 @@ def check(model: Model, given: Probes) -> None:
         must be.
     """
     own = _evaluated(model, given.X)
-    served = model.decision_function(given.X)
+    with np.errstate(over="ignore", invalid="ignore"):
+        served = model.decision_function(given.X)
     for index in range(len(given.X)):
         expected, tolerance = float(given.decision[index]), float(own.tolerance[index])
         if not abs(float(served[index]) - expected) <= tolerance:
@@ -93,6 +111,8 @@ def check(model: Model, given: Probes) -> None:
                 f"probe {index}: its decision value is {served[index]!s}, the message says {expected!s}, "
                 f"more than {tolerance:.3g} apart"
             )
+        if not math.isfinite(tolerance):
+            raise InvalidMessage(f"probe {index}: the model's terms there overflow")
         if not math.isclose(float(given.tolerance[index]), tolerance, rel_tol=_ROUNDING):
             raise InvalidMessage(f"probe {index}: its tolerance is {given.tolerance[index]!s}, not {tolerance!s}")
     _check_probability(model.probability, given)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -169,12 +170,60 @@ def mutated(field: str, value: object) -> bytes:
         ("rbf:model.support_vectors", "AAAA", "support_vectors"),
         ("rbf:model.dual_coefficients", "!", "dual_coefficients"),
         ("rbf:model.dual_coefficients", "", "duals"),
+        ("features.mean.1", 2e150, "an entry of mean is 2e"),
+        ("features.scale.1", 2e150, "an entry of scale is 2e"),
+        ("model.coefficients.0", -2e150, "an entry of coefficients is 2e"),
+        ("model.intercept", 2e150, "the intercept is 2e"),
     ],
 )
 def test_a_damaged_message_is_refused_by_name(field: str, value: object, named: str) -> None:
     """Whatever is wrong, the error names it."""
     with pytest.raises(InvalidMessage, match=named):
         codec.decode(mutated(field, value))
+
+
+def hostile(form: str, support: list[float], dual: list[float], gamma: float, scale: list[float]) -> bytes:
+    """Write an RBF version whose numbers are any, in a format that has no probes."""
+    plain = json.loads(codec.as_format(codec.encode(version_of("rbf")), "streamsvm.model/2"))
+    plain["features"]["scale"] = scale
+    vectors, duals = (base64.b64encode(np.array(array, "<f8").tobytes()).decode() for array in (support, dual))
+    plain["model"] |= {"gamma": gamma, "support_vectors": vectors, "dual_coefficients": duals}
+    return json.dumps(plain | {"format": form}).encode()
+
+
+MAGNITUDES = st.floats(-1.0, 1.0) | st.builds(
+    lambda sign, power: sign * 10.0**power, st.floats(-1, 1), st.floats(-320, 308)
+)
+
+
+@settings(max_examples=500, deadline=None)
+@given(
+    support=st.lists(MAGNITUDES, min_size=6, max_size=6),
+    dual=st.lists(MAGNITUDES, min_size=2, max_size=2),
+    gamma=MAGNITUDES.map(abs),
+    scale=st.lists(MAGNITUDES.map(abs), min_size=3, max_size=3),
+)
+def test_a_model_that_cannot_be_evaluated_is_refused(
+    support: list[float], dual: list[float], gamma: float, scale: list[float]
+) -> None:
+    """Squares that overflow, terms that swallow others: what is accepted answers alike in any batch, and is encoded."""
+    try:
+        version = codec.decode(hostile("streamsvm.model/2", support, dual, gamma, scale))
+    except InvalidMessage:
+        return
+    X = version.model.scaler.mean + version.model.scaler.scale * np.array([[0.0] * 3, [1.0] * 3, [-2.0, 0.5, 0.0]])
+    alone = np.array([version.model.decision_function(x[None])[0] for x in X])
+    tolerance = 1e-9 * (np.abs(version.model.machine.dual).sum() + abs(version.model.machine.intercept))
+    np.testing.assert_allclose(version.model.decision_function(X), alone, rtol=0.0, atol=tolerance)
+    assert codec.decode(codec.encode(version)).model.machine.dual.tobytes() == version.model.machine.dual.tobytes()
+
+
+@pytest.mark.parametrize("entry", [1e160, 1e300])
+def test_support_vectors_whose_squares_overflow_are_refused(entry: float) -> None:
+    """In the oldest formats, whose messages bring no probes, too."""
+    value = hostile("streamsvm.model/2", [0.5, 0.0, entry, 0.0, 0.5, 0.0], [1.0, -1.0], 0.5, [1.0, 1.0, 1.0])
+    with pytest.raises(InvalidMessage, match="an entry of support_vectors is 1e"):
+        codec.decode(value)
 
 
 @settings(max_examples=200, deadline=None)

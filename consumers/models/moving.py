@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import getpass
 import socket
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -22,38 +21,17 @@ from typing import Any, Final
 import msgspec
 
 from consumers.models.catalogue import Entry, holds, holds_before, read_catalogue, read_names
-from consumers.ports import Cluster as AnyCluster
-from consumers.settling import VersionSettlement
-from consumers.topics import written_places
+from consumers.streams.moves import TRANSACTION_TIMEOUT_S, moves_id, settlement_of_moves
 from streamsvm.config import Settings
 from streamsvm.errors import ConfigurationError, Fenced, TransientError
 from streamsvm.kafka import Cluster, Connection, Message, OutcomeUnknown
 from streamsvm.model import message as model_codec
 from streamsvm.model.message import Alias, Retired
-from streamsvm.signing import TrustedKeys
-from streamsvm.subscriber import ALIAS, RESERVED_ALIASES
-from streamsvm.verification import Aliases
+from streamsvm.registry.signing import TrustedKeys
+from streamsvm.registry.subscriber import ALIAS, RESERVED_ALIASES
+from streamsvm.verification.survey import Aliases
 
 ATTEMPTS: Final = 5
-TRANSACTION_TIMEOUT_S: Final = 20.0
-
-
-def moves_id(settings: Settings) -> str:
-    """Return the transactional id of whoever moves aliases of a model or retires versions of it."""
-    return f"streamsvm/{settings.name}/{settings.output.models_topic}/moves"
-
-
-def settlement_of_moves(settings: Settings, cluster: AnyCluster) -> VersionSettlement:
-    """Return what settles the moves' id before a move is decided: a mover may have died, and the broker with it."""
-    return VersionSettlement(
-        cluster,
-        moves_id(settings),
-        written_places(settings),
-        transaction_timeout_s=TRANSACTION_TIMEOUT_S,
-        monotonic=time.monotonic,
-        wait=time.sleep,
-        models_topic=settings.output.models_topic,
-    )
 
 
 def whoever() -> str:

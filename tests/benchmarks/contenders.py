@@ -32,9 +32,9 @@ from confluent_kafka import Consumer, TopicPartition
 from sklearn.linear_model import SGDClassifier
 from sklearn.preprocessing import StandardScaler
 
-from consumers.runtime import Health
-from consumers.trainer import Trainer
-from streamsvm.codec.points import PointDecoder, encode
+from consumers.host.runtime import Health
+from consumers.metrics import TRAINER, Metrics
+from consumers.trainer.trainer import Trainer
 from streamsvm.config import (
     CheckpointConfig,
     CoresetConfig,
@@ -45,10 +45,10 @@ from streamsvm.config import (
     SvmConfig,
     TrainingConfig,
 )
+from streamsvm.ingest.decoder import PointDecoder, encode
 from streamsvm.kafka import Cluster, Connection, Input, Record
 from streamsvm.kafka.embedded import EMBEDDED_PARTITIONS
-from streamsvm.learner import Learner
-from streamsvm.metrics import TRAINER, Metrics
+from streamsvm.learning.learner import Learner
 from streamsvm.points import Position
 from tests.benchmarks.broker import fill
 from tests.benchmarks.timing import Lap, Outcome, Stopwatch

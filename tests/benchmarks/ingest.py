@@ -31,10 +31,8 @@ import numpy as np
 from confluent_kafka import Producer
 from threadpoolctl import threadpool_limits
 
-from consumers.runtime import configure_logging, spare_the_collector
-from consumers.trainer import Trainer
-from streamsvm.codec import arrow, avro
-from streamsvm.codec.points import PointDecoder, encode
+from consumers.host.runtime import configure_logging, spare_the_collector
+from consumers.trainer.trainer import Trainer
 from streamsvm.config import (
     CheckpointConfig,
     InputConfig,
@@ -44,6 +42,8 @@ from streamsvm.config import (
     Settings,
     TrainingConfig,
 )
+from streamsvm.ingest import arrow, avro
+from streamsvm.ingest.decoder import PointDecoder, encode
 from streamsvm.kafka import Cluster, Connection, Record, TopicSpec, create_topics
 from tests.benchmarks.contenders import _FinishingLine, _StartingGun
 from tests.benchmarks.timing import ROUNDS_AT_LEAST, Interval

@@ -14,11 +14,11 @@ from consumers.models.catalogue import holds_newest, read_catalogue, read_names
 from streamsvm.config import CoresetConfig, Settings
 from streamsvm.errors import ConfigurationError
 from streamsvm.kafka import Cluster, Connection, Record
+from streamsvm.learning.training import Trained, train
 from streamsvm.model import message as model_codec
 from streamsvm.model.machine import LinearMachine
 from streamsvm.model.message import Head
-from streamsvm.subscriber import ModelSubscriber
-from streamsvm.training import Trained, train
+from streamsvm.registry.subscriber import ModelSubscriber
 from tests.brokers.fixtures import TestBroker
 from tests.consumers.trainers import produce, records, run_until, settings_for, topic, versions
 

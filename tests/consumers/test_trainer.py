@@ -28,12 +28,12 @@ from streamsvm.kafka import (
     describe_topic,
     read_to_end,
 )
-from streamsvm.learner import Learner
+from streamsvm.learning.learner import Learner
+from streamsvm.learning.training import Trained, audited, train
 from streamsvm.model import message as model_codec
 from streamsvm.model.fit import Audit
 from streamsvm.model.message import PartitionCut, Version
 from streamsvm.points import Position
-from streamsvm.training import Trained, audited, train
 from tests.brokers.fixtures import TestBroker
 from tests.consumers.trainers import Running, produce, records, run_until, settings_for, topic, versions
 from tests.contract import foreign

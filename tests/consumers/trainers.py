@@ -7,11 +7,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from consumers.host.runtime import Health
+from consumers.metrics import TRAINER, Metrics
 from consumers.page.board import TrainerBoard
-from consumers.ports import Cluster as AnyCluster
-from consumers.runtime import Health
-from consumers.trainer import Trainer
-from streamsvm.codec.points import encode
+from consumers.streams.ports import Cluster as AnyCluster
+from consumers.trainer.trainer import Trainer
 from streamsvm.config import (
     CheckpointConfig,
     CoresetConfig,
@@ -22,8 +22,8 @@ from streamsvm.config import (
     SvmConfig,
     TrainingConfig,
 )
+from streamsvm.ingest.decoder import encode
 from streamsvm.kafka import Cluster, Connection, Message, Outbox, Record, read_to_end
-from streamsvm.metrics import TRAINER, Metrics
 from streamsvm.model import message as model_codec
 from streamsvm.model.message import Version
 from tests.streams import DIMENSION, gaussian

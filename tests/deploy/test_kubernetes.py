@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from consumers.topics import output_topics
+from consumers.streams.topics import output_topics
 from streamsvm.config import Settings, load
 from tests.deploy.checkers import documents
 from tests.deploy.files import DEPLOY, DOCKERFILE, PROMETHEUS, ROOT, RULES, parsed

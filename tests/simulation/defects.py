@@ -15,22 +15,22 @@ from unittest import mock
 
 import msgspec
 
-from consumers import startup
-from consumers.gatekeeping import MarginGate
-from consumers.publishing import VersionPublisher
-from consumers.runtime import Health
-from consumers.session import Session
-from consumers.settling import VersionSettlement
-from consumers.startup import Startup
-from consumers.topics import READ_TIMEOUT_S, Found, read_pointers
-from consumers.trainer import Trainer
-from streamsvm import checkpoint
-from streamsvm.codec.checkpoint import Snapshot
+from consumers.host.runtime import Health
+from consumers.streams.settling import VersionSettlement
+from consumers.streams.topics import READ_TIMEOUT_S, Found, read_pointers
+from consumers.trainer import startup
+from consumers.trainer.gatekeeping import MarginGate
+from consumers.trainer.publishing import VersionPublisher
+from consumers.trainer.session import Session
+from consumers.trainer.startup import Startup
+from consumers.trainer.trainer import Trainer
+from streamsvm.checkpoint import directory as checkpoint
+from streamsvm.checkpoint.format import Snapshot
 from streamsvm.config import Settings
 from streamsvm.delivery import Candidate, Delivery, Present
 from streamsvm.errors import StateError
 from streamsvm.kafka import Message, OutcomeUnknown, Record
-from streamsvm.learner import Learner
+from streamsvm.learning.learner import Learner
 from streamsvm.learning.naming import tuning_of
 from streamsvm.model import message as model_codec
 from streamsvm.model.message import Alias, Gate, Head, Owner, Version

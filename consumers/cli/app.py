@@ -101,6 +101,7 @@ def train(
     from consumers.metrics import TRAINER, Metrics
     from consumers.page.board import TrainerBoard
     from consumers.page.site import site_of
+    from consumers.trainer.components import Components
     from consumers.trainer.trainer import Trainer
     from streamsvm.kafka import Cluster
 
@@ -114,7 +115,8 @@ def train(
     spare_the_collector()
     with HttpServer(settings.http, health, metrics.registry, site) as http, Supervision(health, stop), health.failing():
         log_start(settings, http.url)
-        Trainer(settings, Cluster(connection), metrics, health, stop, reset=reset, board=board).run()
+        components = Components(cluster=Cluster(connection), metrics=metrics, health=health, stop=stop, board=board)
+        Trainer(settings, components, reset=reset).run()
 
 
 @app.command()

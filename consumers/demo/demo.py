@@ -30,6 +30,7 @@ from consumers.page.board import TrainerBoard
 from consumers.page.site import site_of
 from consumers.replay.replay import ReplayResult, prepare_topic, replay
 from consumers.streams.topics import output_topics
+from consumers.trainer.components import Components
 from consumers.trainer.trainer import Trainer
 from streamsvm.config import (
     CheckpointConfig,
@@ -164,7 +165,10 @@ class _Stage:
         self._metrics = metrics
         self._stop = threading.Event()
         self._failure: BaseException | None = None
-        self._trainer = Trainer(settings, Cluster(broker.connection), metrics, health, self._stop, board=board)
+        components = Components(
+            cluster=Cluster(broker.connection), metrics=metrics, health=health, stop=self._stop, board=board
+        )
+        self._trainer = Trainer(settings, components)
         self.produced: ReplayResult | None = None
         self.loaded: Loaded | None = None
 

@@ -12,7 +12,6 @@ from contextlib import closing
 from datetime import datetime
 from typing import Final
 
-import msgspec
 import structlog
 
 from consumers.metrics import Metrics
@@ -22,6 +21,7 @@ from streamsvm.config import Settings
 from streamsvm.errors import StreamsvmError
 from streamsvm.kafka import Message
 from streamsvm.model import message as model_codec
+from streamsvm.model import trail
 from streamsvm.model.message import Retired
 from streamsvm.verification.survey import Aliases, aliases_in
 
@@ -92,19 +92,18 @@ class Keeper:
     def _records(self, going: list[int], retired: Retired) -> list[Message]:
         name, output = self._settings.name, self._settings.output
         keys = [model_codec.version_key(name, number).encode() for number in going]
-        entry = {
-            "event": "version_retired",
-            "name": name,
-            "versions": going,
-            "by": "trainer",
-            "reason": f"output.keep_versions = {output.keep_versions}",
-            "time": self._now().isoformat(),
-        }
+        entry = trail.VersionsRetired(
+            name=name,
+            versions=going,
+            by="trainer",
+            reason=f"output.keep_versions = {output.keep_versions}",
+            time=self._now().isoformat(),
+        )
         how_far = model_codec.encode_retired(retired), model_codec.retired_key(name).encode()
         return [
             *(Message(topic, None, key, partition=0) for topic in output.version_topics for key in keys),
             Message(output.aliases_topic, *how_far, partition=0),
-            Message(output.audit_topic, msgspec.json.encode(entry), keys[0], partition=0),
+            Message(output.audit_topic, trail.encode(entry), keys[0], partition=0),
         ]
 
 

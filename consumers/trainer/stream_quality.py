@@ -79,6 +79,12 @@ class QualityWatch:
         if gate is None or gate.outcome != "refused":
             self._serve(version)
 
+    def learned(self, rows: Rows, *, again: bool) -> None:
+        """Take in rows that were just learned; those that were not read again no version has learned: score them."""
+        self.note(rows)
+        if not again:
+            self.score(rows)
+
     def score(self, rows: Rows) -> None:
         """Score rows that no version has learned, in their order."""
         if self.prequential is None:

@@ -18,6 +18,7 @@ from streamsvm.delivery.decision import (
     reset_token,
 )
 from streamsvm.delivery.machine import TRANSITIONS, Delivery, Event, State
+from streamsvm.delivery.pipeline import Pipeline
 from streamsvm.delivery.settlement import Judgement, Part, Verdict, judge, redirected
 from streamsvm.delivery.survey import Look, Survey, survey
 
@@ -30,6 +31,7 @@ __all__ = [
     "Judgement",
     "Look",
     "Part",
+    "Pipeline",
     "Present",
     "Resume",
     "State",

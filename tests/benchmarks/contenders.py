@@ -34,6 +34,7 @@ from sklearn.preprocessing import StandardScaler
 
 from consumers.host.runtime import Health
 from consumers.metrics import TRAINER, Metrics
+from consumers.trainer.components import Components
 from consumers.trainer.trainer import Trainer
 from streamsvm.config import (
     CheckpointConfig,
@@ -221,7 +222,8 @@ def streamsvm(stream: Stream) -> list[Outcome]:
         alarm = threading.Timer(TIMEOUT_S, stop.set)
         alarm.start()
         try:
-            Trainer(settings, Cluster(stream.connection), metrics, health, stop).run()
+            components = Components(cluster=Cluster(stream.connection), metrics=metrics, health=health, stop=stop)
+            Trainer(settings, components).run()
         finally:
             alarm.cancel()
     assert metrics.learned is not None, f"only {metrics.seen} of {stream.n} points were learned in {TIMEOUT_S:.0f} s"

@@ -32,6 +32,7 @@ from confluent_kafka import Producer
 from threadpoolctl import threadpool_limits
 
 from consumers.host.runtime import configure_logging, spare_the_collector
+from consumers.trainer.components import Components
 from consumers.trainer.trainer import Trainer
 from streamsvm.config import (
     CheckpointConfig,
@@ -146,7 +147,10 @@ def train(connection: Connection, format_: str, n: int, dimension: int, run: int
         alarm = threading.Timer(TIMEOUT_S, stop.set)
         alarm.start()
         try:
-            Trainer(settings, Cluster(connection), metrics, health, stop, schemas=_Shelf()).run()
+            components = Components(
+                cluster=Cluster(connection), metrics=metrics, health=health, stop=stop, schemas=_Shelf()
+            )
+            Trainer(settings, components).run()
         finally:
             alarm.cancel()
     assert metrics.learned is not None

@@ -249,7 +249,7 @@ def test_a_version_that_was_refused_leaves_no_trace(settings: Settings, broker: 
     produce(broker.connection, settings.input.topic, records(80))
     run_until(settings, broker.connection, 80)
     produce(broker.connection, settings.input.topic, records(80, seed=1))
-    run_until(settings, broker.connection, 80, train_function=_not_a_number_at_first())
+    run_until(settings, broker.connection, 80, train=_not_a_number_at_first())
     report = verify(broker.connection, settings)
     assert report.clean, list(report.lines())
     assert len(report.rows) == 3

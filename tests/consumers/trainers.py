@@ -11,6 +11,7 @@ from consumers.host.runtime import Health
 from consumers.metrics import TRAINER, Metrics
 from consumers.page.board import TrainerBoard
 from consumers.streams.ports import Cluster as AnyCluster
+from consumers.trainer.components import Components
 from consumers.trainer.trainer import Trainer
 from streamsvm.config import (
     CheckpointConfig,
@@ -87,7 +88,7 @@ class Running:
     cluster
         Another way to the broker than the plain one.
     options
-        More arguments of `Trainer`.
+        More arguments of `Trainer`, and of its `Components`.
     """
 
     def __init__(
@@ -97,14 +98,15 @@ class Running:
         self.board = TrainerBoard(settings, self.metrics)
         self.failure: BaseException | None = None
         self._stop = threading.Event()
-        self._trainer = Trainer(
-            settings,
-            cluster or Cluster(connection),
-            self.metrics,
-            self.health,
-            self._stop,
+        own = {name: options.pop(name) for name in ("reset", "session") if name in options}
+        components = Components(
+            cluster=cluster or Cluster(connection),
+            metrics=self.metrics,
+            health=self.health,
+            stop=self._stop,
             **{"board": self.board, **options},
         )
+        self._trainer = Trainer(settings, components, **own)
         self._thread = threading.Thread(target=self._run, name="trainer-under-test", daemon=True)
 
     def _run(self) -> None:

@@ -27,8 +27,8 @@ import structlog
 
 import consumers.scorer.scorer
 import consumers.trainer.publishing
-import consumers.trainer.trainer
 import streamsvm.kafka.cluster
+from consumers.host.clock import Clock
 from consumers.host.web.connections import Connections
 from consumers.scorer.scorer import Scorer
 from consumers.streams.dead_letters import DeadLetters
@@ -372,8 +372,7 @@ def follows_another_clock() -> None:
         return real() + float(file.read_text(encoding="utf-8") or 0)
 
     time.time = now
-    clock = consumers.trainer.trainer.Clock(time.monotonic, lambda: datetime.fromtimestamp(now(), UTC))
-    consumers.trainer.trainer.Clock = lambda: clock  # type: ignore[assignment,misc]
+    Clock.__init__.__defaults__ = time.monotonic, lambda: datetime.fromtimestamp(now(), UTC)
 
 
 def turns_away_newcomers() -> None:

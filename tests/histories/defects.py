@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final
 
-import consumers.trainer.publishing
+import consumers.trainer.observer
 import consumers.trainer.session
 import streamsvm.delivery
 import streamsvm.kafka.client
@@ -101,7 +101,7 @@ def tells_too_early() -> None:
     def publish(original: Any, session: Session, messages: Any, last: Any = None, committed: Any = None) -> None:
         if last is not None:
             key = messages[0].key.decode()
-            consumers.trainer.publishing.log.info("model_published", version=key)
+            consumers.trainer.observer.log.info("model_published", version=key)
         time.sleep(WINDOW_S)
         original(session, messages, last, *([committed] if committed else []))
 

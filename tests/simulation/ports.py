@@ -15,7 +15,9 @@ import structlog
 
 from consumers.host.runtime import Health
 from consumers.streams.standstill import Standstill
+from consumers.trainer.components import Components
 from consumers.trainer.gatekeeping import MarginGate, Present, present_of
+from consumers.trainer.life import WarmUp
 from consumers.trainer.topic_watch import Look, look
 from consumers.trainer.trainer import Trainer
 from streamsvm.config import ModelConfig, Settings, Start
@@ -137,22 +139,20 @@ class Ports:
 
     def trainer(self, settings: Settings, health: Health, reset: str) -> Trainer:
         """Return the shipped trainer on these ports."""
-        return Trainer(
-            settings,
-            self.cluster,
-            NoMetrics(),
-            health,
-            self.stop,
-            reset=reset,
+        components = Components(
+            cluster=self.cluster,
+            metrics=NoMetrics(),
+            health=health,
+            stop=self.stop,
             clock=self.clock,
             disk=self.disk,
+            train=train,
             make_worker=lambda function, config: Worker(self.world, self.life, function, config),
             make_watch=InlineWatch,
             make_gate=self._gate,
             make_standstill=InlineStandstill,
-            train_function=train,
-            session=self.life.name,
         )
+        return Trainer(settings, components, reset=reset, session=self.life.name)
 
     def _gate(self, settings: Settings, cluster: Cluster, current: Alias | None, *_: object) -> Gate:
         return Gate(self.world, None if current is None else present_of(settings, cluster, current))
@@ -639,19 +639,19 @@ def quiet():
     """
     compiled = set[str]()
 
-    def compile_once(self: Trainer) -> None:
+    def compile_once(self: WarmUp) -> None:
         if self._config.sha256() not in compiled:
             warm_up(self)
             compiled.add(self._config.sha256())
 
-    before, warm_up, solver = structlog.get_config(), Trainer._warm_up, training.warm_up
+    before, warm_up, solver = structlog.get_config(), WarmUp._compile, training.warm_up
     structlog.configure(
         wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL),
         logger_factory=structlog.ReturnLoggerFactory(),
     )
-    Trainer._warm_up, training.warm_up = compile_once, lambda config, say: None
+    WarmUp._compile, training.warm_up = compile_once, lambda config, say: None
     try:
         yield
     finally:
         structlog.configure(**before)
-        Trainer._warm_up, training.warm_up = warm_up, solver
+        WarmUp._compile, training.warm_up = warm_up, solver

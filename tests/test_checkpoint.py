@@ -174,6 +174,16 @@ def test_sizes_are_checked_before_allocating(change: dict[str, Any], told: str) 
         codec.decode(joined(header, arrays))
 
 
+@pytest.mark.parametrize("field", ["y", "weight"])
+def test_arrays_of_another_shape_are_refused(field: str) -> None:
+    """As many numbers, and as many rows, in a shape that no set of points has."""
+    header, arrays = parts(ENCODED)
+    placed = header["partitions"][0]["buckets"][0]["points"][field]
+    placed["shape"] = [*placed["shape"], 1]
+    with pytest.raises(CorruptCheckpoint, match="arrays of different shapes"):
+        codec.decode(joined(header, arrays))
+
+
 def test_one_array_cannot_be_named_twice() -> None:
     """What is allocated is bounded by the file's length: no two arrays share their bytes."""
     header, arrays = parts(ENCODED)

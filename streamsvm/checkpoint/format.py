@@ -430,8 +430,8 @@ class _Reader:
 
     def points(self, placed: _Points) -> Points:
         points = Points(self.array(placed.X), self.array(placed.y), self.array(placed.weight))
-        if points.X.ndim != 2 or not len(points.X) == len(points.y) == len(points.weight):
-            raise CorruptCheckpoint("a set of points has arrays of different lengths")
+        if points.X.ndim != 2 or not points.y.shape == points.weight.shape == (len(points.X),):
+            raise CorruptCheckpoint("a set of points has arrays of different shapes")
         return points
 
     def moments(self, placed: _Moments) -> Moments:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from consumers.cli import app
+from consumers.cli.app import app
 from consumers.cli.file_options import Labels, LeftOut, in_flags, next_step
 from consumers.options import settings_from
 from streamsvm.config import Label, PointsConfig

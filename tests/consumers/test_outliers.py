@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from consumers.trainer.outliers import OutlierLog
-from consumers.verify import verify
+from consumers.verify.verify import verify
 from streamsvm.config import CoresetConfig, Settings
 from streamsvm.coreset.outliers import Outlier, Tally
 from streamsvm.errors import StateError

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from structlog.testing import capture_logs
 
-from consumers.verify import verify
+from consumers.verify.verify import verify
 from streamsvm.config import ModelConfig, Settings, SvmConfig
 from streamsvm.kafka import Connection, TopicSpec, create_topics
 from streamsvm.learning.learner import Learner

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from consumers.verify import verify
+from consumers.verify.verify import verify
 from streamsvm.config import Settings, SvmConfig
 from streamsvm.kafka import Connection, TopicSpec, create_topics
 from streamsvm.learning import naming

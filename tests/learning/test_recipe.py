@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from consumers.verify import verify
+from consumers.verify.verify import verify
 from streamsvm import CoresetSVC
 from streamsvm.config import SvmConfig
 from streamsvm.coreset.audit_sample import Sampled

@@ -252,7 +252,7 @@ def read_catalogue(
     enough: Enough,
     *,
     figures: bool = False,
-    span: int = backwards.FIRST_SPAN,
+    span: int | None = None,
     timeout_s: float = READ_TIMEOUT_S,
 ) -> Catalogue:
     """Read the models topic from the end backwards until a question is answered, or to its beginning.
@@ -268,7 +268,7 @@ def read_catalogue(
         Tells whether what was read answers the question.
     figures : bool
         Whether to decode the versions and keep their figures.
-    span : int
+    span : int, optional
         Offsets at the end to read first.
     timeout_s : float
         Seconds to wait without progress.

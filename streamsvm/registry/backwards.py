@@ -14,7 +14,7 @@ GROWTH: Final = 8
 
 
 def spans(
-    connection: Connection, topic: str, timeout_s: float, first: int = FIRST_SPAN
+    connection: Connection, topic: str, timeout_s: float, first: int | None = None
 ) -> Iterator[tuple[Iterator[Record], bool]]:
     """Yield the records of each span, and whether it is the last: whether it reaches the partition's beginning.
 
@@ -27,8 +27,8 @@ def spans(
     topic : str
     timeout_s : float
         Seconds to wait without progress.
-    first : int
-        Offsets of the first span.
+    first : int, optional
+        Offsets of the first span, `FIRST_SPAN` by default.
 
     Raises
     ------
@@ -36,14 +36,14 @@ def spans(
         As for `read_to_end`.
     """
     low, upper = log_range(connection, topic, PARTITION)
-    end: int | None = None
+    span, end = FIRST_SPAN if first is None else first, None
     while True:
-        start = max(low, upper - first)
+        start = max(low, upper - span)
         yield _between(connection, topic, start, end, timeout_s), start == low
         if start == low:
             return
         end = upper = start
-        first *= GROWTH
+        span *= GROWTH
 
 
 def _between(connection: Connection, topic: str, start: int, end: int | None, timeout_s: float) -> Iterator[Record]:

@@ -69,7 +69,16 @@ class Topic:
             messages.append(self._message(version))
             sha256 = model_codec.sha256(messages[-1].value or b"")
             links = model_codec.links_after(self.head, version.number) if self.links else msgspec.UNSET
-            self.head = Head(version.number, 1, (), sha256, offset, "", {}, links=links)
+            self.head = Head(
+                number=version.number,
+                incarnation=1,
+                cut=(),
+                sha256=sha256,
+                offset=offset,
+                training_set_sha256="",
+                build={},
+                links=links,
+            )
             self.hashes.append(sha256)
             self.offsets.append(offset)
         placed = self._publisher.publish(messages)

@@ -50,20 +50,32 @@ def snapshot(sequence: int = 1, head: int = 0, incarnation: int = 1, rows: int =
         rest = rest.slice(held.learn(rest), len(rest))
         if held.cut_due:
             cut = held.cut()
-    record = Head(head, incarnation, (PartitionCut(0, 5, 0, 1),), "ab", 3, "cd", {"numpy": "2"}) if head else None
+    record = (
+        Head(
+            number=head,
+            incarnation=incarnation,
+            cut=(PartitionCut(0, 5, 0, 1),),
+            sha256="ab",
+            offset=3,
+            training_set_sha256="cd",
+            build={"numpy": "2"},
+        )
+        if head
+        else None
+    )
     return Snapshot(
-        "m",
-        incarnation,
-        sequence,
-        "t",
-        "id",
-        {0: Position(0), 2: Position(7, 1)},
-        config.canonical(),
-        config.sha256(),
-        {"numpy": "2"},
-        record,
-        held.state(),
-        cut,
+        name="m",
+        incarnation=incarnation,
+        sequence=sequence,
+        topic="t",
+        topic_id="id",
+        base={0: Position(0), 2: Position(7, 1)},
+        configuration=config.canonical(),
+        configuration_sha256=config.sha256(),
+        build={"numpy": "2"},
+        head=record,
+        learner=held.state(),
+        pending=cut,
     )
 
 

@@ -35,7 +35,15 @@ CONFIG = {"seed": 1, "coreset": {"fan_in": 2}}
 
 
 def head(number: int = 3, offset: int = 40, incarnation: int = 1, row: int = 0) -> Head:
-    return Head(number, incarnation, (PartitionCut(0, offset, row, 0),), "ab", number, "cd", {})
+    return Head(
+        number=number,
+        incarnation=incarnation,
+        cut=(PartitionCut(0, offset, row, 0),),
+        sha256="ab",
+        offset=number,
+        training_set_sha256="cd",
+        build={},
+    )
 
 
 def saved(**changes: object) -> Snapshot:
@@ -43,7 +51,15 @@ def saved(**changes: object) -> Snapshot:
 
 
 def present(**changes: object) -> Present:
-    plain = Present("m", "t", "id", CONFIG, "same", {0: (0, 100), 2: (0, 100)}, None)
+    plain = Present(
+        name="m",
+        topic="t",
+        topic_id="id",
+        configuration=CONFIG,
+        configuration_sha256="same",
+        log={0: (0, 100), 2: (0, 100)},
+        head=None,
+    )
     return replace(plain, **changes)  # type: ignore[arg-type]
 
 
@@ -244,7 +260,15 @@ def test_a_new_incarnation_is_not_bound_by_the_old_ones_cut() -> None:
 
 def test_replaying_ends_where_every_partition_reached_the_head() -> None:
     """One partition behind is enough to go on replaying."""
-    both = Head(1, 1, (PartitionCut(0, 40, 0, 0), PartitionCut(1, 10, 2, 0)), "ab", 0, "cd", {})
+    both = Head(
+        number=1,
+        incarnation=1,
+        cut=(PartitionCut(0, 40, 0, 0), PartitionCut(1, 10, 2, 0)),
+        sha256="ab",
+        offset=0,
+        training_set_sha256="cd",
+        build={},
+    )
     delivery = ready(at=both)
     assert delivery.replaying({0: Position(40), 1: Position(10, 1)})
     assert not delivery.replaying({0: Position(41), 1: Position(10, 2)})

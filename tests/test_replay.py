@@ -363,4 +363,4 @@ def test_a_missing_topic_is_told_with_its_remedy(monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.setattr(module, "describe_topic", missing)
     with pytest.raises(TopicMissing, match=r"topic none does not exist at somewhere:9092\. Create it, say how many"):
-        prepare_topic(Connection({"bootstrap.servers": "somewhere:9092"}), "none")
+        prepare_topic(Connection(options={"bootstrap.servers": "somewhere:9092"}), "none")

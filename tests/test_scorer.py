@@ -275,7 +275,7 @@ class Running:
     """A scorer in a thread; leaving stops it and raises what it raised."""
 
     def __init__(self, settings: Settings, connection: Connection, schemas: Schemas | None = None) -> None:
-        self.metrics, self.health, self._stop = Metrics(SCORER), Health(60.0), threading.Event()
+        self.metrics, self.health, self._stop = Metrics(SCORER), Health(stuck_after_s=60.0), threading.Event()
         self.failure: BaseException | None = None
         self._scorer = Scorer(settings, connection, self.metrics, self.health, self._stop, schemas=schemas)
         self._thread = threading.Thread(target=self._run)
@@ -680,7 +680,7 @@ def test_a_configured_slot_that_is_taken_ends_the_scorer(
 
 def test_a_broker_that_restarts_costs_no_point(restartable: JvmBroker) -> None:
     """A broker killed in the midst of the work and started again gets one score for every point."""
-    connection = Connection({"bootstrap.servers": restartable.bootstrap_servers}, request_timeout_s=5.0)
+    connection = Connection(options={"bootstrap.servers": restartable.bootstrap_servers}, request_timeout_s=5.0)
     settings = settings_for(connection, batch_records=40)
     with closing(Trainer(connection, settings.output.models_topic)) as trainer:
         trainer.publish(version_of(1))
@@ -700,7 +700,7 @@ def test_a_broker_that_never_returns_does_not_hold_up_the_stop(
     restartable: JvmBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With the broker killed under a commit, which then never returns, the scorer still says so and stops."""
-    connection = Connection({"bootstrap.servers": restartable.bootstrap_servers}, request_timeout_s=5.0)
+    connection = Connection(options={"bootstrap.servers": restartable.bootstrap_servers}, request_timeout_s=5.0)
     settings = settings_for(connection)
     with closing(Trainer(connection, settings.output.models_topic)) as trainer:
         trainer.publish(version_of(1))

@@ -47,13 +47,54 @@ def version_of(
     """
     value = weight or float(number)
     model = Model(Scaler.identity(dimension), LinearMachine(np.full(dimension, value), value))
-    fit = Fit(1.0, None, 10, 10.0, 3, 1.5, 1.4, 1e-4, 17, converged=True)
-    stream = StreamSummary(100 * number, 90 * number, 90.0 * number, (45.0, 45.0), 0, 1)
+    fit = Fit(
+        C=1.0,
+        gamma=None,
+        points=10,
+        weight=10.0,
+        support_vectors=3,
+        objective=1.5,
+        dual_objective=1.4,
+        kkt_gap=1e-4,
+        iterations=17,
+        converged=True,
+    )
+    stream = StreamSummary(
+        rows=100 * number,
+        points=90 * number,
+        weight=90.0 * number,
+        class_weight=(45.0, 45.0),
+        first_time_ms=0,
+        last_time_ms=1,
+    )
     plain = name == NAME and number <= CHAINED
     parent = hash_of(number - 1) if plain and number > 1 else None
     links = tuple(Ancestor(one, hash_of(one)) for one in linked(number)) if plain else ()
-    lineage = Lineage(parent, "labeled", "", (), (), {}, "0" * 64, 0, "0" * 64, None, build(), links)
-    return Version(name, number, model, labels, (), "libsvm", fit, stream, lineage)
+    lineage = Lineage(
+        parent=parent,
+        topic="labeled",
+        topic_id="",
+        cut=(),
+        base=(),
+        configuration={},
+        configuration_sha256="0" * 64,
+        seed=0,
+        training_set_sha256="0" * 64,
+        tuned_at=None,
+        build=build(),
+        links=links,
+    )
+    return Version(
+        name=name,
+        number=number,
+        model=model,
+        labels=labels,
+        feature_names=(),
+        solver="libsvm",
+        fit=fit,
+        stream=stream,
+        lineage=lineage,
+    )
 
 
 @cache
@@ -65,7 +106,7 @@ def hash_of(number: int) -> str:
 @pytest.mark.parametrize("labels", [(-1, 1), ("noise", "pulsar"), (False, True), (0, "yes")])
 def test_a_loaded_version_answers_in_the_users_labels(labels: tuple[Label, Label]) -> None:
     """As they stand in the records, type included; what cannot be scored is refused."""
-    loaded = Loaded(version_of(3, labels=labels), "ab", 0, 0.0)
+    loaded = Loaded(version=version_of(3, labels=labels), sha256="ab", offset=0, loaded_at=0.0)
     told = loaded.predict([[1.0, 1.0], [-5.0, 1.0], [1.0, -2.0]]).tolist()
     assert told == [labels[1], labels[0], labels[0]]
     assert [type(label) for label in told] == [type(labels[1]), type(labels[0]), type(labels[0])]
@@ -80,7 +121,7 @@ def test_a_loaded_version_answers_in_the_users_labels(labels: tuple[Label, Label
 def test_options_alone_stand_for_a_connection() -> None:
     """Wherever a reader wants a connection; what is neither is told what is wanted."""
     subscriber = ModelSubscriber({"bootstrap.servers": "localhost:1"}, NAME)
-    assert subscriber._connection == Connection({"bootstrap.servers": "localhost:1"})
+    assert subscriber._connection == Connection(options={"bootstrap.servers": "localhost:1"})
     with pytest.raises(ConfigurationError, match=r"a connection is str.*Give a Connection, or options"):
         ModelSubscriber("localhost:1", NAME)  # type: ignore[arg-type]
     with pytest.raises(ConfigurationError, match=r"no bootstrap\.servers"):
@@ -613,7 +654,7 @@ def restartable() -> Iterator[JvmBroker]:
 
 def test_a_broker_that_restarts_is_followed_on(restartable: JvmBroker) -> None:
     """While the broker is away the model serves and `connected` is false; afterwards newer versions are loaded."""
-    connection = Connection({"bootstrap.servers": restartable.bootstrap_servers}, request_timeout_s=5.0)
+    connection = Connection(options={"bootstrap.servers": restartable.bootstrap_servers}, request_timeout_s=5.0)
     create_topics(connection, [TopicSpec("models"), TopicSpec("models.aliases", config={"cleanup.policy": "compact"})])
     with closing(Trainer(connection, "models")) as before:
         before.publish(version_of(1))
@@ -645,7 +686,7 @@ def test_a_missing_topic_is_said_at_the_start(broker: TestBroker, existing: str)
 
 def test_without_a_broker_the_start_says_so() -> None:
     """A broker that cannot be reached is an error of the start, not a silent wait."""
-    nowhere = Connection({"bootstrap.servers": "127.0.0.1:1"}, request_timeout_s=0.5)
+    nowhere = Connection(options={"bootstrap.servers": "127.0.0.1:1"}, request_timeout_s=0.5)
     with pytest.raises(BrokerUnavailable, match=r"127\.0\.0\.1:1"):
         ModelSubscriber(nowhere, NAME).start()
 

@@ -109,7 +109,7 @@ def train(
     settings.models()
     settings = with_old_checkpoint(settings)
     connection = connect(settings, "trainer")
-    metrics, health = Metrics(TRAINER).with_process(), Health(settings.http.stuck_after_s)
+    metrics, health = Metrics(TRAINER).with_process(), Health(stuck_after_s=settings.http.stuck_after_s)
     stop, board = stop_on_signals(), TrainerBoard(settings, metrics)
     site = site_of(settings, board, metrics, health)
     spare_the_collector()
@@ -130,7 +130,7 @@ def score(settings: Settings) -> None:
 
     configure_logging(settings.log)
     connection = connect(settings, "scorer")
-    metrics, health = Metrics(SCORER).with_process(), Health(settings.http.stuck_after_s)
+    metrics, health = Metrics(SCORER).with_process(), Health(stuck_after_s=settings.http.stuck_after_s)
     stop, board = stop_on_signals(), ScorerBoard()
     site = site_of(settings, board, metrics, health)
     spare_the_collector()

@@ -67,12 +67,20 @@ def peer(name: str, classifier: Any, plan: Plan, objective: Objectives, test: Po
             seconds = time.perf_counter() - begun
             scored = scores(test, decisions_of(classifier, objective.scaler.transform(test.X)))
         except Exception as error:  # noqa: BLE001 - foreign code: what it raises is not ours to know
-            return Row(name, note=f"failed: {one_line(error)}")
+            return Row(name=name, note=f"failed: {one_line(error)}")
     note += "".join(f"; {one_line(text)}" for text in dict.fromkeys(str(warning.message) for warning in caught))
     machines = objective.machines_of(classifier)
     models = None if machines is None else [Model(objective.scaler, machine) for machine in machines]
     reached = None if models is None else objective.value(models)
-    return Row(name, reached, None, scored, len(train) / max(seconds, 1e-9), len(train), note)
+    return Row(
+        name=name,
+        objective=reached,
+        gap=None,
+        scores=scored,
+        points_per_s=len(train) / max(seconds, 1e-9),
+        points_held=len(train),
+        note=note,
+    )
 
 
 def _given(classifier: Any, plan: Plan, objective: Objectives) -> dict[str, Any]:

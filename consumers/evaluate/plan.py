@@ -25,7 +25,7 @@ def silent(what: str, done: int, total: int | None) -> None:
     """Tell nobody."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
     """What to evaluate.
 
@@ -97,7 +97,7 @@ class Plan:
             raise ConfigurationError("--plot shows gaps, which --no-optimum leaves out", "Keep one of them.")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
     """What one method made of the training part.
 
@@ -130,7 +130,7 @@ class Row:
     probabilities: ProbabilityScores | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
     """The outcome.
 

@@ -84,7 +84,7 @@ def evaluate(source: Source, plan: Plan, *, curve: bool = False, step: Step | No
     rows = [method(plan, objective, test, step) for method in (_streamsvm, _reservoir, _sgd)]
     best = None
     if without:
-        rows.append(Row("optimum", note=without))
+        rows.append(Row(name="optimum", note=without))
     else:
         best, row = _optimum(plan, objective, test, step)
         rows.append(row)
@@ -145,8 +145,8 @@ def _measured(
     name: str, models: Sequence[Model], objective: Objectives, test: Points, seconds: float, held: int
 ) -> Row:
     return Row(
-        name,
-        objective.value(models),
+        name=name,
+        objective=objective.value(models),
         scores=scores(test, decisions(models, test.X)),
         points_per_s=len(objective.points) / max(seconds, 1e-9),
         points_held=min(held, len(objective.points)),
@@ -202,7 +202,7 @@ def _reservoir(plan: Plan, objective: Objectives, test: Points, step: Step) -> R
     begun = time.perf_counter()
     few = _sampled(plan, objective, step)
     if len(np.unique(few.y)) < 2:
-        return Row("reservoir", points_held=len(few), note="failed: its sample is of one label")
+        return Row(name="reservoir", points_held=len(few), note="failed: its sample is of one label")
     models = objective.of_few(few)
     row = _measured("reservoir", models, objective, test, time.perf_counter() - begun, len(few))
     return replace(row, note="a uniform sample; it is given the training part's scaler")
@@ -211,7 +211,7 @@ def _reservoir(plan: Plan, objective: Objectives, test: Points, step: Step) -> R
 def _sgd(plan: Plan, objective: Objectives, test: Points, step: Step) -> Row:
     passes = [made for settings in SGD_SETTINGS if (made := _sgd_pass(settings, plan, objective, step))]
     if not passes:
-        return Row("SGD", points_held=0, note="failed: every setting overflows")
+        return Row(name="SGD", points_held=0, note="failed: every setting overflows")
     best = min(passes, key=lambda made: objective.value(made.models))
     row = _measured("SGD", best.models, objective, test, best.seconds, 0)
     settings = ", ".join(f"{name}={value!r}" for name, value in best.settings.items())

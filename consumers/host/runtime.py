@@ -108,7 +108,7 @@ def stop_on_signals() -> threading.Event:
     return stop
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Health:
     """What /healthz and /readyz answer; safe from any thread.
 
@@ -196,7 +196,7 @@ class Health:
 def connect(settings: Settings, role: str) -> Connection:
     """Return how this process reaches the broker, having warned of what is risky about it."""
     connection = Connection(
-        settings.kafka,
+        options=settings.kafka,
         client_id=f"streamsvm-{settings.name}-{role}",
         allow_insecure_tls=settings.security.allow_insecure_tls,
     )

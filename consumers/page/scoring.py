@@ -50,20 +50,26 @@ class Facts:
 def verdict_of(facts: Facts, snapshot: ServingSnapshot) -> Verdict:
     """Judge a scorer that is healthy and has a version, or none yet."""
     if snapshot.loaded is None:
-        return Verdict("waiting", None, None, "No model yet", "Nothing is read before there is one.")
+        return Verdict(
+            level="waiting",
+            current=None,
+            good=None,
+            headline="No model yet",
+            detail="Nothing is read before there is one.",
+        )
     at = datetime.fromtimestamp(snapshot.loaded.loaded_at, UTC)
     scores = f"Version {snapshot.loaded.version.number} scores; {facts.scored:,} points are scored"
     if facts.rejecting:
         said = f"{scores}, and the newest records were mostly rejected: see the dead letters."
-        return Verdict("bad", None, False, "Rejecting most records", said)
+        return Verdict(level="bad", current=None, good=False, headline="Rejecting most records", detail=said)
     if late := _late(facts.history):
-        return Verdict("bad", False, None, "Behind", f"{late}. {scores}.")
+        return Verdict(level="bad", current=False, good=None, headline="Behind", detail=f"{late}. {scores}.")
     index, chance = facts.drift.index, facts.drift.chance
     if index is not None and chance is not None and index > max(MUCH, chance):
         moved = f"the stability index of the newest {facts.drift.scores:,} is {index:.2f}, by chance below {chance:.2f}"
         said = f"Scores are not as on the version's audit sample: {moved}. {scores}."
-        return Verdict("fair", None, None, "Scoring, but scores have drifted", said)
-    return Verdict("good", None, None, "Scoring", f"{scores}.", at)
+        return Verdict(level="fair", current=None, good=None, headline="Scoring, but scores have drifted", detail=said)
+    return Verdict(level="good", current=None, good=None, headline="Scoring", detail=f"{scores}.", since=at)
 
 
 def _late(history: Sequence[ScoringMoment]) -> str:

@@ -19,7 +19,7 @@ FORMAT: Final = "streamsvm.status/1"
 Level = Literal["good", "fair", "bad", "waiting", "stopped"]
 
 
-class Verdict(msgspec.Struct, frozen=True, omit_defaults=False):
+class Verdict(msgspec.Struct, frozen=True, omit_defaults=False, kw_only=True):
     """The status in one line.
 
     Attributes
@@ -45,7 +45,7 @@ class Verdict(msgspec.Struct, frozen=True, omit_defaults=False):
     since: datetime | None = None
 
 
-class Process(msgspec.Struct, frozen=True):
+class Process(msgspec.Struct, frozen=True, kw_only=True):
     """The daemon itself; `waiting_for` says what is missing where it is not ready."""
 
     version: str
@@ -56,7 +56,7 @@ class Process(msgspec.Struct, frozen=True):
     resident_bytes: int | None
 
 
-class Input(msgspec.Struct, frozen=True):
+class Input(msgspec.Struct, frozen=True, kw_only=True):
     """What was read: records and rows, records behind the end of each partition, rejected rows by reason."""
 
     topic: str
@@ -68,7 +68,7 @@ class Input(msgspec.Struct, frozen=True):
     dead_letters: dict[str, int]
 
 
-class BucketPart(msgspec.Struct, frozen=True):
+class BucketPart(msgspec.Struct, frozen=True, kw_only=True):
     """A bucket: its rows from `start` up to but not including `end`, the points that stand for them, their weight."""
 
     level: int
@@ -153,7 +153,7 @@ class GatePart(msgspec.Struct, frozen=True):
     present: float | None
 
 
-class VersionPart(msgspec.Struct, frozen=True):
+class VersionPart(msgspec.Struct, frozen=True, kw_only=True):
     """One version that this process published, and its lineage.
 
     Attributes
@@ -217,7 +217,7 @@ class TrainerStatus(msgspec.Struct, frozen=True, kw_only=True, tag_field="role",
     versions: tuple[VersionPart, ...]
 
 
-class ServingPart(msgspec.Struct, frozen=True):
+class ServingPart(msgspec.Struct, frozen=True, kw_only=True):
     """The version that scores now, when it was loaded, and when it was published."""
 
     number: int
@@ -228,7 +228,7 @@ class ServingPart(msgspec.Struct, frozen=True):
     published: datetime | None
 
 
-class ScoringMoment(msgspec.Struct, frozen=True):
+class ScoringMoment(msgspec.Struct, frozen=True, kw_only=True):
     """How scoring went up to a time past, since the moment before it.
 
     Attributes

@@ -19,7 +19,7 @@ MAJORITY_MARGIN: Final = 0.01
 """Of accuracy."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
     """What the verdict is made from.
 
@@ -56,17 +56,41 @@ class Facts:
 def verdict_of(facts: Facts) -> Verdict:
     """Judge; `since` is left open."""
     if not facts.number:
-        return Verdict("fair", None, None, "No model yet", _first(facts))
+        return Verdict(level="fair", current=None, good=None, headline="No model yet", detail=_first(facts))
     behind, faults = _behind(facts), _faults(facts)
     judged = facts.balanced_accuracy.model is not None
     good = False if faults else True if judged else None
     if behind:
-        return Verdict("bad", False, good, "Behind" if not faults else "Behind, and not good", _join(behind, *faults))
+        return Verdict(
+            level="bad",
+            current=False,
+            good=good,
+            headline="Behind" if not faults else "Behind, and not good",
+            detail=_join(behind, *faults),
+        )
     if faults:
-        return Verdict("bad", True, False, "Current, but not good", _join(*faults, _covers(facts)))
+        return Verdict(
+            level="bad",
+            current=True,
+            good=False,
+            headline="Current, but not good",
+            detail=_join(*faults, _covers(facts)),
+        )
     if judged:
-        return Verdict("good", True, True, "Current and good", _join(_covers(facts), _better(facts.balanced_accuracy)))
-    return Verdict("fair", True, None, "Current", _join(_covers(facts), "how good it is was not measured yet"))
+        return Verdict(
+            level="good",
+            current=True,
+            good=True,
+            headline="Current and good",
+            detail=_join(_covers(facts), _better(facts.balanced_accuracy)),
+        )
+    return Verdict(
+        level="fair",
+        current=True,
+        good=None,
+        headline="Current",
+        detail=_join(_covers(facts), "how good it is was not measured yet"),
+    )
 
 
 def _first(facts: Facts) -> str:

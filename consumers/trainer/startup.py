@@ -46,7 +46,7 @@ log = structlog.get_logger("streamsvm.trainer")
 RESET_REMEDY: Final = "nothing needed a reset; remove the option"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Started:
     """What a start gives.
 
@@ -197,16 +197,16 @@ class Startup:
 
     def _decide(self, topic: TopicInfo, head: Head | None) -> Begin | Resume:
         present = Present(
-            self._settings.name,
-            topic.name,
-            topic.topic_id or "",
-            self._config.canonical(),
-            self._config.sha256(),
-            {partition: self._cluster.log_range(topic.name, partition) for partition in topic.partitions},
-            head,
-            self._reset,
-            self._settings.input.on_gap,
-            str(self._settings.checkpoint.directory.absolute()),
+            name=self._settings.name,
+            topic=topic.name,
+            topic_id=topic.topic_id or "",
+            configuration=self._config.canonical(),
+            configuration_sha256=self._config.sha256(),
+            log={partition: self._cluster.log_range(topic.name, partition) for partition in topic.partitions},
+            head=head,
+            reset=self._reset,
+            on_gap=self._settings.input.on_gap,
+            checkpoints=str(self._settings.checkpoint.directory.absolute()),
         )
         return decide(self._candidates(present), present)
 
@@ -241,7 +241,14 @@ class Startup:
                 log.warning("begun_anew", why=why, incarnation=begun.incarnation, remedy="no reset was needed")
             starts = self._cluster.starts(topic.name, topic.partitions, self._settings.input.start)
             base = {partition: Position(offset) for partition, offset in sorted(starts.items())}
-            return Started(topic, base, Learner(self._config, base, every), None, 0, self._settings)
+            return Started(
+                topic=topic,
+                base=base,
+                learner=Learner(self._config, base, every),
+                waiting=None,
+                sequence=0,
+                settings=self._settings,
+            )
         if begun.reset_ignored:
             log.warning("reset_ignored", asked=self._reset, remedy=RESET_REMEDY)
         snapshot = begun.snapshot
@@ -269,7 +276,15 @@ class Startup:
         if pending is not None and waiting is None and not precedes(pending.positions, self._delivery.published_cut):
             learner.call_for_cut()  # neither published nor to be: its leaves wait for the next one
         read_to = {p: reads_on(snapshot, p, *self._cluster.log_range(topic.name, p)) for p in snapshot.read_to}
-        return Started(topic, base, learner, waiting, self._checkpoints.newest_sequence, settings, read_to)
+        return Started(
+            topic=topic,
+            base=base,
+            learner=learner,
+            waiting=waiting,
+            sequence=self._checkpoints.newest_sequence,
+            settings=settings,
+            read_to=read_to,
+        )
 
 
 class _Checkpoints:

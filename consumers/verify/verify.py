@@ -106,18 +106,21 @@ def verify(
                 progress(done, total)
         input_rows = replayed.input_rows
     return Report(
-        settings.name,
-        settings.output.models_topic,
-        auditor.rows,
-        (*survey.faults, *alias_faults(before, after.head.number if after.head else 0, survey, at_head, incarnation)),
-        tuple(auditor.notes()),
-        input_rows,
-        time.monotonic() - begun,
+        name=settings.name,
+        models_topic=settings.output.models_topic,
+        rows=auditor.rows,
+        faults=(
+            *survey.faults,
+            *alias_faults(before, after.head.number if after.head else 0, survey, at_head, incarnation),
+        ),
+        notes=tuple(auditor.notes()),
+        input_rows=input_rows,
+        seconds=time.monotonic() - begun,
     )
 
 
 def _surveyed(connection: Connection, settings: Settings, timeout_s: float) -> Survey:
-    survey = Survey(settings.name)
+    survey = Survey(name=settings.name)
     for record in read_to_end(connection, settings.output.models_topic, 0, timeout_s=timeout_s):
         survey.note(record.key, record.value, record.offset)
     return survey

@@ -51,7 +51,7 @@ LARGEST_LENGTH: Final = 1 << 40
 _DTYPES: Final = frozenset({"<f4", "<f8", "|i1"})
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
     """A pure function of the log, and what it belongs to.
 
@@ -117,7 +117,7 @@ class _Moments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     square: _Array
 
 
-class _Extent(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class _Extent(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     start: tuple[int, int]
     end: tuple[int, int]
     rows: int
@@ -133,7 +133,7 @@ class _Bucket(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     extent: _Extent
 
 
-class _Screened(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class _Screened(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     rows: int
     rate: float
     scaling: _Array
@@ -155,7 +155,7 @@ class _Held(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     threshold: float
 
 
-class _Partition1(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class _Partition1(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     partition: int
     sealed: int
     leader_epoch: int
@@ -164,7 +164,7 @@ class _Partition1(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     leaf_extent: _Extent
 
 
-class _Partition(_Partition1, frozen=True, forbid_unknown_fields=True):
+class _Partition(_Partition1, frozen=True, forbid_unknown_fields=True, kw_only=True):
     screened: _Screened | None
     audit: _Held | None
 
@@ -175,7 +175,7 @@ class _Sampled(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     class_weight: _Array
 
 
-class _Cut1(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class _Cut1(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     cut: tuple[PartitionCut, ...]
     points: _Points
     moments: _Moments
@@ -184,11 +184,11 @@ class _Cut1(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     last_time_ms: int
 
 
-class _Cut(_Cut1, frozen=True, forbid_unknown_fields=True):
+class _Cut(_Cut1, frozen=True, forbid_unknown_fields=True, kw_only=True):
     audit: tuple[_Sampled, ...]
 
 
-class _Header1(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class _Header1(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     name: str
     incarnation: int
     sequence: int
@@ -204,11 +204,11 @@ class _Header1(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     pending: _Cut1 | None
 
 
-class _Header2(_Header1, frozen=True, forbid_unknown_fields=True):
+class _Header2(_Header1, frozen=True, forbid_unknown_fields=True, kw_only=True):
     read_to: tuple[tuple[int, int], ...]
 
 
-class _Header(_Header2, frozen=True, forbid_unknown_fields=True):
+class _Header(_Header2, frozen=True, forbid_unknown_fields=True, kw_only=True):
     partitions: tuple[_Partition, ...]
     pending: _Cut | None
 
@@ -346,45 +346,45 @@ class _Writer:
 
     def extent(self, extent: Extent) -> _Extent:
         return _Extent(
-            extent.start,
-            extent.end,
-            extent.rows,
-            extent.first_time_ms,
-            extent.last_time_ms,
-            self.moments(extent.moments),
+            start=extent.start,
+            end=extent.end,
+            rows=extent.rows,
+            first_time_ms=extent.first_time_ms,
+            last_time_ms=extent.last_time_ms,
+            moments=self.moments(extent.moments),
         )
 
     def partition(self, partition: int, state: PartitionState) -> _Partition:
         return _Partition(
-            partition,
-            state.sealed,
-            state.leader_epoch,
-            tuple(
+            partition=partition,
+            sealed=state.sealed,
+            leader_epoch=state.leader_epoch,
+            buckets=tuple(
                 _Bucket(bucket.level, bucket.index, self.points(bucket.points), self.extent(bucket.extent))
                 for bucket in state.buckets
             ),
-            self.points(state.leaf_points),
-            self.extent(state.leaf_extent),
-            None if state.screened is None else self.screened(state.screened),
-            None if state.audit is None else self.held(state.audit),
+            leaf_points=self.points(state.leaf_points),
+            leaf_extent=self.extent(state.leaf_extent),
+            screened=None if state.screened is None else self.screened(state.screened),
+            audit=None if state.audit is None else self.held(state.audit),
         )
 
     def screened(self, state: Screened) -> _Screened:
         screen = state.screen
         return _Screened(
-            screen.rows,
-            screen.rate,
-            self.array(screen.scaling),
-            self.array(screen.coefficients),
-            screen.intercept,
-            self.array(screen.label_mean),
-            self.array(screen.terms),
-            self.array(screen.projection),
-            state.thinnings,
-            state.accepted,
-            self.array(state.sums),
-            self.array(state.weight),
-            self.array(state.totals),
+            rows=screen.rows,
+            rate=screen.rate,
+            scaling=self.array(screen.scaling),
+            coefficients=self.array(screen.coefficients),
+            intercept=screen.intercept,
+            label_mean=self.array(screen.label_mean),
+            terms=self.array(screen.terms),
+            projection=self.array(screen.projection),
+            thinnings=state.thinnings,
+            accepted=state.accepted,
+            sums=self.array(state.sums),
+            weight=self.array(state.weight),
+            totals=self.array(state.totals),
         )
 
     def held(self, held: Held) -> _Held:
@@ -395,13 +395,13 @@ class _Writer:
 
     def cut(self, cut: Cut) -> _Cut:
         return _Cut(
-            partition_cuts(cut.positions, cut.leader_epochs),
-            self.points(cut.points),
-            self.moments(cut.moments),
-            cut.rows,
-            cut.first_time_ms,
-            cut.last_time_ms,
-            tuple(self.sampled(part) for part in cut.audit),
+            cut=partition_cuts(cut.positions, cut.leader_epochs),
+            points=self.points(cut.points),
+            moments=self.moments(cut.moments),
+            rows=cut.rows,
+            first_time_ms=cut.first_time_ms,
+            last_time_ms=cut.last_time_ms,
+            audit=tuple(self.sampled(part) for part in cut.audit),
         )
 
 
@@ -441,46 +441,48 @@ class _Reader:
 
     def extent(self, placed: _Extent) -> Extent:
         return Extent(
-            Position(*placed.start),
-            Position(*placed.end),
-            placed.rows,
-            placed.first_time_ms,
-            placed.last_time_ms,
-            self.moments(placed.moments),
+            start=Position(*placed.start),
+            end=Position(*placed.end),
+            rows=placed.rows,
+            first_time_ms=placed.first_time_ms,
+            last_time_ms=placed.last_time_ms,
+            moments=self.moments(placed.moments),
         )
 
     def partition(self, placed: _Partition1) -> PartitionState:
         return PartitionState(
-            placed.sealed,
-            placed.leader_epoch,
-            tuple(
+            sealed=placed.sealed,
+            leader_epoch=placed.leader_epoch,
+            buckets=tuple(
                 Bucket(bucket.level, bucket.index, self.points(bucket.points), self.extent(bucket.extent))
                 for bucket in placed.buckets
             ),
-            self.points(placed.leaf_points),
-            self.extent(placed.leaf_extent),
-            self.screened(placed.screened) if isinstance(placed, _Partition) and placed.screened is not None else None,
-            self.held(placed.audit) if isinstance(placed, _Partition) and placed.audit is not None else None,
+            leaf_points=self.points(placed.leaf_points),
+            leaf_extent=self.extent(placed.leaf_extent),
+            screened=self.screened(placed.screened)
+            if isinstance(placed, _Partition) and placed.screened is not None
+            else None,
+            audit=self.held(placed.audit) if isinstance(placed, _Partition) and placed.audit is not None else None,
         )
 
     def screened(self, placed: _Screened) -> Screened:
         screen = Screen(
-            placed.rows,
-            placed.rate,
-            self.array(placed.scaling),
-            self.array(placed.coefficients),
-            placed.intercept,
-            self.array(placed.label_mean),
-            self.array(placed.terms),
-            self.array(placed.projection),
+            rows=placed.rows,
+            rate=placed.rate,
+            scaling=self.array(placed.scaling),
+            coefficients=self.array(placed.coefficients),
+            intercept=placed.intercept,
+            label_mean=self.array(placed.label_mean),
+            terms=self.array(placed.terms),
+            projection=self.array(placed.projection),
         )
         return Screened(
-            screen,
-            placed.thinnings,
-            placed.accepted,
-            self.array(placed.sums),
-            self.array(placed.weight),
-            self.array(placed.totals),
+            screen=screen,
+            thinnings=placed.thinnings,
+            accepted=placed.accepted,
+            sums=self.array(placed.sums),
+            weight=self.array(placed.weight),
+            totals=self.array(placed.totals),
         )
 
     def held(self, placed: _Held) -> Held:
@@ -494,29 +496,31 @@ class _Reader:
 
     def cut(self, placed: _Cut1) -> Cut:
         return Cut(
-            positions(placed.cut),
-            {part.partition: part.leader_epoch for part in placed.cut},
-            self.points(placed.points),
-            self.moments(placed.moments),
-            placed.rows,
-            placed.first_time_ms,
-            placed.last_time_ms,
-            tuple(self.sampled(part) for part in placed.audit) if isinstance(placed, _Cut) else (),
+            positions=positions(placed.cut),
+            leader_epochs={part.partition: part.leader_epoch for part in placed.cut},
+            points=self.points(placed.points),
+            moments=self.moments(placed.moments),
+            rows=placed.rows,
+            first_time_ms=placed.first_time_ms,
+            last_time_ms=placed.last_time_ms,
+            audit=tuple(self.sampled(part) for part in placed.audit) if isinstance(placed, _Cut) else (),
         )
 
     def snapshot(self, header: _Header1) -> Snapshot:
         return Snapshot(
-            header.name,
-            header.incarnation,
-            header.sequence,
-            header.topic,
-            header.topic_id,
-            positions(header.base),
-            header.configuration,
-            header.configuration_sha256,
-            header.build,
-            header.head,
-            LearnerState({part.partition: self.partition(part) for part in header.partitions}, header.leaves_since_cut),
-            None if header.pending is None else self.cut(header.pending),
-            dict(header.read_to) if isinstance(header, _Header2) else {},
+            name=header.name,
+            incarnation=header.incarnation,
+            sequence=header.sequence,
+            topic=header.topic,
+            topic_id=header.topic_id,
+            base=positions(header.base),
+            configuration=header.configuration,
+            configuration_sha256=header.configuration_sha256,
+            build=header.build,
+            head=header.head,
+            learner=LearnerState(
+                {part.partition: self.partition(part) for part in header.partitions}, header.leaves_since_cut
+            ),
+            pending=None if header.pending is None else self.cut(header.pending),
+            read_to=dict(header.read_to) if isinstance(header, _Header2) else {},
         )

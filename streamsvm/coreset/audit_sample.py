@@ -158,7 +158,16 @@ class Reservoir:
 def warm_up(dtype: np.dtype[np.floating]) -> None:
     """Compile, or load from numba's file cache, what `Reservoir.add` runs."""
     none = np.empty(0, np.int64)
-    nothing = Rows(0, none, none, np.empty(0, np.bool_), none, np.empty(0, np.bool_), Points.empty(1, dtype), none)
+    nothing = Rows(
+        partition=0,
+        offset=none,
+        row=none,
+        last=np.empty(0, np.bool_),
+        time_ms=none,
+        accepted=np.empty(0, np.bool_),
+        points=Points.empty(1, dtype),
+        leader_epoch=none,
+    )
     Reservoir(1, 0, 0, 1, dtype).add(nothing)
 
 

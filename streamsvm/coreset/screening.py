@@ -63,7 +63,7 @@ BY_CHANCE: Final = 10.0
 rows. On shuffled sets 2.6 was the most up to 23 features, 7.6 where features outnumber a third of the points."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Screen:
     """What the rows of one leaf are screened by: fixed for the leaf.
 
@@ -98,7 +98,7 @@ class Screen:
     projection: NDArray[np.float32]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Screened:
     """A screened leaf's state besides its points and extent.
 
@@ -165,7 +165,14 @@ class Screener:
         """Begin a leaf."""
         sums = _starts(seed, partition, leaf, 0)
         return cls(
-            Screened(screen, 0, 0, sums, np.zeros((2, 2)), np.zeros((3, screen.scaling.shape[1]))),
+            Screened(
+                screen=screen,
+                thinnings=0,
+                accepted=0,
+                sums=sums,
+                weight=np.zeros((2, 2)),
+                totals=np.zeros((3, screen.scaling.shape[1])),
+            ),
             seed,
             partition,
             leaf,
@@ -228,7 +235,9 @@ def warm_up(dtype: np.dtype[np.floating]) -> None:
     """Compile, or load from numba's file cache, what screening runs."""
     n = 2 * LEAST_CAPACITY
     points = Points(np.ones((n, 1), dtype), np.tile(np.array([-1, 1], np.int8), n // 2), np.ones(n))
-    pilot = Pilot(1.0, np.zeros(1), np.ones(1), np.array([2.0]), -1.0, 0.5)
+    pilot = Pilot(
+        penalty=1.0, mean=np.zeros(1), scale=np.ones(1), coefficients=np.array([2.0]), intercept=-1.0, lower_bound=0.5
+    )
     seen, random = Moments.zero(1).add(points), generator(0, Purpose.SKETCH, (0, 0, 0))
     screen = make_screen(points, pilot, seen, n, n, 2 * n, random)
     buffer = points.take(np.arange(LEAST_CAPACITY))
@@ -298,14 +307,14 @@ def make_screen(
     scaling = np.stack([seen.mean, 1.0 / pilot.scale])
     shift = float(np.einsum("j,j->", pilot.coefficients, (scaling[0] - pilot.mean) * scaling[1]))
     blank = Screen(
-        rows,
-        0.0,
-        scaling,
-        pilot.coefficients,
-        pilot.intercept + shift,
-        np.zeros((2, d)),
-        np.repeat([[0.0, 0.0, 0.0, 0.0, 0.0, 1.0]], 2, axis=0),
-        np.zeros((d + 1, 0), np.float32),
+        rows=rows,
+        rate=0.0,
+        scaling=scaling,
+        coefficients=pilot.coefficients,
+        intercept=pilot.intercept + shift,
+        label_mean=np.zeros((2, d)),
+        terms=np.repeat([[0.0, 0.0, 0.0, 0.0, 0.0, 1.0]], 2, axis=0),
+        projection=np.zeros((d + 1, 0), np.float32),
     )
     raw, points = points, points.class_weighted(pilot.class_weight)
     Z, margin, _ = _evaluated(points, blank)

@@ -30,7 +30,7 @@ from streamsvm.coreset.reducers.base import Purpose, Reducer, generator, reduce_
 from streamsvm.points import Points, Position
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Extent:
     """What a set of points stands for.
 
@@ -57,12 +57,12 @@ class Extent:
         """Return the extent of this and the one that follows it."""
         times = [time for time in (self.first_time_ms, later.first_time_ms) if time >= 0]
         return Extent(
-            self.start,
-            later.end,
-            self.rows + later.rows,
-            min(times, default=-1),
-            max(self.last_time_ms, later.last_time_ms),
-            self.moments.merge(later.moments),
+            start=self.start,
+            end=later.end,
+            rows=self.rows + later.rows,
+            first_time_ms=min(times, default=-1),
+            last_time_ms=max(self.last_time_ms, later.last_time_ms),
+            moments=self.moments.merge(later.moments),
         )
 
 

@@ -19,7 +19,7 @@ from streamsvm.points import Position
 FIRST_INCARNATION: Final = 1
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Present:
     """What the world is like at a start.
 

@@ -114,7 +114,7 @@ class Part:
         return f"{self.topic}[{self.partition}]@{self.offset}"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Judgement:
     """What is to be done about an attempt.
 
@@ -163,20 +163,27 @@ def judge(parts: Iterable[Part], models_topic: str = "", decided: Container[str]
 
 def _judged(attempt: str, found: Sequence[Part], models_topic: str, decided: bool) -> Judgement:
     if not decided and not any(part.visible for part in found):
-        return Judgement(attempt, Verdict.VOID)
+        return Judgement(attempt=attempt, verdict=Verdict.VOID)
     best = _best(found)
     version = next((part for part in best.values() if part.topic == models_topic and part.value is not None), None)
     pointers = {number: part for number, part in best.items() if models_topic and _points(part)}
     fault = _fault(version, pointers.values())
     if fault:
-        return Judgement(attempt, Verdict.LOST, why=f"{fault}; {_seen(found)}")
+        return Judgement(attempt=attempt, verdict=Verdict.LOST, why=f"{fault}; {_seen(found)}")
     offset = version.offset if version is not None and version.visible else None
     stale = [part for part in pointers.values() if not part.visible or _pointer(part).offset != offset]
     missing = [part for number, part in best.items() if not part.visible and number not in pointers]
     gone = tuple(sorted(set(range(1, max(part.parts for part in found) + 1)) - best.keys()))
     if not stale and not missing:
-        return Judgement(attempt, Verdict.WHOLE, gone=gone)
-    return Judgement(attempt, Verdict.TORN, tuple(missing), tuple(stale), offset, gone)
+        return Judgement(attempt=attempt, verdict=Verdict.WHOLE, gone=gone)
+    return Judgement(
+        attempt=attempt,
+        verdict=Verdict.TORN,
+        first=tuple(missing),
+        pointers=tuple(stale),
+        version_offset=offset,
+        gone=gone,
+    )
 
 
 def _fault(version: Part | None, pointers: Iterable[Part]) -> str:

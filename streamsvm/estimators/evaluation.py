@@ -45,7 +45,7 @@ SGD_SETTINGS: Final[tuple[dict[str, Any], ...]] = (
 the lowest F favours it twice."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Objective:
     """F over one set of points; see `over`.
 
@@ -76,7 +76,14 @@ class Objective:
         """Return the objective that `streamsvm.learning.training.train` minimises over all of these points."""
         moments = Moments.zero(points.dimension).add(points)
         scaler = scaler_of(moments, svm)
-        return Objective(points, svm, moments, scaler, kernel_of(scaler, moments, svm), svm.penalty(moments.weight))
+        return Objective(
+            points=points,
+            svm=svm,
+            moments=moments,
+            scaler=scaler,
+            kernel=kernel_of(scaler, moments, svm),
+            penalty=svm.penalty(moments.weight),
+        )
 
     @property
     def weight(self) -> Float:

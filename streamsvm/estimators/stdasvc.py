@@ -210,7 +210,9 @@ class STDASVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _solve(self, X: Float, signs: NDArray[np.int8], upper: Float, kernel: Kernel) -> Solution:
         most = UNBOUNDED if self.max_iter == -1 else self.max_iter
-        return StdaSolver().solve(Problem(X, signs, upper, kernel, self.tol, most))
+        return StdaSolver().solve(
+            Problem(Z=X, y=signs, upper=upper, kernel=kernel, tolerance=self.tol, max_iterations=most)
+        )
 
     def _keep(self, X: Float, label: NDArray[np.intp], machines: list[Solution]) -> None:
         signs = one_against_the_rest(label)

@@ -100,7 +100,7 @@ class Schemas(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _Schema:
     """A schema that points can be read by, that of a row of it, and what a row takes."""
 
@@ -266,7 +266,9 @@ class AvroReader:
             raise ValueError("there is no x, nor a number for each of points.feature_names")
         unread = [name for name in fields if name not in READ and name not in features][:MOST_FIELDS]
         parsed, row = (self._fastavro.parse_schema(_bare(part)) for part in (schema, record))
-        return _Schema(parsed, row, many, features, examined.of_a_row, tuple(unread))
+        return _Schema(
+            parsed=parsed, row=row, many=many, features=features, cost=examined.of_a_row, unread=tuple(unread)
+        )
 
 
 def _largest(cost: _Cost, value_bytes: int, rows: int) -> float:

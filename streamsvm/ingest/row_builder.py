@@ -66,7 +66,18 @@ class RowsBuilder:
         last[: n - 1] = not several
         row = np.arange(n) if several else np.zeros(n, dtype=np.int64)
         accepted = np.ones(n, dtype=np.bool_)
-        self._blocks.append(Rows(self._partition, offset, row, last, time_ms, accepted, points, epoch))
+        self._blocks.append(
+            Rows(
+                partition=self._partition,
+                offset=offset,
+                row=row,
+                last=last,
+                time_ms=time_ms,
+                accepted=accepted,
+                points=points,
+                leader_epoch=epoch,
+            )
+        )
         if self._keeps_ids:
             self.ids.extend([None] * n if ids is None else ids)
 
@@ -101,7 +112,18 @@ class RowsBuilder:
             X[accepted] = np.array(self._x, dtype=np.float64)
         offset, row, last, time_ms, epoch = np.array(self._at, dtype=np.int64).T
         points = Points(X, np.array(self._sign, dtype=np.int8), np.array(self._weight, np.float64))
-        self._blocks.append(Rows(self._partition, offset, row, last.astype(np.bool_), time_ms, accepted, points, epoch))
+        self._blocks.append(
+            Rows(
+                partition=self._partition,
+                offset=offset,
+                row=row,
+                last=last.astype(np.bool_),
+                time_ms=time_ms,
+                accepted=accepted,
+                points=points,
+                leader_epoch=epoch,
+            )
+        )
         self._begin()
 
     def rows(self) -> Rows:

@@ -61,7 +61,7 @@ class SourceRecord(RawRecord, Protocol):
         ...
 
 
-class Score(msgspec.Struct, frozen=True):
+class Score(msgspec.Struct, frozen=True, kw_only=True):
     """One score; `probability` only of a version that has one, `row` only within an array."""
 
     id: str | int | None
@@ -252,14 +252,14 @@ class BatchScorer:
     def _score(self, identity: str | int | None, decided: Decided, row: int | None) -> Score:
         version, (score, probability) = self._version, decided
         return Score(
-            identity,
-            score,
-            label_of(score, version.labels),
-            version.name,
-            version.number,
-            version.stream.points,
-            msgspec.UNSET if probability is None else probability,
-            msgspec.UNSET if row is None else row,
+            id=identity,
+            score=score,
+            label=label_of(score, version.labels),
+            model=version.name,
+            version=version.number,
+            points=version.stream.points,
+            probability=msgspec.UNSET if probability is None else probability,
+            row=msgspec.UNSET if row is None else row,
         )
 
 

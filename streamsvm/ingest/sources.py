@@ -142,7 +142,7 @@ class SourceBatch:
         return len(self.X)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
     """Points that can be read again and again, always in the same order.
 
@@ -171,7 +171,7 @@ class Source:
     batches: Callable[[], Iterator[SourceBatch]] = field(repr=False)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _Options:
     labeled: bool
     label_column: Column | None
@@ -259,7 +259,15 @@ def open_source(
         raise ConfigurationError(f"{known!r} is no format of a file", f"Formats are {', '.join(_FOREIGN)}.")
     features = None if columns is None else tuple(columns)
     options = _Options(
-        labeled, label_column, weight_column, id_column, features, header, delimiter, dimension, on_incomplete
+        labeled=labeled,
+        label_column=label_column,
+        weight_column=weight_column,
+        id_column=id_column,
+        columns=features,
+        header=header,
+        delimiter=delimiter,
+        dimension=dimension,
+        on_incomplete=on_incomplete,
     )
     _refuse_foreign(path, known, options)
     opener = {
@@ -324,7 +332,14 @@ def from_arrays(
                 start,
             )
 
-    return Source(name, features.shape[1], names, labels is not None, len(features), batches)
+    return Source(
+        name=name,
+        dimension=features.shape[1],
+        feature_names=names,
+        labeled=labels is not None,
+        rows=len(features),
+        batches=batches,
+    )
 
 
 def shuffled(source: Source, seed: int) -> Source:
@@ -671,7 +686,14 @@ def _open_csv(path: Path, options: _Options) -> Source:
     roles = _roles(path, names, options, last_is_label=True)
     read = partial(_read_csv, path, delimiter, names, roles, header=bool(header), on_incomplete=options.on_incomplete)
     known = tuple(names[index] for index in roles.features) if header else ()
-    return Source(str(path), len(roles.features), known, options.labeled, None, read)
+    return Source(
+        name=str(path),
+        dimension=len(roles.features),
+        feature_names=known,
+        labeled=options.labeled,
+        rows=None,
+        batches=read,
+    )
 
 
 def _has_header(path: Path, rows: Sequence[Sequence[str]]) -> bool:
@@ -749,7 +771,14 @@ def _open_parquet(path: Path, options: _Options) -> Source:
     roles = _roles(path, names, options, last_is_label=False)
     known = tuple(names[index] for index in roles.features)
     read = partial(_read_parquet, path, names, roles, options.on_incomplete)
-    return Source(str(path), len(known), known, options.labeled, rows if options.on_incomplete is None else None, read)
+    return Source(
+        name=str(path),
+        dimension=len(known),
+        feature_names=known,
+        labeled=options.labeled,
+        rows=rows if options.on_incomplete is None else None,
+        batches=read,
+    )
 
 
 def _read_parquet(
@@ -792,7 +821,14 @@ def _open_jsonl(path: Path, options: _Options) -> Source:
     names = list(first)
     roles = _roles(path, names, options, last_is_label=False)
     known = tuple(names[index] for index in roles.features)
-    return Source(str(path), len(known), known, options.labeled, None, partial(_read_objects, path, names, roles))
+    return Source(
+        name=str(path),
+        dimension=len(known),
+        feature_names=known,
+        labeled=options.labeled,
+        rows=None,
+        batches=partial(_read_objects, path, names, roles),
+    )
 
 
 def _open_point_lines(path: Path, options: _Options, first: Mapping[str, Any]) -> Source:
@@ -804,7 +840,9 @@ def _open_point_lines(path: Path, options: _Options, first: Mapping[str, Any]) -
     if not first["x"]:
         raise _bad_row(path, 0, "x has no entries")
     read = partial(_read_point_lines, path, len(first["x"]), labeled=options.labeled)
-    return Source(str(path), len(first["x"]), (), options.labeled, None, read)
+    return Source(
+        name=str(path), dimension=len(first["x"]), feature_names=(), labeled=options.labeled, rows=None, batches=read
+    )
 
 
 def _decoded(path: Path, file: IO[bytes], decoder: Any) -> Iterator[Any]:
@@ -946,7 +984,9 @@ def _open_svm(path: Path, options: _Options) -> Source:
             f"{path} has {found} features, dimension is {dimension}", f"Give {max(found, 1)} or more."
         )
     read = partial(_read_svm, path, dimension, first_index, labeled=options.labeled)
-    return Source(str(path), dimension, (), options.labeled, rows, read)
+    return Source(
+        name=str(path), dimension=dimension, feature_names=(), labeled=options.labeled, rows=rows, batches=read
+    )
 
 
 def _sparse_lines(path: Path, file: IO[bytes]) -> Iterator[bytes]:

@@ -66,7 +66,7 @@ _UNENCRYPTED: Mapping[str, str] = MappingProxyType(
 )
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@dataclass(frozen=True, slots=True, repr=False, kw_only=True)
 class Connection:
     """How to reach the broker; made once from configuration, passed to everything.
 
@@ -158,7 +158,7 @@ def connection_of(given: Connection | Mapping[str, Option]) -> Connection:
     if isinstance(given, Connection):
         return given
     if isinstance(given, Mapping):
-        return Connection(given)
+        return Connection(options=given)
     raise ConfigurationError(
         f"a connection is {type(given).__name__}",
         'Give a Connection, or options of librdkafka such as {"bootstrap.servers": "localhost:9092"}.',

@@ -28,7 +28,7 @@ from streamsvm.learning.tasks import Task
 from streamsvm.points import Points, Position, Rows
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionState:
     """All that a partition is, for a checkpoint: separable from every other partition.
 
@@ -67,7 +67,7 @@ class PartitionState:
         return sum(extent.moments.count for extent in (self.leaf_extent, *(one.extent for one in self.buckets)))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class OpenLeaf:
     """How full a partition's open leaf is.
 
@@ -163,7 +163,14 @@ class Partition:
         """Return how full the open leaf is."""
         leaf = self.leaf
         start, rows = leaf.extent.start, leaf.rows
-        return OpenLeaf(self.structure.sealed, start, leaf.end, rows, rows + leaf.missing, len(leaf.points))
+        return OpenLeaf(
+            sealed=self.structure.sealed,
+            start=start,
+            end=leaf.end,
+            rows=rows,
+            span=rows + leaf.missing,
+            points=len(leaf.points),
+        )
 
     @property
     def observed(self) -> Observed:
@@ -204,13 +211,13 @@ class Partition:
         """Return everything a checkpoint needs; what the open leaf may still change is copied."""
         screened = self.leaf.screened
         return PartitionState(
-            self.structure.sealed,
-            self.leader_epoch,
-            self.structure.buckets,
-            _copy(self.leaf.points),
-            self.leaf.extent,
-            None if screened is None else screened.copy(),
-            None if self.audit is None else self.audit.state(),
+            sealed=self.structure.sealed,
+            leader_epoch=self.leader_epoch,
+            buckets=self.structure.buckets,
+            leaf_points=_copy(self.leaf.points),
+            leaf_extent=self.leaf.extent,
+            screened=None if screened is None else screened.copy(),
+            audit=None if self.audit is None else self.audit.state(),
         )
 
     def restore(self, saved: PartitionState) -> None:
@@ -304,7 +311,15 @@ class Partition:
 
     def _tell(self, tally: Tally, found: Found, begin: Position, end: Position | None) -> None:
         worst, after = found.worst, end or Position(begin.offset, begin.row + 1)
-        outlier = Outlier(self._partition, begin, after, worst.feature, worst.value, worst.bound, worst.size)
+        outlier = Outlier(
+            partition=self._partition,
+            begin=begin,
+            end=after,
+            feature=worst.feature,
+            value=worst.value,
+            bound=worst.bound,
+            excess=worst.size,
+        )
         tally.note(found.rows, found.weights, outlier)
 
     def _moments(self, points: Points) -> Moments:

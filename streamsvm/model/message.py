@@ -86,7 +86,7 @@ class PartitionCut(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     leader_epoch: int
 
 
-class _Lineage1(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class _Lineage1(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     parent: str | None
     topic: str
     topic_id: str
@@ -100,7 +100,7 @@ class _Lineage1(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     build: dict[str, str]
 
 
-class Lineage(_Lineage1, frozen=True, forbid_unknown_fields=True):
+class Lineage(_Lineage1, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Which data and which configuration made a version.
 
     Attributes
@@ -133,11 +133,11 @@ class Lineage(_Lineage1, frozen=True, forbid_unknown_fields=True):
         return (*((self.parent,) if self.parent else ()), *(link.sha256 for link in self.links))
 
 
-class _Lineage(_Lineage1, frozen=True, forbid_unknown_fields=True):
+class _Lineage(_Lineage1, frozen=True, forbid_unknown_fields=True, kw_only=True):
     links: tuple[Ancestor, ...]
 
 
-class StreamSummary(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class StreamSummary(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """What a version covers: rows seen, valid points among them, their exact weight, and when they were written."""
 
     rows: int
@@ -148,7 +148,7 @@ class StreamSummary(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     last_time_ms: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Version:
     """One published model.
 
@@ -220,7 +220,7 @@ class GateRival(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     balanced_accuracy: float | None
 
 
-class Gate(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class Gate(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """What the quality gate said of a version; see `streamsvm.quality.gate`.
 
     It depends on how much had been read when the version was ready, so it is never part of what is hashed.
@@ -285,7 +285,7 @@ class Alias(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     offset: int
 
 
-class Head(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class Head(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Where the models topic stands: written by every transaction that publishes a version, read by a starting trainer.
 
     Attributes
@@ -386,7 +386,7 @@ class _Features(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     scale: list[float]
 
 
-class _Training1(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class _Training1(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     solver: str
     C: float
     gamma: float | None
@@ -420,7 +420,7 @@ class _Probes(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     probability: list[float] | None = None
 
 
-class _Message1(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class _Message1(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     format: str
     name: str
     version: int
@@ -432,17 +432,17 @@ class _Message1(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     lineage: _Lineage1
 
 
-class _Message2(_Message1, frozen=True, forbid_unknown_fields=True):
+class _Message2(_Message1, frozen=True, forbid_unknown_fields=True, kw_only=True):
     audit: _Audit | None
 
 
-class _Message3(_Message2, frozen=True, forbid_unknown_fields=True):
+class _Message3(_Message2, frozen=True, forbid_unknown_fields=True, kw_only=True):
     training: _Training
     probability: ProbabilityPart | None
     probes: _Probes
 
 
-class _Message(_Message3, frozen=True, forbid_unknown_fields=True):
+class _Message(_Message3, frozen=True, forbid_unknown_fields=True, kw_only=True):
     lineage: _Lineage
 
 
@@ -565,20 +565,20 @@ def encode(version: Version) -> bytes:
     scaler, audit = version.model.scaler, version.audit
     return msgspec.json.encode(
         _Message(
-            FORMAT,
-            version.name,
-            version.number,
-            version.labels,
-            _Features(
+            format=FORMAT,
+            name=version.name,
+            version=version.number,
+            labels=version.labels,
+            features=_Features(
                 version.model.dimension, list(version.feature_names), scaler.mean.tolist(), scaler.scale.tolist()
             ),
-            _encode_machine(version.model.machine),
-            _encode_training(version.solver, version.fit),
-            version.stream,
-            _recast(version.lineage, _Lineage),
-            None if audit is None else _Audit(audit.objective, audit.low, audit.high, audit.points),
-            probability_codec.encode(version.model.probability),
-            _encode_probes(probes_of(version.model)),
+            model=_encode_machine(version.model.machine),
+            training=_encode_training(version.solver, version.fit),
+            stream=version.stream,
+            lineage=_recast(version.lineage, _Lineage),
+            audit=None if audit is None else _Audit(audit.objective, audit.low, audit.high, audit.points),
+            probability=probability_codec.encode(version.model.probability),
+            probes=_encode_probes(probes_of(version.model)),
         ),
         order="deterministic",
     )
@@ -653,16 +653,16 @@ def _checked(message: _Message1) -> Version:
     model = Model(scaler, _decode_machine(message.model, dimension), _decode_probability(message), names)
     check_own(model, _decode_probes(message.probes, dimension) if isinstance(message, _Message3) else None)
     return Version(
-        message.name,
-        message.version,
-        model,
-        message.labels,
-        names,
-        training.solver,
-        _decode_fit(training),
-        message.stream,
-        _decode_lineage(message),
-        _decode_audit(message.audit) if isinstance(message, _Message2) else None,
+        name=message.name,
+        number=message.version,
+        model=model,
+        labels=message.labels,
+        feature_names=names,
+        solver=training.solver,
+        fit=_decode_fit(training),
+        stream=message.stream,
+        lineage=_decode_lineage(message),
+        audit=_decode_audit(message.audit) if isinstance(message, _Message2) else None,
     )
 
 

@@ -111,7 +111,7 @@ class RefusedMessage(InvalidMessage):
         super().__init__(what)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Loaded:
     """A version that passed every check.
 
@@ -764,7 +764,14 @@ def _loaded(record: Record, version: Version, now: float | None = None) -> Loade
     """Return a record that passed every check."""
     sha256 = model_codec.sha256(record.value or b"")
     loaded_at, scores = time.time() if now is None else now, deciles.decode(record.headers)
-    return Loaded(version, sha256, record.offset, loaded_at, _published_at(record), scores)
+    return Loaded(
+        version=version,
+        sha256=sha256,
+        offset=record.offset,
+        loaded_at=loaded_at,
+        published_at=_published_at(record),
+        audit_scores=scores,
+    )
 
 
 def _published_at(record: Record) -> float | None:

@@ -20,7 +20,7 @@ LARGEST_FEATURE = 1e100
 """Squares and their sums must stay finite in float64."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
     """min 1/2 |w|^2 + sum_i upper_i hinge_i, as in `streamsvm.svm.objective`.
 
@@ -47,7 +47,7 @@ class Problem:
     max_iterations: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Solution:
     """What a solver found.
 
@@ -139,4 +139,4 @@ def _check(problem: Problem) -> None:
 
 def _constant(problem: Problem, intercept: float) -> Solution:
     w = np.zeros(problem.Z.shape[1]) if isinstance(problem.kernel, LinearKernel) else None
-    return Solution(np.zeros(len(problem.y)), intercept, 0, converged=True, coefficients=w)
+    return Solution(alpha=np.zeros(len(problem.y)), intercept=intercept, iterations=0, converged=True, coefficients=w)

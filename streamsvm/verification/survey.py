@@ -101,7 +101,7 @@ class Row:
     note: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
     """What a verification found.
 
@@ -206,7 +206,7 @@ def retired_in(entry: bytes | None, name: str) -> tuple[int, ...]:
     return said.versions if said.event == "version_retired" and said.name == name else ()
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class Survey:
     """Where every version stands, from one reading of the models topic that decodes nothing.
 
@@ -281,7 +281,7 @@ class Survey:
         return {sha256 for _, sha256 in self.found.get(number, ())}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Link:
     """What a version says about its place.
 
@@ -855,7 +855,14 @@ class Auditor:
             faults.append(f"its value says that it is {version.key}")
         form = model_codec.format_of(value)
         faults += self._chain.faults(
-            Link(number, offset, incarnation_in(headers), version.lineage, version.stream.rows, form)
+            Link(
+                number=number,
+                offset=offset,
+                incarnation=incarnation_in(headers),
+                lineage=version.lineage,
+                rows=version.stream.rows,
+                form=form,
+            )
         )
         return number, version, tuple(faults), ""
 

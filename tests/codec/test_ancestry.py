@@ -20,7 +20,16 @@ def hash_of(number: int) -> str:
 
 
 def head_of(number: int, links: tuple[Alias, ...] | msgspec.UnsetType = ()) -> Head:
-    return Head(number, 1, (), hash_of(number), 2 * number, "", {}, links=links)
+    return Head(
+        number=number,
+        incarnation=1,
+        cut=(),
+        sha256=hash_of(number),
+        offset=2 * number,
+        training_set_sha256="",
+        build={},
+        links=links,
+    )
 
 
 def steps(newest: int, target: int) -> int:

@@ -38,21 +38,32 @@ def version_of(kernel: str = "linear", number: int = 3, points: Points | None = 
     trained = train(points, Moments.zero(points.dimension).add(points), config.svm)
     cut = (PartitionCut(0, 80, 0, 4),)
     lineage = Lineage(
-        "ab" * 32,
-        "labeled",
-        "",
-        cut,
-        (PartitionCut(0, 0, 0, -1),),
-        config.canonical(),
-        config.sha256(),
-        0,
-        "cd" * 32,
-        None,
-        {"numpy": "x"},
+        parent="ab" * 32,
+        topic="labeled",
+        topic_id="",
+        cut=cut,
+        base=(PartitionCut(0, 0, 0, -1),),
+        configuration=config.canonical(),
+        configuration_sha256=config.sha256(),
+        seed=0,
+        training_set_sha256="cd" * 32,
+        tuned_at=None,
+        build={"numpy": "x"},
     )
-    stream = StreamSummary(80, 80, 80.0, (50.0, 30.0), 1, 2)
+    stream = StreamSummary(rows=80, points=80, weight=80.0, class_weight=(50.0, 30.0), first_time_ms=1, last_time_ms=2)
     audit = Audit(2.5, 1.0 / 3.0, 1e10, 7)
-    return Version("m", number, trained.model, (-1, 1), (), "libsvm", trained.fit, stream, lineage, audit)
+    return Version(
+        name="m",
+        number=number,
+        model=trained.model,
+        labels=(-1, 1),
+        feature_names=(),
+        solver="libsvm",
+        fit=trained.fit,
+        stream=stream,
+        lineage=lineage,
+        audit=audit,
+    )
 
 
 @pytest.mark.parametrize("kernel", ["linear", "rbf"])
@@ -282,7 +293,15 @@ def test_a_cloudevents_library_reads_a_version() -> None:
 
 def test_alias_and_head_records_survive_their_bytes() -> None:
     """And refuse what is not theirs."""
-    head = Head(7, 2, (PartitionCut(0, 5, 1, -1),), "ab", 12, "cd", {"numpy": "2"})
+    head = Head(
+        number=7,
+        incarnation=2,
+        cut=(PartitionCut(0, 5, 1, -1),),
+        sha256="ab",
+        offset=12,
+        training_set_sha256="cd",
+        build={"numpy": "2"},
+    )
     alias = Alias(7, "ab", 12)
     assert codec.decode_head(codec.encode_head(head)) == head
     assert codec.decode_alias(codec.encode_alias(alias)) == alias

@@ -170,7 +170,7 @@ def test_without_an_optimum_there_are_no_gaps(source: Source, monkeypatch: pytes
         (unwanted, "not sought"),
         (too_large, "skipped for 19,200 values, more than 10,000; --optimum seeks it"),
     ):
-        assert named(found, "optimum") == Row("optimum", note=note)
+        assert named(found, "optimum") == Row(name="optimum", note=note)
         assert all(row.gap is None for row in found.rows)
         assert named(found, "streamsvm").objective is not None
     assert named(evaluate(source, replace(PLAN, find_optimum=True)), "optimum").gap == 0.0

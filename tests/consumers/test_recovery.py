@@ -335,7 +335,7 @@ class StoppedWhileWaiting:
 def test_a_trainer_that_is_told_to_stop_does_not_start_over(settings: Settings, connection: Connection) -> None:
     """It would take the model over and begin an incarnation, only to stop."""
     told = changed(settings, "input", on_gap="reset")
-    parts = {"cluster": Cluster(connection), "metrics": Metrics(TRAINER), "health": Health(60.0)}
+    parts = {"cluster": Cluster(connection), "metrics": Metrics(TRAINER), "health": Health(stuck_after_s=60.0)}
     trainer = StoppedInAGap(told, Components(**parts, stop=StoppedWhileWaiting()))
     trainer.run()
     assert trainer.lives == 1

@@ -79,7 +79,11 @@ def test_only_what_was_rejected_is_sent_again(
 ) -> None:
     """Rows beside a rejected one were learned; where they cannot be told apart nothing is sent, and why is said."""
     rows = tuple(RejectedRow(row, "unknown_label", "w") for row in listed)
-    found, why = again_of(Rejected("in", 0, 1, rejected, rows, value, len(value or b"")))
+    found, why = again_of(
+        Rejected(
+            topic="in", partition=0, offset=1, rejected=rejected, rows=rows, value=value, value_bytes=len(value or b"")
+        )
+    )
     if isinstance(expected, bytes):
         assert (found, why) == (expected, "")
     else:
@@ -90,7 +94,9 @@ def test_only_what_was_rejected_is_sent_again(
 def test_a_cut_value_is_not_sent_again() -> None:
     """The rest of it is nowhere."""
     rows = (RejectedRow(0, "wrong_type", "w"),)
-    assert again_of(Rejected("in", 0, 1, "1 of 1", rows, b"be", 900)) == (
+    assert again_of(
+        Rejected(topic="in", partition=0, offset=1, rejected="1 of 1", rows=rows, value=b"be", value_bytes=900)
+    ) == (
         None,
         "only the first 2 of its 900 bytes were kept",
     )

@@ -28,7 +28,10 @@ class Saving:
 
     def __init__(self, directory: Path) -> None:
         self.time_s = 0.0
-        self.health, self.metrics = Health(60.0, lambda: self.time_s), Metrics(TRAINER).with_process()
+        self.health, self.metrics = (
+            Health(stuck_after_s=60.0, clock=lambda: self.time_s),
+            Metrics(TRAINER).with_process(),
+        )
         self.checkpoints = CheckpointDirectory(FileSystem(directory), 3)
         config = CheckpointConfig(directory=directory, interval_s=30.0)
         self.saver = Saver(

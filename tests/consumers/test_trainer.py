@@ -311,7 +311,7 @@ def test_too_many_partitions_are_refused(settings: Settings, connection: Connect
 @pytest.mark.embedded_broker
 def test_an_unreachable_broker_is_one_line(settings: Settings) -> None:
     """Retryable, within the request's timeout, naming the address."""
-    nowhere = Connection({"bootstrap.servers": "127.0.0.1:1"}, request_timeout_s=2.0)
+    nowhere = Connection(options={"bootstrap.servers": "127.0.0.1:1"}, request_timeout_s=2.0)
     with pytest.raises(TransientError, match=r"127\.0\.0\.1:1"):
         run_until(settings, nowhere, 0)
 

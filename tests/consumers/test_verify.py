@@ -146,7 +146,13 @@ def aliases_of(last: Record, incarnation: int) -> dict[str, bytes]:
     version, sha256 = model_codec.decode(last.value or b""), model_codec.sha256(last.value or b"")
     lineage = version.lineage
     head = model_codec.Head(
-        version.number, incarnation, lineage.cut, sha256, last.offset, lineage.training_set_sha256, lineage.build
+        number=version.number,
+        incarnation=incarnation,
+        cut=lineage.cut,
+        sha256=sha256,
+        offset=last.offset,
+        training_set_sha256=lineage.training_set_sha256,
+        build=lineage.build,
     )
     return {
         "m@head": model_codec.encode_head(head),

@@ -69,7 +69,7 @@ def running(gate: Gate) -> Iterator[HttpServer]:
 
 
 def serving(config: HttpConfig, gate: Gate | None = None) -> HttpServer:
-    return HttpServer(config, Health(60.0), Metrics(TRAINER).registry, gate.answer if gate else None)
+    return HttpServer(config, Health(stuck_after_s=60.0), Metrics(TRAINER).registry, gate.answer if gate else None)
 
 
 def speak(at: HttpServer, *parts: bytes) -> bytes:
@@ -299,7 +299,7 @@ def test_a_client_that_closes_its_side_is_still_answered(running: HttpServer) ->
 
 
 def connection(address: str) -> Connection:
-    return Connection(socket.socket(), address, 0.0)
+    return Connection(socket=socket.socket(), address=address, begun_at=0.0)
 
 
 def test_room_is_made_by_the_address_that_has_the_most() -> None:

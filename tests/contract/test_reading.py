@@ -75,7 +75,7 @@ def test_marks_tell_what_readers_get_and_what_writers_wrote(broker: TestBroker) 
 def test_marks_are_told_again_after_the_broker_was_killed() -> None:
     """A leader's epoch is another one then; what is asked meanwhile is worth trying again."""
     with restartable_broker() as broker:
-        connection = Connection({"bootstrap.servers": broker.bootstrap_servers})
+        connection = Connection(options={"bootstrap.servers": broker.bootstrap_servers})
         create_topics(connection, [TopicSpec("t", 1)])
         marks = Marks(connection)
         eventually(lambda: stable_now(marks) == {("t", 0): 0}, "the topic's leader knows of it")

@@ -57,7 +57,14 @@ def test_one_label_alone_is_its_constant(name: str, kernel: Kernel, sign: int) -
     problem = small(kernel)
     alone = replace(problem, y=np.full(40, sign, np.int8))
     weightless = replace(problem, upper=np.where(problem.y == sign, problem.upper, 0.0))
-    single = Problem(np.ones((1, 2)), np.array([sign], np.int8), np.ones(1), kernel, 1e-3, 100)
+    single = Problem(
+        Z=np.ones((1, 2)),
+        y=np.array([sign], np.int8),
+        upper=np.ones(1),
+        kernel=kernel,
+        tolerance=1e-3,
+        max_iterations=100,
+    )
     for given in (alone, weightless, single):
         found = SOLVERS[name]().solve(given)
         assert decide(given, found, given.Z).tolist() == [float(sign)] * len(given.y)
@@ -121,7 +128,14 @@ def test_duplicates_act_as_weights(name: str, kernel: Kernel) -> None:
 @pytest.mark.parametrize(("name", "kernel"), PAIRS, ids=str)
 def test_contradictory_duplicates_have_a_finite_answer(name: str, kernel: Kernel) -> None:
     """One place under both labels, weighted 3 to 1: w = 0, the loss is twice the lighter weight."""
-    problem = Problem(np.ones((4, 2)), np.array([1, 1, 1, -1], np.int8), np.ones(4), kernel, 1e-4, 10_000)
+    problem = Problem(
+        Z=np.ones((4, 2)),
+        y=np.array([1, 1, 1, -1], np.int8),
+        upper=np.ones(4),
+        kernel=kernel,
+        tolerance=1e-4,
+        max_iterations=10_000,
+    )
     found = SOLVERS[name]().solve(problem)
     assert primal(problem, found) == pytest.approx(2.0, abs=1e-6)
     assert (decide(problem, found, problem.Z) > 0).all()

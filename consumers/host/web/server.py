@@ -242,7 +242,7 @@ class _Loop:
             self._admit(client, address_of(peer))
 
     def _admit(self, client: socket.socket, address: str) -> None:
-        connection = Connection(client, address, time.monotonic())
+        connection = Connection(socket=client, address=address, begun_at=time.monotonic())
         try:
             client.setblocking(False)
             if self._certificate is not None:

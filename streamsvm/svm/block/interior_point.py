@@ -87,7 +87,7 @@ class InteriorPointSolver(CheckedSolver):
         steps, converged = _follow(used, np.require(problem.upper, np.float64, ["C", "W"]), self.gap, 0.0, limit, v, a)
         w = v[:-1] if used is rows else coefficients_of(rows, used, v[:-1])
         intercept = float(v[-1] - np.einsum("j,j->", w, rows.common))
-        return Solution(a, intercept, int(steps), bool(converged), w)
+        return Solution(alpha=a, intercept=intercept, iterations=int(steps), converged=bool(converged), coefficients=w)
 
 
 def near_optimum(rows: SignedRows, upper: Float, tolerance: float, limit: int = MOST_STEPS) -> tuple[Float, int]:
@@ -127,7 +127,11 @@ def warm_up() -> None:
         Z = np.zeros((len(y), d))
         Z[:, 0] = y
         near_optimum(signed_rows(Z, y), np.ones(len(y)), 1.0, 1)
-        InteriorPointSolver().solve(Problem(Z, y.astype(np.int8), np.ones(len(y)), LinearKernel(), 1.0, 1))
+        InteriorPointSolver().solve(
+            Problem(
+                Z=Z, y=y.astype(np.int8), upper=np.ones(len(y)), kernel=LinearKernel(), tolerance=1.0, max_iterations=1
+            )
+        )
 
 
 def _shortest(rows: SignedRows) -> SignedRows:

@@ -46,6 +46,14 @@ def test_links_lead_somewhere(page: Path) -> None:
     assert [why for target in targets(page) if (why := broken(page, target))] == []
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_blocks_end(page: Path) -> None:
+    """Every block ends with a bare fence, so that none swallows the text after it."""
+    fences = re.findall(r"(?m)^```(.*)$", page.read_text())
+    assert len(fences) % 2 == 0
+    assert not any(fences[1::2])
+
+
 def test_a_dead_link_is_found(tmp_path: Path) -> None:
     """A file or a section that is not there is named; one that is there is not."""
     page = tmp_path / "a.md"

@@ -1,5 +1,5 @@
 """`python -m consumers` is the command `streamsvm`."""
 
-from consumers.cli import main
+from consumers.cli.app import main
 
 main()

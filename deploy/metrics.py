@@ -1,4 +1,4 @@
-"""Writes METRICS.md: `python deploy/metrics.py` after a change in `streamsvm.metrics`."""
+"""Writes METRICS.md: `python deploy/metrics.py` after a change in `consumers.metrics`."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
-from streamsvm.metrics import PROCESS, SCORER, TRAINER, Definition
+from consumers.metrics import PROCESS, SCORER, TRAINER, Definition
 
 FILE: Final = Path(__file__).parent / "METRICS.md"
 HEAD: Final = """# Metrics
 
-Made by `python deploy/metrics.py` from `streamsvm/metrics.py`: change that, not this file. Units are base units:
+Made by `python deploy/metrics.py` from `consumers/metrics.py`: change that, not this file. Units are base units:
 seconds, bytes, points, rows, records. A histogram `x` has the series `x_bucket`, `x_sum` and `x_count`. Alerts and what
 to do about them: [RUNBOOK.md](RUNBOOK.md).
 """

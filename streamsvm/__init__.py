@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from streamsvm.estimators import STDASVC, CoresetSVC
-    from streamsvm.subscriber import ModelSubscriber
+    from streamsvm.registry.subscriber import ModelSubscriber
 
 __all__ = ["STDASVC", "CoresetSVC", "ModelSubscriber", "__version__"]
 
@@ -32,7 +32,7 @@ def __getattr__(name: str) -> Any:
 
         return getattr(estimators, name)
     if name == "ModelSubscriber":
-        from streamsvm.subscriber import ModelSubscriber
+        from streamsvm.registry.subscriber import ModelSubscriber
 
         return ModelSubscriber
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -40,7 +40,7 @@ class InvalidPoint(StreamsvmError):
     Parameters
     ----------
     reason : str
-        One of `streamsvm.codec.points.REASONS`; a bounded set, so it may label a metric.
+        One of `streamsvm.ingest.decoder.REASONS`; a bounded set, so it may label a metric.
     what : str
         The particulars, for the person who reads the dead letter.
     """

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from streamsvm import prequential, tuning
-from streamsvm.codec import json_scan
 from streamsvm.config import ModelConfig
-from streamsvm.learner import warm_up
+from streamsvm.ingest import json_scan
+from streamsvm.learning import tuning
+from streamsvm.learning.learner import warm_up
+from streamsvm.quality import prequential
 from tests.consumers.trainers import settings_for
 
 

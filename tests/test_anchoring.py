@@ -15,9 +15,6 @@ import pytest
 
 from consumers.models.catalogue import holds_newest, read_catalogue
 from consumers.models.moving import Records, RollBack, perform, pin, retire, set_alias
-from streamsvm import anchoring
-from streamsvm.anchoring import NotAnchored, reference
-from streamsvm.codec import events
 from streamsvm.config import OutputConfig, Settings
 from streamsvm.errors import ConfigurationError
 from streamsvm.kafka import Connection, Message, Publisher, Reader, TopicSpec, create_topics
@@ -25,8 +22,11 @@ from streamsvm.model import message as model_codec
 from streamsvm.model.ancestry import Ancestor
 from streamsvm.model.machine import LinearMachine, Model
 from streamsvm.model.message import Alias, Head, Retired, Version
-from streamsvm.signing import Signer
-from streamsvm.subscriber import ModelSubscriber, load_record, load_version
+from streamsvm.registry import anchoring
+from streamsvm.registry import cloud_events as events
+from streamsvm.registry.anchoring import NotAnchored, reference
+from streamsvm.registry.signing import Signer
+from streamsvm.registry.subscriber import ModelSubscriber, load_record, load_version
 from tests.brokers.fixtures import TestBroker
 from tests.consumers.test_cli import error_of, run
 from tests.test_subscriber import DEADLINE_S, NAME, version_of

@@ -20,7 +20,7 @@ from streamsvm.kafka import Message, Publisher, Record, TopicSpec, create_topics
 from streamsvm.model.kernels import RbfKernel
 from streamsvm.model.machine import KernelMachine, Model, Scaler
 from streamsvm.model.message import SHA256_HEADER, Alias, Version, current_key, encode_alias
-from streamsvm.subscriber import REASONS, ModelSubscriber, RefusedMessage, check
+from streamsvm.registry.subscriber import REASONS, ModelSubscriber, RefusedMessage, check
 from tests.bad_models import KINDS, BadMessage, bad_messages, linear
 from tests.brokers.fixtures import TestBroker
 from tests.test_subscriber import NAME, Trainer, eventually, version_of
@@ -53,7 +53,7 @@ def put(publisher: Publisher, topic: str, version: Version, bad: BadMessage) -> 
 
 def refusals(caplog: pytest.LogCaptureFixture) -> list[str]:
     """Return what the subscriber has said."""
-    return [record.getMessage() for record in caplog.records if record.name == "streamsvm.subscriber"]
+    return [record.getMessage() for record in caplog.records if record.name == "streamsvm.registry.subscriber"]
 
 
 def test_no_bad_message_passes_the_checks(record_property: Note) -> None:
@@ -79,7 +79,7 @@ def test_no_bad_message_replaces_a_good_model_and_each_is_named(
     good = good_versions()
     kinds: Counter[str] = Counter()
     with (
-        caplog.at_level(logging.WARNING, "streamsvm.subscriber"),
+        caplog.at_level(logging.WARNING, "streamsvm.registry.subscriber"),
         closing(Trainer(connection, topic)) as trainer,
         closing(Publisher(connection, broker.name("bad"))) as publisher,
         ModelSubscriber(connection, NAME, models_topic=topic, dimension=2, patience_s=0.0) as subscriber,

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from streamsvm.codec import deadletter
-from streamsvm.codec.points import RejectedRecord, Rejection
 from streamsvm.config import load
 from streamsvm.errors import InvalidMessage
+from streamsvm.ingest import dead_letter as deadletter
+from streamsvm.ingest.decoder import RejectedRecord, Rejection
 from streamsvm.kafka import (
     Connection,
     DamagedBatch,
@@ -23,7 +23,7 @@ from streamsvm.kafka import (
     fetch_one,
 )
 from streamsvm.model import message as model_codec
-from streamsvm.subscriber import ModelSubscriber
+from streamsvm.registry.subscriber import ModelSubscriber
 from tests.brokers.fixtures import TestBroker
 from tests.test_layers import imports_of, modules
 from tests.test_subscriber import NAME, Trainer, eventually, number_of, version_of

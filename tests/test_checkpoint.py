@@ -25,13 +25,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streamsvm import private
-from streamsvm.checkpoint import CheckpointDirectory, model_of
-from streamsvm.codec import checkpoint as codec
-from streamsvm.codec.checkpoint import Snapshot
+from streamsvm.checkpoint import format as codec
+from streamsvm.checkpoint.directory import CheckpointDirectory, model_of
+from streamsvm.checkpoint.disk import FileSystem
+from streamsvm.checkpoint.format import Snapshot
 from streamsvm.crashpoints import POINTS
-from streamsvm.disk import FileSystem
 from streamsvm.errors import ConfigurationError, CorruptCheckpoint, DirectoryTaken, StateError, TransientError
-from streamsvm.learner import Learner
+from streamsvm.learning.learner import Learner
 from streamsvm.model.message import Alias, Gate, GatePart, GateRival, Head, PartitionCut, TuningInForce
 from streamsvm.points import Position
 from tests.faults.disks import RefusingDisk, VolatileDisk
@@ -171,6 +171,16 @@ def test_sizes_are_checked_before_allocating(change: dict[str, Any], told: str) 
     header, arrays = parts(ENCODED)
     header["partitions"][0]["buckets"][0]["points"]["X"] |= change
     with pytest.raises(CorruptCheckpoint, match=told):
+        codec.decode(joined(header, arrays))
+
+
+@pytest.mark.parametrize("field", ["y", "weight"])
+def test_arrays_of_another_shape_are_refused(field: str) -> None:
+    """As many numbers, and as many rows, in a shape that no set of points has."""
+    header, arrays = parts(ENCODED)
+    placed = header["partitions"][0]["buckets"][0]["points"][field]
+    placed["shape"] = [*placed["shape"], 1]
+    with pytest.raises(CorruptCheckpoint, match="arrays of different shapes"):
         codec.decode(joined(header, arrays))
 
 
@@ -391,7 +401,7 @@ def test_a_leftover_of_a_crash_is_cleaned_away(tmp_path: Path) -> None:
 def test_a_made_directory_is_made_for_good(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each directory that had to be made is synced into the one above it, from the top."""
     synced: list[Path] = []
-    monkeypatch.setattr("streamsvm.disk._sync_directory", synced.append)
+    monkeypatch.setattr("streamsvm.checkpoint.disk._sync_directory", synced.append)
     FileSystem(tmp_path / "a" / "b").lock()
     assert synced == [tmp_path, tmp_path / "a"]
 
@@ -566,9 +576,9 @@ LIVES = """
 import os, sys
 from dataclasses import replace
 from pathlib import Path
-from streamsvm.checkpoint import CheckpointDirectory
+from streamsvm.checkpoint.directory import CheckpointDirectory
 from streamsvm.crashpoints import arm
-from streamsvm.disk import FileSystem
+from streamsvm.checkpoint.disk import FileSystem
 from tests.golden.checkpoint import handmade
 for point in sys.argv[2:]:
     child = os.fork()

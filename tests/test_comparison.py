@@ -10,7 +10,15 @@ import msgspec
 import numpy as np
 import pytest
 
-from streamsvm.comparison import ANSWERS_COMPARED, CHANGES_SHOWN, Change, Comparison, Hashed, compare, relative_gap
+from streamsvm.model.comparison import (
+    ANSWERS_COMPARED,
+    CHANGES_SHOWN,
+    Change,
+    Comparison,
+    Hashed,
+    compare,
+    relative_gap,
+)
 from streamsvm.model.kernels import Float, RbfKernel
 from streamsvm.model.machine import KernelMachine, LinearMachine, Machine, Model, Scaler
 from streamsvm.model.message import Lineage, PartitionCut, Version

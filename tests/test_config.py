@@ -13,7 +13,7 @@ import pytest
 from consumers.options import _kafka_options
 from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, Settings, SvmConfig, load
 from streamsvm.errors import ConfigurationError
-from streamsvm.learner import Learner
+from streamsvm.learning.learner import Learner
 from streamsvm.points import Position
 from tests.streams import gaussian, rows_of
 

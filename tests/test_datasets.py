@@ -12,7 +12,7 @@ import pytest
 
 from streamsvm.datasets import DATASETS, HTRU2_FEATURES, dataset_source, load_htru2, write_csv
 from streamsvm.errors import ConfigurationError
-from streamsvm.sources import Source, open_source
+from streamsvm.ingest.sources import Source, open_source
 
 PROJECT = Path(__file__).parents[1]
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from streamsvm.codec.checkpoint import Snapshot
+from streamsvm.checkpoint.format import Snapshot
 from streamsvm.coreset.moments import Moments
 from streamsvm.delivery import (
     TRANSITIONS,
@@ -26,7 +26,7 @@ from streamsvm.delivery import (
 )
 from streamsvm.delivery import decide as decide_among
 from streamsvm.errors import Fenced, StateError
-from streamsvm.learner import LearnerState
+from streamsvm.learning.learner import LearnerState
 from streamsvm.model.message import Head, Owner, PartitionCut
 from streamsvm.points import Position
 from tests.test_checkpoint import snapshot

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import chi2
 
-from streamsvm.drift import CHANCE, ScoreWindow, chance_level, deciles_of, drift_of
 from streamsvm.model import deciles_header as codec
-from streamsvm.model.deciles import Deciles
+from streamsvm.model.deciles import Deciles, deciles_of
+from streamsvm.quality.drift import CHANCE, ScoreWindow, chance_level, drift_of
 
 
 def of(scores: np.ndarray, weight: np.ndarray | None = None) -> Deciles:

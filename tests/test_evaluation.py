@@ -15,7 +15,7 @@ from sklearn.svm import SVC, LinearSVC
 
 from streamsvm.config import SvmConfig
 from streamsvm.datasets import load_htru2
-from streamsvm.evaluation import (
+from streamsvm.estimators.evaluation import (
     Objective,
     Reservoir,
     decisions_of,

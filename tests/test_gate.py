@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from sklearn.metrics import balanced_accuracy_score
 
-from streamsvm.coreset.audit import Sampled
-from streamsvm.gate import LEAST_OF_A_LABEL, Evidence, Window, audit_evidence, balanced_accuracy, judge
+from streamsvm.coreset.audit_sample import Sampled
 from streamsvm.model.machine import LinearMachine, Model, Scaler
 from streamsvm.points import Points, Position
+from streamsvm.quality.gate import LEAST_OF_A_LABEL, Evidence, Window, audit_evidence, balanced_accuracy, judge
 from tests.streams import DIMENSION, gaussian, rows_of
 
 GOOD = Model(Scaler.identity(DIMENSION), LinearMachine(np.ones(DIMENSION), 0.0))

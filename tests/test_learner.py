@@ -11,18 +11,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from threadpoolctl import threadpool_limits
 
-from streamsvm.codec import checkpoint as checkpoint_codec
-from streamsvm.codec.checkpoint import Snapshot
+from streamsvm.checkpoint import format as checkpoint_codec
+from streamsvm.checkpoint.format import Snapshot
 from streamsvm.config import CoresetConfig, SvmConfig
 from streamsvm.coreset.moments import Moments
-from streamsvm.learner import Cut, Learner
+from streamsvm.learning.learner import Cut, Learner
+from streamsvm.learning.pilots import linear_pilot
+from streamsvm.learning.tasks import REDUCERS
+from streamsvm.learning.training import limited, train
 from streamsvm.model.kernels import LinearKernel
-from streamsvm.pilots import linear_pilot
 from streamsvm.points import Points, Position, Rows
 from streamsvm.svm.objective import primal_objective
 from streamsvm.svm.solvers import LibsvmSolver, Problem
-from streamsvm.tasks import REDUCERS
-from streamsvm.training import limited, train
 from tests.streams import gaussian, rows_of, small_config
 
 STRUCTURES = ("tree", "chain")
@@ -322,7 +322,7 @@ def test_uniform_solves_no_pilot(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object) -> None:
         raise AssertionError("a pilot was solved")
 
-    monkeypatch.setattr("streamsvm.partition.linear_pilot", fail)
+    monkeypatch.setattr("streamsvm.learning.partition.linear_pilot", fail)
     feed(learner(every=2, reducer="uniform", train_points=9), rows_of(gaussian(100)), [])
 
 
@@ -371,9 +371,9 @@ import numpy as np
 from numba.core.dispatcher import Dispatcher
 import streamsvm
 from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig
-from streamsvm.learner import Learner, warm_up
+from streamsvm.learning.learner import Learner, warm_up
 from streamsvm.points import Position
-from streamsvm.training import train
+from streamsvm.learning.training import train
 from tests.streams import gaussian, rows_of
 
 reducer, structure, kernel = sys.argv[1:]

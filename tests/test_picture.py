@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from sklearn.decomposition import PCA
 
+from consumers.page.boundary import GRID, MOST_NUMBERS, MOST_POINTS, border, contour, project
 from streamsvm.model.kernels import RbfKernel
 from streamsvm.model.machine import KernelMachine, LinearMachine, Model, Scaler
-from streamsvm.picture import GRID, MOST_NUMBERS, MOST_POINTS, border, contour, project
 from streamsvm.points import Points
 from tests.streams import gaussian
 

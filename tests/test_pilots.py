@@ -9,8 +9,8 @@ from sklearn.svm import SVC
 
 from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig
 from streamsvm.coreset.moments import Moments
-from streamsvm.learner import Learner
-from streamsvm.pilots import kernel_pilot
+from streamsvm.learning.learner import Learner
+from streamsvm.learning.pilots import kernel_pilot
 from streamsvm.points import Points, Position
 from tests.streams import DIMENSION, gaussian, rows_of
 

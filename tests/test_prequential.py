@@ -13,7 +13,7 @@ from streamsvm.coreset.moments import Moments
 from streamsvm.model.kernels import RbfKernel
 from streamsvm.model.machine import KernelMachine, LinearMachine, Model, Scaler
 from streamsvm.points import Points
-from streamsvm.prequential import (
+from streamsvm.quality.prequential import (
     BASELINE_ALPHA,
     BASELINE_BATCH,
     MOST_KERNELS,

@@ -15,14 +15,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import consumers.replay as module
-from consumers.replay import ReplayResult, Sent, expected_points, prepare_topic, progress_bar, replay
-from streamsvm.codec.points import PointDecoder
+import consumers.replay.replay as module
+from consumers.replay.replay import ReplayResult, Sent, expected_points, prepare_topic, progress_bar, replay
 from streamsvm.config import PointsConfig
 from streamsvm.datasets import dataset_source
 from streamsvm.errors import ConfigurationError, TopicMissing, TransientError
+from streamsvm.ingest.decoder import PointDecoder
+from streamsvm.ingest.sources import Source, from_arrays, open_source
 from streamsvm.kafka import Connection, EmbeddedBroker, Message, Outbox, PublishRefused, read_to_end
-from streamsvm.sources import Source, from_arrays, open_source
 
 
 class FakeOutbox:

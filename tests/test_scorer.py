@@ -15,16 +15,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-import consumers.scorer as scorer_module
+import consumers.scorer.scorer as scorer_module
+from consumers.host.runtime import Health
+from consumers.metrics import SCORER, Metrics
 from consumers.page.board import ScorerBoard
-from consumers.runtime import Health
-from consumers.scorer import Scorer
-from streamsvm.codec import arrow, avro
-from streamsvm.codec.avro import Schemas
-from streamsvm.codec.points import Rejection, encode
-from streamsvm.codec.scores import BatchScorer, label_of, points_config
+from consumers.scorer.scorer import Scorer
 from streamsvm.config import Label, OutputConfig, ScoringConfig, Settings
 from streamsvm.errors import ConfigurationError, FatalError, Fenced, InvalidMessage, TopicMissing, TransientError
+from streamsvm.ingest import arrow, avro
+from streamsvm.ingest.avro import Schemas
+from streamsvm.ingest.decoder import Rejection, encode
+from streamsvm.ingest.scored import BatchScorer, label_of, points_config
 from streamsvm.kafka import (
     Connection,
     Message,
@@ -41,7 +42,6 @@ from streamsvm.kafka import (
     describe_topic,
     read_to_end,
 )
-from streamsvm.metrics import SCORER, Metrics
 from streamsvm.model.machine import LinearMachine, Model, Scaler
 from streamsvm.model.probability import Sigmoid
 from tests.brokers.fixtures import TestBroker
@@ -757,7 +757,7 @@ def test_a_subscriber_that_ended_stops_the_scorer(
 
     with Running(settings, connection) as running:
         eventually(lambda: running.value("streamsvm_serving_version") == 1, "it serves")
-        monkeypatch.setattr("streamsvm.subscriber.Tail.poll", broken)
+        monkeypatch.setattr("streamsvm.registry.subscriber.Tail.poll", broken)
         eventually(running.ended, "it stops")
         failure, running.failure = running.failure, None
     assert str(failure) == "the client cannot go on"

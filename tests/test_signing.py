@@ -26,8 +26,8 @@ from streamsvm.config import OutputConfig, Settings
 from streamsvm.errors import ConfigurationError
 from streamsvm.kafka import Connection, TopicSpec, create_topics
 from streamsvm.model import message as model_codec
-from streamsvm.signing import Signer, TrustedKeys, signed_text
-from streamsvm.subscriber import ModelSubscriber, RefusedMessage, load_version
+from streamsvm.registry.signing import Signer, TrustedKeys, signed_text
+from streamsvm.registry.subscriber import ModelSubscriber, RefusedMessage, load_version
 from tests.brokers.fixtures import TestBroker
 from tests.consumers.trainers import produce, records, run_until, settings_for, topic
 from tests.test_anchoring import NOW, Topic
@@ -155,8 +155,8 @@ def test_whoever_neither_signs_nor_asks_needs_no_library(tmp_path: Path) -> None
 import sys
 sys.modules["cryptography"] = None
 from pathlib import Path
-import consumers.publishing, consumers.models.moving, streamsvm.subscriber
-from streamsvm.signing import Signer, TrustedKeys
+import consumers.trainer.publishing, consumers.models.moving, streamsvm.registry.subscriber
+from streamsvm.registry.signing import Signer, TrustedKeys
 assert Signer.of(None) is None and TrustedKeys.of() is None
 for read in (lambda: Signer.of(Path({str(file)!r})), lambda: TrustedKeys.of(texts=[{body(public)!r}])):
     try:
@@ -166,7 +166,8 @@ for read in (lambda: Signer.of(Path({str(file)!r})), lambda: TrustedKeys.of(text
 """
     finished = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert finished.stdout.count("pip install 'streamsvm[sign]'") == 2
-    plain = "import sys, streamsvm.subscriber, consumers.publishing; sys.exit('cryptography' in sys.modules)"
+    loaded = "streamsvm.registry.subscriber, consumers.trainer.publishing"
+    plain = f"import sys, {loaded}; sys.exit('cryptography' in sys.modules)"
     subprocess.run([sys.executable, "-c", plain], check=True)
 
 

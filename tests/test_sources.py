@@ -18,10 +18,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streamsvm import sources
-from streamsvm.codec.points import encode
 from streamsvm.errors import ConfigurationError
-from streamsvm.sources import Source, from_arrays, open_source, shuffled
+from streamsvm.ingest import sources
+from streamsvm.ingest.decoder import encode
+from streamsvm.ingest.sources import Source, from_arrays, open_source, shuffled
 
 ROUND_TRIP = settings(deadline=None)
 FINITE = st.floats(allow_nan=False, allow_infinity=False)

@@ -16,9 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from streamsvm.anchoring import NotAnchored
 from streamsvm.build import build
-from streamsvm.codec import events
 from streamsvm.config import Label
 from streamsvm.errors import BrokerUnavailable, ConfigurationError, FatalError, TopicMissing, TransientError
 from streamsvm.kafka import Connection, Message, Publisher, Record, Tail, TopicSpec, create_topics
@@ -27,7 +25,9 @@ from streamsvm.model.ancestry import Ancestor, linked
 from streamsvm.model.fit import Fit
 from streamsvm.model.machine import LinearMachine, Model, Scaler
 from streamsvm.model.message import Alias, Lineage, Retired, StreamSummary, Version
-from streamsvm.subscriber import REASONS, Loaded, ModelSubscriber, NoModel, RefusedMessage, load_version
+from streamsvm.registry import cloud_events as events
+from streamsvm.registry.anchoring import NotAnchored
+from streamsvm.registry.subscriber import REASONS, Loaded, ModelSubscriber, NoModel, RefusedMessage, load_version
 from tests.brokers.choice import FORCE
 from tests.brokers.fixtures import TestBroker
 from tests.brokers.jvm import CannotRun, JvmBroker
@@ -430,7 +430,7 @@ def test_a_bad_message_never_replaces_a_good_model(
     """What is damaged, foreign or unfit is counted and said once; the old version serves until the next good one."""
     trainer.publish(version_of(1))
     serving = subscriber.wait_ready(DEADLINE_S)
-    with caplog.at_level(logging.WARNING, "streamsvm.subscriber"):
+    with caplog.at_level(logging.WARNING, "streamsvm.registry.subscriber"):
         spoil(trainer)
         eventually(lambda: subscriber.refusals == {reason: 1}, f"refused as {reason}")
         assert subscriber.loaded is serving
@@ -554,7 +554,7 @@ def test_following_goes_on_after_an_interruption(
         made.append(len(made))
         return (Interrupted if len(made) <= 2 else Tail)(*arguments)
 
-    monkeypatch.setattr("streamsvm.subscriber.Tail", interrupted_twice)
+    monkeypatch.setattr("streamsvm.registry.subscriber.Tail", interrupted_twice)
     with ModelSubscriber(connection, NAME, models_topic=models) as following:
         loaded = following.wait_ready(DEADLINE_S)
         eventually(lambda: len(made) == 3 and following.connected, "it follows again")
@@ -574,7 +574,7 @@ def test_a_fatal_error_is_raised_from_every_accessor(
         def poll(self, max_records: int, timeout_s: float) -> list[Record]:
             raise FatalError("the client cannot go on")
 
-    monkeypatch.setattr("streamsvm.subscriber.Tail", Broken)
+    monkeypatch.setattr("streamsvm.registry.subscriber.Tail", Broken)
     with ModelSubscriber(connection, NAME, models_topic=models) as ended:
         asks: list[Callable[[], object]] = [
             lambda: ended.wait_for(99, DEADLINE_S),

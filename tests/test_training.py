@@ -8,20 +8,23 @@ from pydantic import ValidationError
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
-from streamsvm.codec.points import LARGEST_WEIGHT, SMALLEST_WEIGHT
 from streamsvm.config import SvmConfig
-from streamsvm.coreset.audit import Reservoir, Sampled
+from streamsvm.coreset.audit_sample import Reservoir, Sampled
 from streamsvm.coreset.moments import Moments
 from streamsvm.errors import ConfigurationError
+from streamsvm.ingest.decoder import LARGEST_WEIGHT, SMALLEST_WEIGHT
+from streamsvm.learning.training import Trained, audited, train, warm_up, with_probability
 from streamsvm.model.machine import KernelMachine, LinearMachine
 from streamsvm.model.probability import Isotonic, Probability, Sigmoid
 from streamsvm.points import Points
-from streamsvm.svm import blocks, inner, interior, rows
-from streamsvm.svm.columns import fetch
+from streamsvm.svm.block import interior_point as interior
+from streamsvm.svm.block import rbf_tiles as blocks
+from streamsvm.svm.block import signed_rows as rows
+from streamsvm.svm.block import working_set as inner
 from streamsvm.svm.objective import primal_objective
-from streamsvm.svm.stda import _iterate
-from streamsvm.svm.subproblem import minimise_in_box
-from streamsvm.training import Trained, audited, train, warm_up, with_probability
+from streamsvm.svm.paper.kernel_columns import fetch
+from streamsvm.svm.paper.stda import _iterate
+from streamsvm.svm.paper.subproblem import minimise_in_box
 from tests.streams import gaussian, rows_of
 
 PARTS = (

@@ -10,14 +10,14 @@ from pydantic import ValidationError
 from sklearn.metrics import accuracy_score
 from sklearn.svm import SVC
 
-from streamsvm import tuning
 from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig
 from streamsvm.coreset.moments import Moments
-from streamsvm.coreset.reduce import Purpose, generator
-from streamsvm.learner import Cut
+from streamsvm.coreset.reducers.base import Purpose, generator
+from streamsvm.learning import tuning
+from streamsvm.learning.learner import Cut
+from streamsvm.learning.training import scaler_of
+from streamsvm.learning.tuning import FOLDS, STEPS, WIDTHS, is_due, tune
 from streamsvm.points import Points, Position
-from streamsvm.training import scaler_of
-from streamsvm.tuning import FOLDS, STEPS, WIDTHS, is_due, tune
 from tests.streams import gaussian
 
 

@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator, is_classifier
 
 from consumers.evaluate.plan import Plan, Row, Step
 from streamsvm.errors import ConfigurationError
-from streamsvm.evaluation import Objectives, decisions_of, scores
+from streamsvm.estimators.evaluation import Objectives, decisions_of, scores
 from streamsvm.model.kernels import RbfKernel
 from streamsvm.model.machine import Model
 from streamsvm.points import Points

@@ -11,7 +11,7 @@ import numpy as np
 from streamsvm.config import Label
 from streamsvm.errors import ConfigurationError
 from streamsvm.estimators import CoresetSVC
-from streamsvm.evaluation import ProbabilityScores, Scores
+from streamsvm.estimators.evaluation import ProbabilityScores, Scores
 from streamsvm.svm.fit_probability import Method
 
 DEFAULT_TRAIN_POINTS: Final = 20_000

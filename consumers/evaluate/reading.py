@@ -9,9 +9,9 @@ import numpy as np
 from consumers.evaluate.plan import Step, silent
 from streamsvm.config import Label
 from streamsvm.errors import ConfigurationError
+from streamsvm.ingest.sources import Source
+from streamsvm.learning.tasks import MOST_CLASSES
 from streamsvm.points import Points
-from streamsvm.sources import Source
-from streamsvm.tasks import MOST_CLASSES
 
 
 def load(source: Source, step: Step = silent) -> tuple[Points, tuple[Label, ...]]:

@@ -16,7 +16,7 @@ from consumers.evaluate.plan import Plan, Report, Row, Step, silent
 from consumers.evaluate.reading import check_parts, load
 from streamsvm.errors import ConfigurationError
 from streamsvm.estimators import CoresetSVC
-from streamsvm.evaluation import (
+from streamsvm.estimators.evaluation import (
     SGD_SETTINGS,
     Objectives,
     Optima,
@@ -28,12 +28,12 @@ from streamsvm.evaluation import (
     scores,
     split,
 )
-from streamsvm.learner import warm_up
+from streamsvm.ingest.sources import Source
+from streamsvm.learning.learner import warm_up
+from streamsvm.learning.tasks import OneVsRest, Task, TwoClasses
 from streamsvm.model.kernels import RbfKernel
 from streamsvm.model.machine import LinearMachine, Model
 from streamsvm.points import Points
-from streamsvm.sources import Source
-from streamsvm.tasks import OneVsRest, Task, TwoClasses
 
 T = TypeVar("T")
 

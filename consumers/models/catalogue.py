@@ -1,8 +1,8 @@
 """The versions of a model as its topic holds them, read from the end backwards as far as a question needs.
 
 Whoever may only write to the models topic can put records under the key of any version, and tombstones. So a version
-counts as what it is once its hash follows from the aliases topic (`streamsvm.anchoring`), and as retired once that
-topic, or the audit trail, says so; everything else that stands under a number is kept apart, and named.
+counts as what it is once its hash follows from the aliases topic (`streamsvm.registry.anchoring`), and as retired once
+that topic, or the audit trail, says so; everything else that stands under a number is kept apart, and named.
 
 Invariant: what is read reaches the end of the topic; of the versions themselves only what is asked for is kept.
 """
@@ -15,15 +15,15 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
-from consumers.topics import READ_TIMEOUT_S
-from streamsvm.anchoring import seen_in
-from streamsvm.comparison import relative_gap
+from consumers.streams.topics import READ_TIMEOUT_S
 from streamsvm.config import Settings
 from streamsvm.errors import ConfigurationError, InvalidMessage
 from streamsvm.kafka import Connection, Record, log_range, read_to_end
 from streamsvm.model import message as model_codec
+from streamsvm.model.comparison import relative_gap
 from streamsvm.model.message import Alias
-from streamsvm.verification import Aliases, aliases_in, number_in, retired_in
+from streamsvm.registry.anchoring import seen_in
+from streamsvm.verification.survey import Aliases, aliases_in, number_in, retired_in
 
 FIRST_SPAN: Final = 512
 """Offsets that are read first; a version and its transaction's marker take two."""

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 import typer
 
-from consumers.foreign import json_for, printable
+from consumers.host.runtime import connect
+from consumers.host.untrusted_text import json_for, printable
 from consumers.options import CLIENT, with_settings
-from consumers.runtime import connect
 from streamsvm.config import Settings
 from streamsvm.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from consumers.models.moving import Records
-    from streamsvm.subscriber import Loaded
+    from streamsvm.registry.subscriber import Loaded
 
 app = typer.Typer(no_args_is_help=True, help="Look at published models, and say which ones readers get.")
 
@@ -48,7 +48,7 @@ def show(
         return
     from rich.console import Console
 
-    from consumers.show import describe
+    from consumers.models.show import describe
 
     Console().print(describe(loaded))
 
@@ -94,7 +94,7 @@ def diff(settings: Settings, before: Version, after: Version, as_json: AsJson = 
     import msgspec
 
     from consumers.models.tables import diff_table
-    from streamsvm.comparison import Hashed, compare
+    from streamsvm.model.comparison import Hashed, compare
 
     hashed = [
         Hashed(loaded.version, loaded.sha256) for loaded, _ in (_load(settings, n, None) for n in (before, after))
@@ -122,7 +122,7 @@ def export(
     """Write a published version to a file; JSON is the very bytes of the topic, whose SHA-256 is the version's."""
     loaded, value = _load(settings, version, alias)
     if format_ == "onnx":
-        from streamsvm.codec.onnx import export as export_onnx
+        from streamsvm.registry.onnx_copy import export as export_onnx
 
         value = export_onnx(loaded.version, loaded.sha256)
     if out is None:
@@ -146,7 +146,7 @@ def alias_command(
 ) -> None:
     """Let an alias of your own name a version; readers follow it with alias="..."."""
     from consumers.models.moving import perform, remove_alias, set_alias
-    from streamsvm.anchoring import reference
+    from streamsvm.registry.anchoring import reference
 
     if remove == (version is not None):
         raise ConfigurationError("an alias needs a version, or --remove", "For example: streamsvm model alias stable 7")
@@ -160,7 +160,7 @@ def alias_command(
 def pin_command(settings: Settings, version: Version, reason: Reason = "") -> None:
     """Hold the readers of `current` at a version, whatever is published, until unpinned."""
     from consumers.models.moving import perform, pin
-    from streamsvm.anchoring import reference
+    from streamsvm.registry.anchoring import reference
 
     records = _records(settings, reason)
     typer.echo(printable(perform(records.connection, settings, pin(records, reference(version)))))
@@ -202,8 +202,8 @@ def retire_command(
 
 def _load(settings: Settings, version: str | None, alias: str | None) -> tuple[Loaded, bytes]:
     """Return a version and the bytes of its record."""
-    from streamsvm.signing import TrustedKeys
-    from streamsvm.subscriber import load_record
+    from streamsvm.registry.signing import TrustedKeys
+    from streamsvm.registry.subscriber import load_record
 
     if version is not None and alias is not None:
         raise ConfigurationError("--version and --alias are both given", "Keep one.")

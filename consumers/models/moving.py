@@ -13,47 +13,24 @@ from __future__ import annotations
 
 import getpass
 import socket
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Final
-
-import msgspec
+from typing import Final
 
 from consumers.models.catalogue import Entry, holds, holds_before, read_catalogue, read_names
-from consumers.ports import Cluster as AnyCluster
-from consumers.settling import VersionSettlement
-from consumers.topics import written_places
+from consumers.streams.moves import TRANSACTION_TIMEOUT_S, moves_id, settlement_of_moves
 from streamsvm.config import Settings
 from streamsvm.errors import ConfigurationError, Fenced, TransientError
 from streamsvm.kafka import Cluster, Connection, Message, OutcomeUnknown
 from streamsvm.model import message as model_codec
+from streamsvm.model import trail
 from streamsvm.model.message import Alias, Retired
-from streamsvm.signing import TrustedKeys
-from streamsvm.subscriber import ALIAS, RESERVED_ALIASES
-from streamsvm.verification import Aliases
+from streamsvm.registry.signing import TrustedKeys
+from streamsvm.registry.subscriber import ALIAS, RESERVED_ALIASES
+from streamsvm.verification.survey import Aliases
 
 ATTEMPTS: Final = 5
-TRANSACTION_TIMEOUT_S: Final = 20.0
-
-
-def moves_id(settings: Settings) -> str:
-    """Return the transactional id of whoever moves aliases of a model or retires versions of it."""
-    return f"streamsvm/{settings.name}/{settings.output.models_topic}/moves"
-
-
-def settlement_of_moves(settings: Settings, cluster: AnyCluster) -> VersionSettlement:
-    """Return what settles the moves' id before a move is decided: a mover may have died, and the broker with it."""
-    return VersionSettlement(
-        cluster,
-        moves_id(settings),
-        written_places(settings),
-        transaction_timeout_s=TRANSACTION_TIMEOUT_S,
-        monotonic=time.monotonic,
-        wait=time.sleep,
-        models_topic=settings.output.models_topic,
-    )
 
 
 def whoever() -> str:
@@ -129,30 +106,24 @@ class Records:
         value = None if alias is None else model_codec.encode_alias(alias)
         return Message(self.settings.output.aliases_topic, value, key.encode(), partition=0)
 
-    def audit(self, event: str, key: str, **particulars: Any) -> Message:
-        """Return the entry of the audit trail."""
-        entry = {
-            "event": event,
-            "name": self.settings.name,
-            **particulars,
-            "by": self.by,
-            "reason": self.reason,
-            "time": self.now.isoformat(),
-        }
-        return Message(self.settings.output.audit_topic, msgspec.json.encode(entry), key.encode(), partition=0)
+    def audit(self, key: str, entry: trail.Entry) -> Message:
+        """Return the record of an entry of the audit trail."""
+        return Message(self.settings.output.audit_topic, trail.encode(entry), key.encode(), partition=0)
 
     def moved(self, event: str, key: str, before: Alias | None, after: Alias | None) -> list[Message]:
         """Return the alias record and the audit entry of a move."""
-        return [
-            self.alias(key, after),
-            self.audit(
-                event,
-                key,
-                alias=key,
-                **{"from": before.number if before else None, "to": after.number if after else None},
-                sha256=after.sha256 if after else None,
-            ),
-        ]
+        entry = trail.Moved(
+            event=event,
+            name=self.settings.name,
+            alias=key,
+            before=before.number if before else None,
+            to=after.number if after else None,
+            sha256=after.sha256 if after else None,
+            by=self.by,
+            reason=self.reason,
+            time=self.now.isoformat(),
+        )
+        return [self.alias(key, after), self.audit(key, entry)]
 
 
 Decide = Callable[[], Move]
@@ -361,8 +332,15 @@ def tombstones(records: Records, names: Aliases, numbers: Sequence[int]) -> list
     keys = [records.version_key(number) for number in numbers]
     retired = (names.retired or Retired(1, ())).with_others(numbers)
     said = model_codec.encode_retired(retired), model_codec.retired_key(records.settings.name).encode()
+    entry = trail.VersionsRetired(
+        name=records.settings.name,
+        versions=list(numbers),
+        by=records.by,
+        reason=records.reason,
+        time=records.now.isoformat(),
+    )
     return [
         *(Message(topic, None, key.encode(), partition=0) for topic in output.version_topics for key in keys),
         Message(output.aliases_topic, *said, partition=0),
-        records.audit("version_retired", keys[0], versions=list(numbers)),
+        records.audit(keys[0], entry),
     ]

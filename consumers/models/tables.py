@@ -9,11 +9,11 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
-from consumers.foreign import cell
+from consumers.host.untrusted_text import cell
 from consumers.models.catalogue import Catalogue, Entry
-from streamsvm.comparison import Change, Comparison
 from streamsvm.model import message as model_codec
-from streamsvm.verification import Aliases
+from streamsvm.model.comparison import Change, Comparison
+from streamsvm.verification.survey import Aliases
 
 
 def listed(entries: Iterable[Entry], names: Aliases, name: str) -> list[dict[str, Any]]:

@@ -14,6 +14,8 @@ from typing import Final, Generic, TypeVar
 
 from msgspec import structs
 
+from consumers.metrics import Metrics
+from consumers.page.boundary import Projection, project
 from consumers.page.status import (
     BucketPart,
     Figures,
@@ -28,14 +30,12 @@ from consumers.page.status import (
 from consumers.page.verdict import Facts, verdict_of
 from streamsvm.config import Label, Settings
 from streamsvm.coreset.structure import Bucket
-from streamsvm.learner import Learner
+from streamsvm.learning.learner import Learner
+from streamsvm.learning.partition import OpenLeaf
 from streamsvm.learning.recipe import Made
-from streamsvm.metrics import Metrics
 from streamsvm.model.machine import Machine
 from streamsvm.model.message import Alias, Gate, Head, Version
-from streamsvm.partition import OpenLeaf
-from streamsvm.picture import Projection, project
-from streamsvm.subscriber import Loaded
+from streamsvm.registry.subscriber import Loaded
 
 LOOK_EVERY_S: Final = 1.0
 MOST_VERSIONS: Final = 20

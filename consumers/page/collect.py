@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
+from consumers.host.runtime import Health
+from consumers.metrics import Metrics
 from consumers.page.board import ScorerBoard, TrainerBoard, figures_of, lag_of
 from consumers.page.scoring import Facts, is_rejecting, scoring_of, verdict_of
 from consumers.page.status import (
@@ -18,11 +20,9 @@ from consumers.page.status import (
     TrainerStatus,
     Verdict,
 )
-from consumers.runtime import Health
 from streamsvm import __version__
 from streamsvm.config import Settings
-from streamsvm.metrics import Metrics
-from streamsvm.subscriber import Loaded
+from streamsvm.registry.subscriber import Loaded
 
 MEBIBYTE = 1 << 20
 

@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from consumers.page.board import Drawing
+from consumers.page.boundary import Projection, Segments, border
 from consumers.page.markup import MINUS, Markup, element, join, raw
 from consumers.page.status import Moment, PartitionPart, Structure
-from streamsvm.picture import Projection, Segments, border
 
 WIDTH: Final = 720.0
 HEIGHT: Final = 460.0

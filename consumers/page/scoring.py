@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
+from consumers.metrics import Metrics
 from consumers.page.board import ServingSnapshot
 from consumers.page.status import DriftPart, ScoringMoment, ScoringPart, Verdict
 from streamsvm.config import Settings
-from streamsvm.drift import LEAST_SCORES
-from streamsvm.metrics import Metrics
+from streamsvm.quality.drift import LEAST_SCORES
 
 BEHIND_S: Final = 60.0
 """A backlog that takes longer than this, or a score that comes later than this after its record, is behind."""

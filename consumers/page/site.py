@@ -11,16 +11,16 @@ from typing import Final
 
 from msgspec import structs
 
+from consumers.host.runtime import Health
+from consumers.host.web.answers import Answer
+from consumers.metrics import Metrics
 from consumers.page import drawings
 from consumers.page.board import Drawing, ScorerBoard, TrainerBoard
 from consumers.page.collect import status_of
 from consumers.page.markup import Markup
 from consumers.page.page import page_of
 from consumers.page.status import Status, encode
-from consumers.runtime import Health
-from consumers.web.answers import Answer
 from streamsvm.config import Settings
-from streamsvm.metrics import Metrics
 
 POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; "

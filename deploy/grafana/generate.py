@@ -1,7 +1,7 @@
-"""Writes the dashboards: `python deploy/grafana/generate.py` after a change here or in `streamsvm.metrics`.
+"""Writes the dashboards: `python deploy/grafana/generate.py` after a change here or in `consumers.metrics`.
 
 The overview answers in ten seconds whether the model is current and good; the deep dive has every metric. A panel names
-its metrics; what it says about them is what `streamsvm.metrics` says. The test suite compares the files with what this
+its metrics; what it says about them is what `consumers.metrics` says. The test suite compares the files with what this
 program makes, and checks every query.
 """
 
@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
-from streamsvm.metrics import PROCESS, SCORER, TRAINER
+from consumers.metrics import PROCESS, SCORER, TRAINER
 
 FOLDER: Final = Path(__file__).parent / "dashboards"
 DATASOURCE: Final = {"type": "prometheus", "uid": "${datasource}"}

@@ -5,10 +5,10 @@ from __future__ import annotations
 from itertools import product
 from typing import Final, Literal
 
-from streamsvm import prequential
-from streamsvm.codec import json_scan
 from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig
-from streamsvm.learner import warm_up
+from streamsvm.ingest import json_scan
+from streamsvm.learning.learner import warm_up
+from streamsvm.quality import prequential
 
 DTYPES: Final[tuple[Literal["float32", "float64"], ...]] = ("float32", "float64")
 KERNELS: Final[tuple[Literal["linear", "rbf"], ...]] = ("linear", "rbf")

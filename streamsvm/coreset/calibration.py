@@ -17,7 +17,7 @@ from typing import Final
 
 import numpy as np
 
-from streamsvm.linear import Float, add_gram, factorise, substitute
+from streamsvm.linalg import Float, add_gram, factorise, substitute
 
 LEAST: Final = 0.1
 MOST: Final = 6.0

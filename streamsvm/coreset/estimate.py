@@ -35,7 +35,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from streamsvm.coreset.audit import Sampled
+from streamsvm.coreset.audit_sample import Sampled
 
 Float = NDArray[np.float64]
 

@@ -4,8 +4,8 @@ A leaf that holds every row it has seen cannot be long. Once a partition has sea
 its own sealed buckets, and the next leaf may span a share of all rows before it, at the same memory. Per row, with the
 scaled features z, margin m = y (<w~, z> + b~) under the screen's pilot, and u its weight:
 
-1. pi = min(1, rate u s), s = a mixture of sensitivity, 1 and influence as in `streamsvm.coreset.calibrated`, each
-   divided by its average over the sealed buckets, so that the leaf's pi sum to about `TARGET` of its capacity.
+1. pi = min(1, rate u s), s = a mixture of sensitivity, 1 and influence as in `streamsvm.coreset.reducers.calibrated`,
+   each divided by its average over the sealed buckets, so that the leaf's pi sum to about `TARGET` of its capacity.
 2. Systematic sampling within strata, label x `BINS` bins of margin: a running sum of pi a stratum, from a random start;
    the row that lifts it past 1 is kept, with weight u / pi, and 1 is taken off. So the number kept is bounded, rows of
    like margin are seldom kept together, and any weighted sum is estimated without bias. The first row of each label is
@@ -22,7 +22,8 @@ leaf); no batch's border can matter (`streamsvm.coreset.screening_kernels`).
 Where influence costs too much, above `EXACT_NORM` features, |H^-1/2 (z, 1)| is estimated from `SKETCH` random
 projections (Johnson and Lindenstrauss 1984): it decides how well points are chosen, never their expectation.
 
-Sources: Madow 1949 (systematic sampling); Deville and Sarndal 1992; `streamsvm.coreset.calibrated` for the importance.
+Sources: Madow 1949 (systematic sampling); Deville and Sarndal 1992; `streamsvm.coreset.reducers.calibrated` for the
+importance.
 """
 
 from __future__ import annotations
@@ -33,12 +34,12 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from streamsvm.coreset.calibrated import SHARES, Observed, meet, smoothed_hessian
 from streamsvm.coreset.moments import Moments
-from streamsvm.coreset.reduce import Pilot, Purpose, generator
-from streamsvm.coreset.rows import label_means
+from streamsvm.coreset.reducers.base import Observed, Pilot, Purpose, generator
+from streamsvm.coreset.reducers.calibrated import SHARES, meet, smoothed_hessian
+from streamsvm.coreset.row_kernels import label_means
 from streamsvm.coreset.screening_kernels import BINS, back_substituted, evaluate, keep, thin
-from streamsvm.linear import Float, factorise
+from streamsvm.linalg import Float, factorise
 from streamsvm.points import Features, Points, Signs, Weights
 
 Mask = NDArray[np.bool_]

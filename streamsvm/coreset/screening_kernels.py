@@ -11,8 +11,8 @@ from typing import Final
 import numpy as np
 from numba import njit
 
-from streamsvm.coreset.calibrated import DELTA
-from streamsvm.linear import Float
+from streamsvm.coreset.reducers.calibrated import DELTA
+from streamsvm.linalg import Float
 
 BLOCK: Final = 64
 BINS: Final = 32

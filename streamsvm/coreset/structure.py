@@ -18,18 +18,16 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from streamsvm.coreset.calibrated import Observed
 from streamsvm.coreset.moments import Moments
-from streamsvm.coreset.reduce import Purpose, Reducer, generator, reduce_for
-from streamsvm.coreset.screening import Screened, Screener, calibrated
-from streamsvm.points import Points, Position, Rows
+from streamsvm.coreset.reducers.base import Purpose, Reducer, generator, reduce_for
+from streamsvm.points import Points, Position
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,126 +92,6 @@ class Bucket:
     index: int
     points: Points
     extent: Extent
-
-
-class Leaf:
-    """The rows of one partition that are not reduced yet: all of at most `rows` seen, or what screening kept of more.
-
-    Parameters
-    ----------
-    start : Position
-    rows : int
-        Most points that it holds, whose memory is allocated at once; unless it is screened, it is full after as many
-        rows.
-    dimension : int
-    dtype : numpy dtype of the features
-    classes : int
-        Whose totals its moments have.
-    """
-
-    def __init__(
-        self, start: Position, rows: int, dimension: int, dtype: np.dtype[np.floating], classes: int = 2
-    ) -> None:
-        self._buffer = Points(np.empty((rows, dimension), dtype), np.empty(rows, np.int8), np.empty(rows, np.float64))
-        self._capacity = rows
-        self._nothing = Moments.zero(dimension, classes)
-        self._reset(start)
-
-    def _reset(self, start: Position) -> None:
-        self._kept = 0
-        self._extent = Extent(start, start, 0, -1, -1, self._nothing)
-        self._screener: Screener | None = None
-
-    def screen(self, screener: Screener) -> None:
-        """Let an empty leaf span what a screen says."""
-        assert not self._extent.rows
-        self._screener = screener
-
-    @property
-    def extent(self) -> Extent:
-        """What the leaf has seen."""
-        if self._screener is None:
-            return self._extent
-        return replace(self._extent, moments=self._screener.state.moments)
-
-    @property
-    def rows(self) -> int:
-        """Rows seen."""
-        return self._extent.rows
-
-    @property
-    def end(self) -> Position:
-        """The next row to learn."""
-        return self._extent.end
-
-    @property
-    def points(self) -> Points:
-        """The points held, as views into the leaf's buffer: copy what must outlive the next `add`.
-
-        Without a screen these are the accepted points; with one, a sample whose weights are right in expectation.
-        """
-        return self._buffer.take(slice(0, self._kept))
-
-    @property
-    def screened(self) -> Screened | None:
-        """The state of the screen, if there is one; its arrays change with the next `add`."""
-        return None if self._screener is None else self._screener.state
-
-    def calibrated(self, observed: Observed) -> Points:
-        """Return the points held, under weights that meet the exact totals of all rows seen; note how it went."""
-        return self.points if self._screener is None else calibrated(self.points, self._screener.state, observed)
-
-    @property
-    def missing(self) -> int:
-        """Rows still to be seen before it is full."""
-        span = self._capacity if self._screener is None else self._screener.state.screen.rows
-        return span - self._extent.rows
-
-    @property
-    def full(self) -> bool:
-        """Whether it must be sealed before it can take another row."""
-        return not self.missing
-
-    def add(self, rows: Rows) -> None:
-        """Add at most `missing` consecutive rows."""
-        seen = len(rows)
-        assert seen <= self.missing
-        first, last = time_range(rows.time_ms)
-        fresh = Extent(self._extent.end, rows.position_after(seen - 1), seen, first, last, self._nothing)
-        self._extent = self._extent.join(fresh)
-        if self._screener is None:
-            self._keep(rows.points.take(rows.accepted))
-        else:
-            self._kept = self._screener.screen(rows.points, rows.accepted, self._buffer, self._kept)
-
-    def _keep(self, accepted: Points) -> None:
-        stop = self._kept + len(accepted)
-        self._buffer.X[self._kept : stop] = accepted.X
-        self._buffer.y[self._kept : stop] = accepted.y
-        self._buffer.weight[self._kept : stop] = accepted.weight
-        self._kept = stop
-        self._extent = replace(self._extent, moments=self._extent.moments.add(accepted))
-
-    def restore(self, points: Points, extent: Extent, screener: Screener | None = None) -> None:
-        """Put a checkpoint's content in place."""
-        self._screener = screener
-        assert len(points) <= min(extent.rows, self._capacity)
-        self._kept = len(points)
-        self._buffer.X[: self._kept] = points.X
-        self._buffer.y[: self._kept] = points.y
-        self._buffer.weight[: self._kept] = points.weight
-        self._extent = extent if screener is None else replace(extent, moments=self._nothing)
-        assert self.missing >= 0
-
-    def seal(self, observed: Observed | None = None) -> tuple[Points, Extent]:
-        """Begin the next leaf, without a screen; return what the full one holds, and what it stands for.
-
-        The points are calibrated if they were screened, and views: use or copy them before the next `add`.
-        """
-        assert self.full
-        sealed = self.calibrated(Observed() if observed is None else observed), self.extent
-        self._reset(self._extent.end)
-        return sealed
 
 
 @njit(cache=True, nogil=True)

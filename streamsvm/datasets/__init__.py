@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamsvm.errors import ConfigurationError
-from streamsvm.sources import Source, from_arrays
+from streamsvm.ingest.sources import Source, from_arrays
 
 HTRU2_FEATURES: Final = (
     "profile_mean",

@@ -12,13 +12,13 @@ from streamsvm.delivery.decision import (
     Candidate,
     Present,
     Resume,
-    configuration_differences,
     decide,
     places,
     reads_on,
     reset_token,
 )
 from streamsvm.delivery.machine import TRANSITIONS, Delivery, Event, State
+from streamsvm.delivery.pipeline import Pipeline
 from streamsvm.delivery.settlement import Judgement, Part, Verdict, judge, redirected
 from streamsvm.delivery.survey import Look, Survey, survey
 
@@ -31,12 +31,12 @@ __all__ = [
     "Judgement",
     "Look",
     "Part",
+    "Pipeline",
     "Present",
     "Resume",
     "State",
     "Survey",
     "Verdict",
-    "configuration_differences",
     "decide",
     "judge",
     "places",

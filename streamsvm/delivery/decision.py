@@ -10,8 +10,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal
 
-from streamsvm.codec.checkpoint import Snapshot
+from streamsvm.checkpoint.format import Snapshot
 from streamsvm.errors import StateError
+from streamsvm.model.comparison import configuration_differences
 from streamsvm.model.message import Head, positions
 from streamsvm.points import Position
 
@@ -335,16 +336,3 @@ def _gaps(candidate: Candidate, present: Present) -> Iterator[str]:
                 f"{stand.who} read the record at offset {stand.last_read[1]} of {where} under the leader epoch "
                 f"{stand.leader_epoch}, and the one there now has {epoch}: an unclean election replaced it"
             )
-
-
-def configuration_differences(before: Mapping[str, Any], now: Mapping[str, Any], path: str = "") -> list[str]:
-    """Name every option in which two configurations differ, with both values."""
-    found = []
-    for key in sorted(before.keys() | now.keys()):
-        name = f"{path}.{key}" if path else key
-        old, new = before.get(key), now.get(key)
-        if isinstance(old, dict) and isinstance(new, dict):
-            found += configuration_differences(old, new, name)
-        elif old != new:
-            found.append(f"{name} was {old!r}, is {new!r}")
-    return found

@@ -20,9 +20,9 @@ from typing import Final
 
 from streamsvm.errors import Fenced, StateError
 from streamsvm.learning.naming import tuning_of
+from streamsvm.learning.tuning import Tuning
 from streamsvm.model.message import Alias, Head, Owner, positions
 from streamsvm.points import Position, Positions, precedes
-from streamsvm.tuning import Tuning
 
 
 class State(StrEnum):

@@ -3,7 +3,7 @@
 Invariant: rows that are given in any portions are one stream, the one partition that a trainer of the same
 configuration (`model_config`) would read; the model after n rows is, to the last bit, the one that it would publish of
 a cut there. A trainer tells two labels apart; more classes are learned by the same learner, one against the rest over
-one shared structure (`streamsvm.coreset.shared`).
+one shared structure (`streamsvm.coreset.reducers.multiclass`).
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, column_or_1d, validate_data
 
-from streamsvm.codec.points import LARGEST_FEATURE, LARGEST_WEIGHT, SMALLEST_WEIGHT
 from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig
 from streamsvm.estimators.persistence import Plain
 from streamsvm.estimators.stdasvc import chosen_class
 from streamsvm.estimators.stream import Stream
+from streamsvm.ingest.decoder import LARGEST_FEATURE, LARGEST_WEIGHT, SMALLEST_WEIGHT
+from streamsvm.learning.tasks import MOST_CLASSES, OneVsRest, Task, TwoClasses
+from streamsvm.learning.tuning import Score
 from streamsvm.model.fit import Fit
 from streamsvm.model.kernels import Float
 from streamsvm.model.machine import LinearMachine, Model
 from streamsvm.points import Points
-from streamsvm.tasks import MOST_CLASSES, OneVsRest, Task, TwoClasses
-from streamsvm.tuning import Score
 
 AUDIT_POINTS = 1_000
 """Most points to fit probabilities to, as by the option's default."""
@@ -77,7 +77,7 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         farther is drawn in, with a warning that names the farthest row. None: no bound. See the option of that name.
     tune : "auto" or None, default None
         Choose `alpha` (or `C`), and `gamma`, by five-fold cross-validation on the points held, whenever a model is
-        made; see `streamsvm.tuning`. Of two classes only.
+        made; see `streamsvm.learning.tuning`. Of two classes only.
     alphas, gammas : sequence of float, optional
         Values to choose among; by default multiples of the given ones, from a hundredth to 100 times `alpha` (or `C`)
         and from a sixteenth to 16 times `gamma`.
@@ -112,9 +112,9 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     Notes
     -----
-    Source: Tukan, Baykal, Feldman and Rus 2020 (merge and reduce); `streamsvm.coreset.calibrated` says what is kept.
-    Of more than two classes, one of which nothing came yet has the decision value -1 everywhere. Points of weight 0 are
-    passed over. float32 input is stored as it is, all other as float64.
+    Source: Tukan, Baykal, Feldman and Rus 2020 (merge and reduce); `streamsvm.coreset.reducers.calibrated` says what is
+    kept. Of more than two classes, one of which nothing came yet has the decision value -1 everywhere. Points of weight
+    0 are passed over. float32 input is stored as it is, all other as float64.
 
     Examples
     --------

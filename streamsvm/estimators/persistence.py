@@ -1,7 +1,7 @@
 """What a `CoresetSVC` learned as plain values: bytes, numbers and arrays, for skops, copies and processes.
 
 Invariant: an estimator that was restored learns and predicts on to the last bit; nothing here is code, so that skops
-can read it under trust in the estimator alone. The learner's state is a checkpoint, as `streamsvm.codec.checkpoint`
+can read it under trust in the estimator alone. The learner's state is a checkpoint, as `streamsvm.checkpoint.format`
 writes it, checksum included.
 """
 
@@ -10,19 +10,19 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from streamsvm.codec import checkpoint
-from streamsvm.codec.checkpoint import Snapshot
+from streamsvm.checkpoint import format as checkpoint
+from streamsvm.checkpoint.format import Snapshot
 from streamsvm.config import ModelConfig
 from streamsvm.errors import CorruptCheckpoint
-from streamsvm.learner import LearnerState
+from streamsvm.learning.learner import LearnerState
+from streamsvm.learning.tasks import OneVsRest
+from streamsvm.learning.training import Trained
+from streamsvm.learning.tuning import Score
 from streamsvm.model.fit import Fit
 from streamsvm.model.kernels import RbfKernel
 from streamsvm.model.machine import KernelMachine, LinearMachine, Machine, Model, Scaler
 from streamsvm.model.probability import Isotonic, Probability, Sigmoid
 from streamsvm.points import Position
-from streamsvm.tasks import OneVsRest
-from streamsvm.training import Trained
-from streamsvm.tuning import Score
 
 Plain = dict[str, Any]
 """Names to bytes, numbers, arrays and such dictionaries."""

@@ -17,11 +17,11 @@ from sklearn.utils import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, column_or_1d, validate_data
 
+from streamsvm.learning.training import limited_to
 from streamsvm.model.kernels import Float, Kernel, LinearKernel, RbfKernel
 from streamsvm.model.machine import KernelMachine
 from streamsvm.svm.problem import Problem, Solution
 from streamsvm.svm.solvers import StdaSolver
-from streamsvm.training import limited_to
 
 UNBOUNDED = 1 << 53
 """Iterations that stand for no bound."""
@@ -80,7 +80,7 @@ class STDASVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     Notes
     -----
-    Source of the method: Liuzzi, Lucidi, Manno and Rinaldi 2015; see `streamsvm.svm.fast`.
+    Source of the method: Liuzzi, Lucidi, Manno and Rinaldi 2015; see `streamsvm.svm.block.descent`.
     For probabilities put this classifier into `sklearn.calibration.CalibratedClassifierCV`, as scikit-learn advises in
     place of SVC's own `probability`, too: all points are at hand, so that each can be judged by a machine that has not
     seen it.

@@ -14,10 +14,10 @@ import numpy as np
 from streamsvm.config import ModelConfig
 from streamsvm.coreset.outliers import TELLING
 from streamsvm.estimators.persistence import Machines, Plain, from_plain, to_plain
-from streamsvm.learner import Learner
+from streamsvm.learning.learner import Learner
 from streamsvm.learning.recipe import make
+from streamsvm.learning.tasks import OneVsRest, Task, TwoClasses
 from streamsvm.points import Points, Position, Rows
-from streamsvm.tasks import OneVsRest, Task, TwoClasses
 
 NO_CUT: Final = 1 << 30
 """Leaves after which a cut falls due by itself: never, predictions ask for theirs."""

@@ -17,7 +17,7 @@ from streamsvm.kafka.membership import Progress, Subscription
 from streamsvm.kafka.producing import Outbox, Publisher
 from streamsvm.kafka.reading import Reader, Stored, Tail, fetch_one, read_stored, read_to_end, stored_at
 from streamsvm.kafka.records import Batch, Message, Record
-from streamsvm.kafka.registry import RegistryUnavailable, SchemaRegistry
+from streamsvm.kafka.schema_registry import RegistryUnavailable, SchemaRegistry
 from streamsvm.kafka.slots import Process, Slot, Slots
 from streamsvm.kafka.standings import Standing, Standings
 from streamsvm.kafka.topics import TopicInfo, TopicSpec, create_topics, describe_topic

@@ -5,7 +5,8 @@ from __future__ import annotations
 import msgspec
 
 from streamsvm.config import ModelConfig
-from streamsvm.learner import Cut
+from streamsvm.learning.learner import Cut
+from streamsvm.learning.tuning import Tuning
 from streamsvm.model import probability_part
 from streamsvm.model.message import (
     LINKS_BYTES,
@@ -19,7 +20,6 @@ from streamsvm.model.message import (
 )
 from streamsvm.model.probability_part import NUMBER_BYTES
 from streamsvm.model.probes import count_of
-from streamsvm.tuning import Tuning
 
 
 def in_force(tuning: Tuning | None) -> TuningInForce | None:

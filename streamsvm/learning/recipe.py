@@ -14,16 +14,16 @@ from dataclasses import dataclass
 
 from streamsvm.config import ModelConfig, SvmConfig
 from streamsvm.coreset.moments import Moments
-from streamsvm.learner import Cut
+from streamsvm.learning.learner import Cut
 from streamsvm.learning.naming import summary, tuned_at
+from streamsvm.learning.tasks import Task, TwoClasses
+from streamsvm.learning.training import Trained, audit_scores, audited, train, with_probability
+from streamsvm.learning.tuning import Score, Tuning, is_due, tune
 from streamsvm.model.ancestry import Ancestor
 from streamsvm.model.deciles import Deciles
 from streamsvm.model.fit import Audit
 from streamsvm.model.message import Lineage, Version, partition_cuts
 from streamsvm.points import Points, Positions
-from streamsvm.tasks import Task, TwoClasses
-from streamsvm.training import Trained, audit_scores, audited, train, with_probability
-from streamsvm.tuning import Score, Tuning, is_due, tune
 
 TrainFunction = Callable[[Points, Moments, SvmConfig], Trained]
 """What solves one problem of two classes; tests put something slow or broken in its place."""

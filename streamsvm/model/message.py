@@ -63,7 +63,7 @@ LINKS_HEADER: Final = "streamsvm.links"
 """Offsets, in the models topic, of the records that the lineage names by hash: the parent's, then those of its links,
 with commas between. Hints where to look, not part of the hash: what is found there has to have the hash."""
 SIGNATURE_HEADER: Final = "streamsvm.signature"
-"""Of a signed version; see `streamsvm.signing`."""
+"""Of a signed version; see `streamsvm.registry.signing`."""
 
 PARTITION_BYTES: Final = 120
 """Most characters of one `PartitionCut` in JSON."""
@@ -221,7 +221,7 @@ class GateRival(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Gate(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What the quality gate said of a version; see `streamsvm.gate`.
+    """What the quality gate said of a version; see `streamsvm.quality.gate`.
 
     It depends on how much had been read when the version was ready, so it is never part of what is hashed.
 

@@ -26,10 +26,12 @@ Sources: Platt 1999; Lin, Lin and Weng 2007 (that the likelihood is convex); Zad
 
 from __future__ import annotations
 
+import warnings
 from typing import Any, Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.isotonic import IsotonicRegression
 from sklearn.linear_model import LogisticRegression
 
@@ -76,11 +78,14 @@ def _sigmoid(decision: Float, target: Float, weight: Float) -> Sigmoid:
         share = float(weight @ target) / float(weight.sum())
         return Sigmoid(0.0, float(np.log1p(-share) - np.log(share)))
     z = ((decision - mean) / spread)[:, None]
-    found: Any = LogisticRegression(C=np.inf, solver="newton-cholesky", tol=TOLERANCE).fit(
-        np.concatenate((z, z)),
-        np.repeat([1, 0], len(z)),
-        sample_weight=np.concatenate((weight * target, weight * (1.0 - target))),
-    )
+    with warnings.catch_warnings():
+        # Where the optimum is met to the last digit the line search finds nothing lower, says so, and L-BFGS confirms.
+        warnings.filterwarnings("ignore", message="Line search of Newton solver", category=ConvergenceWarning)
+        found: Any = LogisticRegression(C=np.inf, solver="newton-cholesky", tol=TOLERANCE).fit(
+            np.concatenate((z, z)),
+            np.repeat([1, 0], len(z)),
+            sample_weight=np.concatenate((weight * target, weight * (1.0 - target))),
+        )
     slope, intercept = float(found.coef_[0, 0]) / spread, float(found.intercept_[0])
     return Sigmoid(-slope, slope * mean - intercept)
 

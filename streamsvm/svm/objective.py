@@ -14,7 +14,7 @@ import numpy as np
 
 from streamsvm.model.kernels import Float, Kernel, LinearKernel
 from streamsvm.points import Signs
-from streamsvm.svm.blocks import layout_of, rbf_sums
+from streamsvm.svm.block.rbf_tiles import layout_of, rbf_sums
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,10 +26,10 @@ from sklearn.svm import SVC, LinearSVC
 
 from streamsvm.model.kernels import Float, LinearKernel, RbfKernel
 from streamsvm.svm.bias import best_intercept
-from streamsvm.svm.fast import BlockDescent, Clock, Progress
+from streamsvm.svm.block.descent import BlockDescent, Clock, Progress
 from streamsvm.svm.objective import optimality_of
+from streamsvm.svm.paper.stda import CACHE_BYTES, DIRECTIONS, ETA, Descent, Method
 from streamsvm.svm.problem import CheckedSolver, Problem, Solution, Solver
-from streamsvm.svm.stda import CACHE_BYTES, DIRECTIONS, ETA, Descent, Method
 
 __all__ = [
     "SOLVERS",
@@ -46,12 +46,12 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class StdaSolver(CheckedSolver):
-    """STDA-SVM by blocks; see `streamsvm.svm.fast`. Releases the GIL in all that takes time.
+    """STDA-SVM by blocks; see `streamsvm.svm.block.descent`. Releases the GIL in all that takes time.
 
     Attributes
     ----------
     progress : callable or None
-        Called between blocks; false ends the run. See `streamsvm.svm.fast.Progress`.
+        Called between blocks; false ends the run. See `streamsvm.svm.block.descent.Progress`.
     clock : callable or None
         Returns seconds; with it the solution tells how long each phase took, without it no clock is read.
     max_seconds : float or None
@@ -84,7 +84,7 @@ class StdaSolver(CheckedSolver):
 
 @dataclass(frozen=True, slots=True)
 class PaperStdaSolver(CheckedSolver):
-    """STDA-SVM to the letter, or SVMLight's rule on the same machinery; see `streamsvm.svm.stda`.
+    """STDA-SVM to the letter, or SVMLight's rule on the same machinery; see `streamsvm.svm.paper.stda`.
 
     Releases the GIL while it solves.
 

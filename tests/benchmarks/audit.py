@@ -22,12 +22,12 @@ from numpy.typing import NDArray
 
 from streamsvm.config import SvmConfig
 from streamsvm.coreset import estimate as estimates
-from streamsvm.coreset.audit import Reservoir, Sampled
+from streamsvm.coreset.audit_sample import Reservoir, Sampled
 from streamsvm.coreset.estimate import Estimate, Z, estimate
 from streamsvm.coreset.moments import Moments
 from streamsvm.datasets import load_htru2
+from streamsvm.learning.training import train
 from streamsvm.points import Points, Rows
-from streamsvm.training import train
 from tests.streams import rows_of
 
 Float = NDArray[np.float64]

@@ -22,13 +22,13 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from streamsvm.checkpoint import CheckpointDirectory
-from streamsvm.codec.checkpoint import Snapshot, decode, encode
+from streamsvm.checkpoint.directory import CheckpointDirectory
+from streamsvm.checkpoint.disk import FileSystem
+from streamsvm.checkpoint.format import Snapshot, decode, encode
 from streamsvm.coreset.moments import Moments
 from streamsvm.coreset.structure import Bucket, Extent
-from streamsvm.disk import FileSystem
-from streamsvm.learner import LearnerState
-from streamsvm.partition import PartitionState
+from streamsvm.learning.learner import LearnerState
+from streamsvm.learning.partition import PartitionState
 from streamsvm.points import Points, Position
 from tests.benchmarks.timing import ROUNDS_AT_LEAST, Stopwatch
 from tests.golden.checkpoint import handmade

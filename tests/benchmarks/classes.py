@@ -21,10 +21,10 @@ from sklearn.datasets import load_digits, make_classification
 from sklearn.multiclass import OneVsRestClassifier
 
 from streamsvm import CoresetSVC
-from streamsvm.evaluation import Objectives, Optima, Reservoir, decisions, optimum, scores, split
+from streamsvm.estimators.evaluation import Objectives, Optima, Reservoir, decisions, optimum, scores, split
+from streamsvm.learning.tasks import OneVsRest
 from streamsvm.model.machine import Model
 from streamsvm.points import Points
-from streamsvm.tasks import OneVsRest
 
 LEAST_MEMORY: Final = 16
 """Of a chain."""

@@ -32,9 +32,10 @@ from confluent_kafka import Consumer, TopicPartition
 from sklearn.linear_model import SGDClassifier
 from sklearn.preprocessing import StandardScaler
 
-from consumers.runtime import Health
-from consumers.trainer import Trainer
-from streamsvm.codec.points import PointDecoder, encode
+from consumers.host.runtime import Health
+from consumers.metrics import TRAINER, Metrics
+from consumers.trainer.components import Components
+from consumers.trainer.trainer import Trainer
 from streamsvm.config import (
     CheckpointConfig,
     CoresetConfig,
@@ -45,10 +46,10 @@ from streamsvm.config import (
     SvmConfig,
     TrainingConfig,
 )
+from streamsvm.ingest.decoder import PointDecoder, encode
 from streamsvm.kafka import Cluster, Connection, Input, Record
 from streamsvm.kafka.embedded import EMBEDDED_PARTITIONS
-from streamsvm.learner import Learner
-from streamsvm.metrics import TRAINER, Metrics
+from streamsvm.learning.learner import Learner
 from streamsvm.points import Position
 from tests.benchmarks.broker import fill
 from tests.benchmarks.timing import Lap, Outcome, Stopwatch
@@ -221,7 +222,8 @@ def streamsvm(stream: Stream) -> list[Outcome]:
         alarm = threading.Timer(TIMEOUT_S, stop.set)
         alarm.start()
         try:
-            Trainer(settings, Cluster(stream.connection), metrics, health, stop).run()
+            components = Components(cluster=Cluster(stream.connection), metrics=metrics, health=health, stop=stop)
+            Trainer(settings, components).run()
         finally:
             alarm.cancel()
     assert metrics.learned is not None, f"only {metrics.seen} of {stream.n} points were learned in {TIMEOUT_S:.0f} s"

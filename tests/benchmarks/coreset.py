@@ -9,8 +9,9 @@
 Any .npz file with X and y (-1, +1) is a set. One row in five, drawn with a fixed seed, is set aside for accuracy; *the
 full data* is the rest.
 The gap of a model (w, b) is (F(w, b) - F*) / F*, F over the full data, standardised by its own scaler, F* from
-`streamsvm.svm.interior` at a certified 1e-6, and so is the model of what a summary kept; a gap below 1e-6, which is
-less than is known of the optimum, counts as 1e-6. `ratio` is the peer's mean gap over ours: above 1, ours is nearer.
+`streamsvm.svm.block.interior_point` at a certified 1e-6, and so is the model of what a summary kept; a gap below 1e-6,
+which is less than is known of the optimum, counts as 1e-6. `ratio` is the peer's mean gap over ours: above 1, ours is
+nearer.
 
 - `offline`: one reduction of all data to `--memory` points; peer `reservoir` is a uniform sample of as many.
 - `stream`: one pass. All memory counts: buckets, the open leaf and the audit sample together hold `--memory` points at
@@ -28,7 +29,7 @@ less than is known of the optimum, counts as 1e-6. `ratio` is the peer's mean ga
 
 A row says what our reductions met, too: how many there were, without a pilot, of too few points to calibrate, strained,
 leaves unlike what came before them (shifted), and the greatest move of a weight: `Observed` in
-`streamsvm.coreset.calibrated`.
+`streamsvm.coreset.reducers.calibrated`.
 
 - `--kernel rbf` compares accuracies of kernel machines instead: see `tests.benchmarks.kernel_accuracy`.
 
@@ -51,7 +52,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamsvm.config import CoresetConfig, SvmConfig
-from streamsvm.coreset.calibrated import Observed
+from streamsvm.coreset.reducers.base import Observed
 from streamsvm.points import Points
 from tests.benchmarks.paper_a import Fitted, fit, objective
 from tests.benchmarks.summaries import (

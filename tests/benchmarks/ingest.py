@@ -31,10 +31,9 @@ import numpy as np
 from confluent_kafka import Producer
 from threadpoolctl import threadpool_limits
 
-from consumers.runtime import configure_logging, spare_the_collector
-from consumers.trainer import Trainer
-from streamsvm.codec import arrow, avro
-from streamsvm.codec.points import PointDecoder, encode
+from consumers.host.runtime import configure_logging, spare_the_collector
+from consumers.trainer.components import Components
+from consumers.trainer.trainer import Trainer
 from streamsvm.config import (
     CheckpointConfig,
     InputConfig,
@@ -44,6 +43,8 @@ from streamsvm.config import (
     Settings,
     TrainingConfig,
 )
+from streamsvm.ingest import arrow, avro
+from streamsvm.ingest.decoder import PointDecoder, encode
 from streamsvm.kafka import Cluster, Connection, Record, TopicSpec, create_topics
 from tests.benchmarks.contenders import _FinishingLine, _StartingGun
 from tests.benchmarks.timing import ROUNDS_AT_LEAST, Interval
@@ -146,7 +147,10 @@ def train(connection: Connection, format_: str, n: int, dimension: int, run: int
         alarm = threading.Timer(TIMEOUT_S, stop.set)
         alarm.start()
         try:
-            Trainer(settings, Cluster(connection), metrics, health, stop, schemas=_Shelf()).run()
+            components = Components(
+                cluster=Cluster(connection), metrics=metrics, health=health, stop=stop, schemas=_Shelf()
+            )
+            Trainer(settings, components).run()
         finally:
             alarm.cancel()
     assert metrics.learned is not None

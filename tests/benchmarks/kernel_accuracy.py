@@ -21,8 +21,8 @@ import numpy as np
 
 from streamsvm.config import CoresetConfig, SvmConfig
 from streamsvm.coreset.moments import Moments
+from streamsvm.learning.training import train
 from streamsvm.points import Points
-from streamsvm.training import train
 from tests.benchmarks import coreset
 from tests.benchmarks.summaries import Method, learned, reservoir
 

@@ -34,9 +34,9 @@ from numpy.typing import NDArray
 from sklearn.metrics import balanced_accuracy_score
 
 from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig
-from streamsvm.learner import Learner
+from streamsvm.learning.learner import Learner
+from streamsvm.learning.training import train
 from streamsvm.points import Points, Position, Rows
-from streamsvm.training import train
 
 CASES: Final = ("clean", "far", "far first", "ten far", "heavy", "rescaled")
 BOUND: Final = 0.1

@@ -22,19 +22,19 @@ from typing import Any, Final, cast
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from consumers.freshness import Freshness
-from consumers.gatekeeping import Open
-from consumers.gauges import Gauges
-from consumers.ports import Cluster
-from consumers.quality import QualityWatch
-from streamsvm.codec.points import PointDecoder, encode
+from consumers.metrics import TRAINER, Metrics
+from consumers.streams.ports import Cluster
+from consumers.trainer.freshness import Freshness
+from consumers.trainer.gatekeeping import Open
+from consumers.trainer.gauges import Gauges
+from consumers.trainer.stream_quality import QualityWatch
 from streamsvm.config import CoresetConfig, PointsConfig, Settings, SvmConfig
+from streamsvm.ingest.decoder import PointDecoder, encode
 from streamsvm.kafka import Record
-from streamsvm.learner import Learner, warm_up
-from streamsvm.metrics import TRAINER, Metrics
+from streamsvm.learning.learner import Learner, warm_up
+from streamsvm.learning.training import train
 from streamsvm.model.machine import KernelMachine, Model
 from streamsvm.points import Position, Rows
-from streamsvm.training import train
 from tests.benchmarks.pipeline import environment
 from tests.benchmarks.timing import ROUNDS_AT_LEAST, Interval, Lap, Outcome, Stopwatch, alternate
 

@@ -5,9 +5,9 @@
 As in the paper: features standardised, every weight 1, lambda = 1, 15 sizes m spaced geometrically from ln n to
 n^(4/5), relative error |F(P, w_S) - F(P, w*)| / F(P, w*) of the model trained on the subset S. Where it differs:
 
-- Every optimum, that of all points too, comes from `streamsvm.svm.interior` at a certified gap of 1e-5, where the paper
-  has scikit-learn's SVC, which is too slow here for so many fits. F is always evaluated on all points. So times compare
-  the two samplers with each other, not with the paper's.
+- Every optimum, that of all points too, comes from `streamsvm.svm.block.interior_point` at a certified gap of 1e-5,
+  where the paper has scikit-learn's SVC, which is too slow here for so many fits. F is always evaluated on all points.
+  So times compare the two samplers with each other, not with the paper's.
 - Time offline counts line 1 of Alg. 1, the SVM of all points, in full: whoever has that needs no coreset, but such is
   Alg. 1 outside a tree.
 - Streaming is the shipped learner: leaves of 2 m shuffled rows, buckets of m points, fan-in 2, its open union reduced
@@ -32,14 +32,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig
-from streamsvm.coreset.reduce import Pilot, Purpose, Reducer, SensitivityReducer, UniformReducer, generator
+from streamsvm.coreset.reducers.base import Pilot, Purpose, Reducer, SensitivityReducer, UniformReducer, generator
 from streamsvm.coreset.sensitivity import direct_bound, dual_bound, lemma_bound, sensitivities
-from streamsvm.coreset.size import coreset_size
-from streamsvm.learner import Learner
+from streamsvm.learning.learner import Learner
 from streamsvm.model.kernels import LinearKernel
 from streamsvm.points import Points, Position
-from streamsvm.svm.interior import MOST_STEPS, InteriorPointSolver
+from streamsvm.svm.block.interior_point import MOST_STEPS, InteriorPointSolver
 from streamsvm.svm.problem import Problem
+from tests.benchmarks.sample_size import coreset_size
 from tests.streams import rows_of
 
 Float = NDArray[np.float64]

@@ -36,9 +36,9 @@ from threadpoolctl import threadpool_limits
 
 from streamsvm.model.kernels import RbfKernel
 from streamsvm.svm.objective import optimality
+from streamsvm.svm.paper.stda import CACHE_BYTES, Descent, Method
 from streamsvm.svm.problem import Problem, Solution, Solver
 from streamsvm.svm.solvers import LibsvmSolver, PaperStdaSolver
-from streamsvm.svm.stda import CACHE_BYTES, Descent, Method
 from tests.benchmarks.timing import ROUNDS_AT_LEAST, Interval, Stopwatch
 
 SETS: Final[dict[str, tuple[str, int | None]]] = {

@@ -23,7 +23,7 @@ from rich.console import Console
 from rich.table import Table
 from threadpoolctl import threadpool_limits
 
-from consumers.runtime import configure_logging
+from consumers.host.runtime import configure_logging
 from streamsvm.config import LogConfig
 from tests.benchmarks.broker import broker_process
 from tests.benchmarks.contenders import CONTENDERS, make_stream, whole

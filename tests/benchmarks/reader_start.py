@@ -27,14 +27,14 @@ import msgspec
 
 from consumers.models.catalogue import holds_newest, read_catalogue, read_names
 from consumers.models.moving import Decide, Records, RollBack, perform, pin, unpin
-from consumers.topics import output_topics
-from streamsvm.codec import events
+from consumers.streams.topics import output_topics
 from streamsvm.config import OutputConfig, Settings
 from streamsvm.kafka import Connection, Message, Publisher, create_topics, log_range, read_to_end
 from streamsvm.model import message as model_codec
 from streamsvm.model.ancestry import Ancestor
 from streamsvm.model.message import Alias, Head
-from streamsvm.subscriber import Loaded, ModelSubscriber, load_version
+from streamsvm.registry import cloud_events as events
+from streamsvm.registry.subscriber import Loaded, ModelSubscriber, load_version
 from tests.brokers import start_real_broker
 from tests.test_subscriber import NAME, version_of
 

@@ -31,7 +31,7 @@ import numpy as np
 from sklearn.linear_model import SGDClassifier
 
 from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig
-from streamsvm.learner import Learner, warm_up
+from streamsvm.learning.learner import Learner, warm_up
 from streamsvm.points import Points, Position, Rows
 from tests.benchmarks.coreset import tree_of
 

@@ -22,12 +22,12 @@ from typing import Any, Final
 import structlog
 from rich.console import Console
 
-from consumers.runtime import Health
-from consumers.scorer import Scorer
-from streamsvm.codec.points import encode
+from consumers.host.runtime import Health
+from consumers.metrics import SCORER, Metrics
+from consumers.scorer.scorer import Scorer
 from streamsvm.config import OutputConfig, ScoringConfig, Settings
+from streamsvm.ingest.decoder import encode
 from streamsvm.kafka import Connection, Message, Outbox, TopicSpec, create_topics
-from streamsvm.metrics import SCORER, Metrics
 from tests.brokers.choice import start_real_broker
 from tests.test_subscriber import NAME, Trainer, version_of
 

@@ -27,7 +27,7 @@ f, minus the dual objective, of which less is better (for `liblinear` the primal
 from scratch. `limit` is the time of the kernel values that no method can do without, support vectors times points: 2 d
 operations each at this core's measured rate of a large float32 matrix product, and a power of two each at the measured
 rate, in seconds; `share_of_limit` is their sum's share of our time, which a sparse set may raise above 1, for zeros are
-skipped. `profile` is one more run's seconds a phase (of `streamsvm.svm.fast`).
+skipped. `profile` is one more run's seconds a phase (of `streamsvm.svm.block.descent`).
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ from sklearn.svm import SVC
 from threadpoolctl import threadpool_limits
 
 from streamsvm.model.kernels import Float, LinearKernel, RbfKernel
-from streamsvm.svm.exponential import powers_of_two
-from streamsvm.svm.fast import warm_up as prepare
+from streamsvm.svm.block.descent import warm_up as prepare
+from streamsvm.svm.block.vector_math import powers_of_two
 from streamsvm.svm.objective import optimality, primal_objective
 from streamsvm.svm.problem import Problem, Solution
 from streamsvm.svm.solvers import LiblinearSolver, PaperStdaSolver, StdaSolver

@@ -15,18 +15,18 @@ from typing import Final
 import numpy as np
 from sklearn.linear_model import SGDClassifier
 
-from streamsvm.codec import checkpoint
-from streamsvm.codec.checkpoint import Snapshot
+from streamsvm.checkpoint import format as checkpoint
+from streamsvm.checkpoint.format import Snapshot
 from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig
-from streamsvm.coreset.calibrated import CalibratedReducer, Observed
 from streamsvm.coreset.moments import Moments
-from streamsvm.coreset.reduce import Purpose, UniformReducer, generator
-from streamsvm.evaluation import SGD_SETTINGS
-from streamsvm.learner import Learner
-from streamsvm.linear import Float
-from streamsvm.pilots import linear_pilot
+from streamsvm.coreset.reducers.base import Observed, Purpose, UniformReducer, generator
+from streamsvm.coreset.reducers.calibrated import CalibratedReducer
+from streamsvm.estimators.evaluation import SGD_SETTINGS
+from streamsvm.learning.learner import Learner
+from streamsvm.learning.pilots import linear_pilot
+from streamsvm.learning.tasks import REDUCERS
+from streamsvm.linalg import Float
 from streamsvm.points import Points, Position
-from streamsvm.tasks import REDUCERS
 from tests.streams import rows_of
 
 BATCH: Final = 1_000

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from streamsvm.kafka import EmbeddedBroker
 from streamsvm.model.machine import Model
-from streamsvm.subscriber import ModelSubscriber
+from streamsvm.registry.subscriber import ModelSubscriber
 from tests.benchmarks.swaps import main, measure
 
 

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from streamsvm.codec import arrow, avro
 from streamsvm.errors import TransientError
+from streamsvm.ingest import arrow, avro
 
 ARROW = (("content-type", arrow.CONTENT_TYPE.encode()),)
 AVRO = (("content-type", avro.CONTENT_TYPE.encode()),)

@@ -15,12 +15,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from streamsvm.codec import arrow, json_rows
-from streamsvm.codec.arrow import _field, _messages
-from streamsvm.codec.avro import AvroWriter
-from streamsvm.codec.points import PointDecoder
 from streamsvm.config import LARGEST_EXPANSION, ModelConfig, PointsConfig
 from streamsvm.errors import InvalidPoint
+from streamsvm.ingest import arrow, json_rows
+from streamsvm.ingest.arrow import _field, _messages
+from streamsvm.ingest.avro import AvroWriter
+from streamsvm.ingest.decoder import PointDecoder
 from tests.codec.rows import ARROW, AVRO, POINTS, SHELF, Raw, Shelf, as_arrow, as_avro, as_json
 
 CONFIG = PointsConfig(dimension=2, labels=(0, 1))

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streamsvm.codec import avro
-from streamsvm.codec.points import Decoded, PointDecoder
 from streamsvm.config import PointsConfig
 from streamsvm.errors import TransientError
+from streamsvm.ingest import avro
+from streamsvm.ingest.decoder import Decoded, PointDecoder
 from tests.codec.rows import ARROW, AVRO, POINT, POINTS, SHELF, Raw, Shelf, as_arrow, as_avro, as_json
 
 CONFIG = PointsConfig(dimension=2, labels=(0, 1), max_record_bytes=4_000, max_rows_per_record=5)

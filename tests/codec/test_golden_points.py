@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from streamsvm.codec.points import PointDecoder
 from streamsvm.config import PointsConfig
+from streamsvm.ingest.decoder import PointDecoder
 from tests.codec.rows import ARROW, AVRO, Raw, Shelf
 from tests.golden.points import EXPECTED, HERE, SCHEMAS, records
 

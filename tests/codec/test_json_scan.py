@@ -13,9 +13,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from streamsvm.codec import json_scan
-from streamsvm.codec.decimals import LARGEST_POWER, LEAST_POWER, _powers_of_five
-from streamsvm.codec.json_scan import Scanned, scan_array
+from streamsvm.ingest import json_scan
+from streamsvm.ingest.decimals import LARGEST_POWER, LEAST_POWER, _powers_of_five
+from streamsvm.ingest.json_scan import Scanned, scan_array
 
 
 def scan(values: Sequence[bytes], dimension: int, largest: float) -> Scanned:

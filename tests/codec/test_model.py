@@ -16,17 +16,17 @@ from cloudevents.core.v1.event import CloudEvent
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streamsvm.codec import events
 from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig
 from streamsvm.coreset.moments import Moments
 from streamsvm.errors import InvalidMessage
 from streamsvm.learning import naming
+from streamsvm.learning.training import train
 from streamsvm.model import message as codec
 from streamsvm.model.fit import Audit
 from streamsvm.model.machine import KernelMachine, LinearMachine
 from streamsvm.model.message import Alias, Head, Lineage, PartitionCut, StreamSummary, Version
 from streamsvm.points import Points
-from streamsvm.training import train
+from streamsvm.registry import cloud_events as events
 from tests.golden import model as golden
 from tests.golden.checkpoint import as_json
 from tests.streams import gaussian

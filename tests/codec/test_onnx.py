@@ -14,13 +14,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streamsvm.codec import onnx as onnx_codec
-from streamsvm.codec.scores import label_of
 from streamsvm.config import Label, ModelConfig, PointsConfig, SvmConfig
 from streamsvm.coreset.moments import Moments
 from streamsvm.datasets import load_htru2
 from streamsvm.errors import ConfigurationError
+from streamsvm.ingest.scored import label_of
 from streamsvm.learning import naming
+from streamsvm.learning.training import train
 from streamsvm.model import message as codec
 from streamsvm.model.kernels import Float, RbfKernel
 from streamsvm.model.machine import KernelMachine, LinearMachine, Model, Scaler
@@ -28,7 +28,7 @@ from streamsvm.model.message import Version
 from streamsvm.model.probability import Isotonic, Sigmoid
 from streamsvm.model.probes import probes_of
 from streamsvm.points import Points
-from streamsvm.training import train
+from streamsvm.registry import onnx_copy as onnx_codec
 from tests.codec.test_probes import models
 from tests.golden import model as golden
 

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streamsvm.codec import deadletter
-from streamsvm.codec.points import LARGEST_FEATURE, REASONS, Decoded, PointDecoder, encode
-from streamsvm.codec.row import Point
 from streamsvm.config import PointsConfig
 from streamsvm.errors import ConfigurationError, InvalidPoint, TransientError
+from streamsvm.ingest import dead_letter as deadletter
+from streamsvm.ingest.decoder import LARGEST_FEATURE, REASONS, Decoded, PointDecoder, encode
+from streamsvm.ingest.row import Point
 from streamsvm.points import Position
 from tests.codec.rows import AVRO, Raw
 from tests.codec.test_formats import BAD_ARROW, BAD_AVRO

@@ -14,11 +14,11 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from streamsvm.codec.schemas import model_schema
 from streamsvm.errors import InvalidMessage
 from streamsvm.model import message as codec
 from streamsvm.model.ancestry import Ancestor, linked
 from streamsvm.model.machine import Model
+from streamsvm.model.schemas import model_schema
 from tests.codec.test_probes import models
 from tests.golden import model as golden
 

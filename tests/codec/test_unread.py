@@ -14,14 +14,14 @@ import structlog
 from hypothesis import given
 from hypothesis import strategies as st
 
-from consumers.unread import UnreadWatch
-from streamsvm.codec import arrow
-from streamsvm.codec.points import PointDecoder
-from streamsvm.codec.row import Point
-from streamsvm.codec.unread import MOST_FIELDS, Unread, UnreadFields
+from consumers.metrics import TRAINER, Metrics
+from consumers.streams.unread_fields import UnreadWatch
 from streamsvm.config import Label, PointsConfig
+from streamsvm.ingest import arrow
+from streamsvm.ingest.decoder import PointDecoder
+from streamsvm.ingest.row import Point
+from streamsvm.ingest.unread_fields import MOST_FIELDS, Unread, UnreadFields
 from streamsvm.kafka import Record
-from streamsvm.metrics import TRAINER, Metrics
 
 NUMBERS: tuple[Label, Label] = (-1, 1)
 WORDS: tuple[Label, Label] = ("noise", "pulsar")

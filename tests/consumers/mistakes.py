@@ -21,9 +21,9 @@ from pathlib import Path
 from typing import Any, Final
 from unittest import mock
 
-from consumers import cli
-from streamsvm.checkpoint import CheckpointDirectory
-from streamsvm.disk import FileSystem
+from consumers.cli import app as cli
+from streamsvm.checkpoint.directory import CheckpointDirectory
+from streamsvm.checkpoint.disk import FileSystem
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from consumers.host.runtime import EXIT_UNFORESEEN
 from consumers.options import fields, flag, sections, variable
-from consumers.runtime import EXIT_UNFORESEEN
-from streamsvm.checkpoint import CheckpointDirectory
-from streamsvm.disk import FileSystem
+from streamsvm.checkpoint.directory import CheckpointDirectory
+from streamsvm.checkpoint.disk import FileSystem
 from streamsvm.secrecy import is_secret
 from tests.brokers.fixtures import TestBroker
 
@@ -145,7 +145,7 @@ def test_configuration_errors(arguments: list[str], status: int, named: str, tmp
 
 def test_an_error_that_nobody_foresaw_has_a_status_of_its_own() -> None:
     """Status 1, the traceback, and a last line that says what it is; what a supervisor restarts."""
-    program = "import consumers.cli as c; c.app = lambda: [][0]; c.main()"
+    program = "import consumers.cli.app as c; c.app = lambda: [][0]; c.main()"
     finished = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, cwd=ROOT, timeout=120, check=False
     )

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 import structlog
 
-from consumers.conditions import CONDITIONS, Conditions
+from consumers.trainer.coreset_conditions import CONDITIONS, Conditions
 from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig
-from streamsvm.coreset.calibrated import Observed
+from streamsvm.coreset.reducers.base import Observed
 from streamsvm.datasets import load_htru2
-from streamsvm.learner import Learner
+from streamsvm.learning.learner import Learner
 from streamsvm.points import Points, Position
 from tests.streams import rows_of
 

@@ -40,7 +40,7 @@ from consumers.evaluate import (
 from streamsvm import CoresetSVC
 from streamsvm.datasets import load_htru2
 from streamsvm.errors import ConfigurationError
-from streamsvm.sources import Source, from_arrays, open_source
+from streamsvm.ingest.sources import Source, from_arrays, open_source
 from tests.consumers.test_cli import error_of, run
 
 Arrays = tuple[np.ndarray, np.ndarray]

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from consumers.cli import app
-from consumers.files import Labels, LeftOut, in_flags, next_step
+from consumers.cli.app import app
+from consumers.cli.file_options import Labels, LeftOut, in_flags, next_step
 from consumers.options import settings_from
 from streamsvm.config import Label, PointsConfig
 from streamsvm.errors import TopicMissing
-from streamsvm.sources import from_arrays, open_source
+from streamsvm.ingest.sources import from_arrays, open_source
 
 
 def test_faults_name_flags() -> None:
@@ -80,7 +80,7 @@ def test_the_options_stay_those_of_the_library(tmp_path: Path) -> None:
     """Every parameter that is renamed in messages is one that the library has."""
     from inspect import signature
 
-    from consumers.files import FLAGS
-    from consumers.replay import prepare_topic
+    from consumers.cli.file_options import FLAGS
+    from consumers.replay.replay import prepare_topic
 
     assert FLAGS.keys() <= signature(open_source).parameters.keys() | signature(prepare_topic).parameters.keys()

@@ -11,11 +11,11 @@ import pytest
 from rich.console import Console
 from rich.table import Table
 
-from consumers.foreign import json_for, printable
+from consumers.host.untrusted_text import json_for, printable
+from consumers.models.show import describe
 from consumers.models.tables import diff_table, list_table
-from consumers.show import describe
-from streamsvm.comparison import Hashed, compare
-from streamsvm.subscriber import Loaded
+from streamsvm.model.comparison import Hashed, compare
+from streamsvm.registry.subscriber import Loaded
 from tests.codec.test_model import version_of
 
 NASTY = [

@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from consumers.replay import RecordFormat, replay
-from streamsvm.codec.points import PointDecoder
+from consumers.replay.replay import RecordFormat, replay
 from streamsvm.config import RegistryConfig, Settings
 from streamsvm.errors import ConfigurationError
+from streamsvm.ingest.decoder import PointDecoder
+from streamsvm.ingest.sources import from_arrays
 from streamsvm.kafka import Outbox, RegistryUnavailable, SchemaRegistry, read_to_end
-from streamsvm.learner import Learner
+from streamsvm.learning.learner import Learner
 from streamsvm.points import Position
-from streamsvm.sources import from_arrays
 from tests.brokers.fixtures import TestBroker
 from tests.brokers.jvm import CannotRun, free_ports
 from tests.brokers.registry import Registry

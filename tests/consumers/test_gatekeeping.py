@@ -14,11 +14,11 @@ from consumers.models.catalogue import holds_newest, read_catalogue, read_names
 from streamsvm.config import CoresetConfig, Settings
 from streamsvm.errors import ConfigurationError
 from streamsvm.kafka import Cluster, Connection, Record
+from streamsvm.learning.training import Trained, train
 from streamsvm.model import message as model_codec
 from streamsvm.model.machine import LinearMachine
 from streamsvm.model.message import Head
-from streamsvm.subscriber import ModelSubscriber
-from streamsvm.training import Trained, train
+from streamsvm.registry.subscriber import ModelSubscriber
 from tests.brokers.fixtures import TestBroker
 from tests.consumers.trainers import produce, records, run_until, settings_for, topic, versions
 
@@ -82,7 +82,7 @@ def trail(connection: Connection, settings: Settings) -> list[dict[str, Any]]:
 def test_a_version_that_is_plainly_worse_does_not_become_current(settings: Settings, connection: Connection) -> None:
     """It is published, named by the head and refused in the audit trail with both figures; the next one passes."""
     produce(connection, settings.input.topic, records(5 * ROWS))
-    run_until(settings, connection, 5 * ROWS, train_function=spoiling(3))
+    run_until(settings, connection, 5 * ROWS, train=spoiling(3))
     assert [version.number for version in versions(connection, settings)] == [1, 2, 3, 4, 5]
     assert current(connection, settings) == [1, 2, 4, 5]
     told = trail(connection, settings)
@@ -120,10 +120,10 @@ def test_points_after_the_cut_judge_where_there_are_enough(settings: Settings, c
 def test_the_present_version_is_found_again_after_a_restart(settings: Settings, connection: Connection) -> None:
     """It is what is current, not what is newest; and the first verdict is by the audit sample."""
     produce(connection, settings.input.topic, records(2 * ROWS))
-    run_until(settings, connection, 2 * ROWS, train_function=spoiling(2))
+    run_until(settings, connection, 2 * ROWS, train=spoiling(2))
     assert current(connection, settings) == [1]
     produce(connection, settings.input.topic, records(ROWS, seed=1))
-    run_until(settings, connection, ROWS, train_function=spoiling(1))
+    run_until(settings, connection, ROWS, train=spoiling(1))
     produce(connection, settings.input.topic, records(ROWS, seed=2))
     run_until(settings, connection, ROWS)
     assert current(connection, settings) == [1, 4]
@@ -134,7 +134,7 @@ def test_without_a_margin_there_is_no_gate(settings: Settings, connection: Conne
     """Every version becomes current, and no record speaks of a gate."""
     none = settings.model_copy(update={"output": settings.output.model_copy(update={"gate_margin": None})})
     produce(connection, settings.input.topic, records(3 * ROWS))
-    run_until(none, connection, 3 * ROWS, train_function=spoiling(2))
+    run_until(none, connection, 3 * ROWS, train=spoiling(2))
     assert current(connection, settings) == [1, 2, 3]
     assert [head.gate for head in heads(connection, settings)] == [None] * 3
     assert all("gate" not in entry for entry in trail(connection, settings))
@@ -153,7 +153,7 @@ def test_while_the_current_version_cannot_be_read_nothing_passes(settings: Setti
     produce(connection, settings.input.topic, records(ROWS))
     run_until(settings, connection, ROWS)
     produce(connection, settings.input.topic, records(ROWS, seed=1))
-    run_until(settings, connection, ROWS, train_function=spoiling(1), cluster=Blind(connection))
+    run_until(settings, connection, ROWS, train=spoiling(1), cluster=Blind(connection))
     assert current(connection, settings) == [1]
     gate = heads(connection, settings)[1].gate
     assert gate is not None
@@ -213,11 +213,11 @@ def test_versions_do_not_lose_the_margin_again_and_again(
     shares = (0.0, 0.6, 0.95, 1.25)
     produce(connection, settings.input.topic, records(2 * ROWS if restarted else 4 * ROWS))
     if restarted:
-        run_until(settings, connection, 2 * ROWS, train_function=tilting(*shares[:2]))
+        run_until(settings, connection, 2 * ROWS, train=tilting(*shares[:2]))
         produce(connection, settings.input.topic, records(2 * ROWS, seed=1))
-        run_until(settings, connection, 2 * ROWS, train_function=tilting(*shares[2:]))
+        run_until(settings, connection, 2 * ROWS, train=tilting(*shares[2:]))
     else:
-        run_until(settings, connection, 4 * ROWS, train_function=tilting(*shares))
+        run_until(settings, connection, 4 * ROWS, train=tilting(*shares))
     found = [head.gate for head in heads(connection, settings) if head.gate]
     assert current(connection, settings) == expected, [(gate.candidate, gate.recent) for gate in found]
     assert [one.number for one in found[2].recent] == ([2, 1] if compared > 1 else [2])

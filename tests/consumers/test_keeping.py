@@ -10,17 +10,17 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from consumers import keeping
-from consumers.keeping import MOST_AT_ONCE, due
 from consumers.models.moving import Records, moves_id, perform, pin, set_alias, unpin
-from consumers.topics import output_topics
-from consumers.verify import verify
+from consumers.streams.topics import output_topics
+from consumers.trainer import retention as keeping
+from consumers.trainer.retention import MOST_AT_ONCE, due
+from consumers.verify.verify import verify
 from streamsvm.config import Settings
 from streamsvm.errors import ConfigurationError
 from streamsvm.kafka import Cluster, Connection, Message, Outbox, Publisher, TopicSpec, create_topics
 from streamsvm.model.message import Alias, Retired
-from streamsvm.subscriber import load_version
-from streamsvm.verification import Aliases, Chain, Survey
+from streamsvm.registry.subscriber import load_version
+from streamsvm.verification.survey import Aliases, Chain, Survey
 from tests.brokers.fixtures import TestBroker
 from tests.brokers.settings import COMPACT_AT_ONCE
 from tests.consumers.trainers import Running, produce, records, run_until, settings_for, topic

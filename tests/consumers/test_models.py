@@ -29,8 +29,8 @@ from streamsvm.errors import ConfigurationError, TransientError
 from streamsvm.kafka import Connection, Message, OutcomeUnknown, Publisher, TopicSpec, create_topics
 from streamsvm.model import message as model_codec
 from streamsvm.model.message import Alias, Retired
-from streamsvm.subscriber import ModelSubscriber, load_version
-from streamsvm.verification import Aliases
+from streamsvm.registry.subscriber import ModelSubscriber, load_version
+from streamsvm.verification.survey import Aliases
 from tests.brokers.fixtures import TestBroker
 from tests.consumers.test_cli import error_of, run
 from tests.consumers.trainers import topic

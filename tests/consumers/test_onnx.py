@@ -10,12 +10,12 @@ import onnx
 import onnxruntime
 import pytest
 
-from consumers.topics import check_names, output_topics
-from streamsvm.codec.onnx import CONTENT_TYPE, MODEL_SHA256_HEADER
+from consumers.streams.topics import check_names, output_topics
 from streamsvm.config import Settings
 from streamsvm.errors import ConfigurationError
 from streamsvm.kafka import TopicSpec, create_topics, describe_topic, log_range
 from streamsvm.model import message as model_codec
+from streamsvm.registry.onnx_copy import CONTENT_TYPE, MODEL_SHA256_HEADER
 from tests.brokers.fixtures import TestBroker
 from tests.consumers.trainers import produce, records, run_until, settings_for, topic, versions
 from tests.streams import gaussian

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from consumers.outliers import OutlierLog
-from consumers.verify import verify
-from streamsvm.codec.points import encode
+from consumers.trainer.outliers import OutlierLog
+from consumers.verify.verify import verify
 from streamsvm.config import CoresetConfig, Settings
 from streamsvm.coreset.outliers import Outlier, Tally
 from streamsvm.errors import StateError
+from streamsvm.ingest.decoder import encode
 from streamsvm.kafka import Connection, TopicSpec, create_topics
 from streamsvm.points import Position
 from tests.brokers.fixtures import TestBroker

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 import structlog
 
-from consumers.places import with_old_checkpoint
-from streamsvm.checkpoint import CheckpointDirectory
+from consumers.host.checkpoint_places import with_old_checkpoint
+from streamsvm.checkpoint.directory import CheckpointDirectory
+from streamsvm.checkpoint.disk import FileSystem
 from streamsvm.config import Settings, load
-from streamsvm.disk import FileSystem
 from tests.test_checkpoint import snapshot
 
 

@@ -9,17 +9,17 @@ import numpy as np
 import pytest
 from structlog.testing import capture_logs
 
-from consumers.verify import verify
+from consumers.verify.verify import verify
 from streamsvm.config import ModelConfig, Settings, SvmConfig
 from streamsvm.kafka import Connection, TopicSpec, create_topics
-from streamsvm.learner import Learner
+from streamsvm.learning.learner import Learner
+from streamsvm.learning.training import train, with_probability
 from streamsvm.model import probability_part as part_codec
 from streamsvm.model.message import Version
 from streamsvm.model.probability import Isotonic, Sigmoid
 from streamsvm.model.probability_part import ProbabilityPart
 from streamsvm.points import Position
-from streamsvm.subscriber import load_version
-from streamsvm.training import train, with_probability
+from streamsvm.registry.subscriber import load_version
 from tests.brokers.fixtures import TestBroker
 from tests.consumers.test_verify import Forged
 from tests.consumers.trainers import produce, records, run_until, settings_for, versions

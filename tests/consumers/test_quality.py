@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from sklearn.metrics import accuracy_score, balanced_accuracy_score, hinge_loss
 
-from consumers.gatekeeping import Open
-from consumers.quality import QualityWatch
+from consumers.metrics import TRAINER, Metrics
+from consumers.trainer.gatekeeping import Open
+from consumers.trainer.stream_quality import QualityWatch
 from streamsvm.config import QualityConfig
 from streamsvm.kafka import Cluster
-from streamsvm.metrics import TRAINER, Metrics
 from streamsvm.model.message import Alias, Gate
 from tests.brokers.fixtures import TestBroker
 from tests.consumers.trainers import Running, produce, records, run_until, settings_for, versions

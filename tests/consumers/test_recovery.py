@@ -15,14 +15,16 @@ from typing import Any
 
 import pytest
 
-import consumers.trainer
-from consumers.runtime import Health
-from consumers.topics import output_topics
-from consumers.trainer import Trainer
-from streamsvm.codec.checkpoint import decode
-from streamsvm.codec.points import REMEDIES
+import consumers.trainer.life
+from consumers.host.runtime import Health
+from consumers.metrics import TRAINER, Metrics
+from consumers.streams.topics import output_topics
+from consumers.trainer.components import Components
+from consumers.trainer.trainer import Trainer
+from streamsvm.checkpoint.format import decode
 from streamsvm.config import Settings
 from streamsvm.errors import ConfigurationError, Fenced, LogGap, StateError, TopicMissing
+from streamsvm.ingest.decoder import REMEDIES
 from streamsvm.kafka import (
     Cluster,
     Connection,
@@ -35,9 +37,8 @@ from streamsvm.kafka import (
     describe_topic,
 )
 from streamsvm.kafka.cluster import TRANSACTION_TIMEOUT_S
-from streamsvm.metrics import TRAINER, Metrics
+from streamsvm.learning.training import train
 from streamsvm.model import message as model_codec
-from streamsvm.training import train
 from tests.brokers.fixtures import TestBroker
 from tests.consumers.trainers import Running, produce, records, run_until, settings_for, topic, versions
 from tests.contract import foreign
@@ -334,7 +335,8 @@ class StoppedWhileWaiting:
 def test_a_trainer_that_is_told_to_stop_does_not_start_over(settings: Settings, connection: Connection) -> None:
     """It would take the model over and begin an incarnation, only to stop."""
     told = changed(settings, "input", on_gap="reset")
-    trainer = StoppedInAGap(told, Cluster(connection), Metrics(TRAINER), Health(60.0), StoppedWhileWaiting())
+    parts = {"cluster": Cluster(connection), "metrics": Metrics(TRAINER), "health": Health(60.0)}
+    trainer = StoppedInAGap(told, Components(**parts, stop=StoppedWhileWaiting()))
     trainer.run()
     assert trainer.lives == 1
 
@@ -391,7 +393,7 @@ def test_a_stop_while_it_compiles_takes_nothing_over(
             if part == "second":
                 running.ask_to_stop()
 
-    monkeypatch.setattr(consumers.trainer, "warm_up", compile_parts)
+    monkeypatch.setattr(consumers.trainer.life, "warm_up", compile_parts)
     with Running(settings, connection) as running:
         running.wait_until(lambda: len(parts) == 2)
     assert parts == ["first", "second"]
@@ -408,7 +410,7 @@ def test_what_can_be_refused_is_refused_before_it_compiles(
     produce(connection, settings.input.topic, records(5))
     run_until(settings, connection, 5)
     compiled: list[object] = []
-    monkeypatch.setattr(consumers.trainer, "warm_up", lambda *given: compiled.append(given))
+    monkeypatch.setattr(consumers.trainer.life, "warm_up", lambda *given: compiled.append(given))
     with pytest.raises(StateError, match=r"coreset\.leaf_rows"):
         run_until(changed(settings, "coreset", leaf_rows=21), connection, 0)
     assert not compiled
@@ -489,7 +491,7 @@ def test_a_training_that_does_not_end_turns_health_red_until_it_does(
         return train(*arguments)
 
     produce(connection, settings.input.topic, records(50))
-    with Running(changed(settings, "training", stuck_after_s=0.2), connection, train_function=stuck) as running:
+    with Running(changed(settings, "training", stuck_after_s=0.2), connection, train=stuck) as running:
         running.wait_until(lambda: not running.health.healthy()[0])
         assert "a model has been training" in running.health.healthy()[1]["why"]
         ends.set()
@@ -507,7 +509,7 @@ def test_a_training_that_does_not_end_shows_while_stopping_too(settings: Setting
         return train(*arguments)
 
     produce(connection, settings.input.topic, records(50))
-    running = Running(changed(settings, "training", stuck_after_s=0.2), connection, train_function=stuck)
+    running = Running(changed(settings, "training", stuck_after_s=0.2), connection, train=stuck)
     with running:
         running.wait_until(lambda: not running.health.healthy()[0])
         ends.set()

@@ -6,11 +6,11 @@ import json
 
 import pytest
 
-from consumers.rejections import advice, lines, plain, read_letters
-from streamsvm.codec import deadletter
-from streamsvm.codec.deadletter import RejectedRow
-from streamsvm.codec.points import REASONS, REMEDIES, RejectedRecord, Rejection
+from consumers.dead_letters.listing import advice, lines, plain, read_letters
 from streamsvm.errors import InvalidMessage
+from streamsvm.ingest import dead_letter as deadletter
+from streamsvm.ingest.dead_letter import RejectedRow
+from streamsvm.ingest.decoder import REASONS, REMEDIES, RejectedRecord, Rejection
 from streamsvm.kafka import Message, Outbox, Record, TopicSpec, create_topics
 from tests.brokers.fixtures import TestBroker
 

@@ -7,13 +7,13 @@ from datetime import UTC, datetime
 
 import pytest
 
-from consumers.rejections import EVERY, Chosen, again_of, chosen, plain, read_letters, report
-from consumers.resending import Resent, mended_lines, resend
-from streamsvm.codec import deadletter
-from streamsvm.codec.deadletter import Receipt, Rejected, RejectedRow
-from streamsvm.codec.points import REASONS, PointDecoder, RejectedRecord, Rejection
+from consumers.dead_letters.listing import EVERY, Chosen, again_of, chosen, plain, read_letters, report
+from consumers.dead_letters.resending import Resent, mended_lines, resend
 from streamsvm.config import PointsConfig
 from streamsvm.errors import ConfigurationError
+from streamsvm.ingest import dead_letter as deadletter
+from streamsvm.ingest.dead_letter import Receipt, Rejected, RejectedRow
+from streamsvm.ingest.decoder import REASONS, PointDecoder, RejectedRecord, Rejection
 from streamsvm.kafka import Connection, Message, Outbox, Record, TopicSpec, create_topics, read_to_end
 from tests.brokers.fixtures import TestBroker
 
@@ -140,7 +140,7 @@ def test_what_was_chosen_and_mended_is_sent(real_broker: TestBroker) -> None:
 
 def test_a_call_that_is_overtaken_sends_nothing_twice(real_broker: TestBroker, monkeypatch: pytest.MonkeyPatch) -> None:
     """Another call between the reading and the sending takes the id over: the first finds its receipts."""
-    from consumers import resending
+    from consumers.dead_letters import resending
 
     connection, (source, target) = real_broker.connection, topics(real_broker)
     send(connection, message(source, 1, b"one", UNLABELED))
@@ -178,7 +178,7 @@ def test_a_trainer_takes_what_was_mended() -> None:
 
 
 def read_one(sent: deadletter.DeadLetter) -> object:
-    from consumers.rejections import _letter
+    from consumers.dead_letters.listing import _letter
 
     return _letter(Record("dlq", 0, 0, sent.key, sent.value, sent.headers, 5, None))
 

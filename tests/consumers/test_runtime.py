@@ -16,13 +16,13 @@ from collections.abc import Iterator
 import pytest
 import structlog
 
-from consumers import runtime
-from consumers.cli import log_start
-from consumers.runtime import Health, configure_logging, exit_code
-from consumers.web.server import HttpServer
+from consumers.cli.app import log_start
+from consumers.host import runtime
+from consumers.host.runtime import Health, configure_logging, exit_code
+from consumers.host.web.server import HttpServer
+from consumers.metrics import SCORER, TRAINER, Metrics
 from streamsvm.config import HttpConfig, LogConfig, load
 from streamsvm.errors import BrokerUnavailable, ConfigurationError, CorruptCheckpoint, Fenced, StreamsvmError
-from streamsvm.metrics import SCORER, TRAINER, Metrics
 from tests.contract.steps import eventually
 
 
@@ -184,7 +184,7 @@ def test_readiness_is_not_answered_from_memory(server: HttpServer, health: Healt
 def test_a_second_signal_of_either_kind_ends_the_process(second: str) -> None:
     """Ctrl-C, then a supervisor's SIGTERM: the second one is not one more request to stop."""
     code = (
-        "import os, signal; from consumers.runtime import stop_on_signals; stop = stop_on_signals(); "
+        "import os, signal; from consumers.host.runtime import stop_on_signals; stop = stop_on_signals(); "
         f"os.kill(os.getpid(), signal.SIGINT); assert stop.is_set(); os.kill(os.getpid(), signal.SIG{second}); "
         "raise SystemExit(1)"
     )

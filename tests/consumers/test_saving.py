@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from consumers.runtime import EXIT_RETRYABLE, Health, exit_code
-from consumers.saving import LOOK_INTERVAL_S, Saver
-from streamsvm.checkpoint import CheckpointDirectory
+from consumers.host.runtime import EXIT_RETRYABLE, Health, exit_code
+from consumers.metrics import TRAINER, Metrics
+from consumers.trainer.checkpointing import LOOK_INTERVAL_S, Saver
+from streamsvm.checkpoint.directory import CheckpointDirectory
+from streamsvm.checkpoint.disk import FileSystem
 from streamsvm.config import CheckpointConfig
-from streamsvm.disk import FileSystem
 from streamsvm.errors import DirectoryTaken, TransientError
 from streamsvm.kafka import TopicSpec, create_topics
-from streamsvm.metrics import TRAINER, Metrics
 from tests.brokers.fixtures import TestBroker
 from tests.consumers.trainers import Running, produce, records, run_until, settings_for
 from tests.test_checkpoint import snapshot

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
-from consumers.ports import Cluster, Publisher
-from consumers.settling import SHORT_SLACK_MS, ScoreSettlement
+from consumers.streams.ports import Cluster, Publisher
+from consumers.streams.settling import SHORT_SLACK_MS, ScoreSettlement
 from streamsvm.kafka import Mark, Message, Place, Progress, Record, Stamp, Standing, Stored
 
 ID = "g-0"

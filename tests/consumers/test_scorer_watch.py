@@ -10,14 +10,14 @@ from contextlib import closing
 import numpy as np
 import pytest
 
-import consumers.scorer_watch as watch_module
-from streamsvm.codec.points import encode
-from streamsvm.codec.scores import scores_of
+import consumers.scorer.observing as watch_module
 from streamsvm.config import Settings
-from streamsvm.drift import deciles_of
 from streamsvm.errors import ConfigurationError
+from streamsvm.ingest.decoder import encode
+from streamsvm.ingest.scored import scores_of
 from streamsvm.kafka import Connection
 from streamsvm.model import deciles_header as deciles_codec
+from streamsvm.model.deciles import deciles_of
 from tests.brokers.fixtures import TestBroker
 from tests.test_scorer import Running, points, produce, settings_for, stored
 from tests.test_subscriber import Trainer, eventually, version_of

@@ -13,8 +13,8 @@ import msgspec
 import pytest
 from confluent_kafka import KafkaException
 
-import consumers.scorer as scorer_module
-from consumers.settling import PersonNeeded, Unsettled, VersionSettlement, source_of
+import consumers.scorer.scorer as scorer_module
+from consumers.streams.settling import PersonNeeded, Unsettled, VersionSettlement, source_of
 from streamsvm.config import ScoringConfig, Settings
 from streamsvm.kafka import (
     Cluster,
@@ -140,7 +140,9 @@ def test_a_successor_completes_what_a_dead_trainer_left(
             raise Died
 
     with monkeypatch.context() as patch:
-        patch.setattr("consumers.session.crash_point", lambda name: die(None) if name == "publish.answered" else None)
+        patch.setattr(
+            "consumers.trainer.session.crash_point", lambda name: die(None) if name == "publish.answered" else None
+        )
         running = Running(settings, connection, Cluster(connection, transaction_timeout_s=TIMEOUT_S))
         with pytest.raises(Died), running:
             running.wait_until(lambda: False)
@@ -169,7 +171,7 @@ def test_a_settler_that_died_after_its_abort_is_made_good(
             raise Died
 
     with monkeypatch.context() as patch:
-        patch.setattr("consumers.settling.crash_point", die)
+        patch.setattr("consumers.streams.settling.crash_point", die)
         running = Running(settings, connection, Cluster(connection, transaction_timeout_s=TIMEOUT_S))
         with pytest.raises(Died), running:
             running.wait_until(lambda: False)
@@ -382,7 +384,7 @@ def test_a_scorer_that_died_after_its_abort_is_made_good(
             raise Died
 
     with monkeypatch.context() as patch:
-        patch.setattr("consumers.settling.crash_point", die)
+        patch.setattr("consumers.streams.settling.crash_point", die)
         with pytest.raises(Died):
             score_until_it_ends(settings, connection)
     with Scoring(settings, connection):

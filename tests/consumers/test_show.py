@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from consumers.show import describe
+from consumers.models.show import describe
 from streamsvm.model.fit import Audit
 from streamsvm.model.probability import Isotonic, Probability, Sigmoid
-from streamsvm.subscriber import Loaded
+from streamsvm.registry.subscriber import Loaded
 from tests.codec.test_model import version_of
 
 

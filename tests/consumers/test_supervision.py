@@ -16,8 +16,8 @@ from pathlib import Path
 
 import pytest
 
-from consumers import supervision
-from consumers.runtime import (
+from consumers.host import supervision
+from consumers.host.runtime import (
     EXIT_CONFIGURATION,
     EXIT_FATAL,
     EXIT_RETRYABLE,
@@ -25,7 +25,7 @@ from consumers.runtime import (
     EXIT_USAGE,
     Health,
 )
-from consumers.supervision import Supervision
+from consumers.host.supervision import Supervision
 from tests.deploy.files import DEPLOY, ROOT
 
 UNITS = sorted((DEPLOY / "systemd").glob("*.service"))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from consumers.topics import output_topics, unfit, unfit_input
+from consumers.streams.topics import output_topics, unfit, unfit_input
 from streamsvm.kafka import TopicInfo, TopicSpec, create_topics, describe_topic
 from tests.brokers.fixtures import TestBroker
 from tests.consumers.test_cli import error_of, run

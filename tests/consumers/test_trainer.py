@@ -28,12 +28,12 @@ from streamsvm.kafka import (
     describe_topic,
     read_to_end,
 )
-from streamsvm.learner import Learner
+from streamsvm.learning.learner import Learner
+from streamsvm.learning.training import Trained, audited, train
 from streamsvm.model import message as model_codec
 from streamsvm.model.fit import Audit
 from streamsvm.model.message import PartitionCut, Version
 from streamsvm.points import Position
-from streamsvm.training import Trained, audited, train
 from tests.brokers.fixtures import TestBroker
 from tests.consumers.trainers import Running, produce, records, run_until, settings_for, topic, versions
 from tests.contract import foreign
@@ -160,7 +160,7 @@ def test_a_crash_in_training_loses_and_doubles_nothing(settings: Settings, conne
             return train(*arguments)  # type: ignore[arg-type]
 
         try:
-            with Running(settings, connection, train_function=dying) as running:
+            with Running(settings, connection, train=dying) as running:
                 running.wait_until(lambda: running.value("streamsvm_model_version") >= 6)
         except Killed:
             pass
@@ -551,7 +551,7 @@ def test_health_is_red_before_anything_is_closed(
 
     monkeypatch.setattr(Input, "close", observed)
     produce(connection, settings.input.topic, records(50))
-    running = Running(settings, connection, train_function=broken)
+    running = Running(settings, connection, train=broken)
     with pytest.raises(FatalError), running:
         running.wait_until(lambda: False)
     assert answers == [(False, {"healthy": False, "why": "the solver is broken"})]

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from consumers.verify import verify
+from consumers.verify.verify import verify
 from streamsvm.config import Settings, SvmConfig
 from streamsvm.kafka import Connection, TopicSpec, create_topics
 from streamsvm.learning import naming
+from streamsvm.learning.tuning import STEPS, Tuning
 from streamsvm.model import message as model_codec
 from streamsvm.model.message import Head, Version
-from streamsvm.tuning import STEPS, Tuning
-from streamsvm.verification import Outcome
+from streamsvm.verification.survey import Outcome
 from tests.brokers.fixtures import TestBroker
 from tests.consumers.test_verify import Forged, faults, outcomes, with_lineage
 from tests.consumers.trainers import produce, records, run_until, settings_for, topic, versions

@@ -15,18 +15,18 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_info
 
-from consumers.verify import summary_line, verify
-from streamsvm import training
+from consumers.verify.verify import summary_line, verify
 from streamsvm.build import build
 from streamsvm.config import Settings, SvmConfig
 from streamsvm.errors import ConfigurationError
 from streamsvm.kafka import Connection, Message, Outbox, Publisher, Record, TopicSpec, create_topics, describe_topic
+from streamsvm.learning import training
 from streamsvm.model import message as model_codec
 from streamsvm.model.ancestry import Ancestor, linked
 from streamsvm.model.fit import Audit
 from streamsvm.model.machine import LinearMachine
 from streamsvm.model.message import Alias, PartitionCut, Retired, Version
-from streamsvm.verification import EXIT_CLEAN, EXIT_DIFFERS, EXIT_INCOMPLETE, Outcome, Report, differences
+from streamsvm.verification.survey import EXIT_CLEAN, EXIT_DIFFERS, EXIT_INCOMPLETE, Outcome, Report, differences
 from tests.brokers.fixtures import TestBroker
 from tests.consumers.test_cli import error_of, run
 from tests.consumers.trainers import Running, produce, records, run_until, settings_for, topic
@@ -249,7 +249,7 @@ def test_a_version_that_was_refused_leaves_no_trace(settings: Settings, broker: 
     produce(broker.connection, settings.input.topic, records(80))
     run_until(settings, broker.connection, 80)
     produce(broker.connection, settings.input.topic, records(80, seed=1))
-    run_until(settings, broker.connection, 80, train_function=_not_a_number_at_first())
+    run_until(settings, broker.connection, 80, train=_not_a_number_at_first())
     report = verify(broker.connection, settings)
     assert report.clean, list(report.lines())
     assert len(report.rows) == 3
@@ -701,8 +701,8 @@ def test_partitions_that_wait_for_another_are_dropped_and_read_again(
     for partition in (0, 1):
         produce(connection, settings.input.topic, records(300, seed=partition), partition)
     run_until(settings, connection, 600)
-    monkeypatch.setattr("consumers.verify.BACKLOG_BYTES", 1_000)
-    monkeypatch.setattr("consumers.verify.BATCH_RECORDS", 50)
+    monkeypatch.setattr("consumers.verify.verify.BACKLOG_BYTES", 1_000)
+    monkeypatch.setattr("consumers.verify.verify.BATCH_RECORDS", 50)
     report = verify(connection, settings)
     assert report.clean, list(report.lines())
     assert report.input_rows == 600

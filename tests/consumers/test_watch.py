@@ -6,8 +6,8 @@ from typing import Any, cast
 
 import pytest
 
-from consumers.ports import Cluster
-from consumers.watch import ThreadedWatch
+from consumers.streams.ports import Cluster
+from consumers.trainer.topic_watch import ThreadedWatch
 
 PATIENCE_S = 10.0
 

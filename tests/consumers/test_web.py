@@ -21,16 +21,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from consumers import top
-from consumers.runtime import Health
-from consumers.web import access, server
-from consumers.web.answers import GUARD, Answer
-from consumers.web.connections import MOST_CONNECTIONS, Connection, Connections, Phase, address_of
-from consumers.web.head import MOST_HEAD_BYTES, MOST_HEADERS, Request, end_of_head, parse
-from consumers.web.server import MOST_WAITING, MOST_WAITING_OF_ONE, HttpServer
+from consumers.cli import top
+from consumers.host.runtime import Health
+from consumers.host.web import access, server
+from consumers.host.web.answers import GUARD, Answer
+from consumers.host.web.connections import MOST_CONNECTIONS, Connection, Connections, Phase, address_of
+from consumers.host.web.head import MOST_HEAD_BYTES, MOST_HEADERS, Request, end_of_head, parse
+from consumers.host.web.server import MOST_WAITING, MOST_WAITING_OF_ONE, HttpServer
+from consumers.metrics import TRAINER, Metrics
 from streamsvm.config import HttpConfig, load
 from streamsvm.errors import ConfigurationError, FatalError
-from streamsvm.metrics import TRAINER, Metrics
 from tests.brokers.secured import Authority
 from tests.contract.steps import eventually
 

@@ -7,11 +7,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from consumers.host.runtime import Health
+from consumers.metrics import TRAINER, Metrics
 from consumers.page.board import TrainerBoard
-from consumers.ports import Cluster as AnyCluster
-from consumers.runtime import Health
-from consumers.trainer import Trainer
-from streamsvm.codec.points import encode
+from consumers.streams.ports import Cluster as AnyCluster
+from consumers.trainer.components import Components
+from consumers.trainer.trainer import Trainer
 from streamsvm.config import (
     CheckpointConfig,
     CoresetConfig,
@@ -22,8 +23,8 @@ from streamsvm.config import (
     SvmConfig,
     TrainingConfig,
 )
+from streamsvm.ingest.decoder import encode
 from streamsvm.kafka import Cluster, Connection, Message, Outbox, Record, read_to_end
-from streamsvm.metrics import TRAINER, Metrics
 from streamsvm.model import message as model_codec
 from streamsvm.model.message import Version
 from tests.streams import DIMENSION, gaussian
@@ -87,7 +88,7 @@ class Running:
     cluster
         Another way to the broker than the plain one.
     options
-        More arguments of `Trainer`.
+        More arguments of `Trainer`, and of its `Components`.
     """
 
     def __init__(
@@ -97,14 +98,15 @@ class Running:
         self.board = TrainerBoard(settings, self.metrics)
         self.failure: BaseException | None = None
         self._stop = threading.Event()
-        self._trainer = Trainer(
-            settings,
-            cluster or Cluster(connection),
-            self.metrics,
-            self.health,
-            self._stop,
+        own = {name: options.pop(name) for name in ("reset", "session") if name in options}
+        components = Components(
+            cluster=cluster or Cluster(connection),
+            metrics=self.metrics,
+            health=self.health,
+            stop=self._stop,
             **{"board": self.board, **options},
         )
+        self._trainer = Trainer(settings, components, **own)
         self._thread = threading.Thread(target=self._run, name="trainer-under-test", daemon=True)
 
     def _run(self) -> None:

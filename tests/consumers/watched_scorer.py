@@ -26,17 +26,17 @@ from typing import Any, Final
 import numpy as np
 import structlog
 
+from consumers.host.runtime import Health, exit_code
+from consumers.metrics import SCORER, Metrics
 from consumers.page.board import ScorerBoard
 from consumers.page.site import Site
-from consumers.runtime import Health, exit_code
-from consumers.scorer import Scorer
-from streamsvm.codec.points import encode
+from consumers.scorer.scorer import Scorer
 from streamsvm.config import OutputConfig, ScoringConfig, Settings
-from streamsvm.drift import deciles_of
 from streamsvm.errors import StreamsvmError
+from streamsvm.ingest.decoder import encode
 from streamsvm.kafka import Connection, EmbeddedBroker, Message, Outbox, TopicSpec, create_topics
-from streamsvm.metrics import SCORER, Metrics
 from streamsvm.model import deciles_header as deciles
+from streamsvm.model.deciles import deciles_of
 from streamsvm.model.machine import LinearMachine, Model, Scaler
 from tests.test_subscriber import NAME, Trainer, version_of
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from streamsvm.coreset.audit import Reservoir, Sampled
+from streamsvm.coreset.audit_sample import Reservoir, Sampled
 from streamsvm.coreset.estimate import estimate, represented
 from streamsvm.points import Points, Rows
 from tests.benchmarks.audit import covered, sampled, stream_of, streams

@@ -10,10 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig
-from streamsvm.coreset.calibrated import CalibratedReducer, influence, sensitivity
 from streamsvm.coreset.calibration import LEAST, MOST, calibrate
 from streamsvm.coreset.moments import Moments
-from streamsvm.coreset.reduce import (
+from streamsvm.coreset.reducers.base import (
     Pilot,
     Purpose,
     Reducer,
@@ -22,16 +21,17 @@ from streamsvm.coreset.reduce import (
     generator,
     reduce_for,
 )
+from streamsvm.coreset.reducers.calibrated import CalibratedReducer, influence, sensitivity
 from streamsvm.coreset.sensitivity import sensitivities
 from streamsvm.datasets import load_htru2
-from streamsvm.linear import Float
+from streamsvm.learning.pilots import pilot_for
+from streamsvm.learning.training import train
+from streamsvm.linalg import Float
 from streamsvm.model.kernels import LinearKernel
-from streamsvm.pilots import pilot_for
 from streamsvm.points import Points
-from streamsvm.svm.interior import InteriorPointSolver
+from streamsvm.svm.block.interior_point import InteriorPointSolver
 from streamsvm.svm.objective import primal_objective
 from streamsvm.svm.problem import Problem
-from streamsvm.training import train
 from tests.streams import gaussian
 
 C1 = SvmConfig(C=1.0)

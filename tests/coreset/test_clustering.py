@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streamsvm.coreset.clustering import ClusterRule, Clusters, cluster, clusters_at_most, elbow
-from streamsvm.coreset.reduce import Purpose, generator
+from streamsvm.coreset.reducers.base import Purpose, generator
 from streamsvm.coreset.sampling import Float
 
 RULES: tuple[ClusterRule | int, ...] = ("log", "elbow", "silhouette", 1, 7)

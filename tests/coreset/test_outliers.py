@@ -13,16 +13,16 @@ from hypothesis import strategies as st
 from sklearn.metrics import balanced_accuracy_score
 
 from streamsvm import CoresetSVC
-from streamsvm.codec import checkpoint
+from streamsvm.checkpoint import format as checkpoint
 from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig
 from streamsvm.coreset.moments import Moments
 from streamsvm.coreset.outliers import OutlierBounds
 from streamsvm.datasets import load_htru2
-from streamsvm.learner import Cut, Learner
+from streamsvm.learning.learner import Cut, Learner
+from streamsvm.learning.training import train
 from streamsvm.model import message as model_codec
 from streamsvm.points import Points, Position
-from streamsvm.training import train
-from streamsvm.verification import configuration_of
+from streamsvm.verification.survey import configuration_of
 from tests.golden import lineage
 from tests.golden.model import FORMATS, KERNELS, path_of
 from tests.streams import DIMENSION, gaussian, rows_of

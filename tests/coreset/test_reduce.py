@@ -12,10 +12,9 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from streamsvm.config import SvmConfig
-from streamsvm.coreset.calibrated import CalibratedReducer
 from streamsvm.coreset.clustering import ClusterRule
 from streamsvm.coreset.moments import Moments
-from streamsvm.coreset.reduce import (
+from streamsvm.coreset.reducers.base import (
     Pilot,
     Purpose,
     Reducer,
@@ -25,9 +24,10 @@ from streamsvm.coreset.reduce import (
     importance_sample,
     inclusion_probabilities,
 )
+from streamsvm.coreset.reducers.calibrated import CalibratedReducer
 from streamsvm.coreset.sampling import draws, occurrences
 from streamsvm.coreset.sensitivity import lemma_bound, mean_bound
-from streamsvm.pilots import linear_pilot
+from streamsvm.learning.pilots import linear_pilot
 from streamsvm.points import Points
 from tests.streams import gaussian
 

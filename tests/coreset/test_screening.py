@@ -7,15 +7,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streamsvm.codec import checkpoint as codec
+from streamsvm.checkpoint import format as codec
 from streamsvm.config import SvmConfig
-from streamsvm.coreset.calibrated import Observed, importance
 from streamsvm.coreset.moments import Moments
-from streamsvm.coreset.reduce import Pilot, Purpose, generator
+from streamsvm.coreset.reducers.base import Observed, Pilot, Purpose, generator
+from streamsvm.coreset.reducers.calibrated import importance
 from streamsvm.coreset.screening import Screen, Screened, Screener, calibrated, make_screen, turned
 from streamsvm.coreset.screening_kernels import BINS
-from streamsvm.learner import Learner
-from streamsvm.pilots import linear_pilot
+from streamsvm.learning.learner import Learner
+from streamsvm.learning.pilots import linear_pilot
 from streamsvm.points import Points, Position
 from tests.streams import DIMENSION, gaussian, rows_of, small_config
 from tests.test_learner import feed, state_bytes

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from streamsvm.coreset.reduce import Purpose, generator
+from streamsvm.coreset.reducers.base import Purpose, generator
 from streamsvm.coreset.sensitivity import (
     Bound,
     Sensitivities,

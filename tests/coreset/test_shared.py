@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig
-from streamsvm.coreset.audit import Sampled
+from streamsvm.coreset.audit_sample import Sampled
 from streamsvm.coreset.moments import Moments
-from streamsvm.coreset.reduce import Purpose, generator, reduce_for
-from streamsvm.coreset.shared import SharedPilot, every_class
+from streamsvm.coreset.reducers.base import Purpose, generator, reduce_for
+from streamsvm.coreset.reducers.multiclass import SharedPilot, every_class
+from streamsvm.learning.tasks import SHARED_REDUCERS, OneVsRest
 from streamsvm.points import Points
-from streamsvm.tasks import SHARED_REDUCERS, OneVsRest
 
 SHARES = (0.5, 0.3, 0.18, 0.02)
 

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from streamsvm.coreset.size import coreset_size
+from tests.benchmarks.sample_size import coreset_size
 
 
 def test_the_formula_by_hand() -> None:

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streamsvm.coreset.reduce import UniformReducer
-from streamsvm.coreset.structure import Chain, Leaf, Structure, Tree
+from streamsvm.coreset.leaf import Leaf
+from streamsvm.coreset.reducers.base import UniformReducer
+from streamsvm.coreset.structure import Chain, Structure, Tree
 from streamsvm.points import Position
 from tests.streams import DIMENSION, gaussian, rows_of
 

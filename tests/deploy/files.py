@@ -10,7 +10,7 @@ from typing import Any
 
 import yaml  # type: ignore[import-untyped]
 
-from streamsvm.metrics import Definition
+from consumers.metrics import Definition
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"

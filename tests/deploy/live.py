@@ -18,8 +18,8 @@ from typing import Any, Final, Self
 
 import numpy as np
 
-from streamsvm.codec.points import encode
 from streamsvm.datasets import load_htru2
+from streamsvm.ingest.decoder import encode
 from streamsvm.kafka import Connection, Message, Outbox, TopicSpec, create_topics
 from tests.brokers.jvm import die_with_parent, free_ports
 from tests.deploy.files import RULES

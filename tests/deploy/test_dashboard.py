@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from streamsvm.metrics import PROCESS, SCORER, TRAINER, Definition
+from consumers.metrics import PROCESS, SCORER, TRAINER, Definition
 from tests.deploy.files import (
     DASHBOARDS,
     DEPLOY,
@@ -35,7 +35,7 @@ SERIES = {name: labels for definition in ALL for name, labels in series(definiti
     "query", queries(), ids=lambda query: f"{query.dashboard}: {query.panel}: {query.legend or 'value'}"
 )
 def test_query_asks_for_series_and_labels_that_exist(query: Query) -> None:
-    """Every series and label of a query is one that `streamsvm.metrics` declares."""
+    """Every series and label of a query is one that `consumers.metrics` declares."""
     asked = selectors(query.promql)
     assert asked
     for name, labels in asked.items():
@@ -85,7 +85,7 @@ def test_file_is_what_the_generator_makes() -> None:
 
 
 def test_table_of_metrics_is_what_its_generator_makes() -> None:
-    """METRICS.md has every metric, in the words of `streamsvm.metrics`."""
+    """METRICS.md has every metric, in the words of `consumers.metrics`."""
     made = runpy.run_path(str(DEPLOY / "metrics.py"))["rendered"]()
     assert (DEPLOY / "METRICS.md").read_text() == made, "run python deploy/metrics.py"
     assert [one.name for one in ALL if f"| `{one.name}" not in made] == []

@@ -6,9 +6,9 @@ import re
 
 import pytest
 
-from consumers.web.access import Access
+from consumers.host.web.access import Access
+from consumers.metrics import PROCESS, SCORER, TRAINER
 from streamsvm.config import HttpConfig, load
-from streamsvm.metrics import PROCESS, SCORER, TRAINER
 from tests.deploy.files import (
     BY_TAG,
     DEPLOY,

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml  # type: ignore[import-untyped]
 
-from consumers.topics import output_topics
+from consumers.streams.topics import output_topics
 from streamsvm.config import Settings, load
 from tests.deploy.checkers import documents, faults, kubectl, rule
 from tests.deploy.files import DEPLOY, DOCKERFILE, PROMETHEUS, ROOT, RULES, parsed

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from streamsvm.metrics import PROCESS, SCORER, TRAINER
+from consumers.metrics import PROCESS, SCORER, TRAINER
 from tests.brokers.fixtures import TestBroker
 from tests.deploy.files import Query, queries
 from tests.deploy.live import Live, Series

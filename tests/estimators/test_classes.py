@@ -16,7 +16,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from streamsvm import STDASVC, CoresetSVC
-from streamsvm.evaluation import Objective, Reservoir
+from streamsvm.estimators.evaluation import Objective, Reservoir
 from streamsvm.points import Points
 
 Arrays = tuple[np.ndarray, np.ndarray]

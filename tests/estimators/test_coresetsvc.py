@@ -20,10 +20,10 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from streamsvm import STDASVC, CoresetSVC
-from streamsvm.codec.points import encode
 from streamsvm.config import load
 from streamsvm.datasets import load_htru2
 from streamsvm.estimators import coresetsvc
+from streamsvm.ingest.decoder import encode
 from streamsvm.kafka import TopicSpec, create_topics
 from tests.benchmarks.estimator_checks import LEAST_CHAIN, LEAST_TREE, REASONS, failed_seeds
 from tests.brokers.fixtures import TestBroker

@@ -10,9 +10,9 @@ import pytest
 from sklearn.base import clone
 
 from streamsvm import CoresetSVC
-from streamsvm.codec.points import encode
 from streamsvm.config import CheckpointConfig, CoresetConfig, InputConfig, OutputConfig, Settings, TrainingConfig
 from streamsvm.datasets import load_htru2
+from streamsvm.ingest.decoder import encode
 from streamsvm.kafka import TopicSpec, create_topics
 from tests.brokers.fixtures import TestBroker
 from tests.consumers.trainers import produce, run_until, versions

@@ -12,13 +12,13 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
-import consumers.session
+import consumers.trainer.session
 import streamsvm.kafka.cluster
 import streamsvm.kafka.reading
-from consumers.cli import main
-from consumers.runtime import Health
-from consumers.settling import Settlement
-from consumers.worker import Worker
+from consumers.cli.app import main
+from consumers.host.runtime import Health
+from consumers.streams.settling import Settlement
+from consumers.trainer.training_thread import Worker
 from streamsvm.errors import FatalError, TransientError
 from streamsvm.kafka import Cluster, Input, Message, OutcomeUnknown, Publisher, Record
 from streamsvm.kafka.log import _questions, _watermarks
@@ -33,7 +33,7 @@ TRAININGS_PER_SLOW_ONE = 20
 
 def impatient() -> None:
     """Give a transaction, and those of others, less time; no defect."""
-    for module in (streamsvm.kafka.cluster, consumers.session):
+    for module in (streamsvm.kafka.cluster, consumers.trainer.session):
         module.TRANSACTION_TIMEOUT_S = SHORT_TRANSACTION_S  # type: ignore[attr-defined]
 
 

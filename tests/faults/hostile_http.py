@@ -25,7 +25,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from consumers.web.head import MOST_HEAD_BYTES
+from consumers.host.web.head import MOST_HEAD_BYTES
 from streamsvm.kafka import Connection, Message, Outbox
 from tests.brokers.jvm import JvmBroker
 from tests.brokers.secured import Authority

@@ -25,16 +25,16 @@ from typing import Any
 import numpy as np
 import structlog
 
-import consumers.publishing
-import consumers.scorer
-import consumers.trainer
+import consumers.scorer.scorer
+import consumers.trainer.publishing
 import streamsvm.kafka.cluster
-from consumers.deadletters import DeadLetters
-from consumers.scorer import Scorer
-from consumers.web.connections import Connections
-from streamsvm.codec.points import Decoded, PointDecoder
+from consumers.host.clock import Clock
+from consumers.host.web.connections import Connections
+from consumers.scorer.scorer import Scorer
+from consumers.streams.dead_letters import DeadLetters
 from streamsvm.crashpoints import crash_point
 from streamsvm.errors import BrokerUnavailable
+from streamsvm.ingest.decoder import Decoded, PointDecoder
 from streamsvm.kafka import (
     Cluster,
     Input,
@@ -47,7 +47,7 @@ from streamsvm.kafka import (
     TopicInfo,
 )
 from streamsvm.kafka.failures import Fault
-from streamsvm.learner import Learner, LearnerState
+from streamsvm.learning.learner import Learner, LearnerState
 from streamsvm.model.message import pin_key
 from streamsvm.points import Points
 
@@ -122,7 +122,7 @@ def loses_its_disk() -> None:
 
 def dates_the_model() -> None:
     """The day of the clock enters the hashed value of a version."""
-    wrap(consumers.publishing, "build", lambda original: {**original(), "day": str(int(time.time() // 86_400))})
+    wrap(consumers.trainer.publishing, "build", lambda original: {**original(), "day": str(int(time.time() // 86_400))})
 
 
 def loses_dead_letters() -> None:
@@ -221,7 +221,7 @@ def sees_no_new_partition() -> None:
 def ends_transactions_early() -> None:
     """A disturbance: every transaction times out after the seconds that a variable says: outages go faster."""
     timeout_s = float(os.environ[TRANSACTION_TIMEOUT])
-    for module in (streamsvm.kafka.cluster, consumers.scorer):
+    for module in (streamsvm.kafka.cluster, consumers.scorer.scorer):
         module.TRANSACTION_TIMEOUT_S = timeout_s  # type: ignore[attr-defined]
 
     def make(original: Any, publisher: Publisher, connection: Any, transactional_id: str, **named: Any) -> None:
@@ -302,7 +302,7 @@ def names_no_member() -> None:
 
 def freezes_before_its_positions() -> None:
     """A disturbance: SIGSTOP between a transaction's scores and its positions, the second time."""
-    consumers.scorer.TRANSACTION_TIMEOUT_S = 60.0  # type: ignore[misc]
+    consumers.scorer.scorer.TRANSACTION_TIMEOUT_S = 60.0  # type: ignore[misc]
     calls = [0]
 
     def add(original: Any, publisher: Publisher, progress: Any, attempt: str) -> None:
@@ -334,13 +334,13 @@ def freezes_before_its_scores() -> None:
 
 def hangs_in_the_client() -> None:
     """A disturbance: the second call that adds positions to a transaction comes back long after it was given up."""
-    consumers.scorer.LOST_S = 2.0  # type: ignore[misc]
+    consumers.scorer.scorer.LOST_S = 2.0  # type: ignore[misc]
     calls = [0]
 
     def add(original: Any, publisher: Publisher, progress: Any, attempt: str) -> None:
         calls[0] += 1
         if calls[0] == 2:
-            time.sleep(3 * consumers.scorer.LOST_S)
+            time.sleep(3 * consumers.scorer.scorer.LOST_S)
             try:
                 original(publisher, progress, attempt)
             finally:
@@ -372,8 +372,7 @@ def follows_another_clock() -> None:
         return real() + float(file.read_text(encoding="utf-8") or 0)
 
     time.time = now
-    clock = consumers.trainer.Clock(time.monotonic, lambda: datetime.fromtimestamp(now(), UTC))
-    consumers.trainer.Clock = lambda: clock  # type: ignore[assignment,misc]
+    Clock.__init__.__defaults__ = time.monotonic, lambda: datetime.fromtimestamp(now(), UTC)
 
 
 def turns_away_newcomers() -> None:
@@ -421,7 +420,7 @@ DEFECTS = {
 
 def main() -> None:
     """Plant what the first argument names, and run the command line with the others."""
-    from consumers.cli import main as command_line
+    from consumers.cli.app import main as command_line
 
     for name in sys.argv.pop(1).split("+"):
         DEFECTS[name]()

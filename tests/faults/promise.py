@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from itertools import pairwise
 
-from consumers.verify import verify
+from consumers.verify.verify import verify
 from streamsvm.config import Settings
 from streamsvm.kafka import Connection
 from streamsvm.model import message as model_codec

@@ -19,7 +19,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
-from streamsvm.codec.points import encode
+from streamsvm.ingest.decoder import encode
 from streamsvm.kafka import Connection, Message, Outbox, TopicSpec, create_topics
 from tests.consumers.trainers import settings_for
 from tests.faults.daemon import DEADLINE_S, ROOT, Daemon, arguments

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from streamsvm.codec import onnx as onnx_codec
 from streamsvm.model import message as model_codec
+from streamsvm.registry import onnx_copy as onnx_codec
 from tests.consumers.trainers import topic
 from tests.faults.stage import Stage
 from tests.faults.test_kill import life

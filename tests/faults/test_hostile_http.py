@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from consumers.web.connections import MOST_CONNECTIONS
+from consumers.host.web.connections import MOST_CONNECTIONS
 from tests.brokers.secured import Authority
 from tests.faults.hostile_http import KINDS, Count, attacked
 from tests.faults.stage import Stage

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from streamsvm.codec.checkpoint import decode
+from streamsvm.checkpoint.format import decode
 from streamsvm.crashpoints import POINTS
 from tests.consumers.trainers import records, versions
 from tests.faults.promise import check_counts, check_promise

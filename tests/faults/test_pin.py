@@ -9,7 +9,7 @@ import pytest
 from streamsvm.kafka import Message, Outbox
 from streamsvm.model import message as model_codec
 from streamsvm.model.message import Alias
-from streamsvm.subscriber import ModelSubscriber, load_version
+from streamsvm.registry.subscriber import ModelSubscriber, load_version
 from tests.consumers.trainers import records, topic
 from tests.faults.promise import check_promise
 from tests.faults.stage import Stage

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from streamsvm.checkpoint import CheckpointDirectory
-from streamsvm.codec.checkpoint import Snapshot
+from streamsvm.checkpoint.directory import CheckpointDirectory
+from streamsvm.checkpoint.format import Snapshot
 from streamsvm.kafka import TopicSpec, create_topics
-from streamsvm.learner import Cut, Learner
+from streamsvm.learning.learner import Cut, Learner
 from streamsvm.model.message import Head, partition_cuts
 from streamsvm.points import Position, Rows
 from tests.brokers.fixtures import TestBroker

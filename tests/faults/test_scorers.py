@@ -18,8 +18,8 @@ from contextlib import closing, suppress
 
 import pytest
 
-from streamsvm.codec.points import encode
 from streamsvm.crashpoints import POINTS
+from streamsvm.ingest.decoder import encode
 from streamsvm.kafka import Connection, Message, Outbox, Record, TopicSpec, create_topics, describe_topic, read_to_end
 from tests.brokers.fixtures import TestBroker
 from tests.faults.daemon import DEADLINE_S, Daemon

@@ -34,7 +34,7 @@ from streamsvm.kafka import (
 )
 from streamsvm.model import message as model_codec
 from streamsvm.model.message import Alias
-from streamsvm.subscriber import ModelSubscriber, load_version
+from streamsvm.registry.subscriber import ModelSubscriber, load_version
 from tests.brokers.jvm import CannotRun
 from tests.brokers.secured import SecuredBroker, password_of
 from tests.consumers.trainers import produce, records, settings_for, topic, versions

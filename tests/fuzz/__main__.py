@@ -15,8 +15,11 @@ import types
 from pathlib import Path
 from typing import Any
 
-READERS = ("json_rows", "arrow", "avro", "points", "model", "probes", "checkpoint", "deadletter")
-LOOKED_INTO = (*(f"streamsvm.codec.{name}" for name in READERS), "consumers.web.head")
+READERS = (
+    *(f"ingest.{name}" for name in ("json_rows", "arrow", "avro", "decoder", "dead_letter")),
+    *("model.message", "model.probes", "checkpoint.format"),
+)
+LOOKED_INTO = (*(f"streamsvm.{name}" for name in READERS), "consumers.host.web.head")
 """Modules whose branches guide atheris; none of them is compiled by numba."""
 
 

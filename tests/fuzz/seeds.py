@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from streamsvm.codec import deadletter
-from streamsvm.codec.avro import AvroWriter
-from streamsvm.codec.building import RejectedRecord, Rejection
+from streamsvm.ingest import dead_letter as deadletter
+from streamsvm.ingest.avro import AvroWriter
+from streamsvm.ingest.row_builder import RejectedRecord, Rejection
 from streamsvm.model import message as model_codec
 from streamsvm.model.kernels import RbfKernel
 from streamsvm.model.machine import KernelMachine, LinearMachine, Model, Scaler

@@ -26,16 +26,17 @@ import numpy as np
 import pyarrow as pa
 from prometheus_client import CollectorRegistry
 
-from consumers.runtime import Health
-from consumers.web.access import Access
-from consumers.web.connections import Connection, Phase
-from consumers.web.head import Request
-from consumers.web.server import _listen, _Loop, _Routes
-from streamsvm.codec import checkpoint, deadletter
-from streamsvm.codec.avro import FRAME
-from streamsvm.codec.points import DEEPEST_NESTING, LARGEST_FEATURE, LARGEST_WEIGHT, SMALLEST_WEIGHT, PointDecoder
+from consumers.host.runtime import Health
+from consumers.host.web.access import Access
+from consumers.host.web.connections import Connection, Phase
+from consumers.host.web.head import Request
+from consumers.host.web.server import _listen, _Loop, _Routes
+from streamsvm.checkpoint import format as checkpoint
 from streamsvm.config import HttpConfig, PointsConfig
 from streamsvm.errors import CorruptCheckpoint, InvalidMessage
+from streamsvm.ingest import dead_letter as deadletter
+from streamsvm.ingest.avro import FRAME
+from streamsvm.ingest.decoder import DEEPEST_NESTING, LARGEST_FEATURE, LARGEST_WEIGHT, SMALLEST_WEIGHT, PointDecoder
 from streamsvm.model import message as model_codec
 from tests.codec.rows import ARROW, AVRO, POINT, POINTS, Raw, Shelf
 from tests.fuzz.mutation import Mutator

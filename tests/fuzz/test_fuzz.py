@@ -13,10 +13,11 @@ import msgspec
 import numpy as np
 import pytest
 
-from consumers.web import head, server
-from streamsvm.codec import arrow, avro, json_rows, points
-from streamsvm.codec import checkpoint as checkpoint_codec
-from streamsvm.codec.row import Point
+from consumers.host.web import head, server
+from streamsvm.checkpoint import format as checkpoint_codec
+from streamsvm.ingest import arrow, avro, json_rows
+from streamsvm.ingest import decoder as points
+from streamsvm.ingest.row import Point
 from streamsvm.model import message as model_codec
 from tests.fuzz.running import MOST_KEPT, Found, run
 from tests.fuzz.seeds import corpora

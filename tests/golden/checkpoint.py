@@ -14,14 +14,14 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from streamsvm.codec.checkpoint import FORMAT, Snapshot, encode
-from streamsvm.coreset.audit import Held, Sampled
+from streamsvm.checkpoint.format import FORMAT, Snapshot, encode
+from streamsvm.coreset.audit_sample import Held, Sampled
 from streamsvm.coreset.moments import Moments
 from streamsvm.coreset.screening import BINS, Screen, Screened
 from streamsvm.coreset.structure import Bucket, Extent
-from streamsvm.learner import Cut, LearnerState
+from streamsvm.learning.learner import Cut, LearnerState
+from streamsvm.learning.partition import PartitionState
 from streamsvm.model.message import Gate, GatePart, GateRival, Head, PartitionCut, TuningInForce
-from streamsvm.partition import PartitionState
 from streamsvm.points import Points, Position
 
 HERE = Path(__file__).parent

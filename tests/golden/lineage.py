@@ -11,9 +11,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from streamsvm.codec.checkpoint import Snapshot, encode
+from streamsvm.checkpoint.format import Snapshot, encode
 from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig
-from streamsvm.learner import Learner
+from streamsvm.learning.learner import Learner
 from streamsvm.points import Points, Position, Rows
 
 HERE: Final = Path(__file__).parent

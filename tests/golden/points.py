@@ -10,8 +10,8 @@ from pathlib import Path
 
 import numpy as np
 
-from streamsvm.codec import arrow, avro
-from streamsvm.codec.points import encode
+from streamsvm.ingest import arrow, avro
+from streamsvm.ingest.decoder import encode
 from streamsvm.points import Points
 
 HERE = Path(__file__).parent

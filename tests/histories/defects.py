@@ -14,15 +14,15 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final
 
-import consumers.publishing
-import consumers.session
+import consumers.trainer.observer
+import consumers.trainer.session
 import streamsvm.delivery
 import streamsvm.kafka.client
 import streamsvm.kafka.producing
 import streamsvm.kafka.reading
-from consumers.scorer import Scorer
-from consumers.session import Session
-from streamsvm.codec import scores as scores_codec
+from consumers.scorer.scorer import Scorer
+from consumers.trainer.session import Session
+from streamsvm.ingest import scored as scores_codec
 from streamsvm.kafka import Message, Publisher
 from tests.faults import altered, planted
 from tests.faults.planted import wrap
@@ -101,7 +101,7 @@ def tells_too_early() -> None:
     def publish(original: Any, session: Session, messages: Any, last: Any = None, committed: Any = None) -> None:
         if last is not None:
             key = messages[0].key.decode()
-            consumers.publishing.log.info("model_published", version=key)
+            consumers.trainer.observer.log.info("model_published", version=key)
         time.sleep(WINDOW_S)
         original(session, messages, last, *([committed] if committed else []))
 
@@ -274,7 +274,7 @@ def main() -> None:
 
         subscribe(*sys.argv[2:])
         return
-    from consumers.cli import main as command_line
+    from consumers.cli.app import main as command_line
 
     command_line()
 

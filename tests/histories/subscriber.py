@@ -12,7 +12,7 @@ import time
 
 from streamsvm.errors import StreamsvmError
 from streamsvm.kafka import Connection
-from streamsvm.subscriber import Loaded, ModelSubscriber
+from streamsvm.registry.subscriber import Loaded, ModelSubscriber
 
 
 def main(servers: str, models: str, name: str) -> None:

@@ -12,14 +12,15 @@ import jsonschema
 import pytest
 import yaml
 
-from streamsvm.codec import deadletter, events
-from streamsvm.codec import onnx as onnx_codec
-from streamsvm.codec.points import encode
-from streamsvm.codec.scores import BatchScorer
 from streamsvm.config import ScoringConfig, Settings
+from streamsvm.ingest import dead_letter as deadletter
+from streamsvm.ingest.decoder import encode
+from streamsvm.ingest.scored import BatchScorer
 from streamsvm.kafka import Record
 from streamsvm.model import message as model_codec
 from streamsvm.model.message import Alias, Head, Owner, PartitionCut, Retired
+from streamsvm.registry import cloud_events as events
+from streamsvm.registry import onnx_copy as onnx_codec
 from tests.brokers.jvm import CannotRun
 from tests.interop.programs import node_program
 from tests.test_subscriber import version_of
@@ -51,7 +52,7 @@ def parsed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]
     for number, (mistake, (right, wrong)) in enumerate(PLANTED.items()):
         assert right in text, mistake
         files[mistake] = scratch / f"{number}.yaml"
-        files[mistake].write_text(text.replace(right, wrong, 1).replace("./codec", str(DOCUMENT.parent / "codec")))
+        files[mistake].write_text(text.replace(right, wrong, 1).replace("./model", str(DOCUMENT.parent / "model")))
     command += [str(file) for file in files.values()]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=PARSER_TIMEOUT_S, cwd=scratch)
     return dict(zip(files, map(json.loads, done.stdout.splitlines()), strict=True))

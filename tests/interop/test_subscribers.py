@@ -10,14 +10,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from consumers.topics import output_topics
-from streamsvm.codec.points import encode
+from consumers.streams.topics import output_topics
 from streamsvm.config import CoresetConfig, PointsConfig, Settings, SvmConfig
 from streamsvm.datasets import load_htru2
+from streamsvm.ingest.decoder import encode
 from streamsvm.kafka import Connection, TopicSpec, create_topics
 from streamsvm.model.kernels import Float
-from streamsvm.signing import Signer, TrustedKeys
-from streamsvm.subscriber import Loaded, ModelSubscriber
+from streamsvm.registry.signing import Signer, TrustedKeys
+from streamsvm.registry.subscriber import Loaded, ModelSubscriber
 from tests.brokers.fixtures import TestBroker
 from tests.brokers.jvm import CannotRun
 from tests.consumers.trainers import Running, produce, settings_for

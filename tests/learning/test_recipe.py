@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from consumers.verify import verify
+from consumers.verify.verify import verify
 from streamsvm import CoresetSVC
 from streamsvm.config import SvmConfig
-from streamsvm.coreset.audit import Sampled
+from streamsvm.coreset.audit_sample import Sampled
 from streamsvm.kafka import TopicSpec, create_topics
 from streamsvm.learning import recipe
+from streamsvm.learning.training import Trained
 from streamsvm.model.machine import LinearMachine
-from streamsvm.training import Trained
-from streamsvm.verification import EXIT_CLEAN, EXIT_DIFFERS
+from streamsvm.verification.survey import EXIT_CLEAN, EXIT_DIFFERS
 from tests.brokers.fixtures import TestBroker
 from tests.consumers.trainers import produce, records, run_until, settings_for, versions
 from tests.streams import gaussian

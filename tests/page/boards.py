@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
+from consumers.host.runtime import Health
+from consumers.metrics import TRAINER, Metrics
 from consumers.page.board import Drawing, Snapshot, TrainerBoard
+from consumers.page.boundary import project
 from consumers.page.site import Site
 from consumers.page.status import BucketPart, Figures, GatePart, LeafPart, Moment, PartitionPart, Verdict, VersionPart
-from consumers.runtime import Health
 from streamsvm.config import InputConfig, PointsConfig, Settings
-from streamsvm.metrics import TRAINER, Metrics
 from streamsvm.model.kernels import Float
 from streamsvm.model.machine import LinearMachine, Model, Scaler
-from streamsvm.picture import project
 from tests.streams import gaussian
 
 HOSTILE = "</title></bdi><script>window.hacked=1</script><img src=x onerror=window.hacked=1>\"'&"

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from PIL import Image
 
-from consumers.runtime import configure_logging
+from consumers.host.runtime import configure_logging
 from streamsvm.config import LogConfig
 from streamsvm.kafka import EmbeddedBroker
 from tests.page.browser import chromium, photograph

@@ -10,10 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from consumers.host.web.server import HttpServer
 from consumers.page.site import Site
 from consumers.page.status import TrainerStatus
-from consumers.web.server import HttpServer
-from streamsvm.codec.points import encode
 from streamsvm.config import (
     CheckpointConfig,
     CoresetConfig,
@@ -26,6 +25,7 @@ from streamsvm.config import (
     TrainingConfig,
 )
 from streamsvm.datasets import load_htru2
+from streamsvm.ingest.decoder import encode
 from streamsvm.kafka import Connection, Message, Outbox, TopicSpec, create_topics
 from tests.consumers.trainers import Running
 

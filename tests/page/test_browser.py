@@ -14,13 +14,13 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import WebDriverWait
 
+from consumers.host.runtime import Health
+from consumers.host.web.answers import Answer
+from consumers.host.web.server import HttpServer
+from consumers.metrics import TRAINER, Metrics
 from consumers.page.site import Site
-from consumers.runtime import Health
-from consumers.web.answers import Answer
-from consumers.web.server import HttpServer
 from streamsvm.config import HttpConfig
 from streamsvm.kafka import EmbeddedBroker
-from streamsvm.metrics import TRAINER, Metrics
 from tests.page import boards
 from tests.page.browser import NoBrowser, programs
 from tests.page.looks import LOOKS, Open, agree_with_the_status, assert_fits, number_of, numbers, troubles, violations

@@ -7,8 +7,8 @@ from contextlib import closing
 
 import pytest
 
+from consumers.host.web.server import HttpServer
 from consumers.page.site import Site
-from consumers.web.server import HttpServer
 from streamsvm.config import HttpConfig
 from streamsvm.kafka import Connection, EmbeddedBroker
 from tests.page.looks import LOOKS, Open, agree_with_the_status, assert_fits, number_of, numbers, violations

@@ -7,15 +7,15 @@ from datetime import UTC, datetime, timedelta
 import numpy as np
 import pytest
 
+from consumers.host.runtime import Health
+from consumers.metrics import SCORER, Metrics
 from consumers.page.board import ScorerBoard, ServingSnapshot
 from consumers.page.collect import status_of
 from consumers.page.page import page_of
 from consumers.page.scoring import Facts, verdict_of
 from consumers.page.status import DriftPart, ScorerStatus, ScoringMoment, decode, encode
-from consumers.runtime import Health
 from streamsvm.config import Settings
-from streamsvm.metrics import SCORER, Metrics
-from streamsvm.subscriber import Loaded
+from streamsvm.registry.subscriber import Loaded
 from tests.test_subscriber import version_of
 
 T0 = datetime(2026, 3, 1, 12, 0, 0, tzinfo=UTC)

@@ -16,15 +16,15 @@ import msgspec
 import numpy as np
 import pytest
 
+from consumers.host.runtime import Health
+from consumers.host.web.server import HttpServer
+from consumers.metrics import SCORER, TRAINER, Metrics
 from consumers.page.board import MOST_MOMENTS, History, ScorerBoard
 from consumers.page.site import Site, etag, site_of
 from consumers.page.status import FORMAT, Figures, Moment, ScorerStatus, TrainerStatus, decode, encode, schema
-from consumers.runtime import Health
-from consumers.web.server import HttpServer
 from streamsvm.config import HttpConfig, Settings
-from streamsvm.metrics import SCORER, TRAINER, Metrics
 from streamsvm.model import message as model_codec
-from streamsvm.subscriber import Loaded
+from streamsvm.registry.subscriber import Loaded
 from tests.page import boards
 from tests.page.boards import HOSTILE, T0
 

@@ -10,14 +10,14 @@ import pytest
 from msgspec import structs
 from rich.console import Console
 
-from consumers import top
+from consumers.cli import top
+from consumers.host.runtime import Health
+from consumers.host.web.answers import Answer
+from consumers.host.web.server import HttpServer
+from consumers.metrics import TRAINER, Metrics
 from consumers.page.status import TrainerStatus
-from consumers.runtime import Health
-from consumers.web.answers import Answer
-from consumers.web.server import HttpServer
 from streamsvm.config import HttpConfig
 from streamsvm.errors import ConfigurationError, FatalError, TransientError
-from streamsvm.metrics import TRAINER, Metrics
 from tests.consumers.test_cli import run
 from tests.page import boards
 from tests.page.boards import T0

@@ -15,22 +15,21 @@ from unittest import mock
 
 import msgspec
 
-from consumers import startup
-from consumers.gatekeeping import MarginGate
-from consumers.publishing import VersionPublisher
-from consumers.runtime import Health
-from consumers.session import Session
-from consumers.settling import VersionSettlement
-from consumers.startup import Startup
-from consumers.topics import READ_TIMEOUT_S, Found, read_pointers
-from consumers.trainer import Trainer
-from streamsvm import checkpoint
-from streamsvm.codec.checkpoint import Snapshot
+from consumers.host.runtime import Health
+from consumers.streams.settling import VersionSettlement
+from consumers.streams.topics import READ_TIMEOUT_S, Found, read_pointers
+from consumers.trainer import startup
+from consumers.trainer.gatekeeping import MarginGate
+from consumers.trainer.session import Session
+from consumers.trainer.startup import Startup
+from consumers.trainer.trainer import Trainer
+from streamsvm.checkpoint import directory as checkpoint
+from streamsvm.checkpoint.format import Snapshot
 from streamsvm.config import Settings
-from streamsvm.delivery import Candidate, Delivery, Present
+from streamsvm.delivery import Candidate, Delivery, Present, publication
 from streamsvm.errors import StateError
 from streamsvm.kafka import Message, OutcomeUnknown, Record
-from streamsvm.learner import Learner
+from streamsvm.learning.learner import Learner
 from streamsvm.learning.naming import tuning_of
 from streamsvm.model import message as model_codec
 from streamsvm.model.message import Alias, Gate, Head, Owner, Version
@@ -335,13 +334,13 @@ def _learning_twice() -> Iterator[None]:
         yield
 
 
-_pointers = VersionPublisher._pointers
+_pointers = publication.pointers
 
 
-def _pointers_with_current(self: VersionPublisher, version: Version, head: Head, now: Any) -> list[Message]:
-    messages, key = _pointers(self, version, head, now), model_codec.current_key(NAME).encode()
+def _pointers_with_current(sent: publication.Publication, topics: Any, offsets: Any) -> list[Message]:
+    messages, key = _pointers(sent, topics, offsets), model_codec.current_key(NAME).encode()
     if not any(message.key == key for message in messages):
-        alias = model_codec.encode_alias(Alias(head.number, head.sha256, head.offset))
+        alias = model_codec.encode_alias(sent.head_at(offsets[0]).alias)
         messages.append(Message(ALIASES, alias, key, partition=0))
     return messages
 
@@ -517,7 +516,7 @@ DEFECTS: dict[str, Defect] = {
         "the gate's word in the transaction",
         "current does not follow",
         {"gate refuses": 2, "kill": 1},
-        planted=_planted(VersionPublisher, "_pointers", _pointers_with_current),
+        planted=_planted(publication, "pointers", _pointers_with_current),
     ),
     "the gate compares with what it refused": Defect(
         "the difference between the newest version and the current one",

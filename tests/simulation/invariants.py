@@ -14,19 +14,19 @@ import msgspec
 import numpy as np
 
 from streamsvm.build import build
-from streamsvm.codec.checkpoint import Snapshot, decode
+from streamsvm.checkpoint.format import Snapshot, decode
 from streamsvm.config import ModelConfig
 from streamsvm.coreset.moments import Moments
 from streamsvm.coreset.structure import Extent
 from streamsvm.errors import CorruptCheckpoint
 from streamsvm.kafka import stamp_of
 from streamsvm.learning import naming
+from streamsvm.learning.partition import PartitionState
+from streamsvm.learning.tuning import is_due
 from streamsvm.model import message as model_codec
 from streamsvm.model.ancestry import Ancestor, linked
 from streamsvm.model.message import Version
-from streamsvm.partition import PartitionState
 from streamsvm.points import Points, Position, Positions, precedes
-from streamsvm.tuning import is_due
 from tests.simulation.broker import Entry
 from tests.simulation.people import BY_PEOPLE
 from tests.simulation.stream import (

@@ -13,15 +13,15 @@ from typing import Any
 
 import structlog
 
-from consumers.gatekeeping import MarginGate, Present, present_of
-from consumers.runtime import Health
-from consumers.standstill import Standstill
-from consumers.trainer import Trainer
-from consumers.watch import Look, look
-from streamsvm import training
+from consumers.host.runtime import Health
+from consumers.streams.standstill import Standstill
+from consumers.trainer.components import Components
+from consumers.trainer.gatekeeping import MarginGate, Present, present_of
+from consumers.trainer.life import WarmUp
+from consumers.trainer.topic_watch import Look, look
+from consumers.trainer.trainer import Trainer
 from streamsvm.config import ModelConfig, Settings, Start
 from streamsvm.errors import BrokerUnavailable, Fenced, StateError, StreamsvmError, TopicMissing, TransientError
-from streamsvm.gate import Verdict
 from streamsvm.kafka import (
     TRANSACTION_TIMEOUT_S,
     Mark,
@@ -37,10 +37,12 @@ from streamsvm.kafka import (
     stamp_of,
     stamped,
 )
-from streamsvm.learner import Cut
+from streamsvm.learning import training
+from streamsvm.learning.learner import Cut
 from streamsvm.learning.recipe import Made, TrainFunction, make
+from streamsvm.learning.tuning import Tuning
 from streamsvm.model.message import Alias, Version
-from streamsvm.tuning import Tuning
+from streamsvm.quality.gate import Verdict
 from tests.simulation.broker import FENCED, EndTxn, Entry, Refused
 from tests.simulation.stream import ALIASES, CHECKPOINT_INTERVAL_S, INPUT, MODELS, train
 from tests.simulation.world import COMMIT_FAULTS, Life, World, clock_of
@@ -137,22 +139,20 @@ class Ports:
 
     def trainer(self, settings: Settings, health: Health, reset: str) -> Trainer:
         """Return the shipped trainer on these ports."""
-        return Trainer(
-            settings,
-            self.cluster,
-            NoMetrics(),
-            health,
-            self.stop,
-            reset=reset,
+        components = Components(
+            cluster=self.cluster,
+            metrics=NoMetrics(),
+            health=health,
+            stop=self.stop,
             clock=self.clock,
             disk=self.disk,
+            train=train,
             make_worker=lambda function, config: Worker(self.world, self.life, function, config),
             make_watch=InlineWatch,
             make_gate=self._gate,
             make_standstill=InlineStandstill,
-            train_function=train,
-            session=self.life.name,
         )
+        return Trainer(settings, components, reset=reset, session=self.life.name)
 
     def _gate(self, settings: Settings, cluster: Cluster, current: Alias | None, *_: object) -> Gate:
         return Gate(self.world, None if current is None else present_of(settings, cluster, current))
@@ -168,7 +168,7 @@ class _Port:
 
 
 class Cluster(_Port):
-    """See `consumers.ports.Cluster`."""
+    """See `consumers.streams.ports.Cluster`."""
 
     embedded = False
     max_message_bytes = MAX_MESSAGE_BYTES
@@ -284,7 +284,7 @@ class Cluster(_Port):
 
 
 class Publisher(_Port):
-    """See `consumers.ports.Publisher`."""
+    """See `consumers.streams.ports.Publisher`."""
 
     def __init__(self, world: World, life: Life, transactional_id: str, writer: str = "") -> None:
         super().__init__(world, life)
@@ -417,7 +417,7 @@ class Publisher(_Port):
 
 
 class Outbox(_Port):
-    """See `consumers.ports.Outbox`: what is queued arrives at the latest by `flush`."""
+    """See `consumers.streams.ports.Outbox`: what is queued arrives at the latest by `flush`."""
 
     def __init__(self, world: World, life: Life) -> None:
         super().__init__(world, life)
@@ -444,7 +444,7 @@ class Outbox(_Port):
 
 
 class Input(_Port):
-    """See `consumers.ports.Input`; one poll returns records of one partition.
+    """See `consumers.streams.ports.Input`; one poll returns records of one partition.
 
     As the client does, it notices that a topic was deleted, and that the log was cut off below where it reads
     (KIP-320).
@@ -527,7 +527,7 @@ class Input(_Port):
 
 
 class Worker:
-    """See `consumers.ports.Worker`: trains when it is asked for the result, or takes its time."""
+    """See `consumers.streams.ports.Worker`: trains when it is asked for the result, or takes its time."""
 
     def __init__(self, world: World, life: Life, function: TrainFunction, config: ModelConfig) -> None:
         self._world, self._life = world, life
@@ -550,7 +550,7 @@ class Worker:
 
 
 class Stop(_Port):
-    """See `consumers.ports.Stop`: set when the world is calm and there is nothing left to do."""
+    """See `consumers.streams.ports.Stop`: set when the world is calm and there is nothing left to do."""
 
     def is_set(self) -> bool:
         return self._world.stopping and self._world.calm
@@ -562,7 +562,7 @@ class Stop(_Port):
 
 
 class DiskPort(_Port):
-    """See `streamsvm.disk.Disk`."""
+    """See `streamsvm.checkpoint.disk.Disk`."""
 
     def __init__(self, world: World, life: Life) -> None:
         super().__init__(world, life)
@@ -639,19 +639,19 @@ def quiet():
     """
     compiled = set[str]()
 
-    def compile_once(self: Trainer) -> None:
+    def compile_once(self: WarmUp) -> None:
         if self._config.sha256() not in compiled:
             warm_up(self)
             compiled.add(self._config.sha256())
 
-    before, warm_up, solver = structlog.get_config(), Trainer._warm_up, training.warm_up
+    before, warm_up, solver = structlog.get_config(), WarmUp._compile, training.warm_up
     structlog.configure(
         wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL),
         logger_factory=structlog.ReturnLoggerFactory(),
     )
-    Trainer._warm_up, training.warm_up = compile_once, lambda config, say: None
+    WarmUp._compile, training.warm_up = compile_once, lambda config, say: None
     try:
         yield
     finally:
         structlog.configure(**before)
-        Trainer._warm_up, training.warm_up = warm_up, solver
+        WarmUp._compile, training.warm_up = warm_up, solver

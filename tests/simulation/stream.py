@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 
-from streamsvm.codec.points import PointDecoder
 from streamsvm.config import (
     CheckpointConfig,
     CoresetConfig,
@@ -27,13 +26,14 @@ from streamsvm.config import (
     TrainingConfig,
 )
 from streamsvm.coreset.moments import Moments
+from streamsvm.ingest.decoder import PointDecoder
 from streamsvm.kafka import Record
-from streamsvm.learner import Cut, Learner
+from streamsvm.learning.learner import Cut, Learner
+from streamsvm.learning.partition import PartitionState
+from streamsvm.learning.training import Trained, audited
 from streamsvm.model.fit import Audit, Fit
 from streamsvm.model.machine import LinearMachine, Model, Scaler
-from streamsvm.partition import PartitionState
 from streamsvm.points import Points, Position, Positions
-from streamsvm.training import Trained, audited
 from tests.simulation.broker import Entry
 
 NAME = "m"

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from consumers.runtime import Health
+from consumers.host.runtime import Health
 from tests.simulation.__main__ import SMALLEST
 from tests.simulation.broker import Entry
 from tests.simulation.choices import Script

@@ -15,9 +15,10 @@ from dataclasses import dataclass, field
 from itertools import combinations
 from typing import Any
 
-from consumers.runtime import Health
-from consumers.session import STUCK_S
-from consumers.trainer import Clock, Trainer
+from consumers.host.clock import Clock
+from consumers.host.runtime import Health
+from consumers.trainer.session import STUCK_S
+from consumers.trainer.trainer import Trainer
 from streamsvm.config import Settings
 from streamsvm.errors import StateError, StreamsvmError
 from streamsvm.kafka import TRANSACTION_TIMEOUT_S, stamp_of

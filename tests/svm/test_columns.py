@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streamsvm.model.kernels import Kernel, LinearKernel, RbfKernel
-from streamsvm.svm.columns import COMPUTED, HITS, USED, Columns, exponentials, fetch, make_columns
+from streamsvm.svm.paper.kernel_columns import COMPUTED, HITS, USED, Columns, exponentials, fetch, make_columns
 
 N = 12
 KERNELS = [LinearKernel(), RbfKernel(0.3)]

@@ -8,9 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streamsvm.model.kernels import Float, RbfKernel
-from streamsvm.svm import face, fast, inner
-from streamsvm.svm.blocks import RbfBlocks, Values
-from streamsvm.svm.fast import BlockDescent
+from streamsvm.svm.block import descent as fast
+from streamsvm.svm.block import newton as face
+from streamsvm.svm.block import working_set as inner
+from streamsvm.svm.block.descent import BlockDescent
+from streamsvm.svm.block.rbf_tiles import RbfBlocks, Values
 from tests.svm.problems import Case, weights
 
 PRECISIONS = [np.float32, np.float64]

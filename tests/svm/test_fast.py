@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streamsvm.model.kernels import Float, Kernel, LinearKernel, RbfKernel
-from streamsvm.svm import fast
-from streamsvm.svm.fast import BlockDescent
+from streamsvm.svm.block import descent as fast
+from streamsvm.svm.block.descent import BlockDescent
 from streamsvm.svm.objective import optimality
 from streamsvm.svm.problem import Problem, Solution
 from streamsvm.svm.solvers import LibsvmSolver, PaperStdaSolver, StdaSolver

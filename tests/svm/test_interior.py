@@ -12,10 +12,10 @@ from sklearn.svm import SVC
 from threadpoolctl import threadpool_limits
 
 from streamsvm.model.kernels import Float, LinearKernel
-from streamsvm.svm.interior import MOST_STEPS, InteriorPointSolver, near_optimum
+from streamsvm.svm.block.interior_point import MOST_STEPS, InteriorPointSolver, near_optimum
+from streamsvm.svm.block.signed_rows import signed_rows
 from streamsvm.svm.objective import optimality, primal_objective
 from streamsvm.svm.problem import Problem, Solution
-from streamsvm.svm.rows import signed_rows
 from tests.streams import gaussian
 from tests.svm.problems import Case, weights
 

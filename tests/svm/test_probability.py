@@ -6,7 +6,7 @@ import warnings
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
@@ -147,6 +147,7 @@ def test_knots_are_bounded() -> None:
 scales = st.sampled_from([1e-12, 1e-3, 1.0, 1e4, 1e12])
 
 
+@example(method="sigmoid", n=20, ties=True, scale=1.0, shift=0.0, weights=0.0, sharpness=1.0, seed=2459552)
 @settings(max_examples=150, deadline=None)
 @given(
     method=st.sampled_from(METHODS),

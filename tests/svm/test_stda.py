@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from streamsvm.model.kernels import Float, Kernel, LinearKernel, RbfKernel
 from streamsvm.svm.objective import optimality, scores_without_bias
+from streamsvm.svm.paper.stda import Descent, Method, State, select_pairs, step_bounds
 from streamsvm.svm.problem import Problem
 from streamsvm.svm.solvers import LibsvmSolver, PaperStdaSolver
-from streamsvm.svm.stda import Descent, Method, State, select_pairs, step_bounds
 from tests.svm.problems import Case, weights
 
 METHODS: tuple[Method, ...] = ("stda", "svmlight")

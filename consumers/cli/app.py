@@ -1,0 +1,533 @@
+"""The command line: every command in a few lines, each of them a join of what the library offers."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import traceback
+from contextlib import closing
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from consumers.host.runtime import (
+    EXIT_UNFORESEEN,
+    Health,
+    configure_logging,
+    connect,
+    exit_code,
+    schemas_of,
+    spare_the_collector,
+    stop_on_signals,
+    writes_json,
+)
+from consumers.host.supervision import Supervision
+from consumers.host.untrusted_text import printable
+from consumers.host.web.server import HttpServer
+from consumers.models import commands as models
+from consumers.options import CLIENT, fields, flag, sections, shown_default, shown_type, variable, with_settings
+from streamsvm import __version__
+from streamsvm.config import ReducerName, Settings
+from streamsvm.crashpoints import arm
+from streamsvm.errors import ConfigurationError, StreamsvmError, TopicMissing
+from streamsvm.secrecy import is_secret
+
+app = typer.Typer(
+    name="streamsvm",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+    help="A margin classifier that is always current: labeled points in at a Kafka topic, model versions out.",
+)
+topics_app = typer.Typer(no_args_is_help=True, help="Prepare the topics.")
+app.add_typer(models.app, name="model")
+app.add_typer(topics_app, name="topics")
+
+Format = Literal["csv", "svm", "jsonl", "parquet", "npz"]
+RecordFormat = Literal["json", "json-array", "arrow", "avro"]
+SkipIncomplete = Annotated[
+    bool, typer.Option("--skip-incomplete", help="Leave out rows of a CSV or Parquet file that lack a value.")
+]
+TRAINER_SECTIONS = ("input", "points", "registry", "coreset", "svm", "training", "checkpoint", "quality")
+
+
+def main() -> None:
+    """Run the command line; errors become one line and a documented exit status, a defect its traceback before that."""
+    try:
+        if crash_at := os.environ.get("STREAMSVM_TEST_CRASH_AT"):
+            arm(crash_at)
+        app()
+    except StreamsvmError as error:
+        sys.stderr.write(f"streamsvm: error: {printable(str(error))}\n")
+        sys.exit(exit_code(error))
+    except Exception as error:  # noqa: BLE001
+        traceback.print_exc()
+        what = printable(" ".join(str(error).split()))
+        sys.stderr.write(
+            f"streamsvm: error: {type(error).__name__}, which nobody foresaw: {what}. "
+            "This is a defect: report it with the traceback above.\n"
+        )
+        sys.exit(EXIT_UNFORESEEN)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"streamsvm {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    pass
+
+
+@app.command()
+@with_settings(*TRAINER_SECTIONS)
+def train(
+    settings: Settings,
+    reset: Annotated[
+        str,
+        typer.Option(help="End the named incarnation and begin anew; a refusal to start prints what to say here."),
+    ] = "",
+) -> None:
+    """Learn from a topic of labeled points and publish model versions, until told to stop."""
+    from consumers.host.checkpoint_places import with_old_checkpoint
+    from consumers.metrics import TRAINER, Metrics
+    from consumers.page.board import TrainerBoard
+    from consumers.page.site import site_of
+    from consumers.trainer.components import Components
+    from consumers.trainer.trainer import Trainer
+    from streamsvm.kafka import Cluster
+
+    configure_logging(settings.log)
+    settings.models()
+    settings = with_old_checkpoint(settings)
+    connection = connect(settings, "trainer")
+    metrics, health = Metrics(TRAINER).with_process(), Health(settings.http.stuck_after_s)
+    stop, board = stop_on_signals(), TrainerBoard(settings, metrics)
+    site = site_of(settings, board, metrics, health)
+    spare_the_collector()
+    with HttpServer(settings.http, health, metrics.registry, site) as http, Supervision(health, stop), health.failing():
+        log_start(settings, http.url)
+        components = Components(cluster=Cluster(connection), metrics=metrics, health=health, stop=stop, board=board)
+        Trainer(settings, components, reset=reset).run()
+
+
+@app.command()
+@with_settings("scoring", "registry")
+def score(settings: Settings) -> None:
+    """Score a topic of unlabeled points with the current model, following every new version."""
+    from consumers.metrics import SCORER, Metrics
+    from consumers.page.board import ScorerBoard
+    from consumers.page.site import site_of
+    from consumers.scorer.scorer import Scorer
+
+    configure_logging(settings.log)
+    connection = connect(settings, "scorer")
+    metrics, health = Metrics(SCORER).with_process(), Health(settings.http.stuck_after_s)
+    stop, board = stop_on_signals(), ScorerBoard()
+    site = site_of(settings, board, metrics, health)
+    spare_the_collector()
+    with HttpServer(settings.http, health, metrics.registry, site) as http, Supervision(health, stop), health.failing():
+        log_start(settings, http.url)
+        Scorer(settings, connection, metrics, health, stop, board).run()
+
+
+@app.command(name="replay")
+@with_settings("registry", common=CLIENT)
+def replay_command(
+    settings: Settings,
+    topic: Annotated[str, typer.Option(help="Topic to write to.")],
+    file: Annotated[Path | None, typer.Argument(help="CSV, LIBSVM, JSON lines, Parquet or npz file.")] = None,
+    dataset: Annotated[str | None, typer.Option(help="A bundled data set instead of a file: htru2.")] = None,
+    format_: Annotated[
+        Format | None, typer.Option("--format", help="Format of the file; by its ending if left out.")
+    ] = None,
+    label: Annotated[str | None, typer.Option(help="Name or index of the label column.")] = None,
+    weight: Annotated[str | None, typer.Option(help="Name or index of the weight column.")] = None,
+    id_: Annotated[str | None, typer.Option("--id", help="Name or index of the id column.")] = None,
+    columns: Annotated[str | None, typer.Option(help="Feature columns in their order, separated by commas.")] = None,
+    dimension: Annotated[int | None, typer.Option(help="Number of features of a LIBSVM file.")] = None,
+    header: Annotated[
+        bool | None, typer.Option("--header/--no-header", help="Whether a CSV's first line names its columns.")
+    ] = None,
+    delimiter: Annotated[str | None, typer.Option(help="Between the cells of a CSV.")] = None,
+    no_label_column: Annotated[
+        bool, typer.Option("--no-label-column", help="The file has no labels: every column is a feature.")
+    ] = False,
+    unlabeled: Annotated[bool, typer.Option("--unlabeled", help="Leave the labels out of the records.")] = False,
+    rate: Annotated[float | None, typer.Option(help="Points a second; as fast as possible if left out.")] = None,
+    record_format: Annotated[
+        RecordFormat, typer.Option(help="Format of the records; avro needs registry.url, and registers its schema.")
+    ] = "json",
+    rows_per_record: Annotated[int, typer.Option(help="Points in one record; more than 1 writes arrays.")] = 1,
+    skip_incomplete: SkipIncomplete = False,
+    limit: Annotated[int | None, typer.Option(help="Stop after so many points.")] = None,
+    shuffle: Annotated[int | None, typer.Option(help="Shuffle in memory with this seed, for sorted files.")] = None,
+    partition: Annotated[int | None, typer.Option(help="Write to this partition only.")] = None,
+    create: Annotated[int | None, typer.Option(help="Create a missing topic with so many partitions.")] = None,
+    repeat: Annotated[bool, typer.Option("--repeat", help="Begin again at the end, until interrupted.")] = False,
+) -> None:
+    """Write the points of a file, or of the bundled pulsar survey, to a topic."""
+    from consumers.cli.file_options import Labels, LeftOut, in_flags, next_step, source_of
+    from consumers.replay.replay import expected_points, prepare_topic, progress_bar, replay
+    from streamsvm.kafka import Outbox
+
+    configure_logging(settings.log)
+    if (file is None) == (dataset is None):
+        raise ConfigurationError(
+            "replay needs either a file or --dataset", "For example: streamsvm replay points.csv --topic labeled"
+        )
+    connection, stop, left_out, labels = connect(settings, "replay"), stop_on_signals(), LeftOut(), Labels()
+    with in_flags(), schemas_of(settings) as schemas:
+        source = source_of(
+            file,
+            dataset,
+            columns,
+            format=format_,
+            labeled=not no_label_column,
+            label_column=label,
+            weight_column=weight,
+            id_column=id_,
+            header=header,
+            delimiter=delimiter,
+            dimension=dimension,
+            on_incomplete=left_out if skip_incomplete else None,
+        )
+        labeled = source.labeled and not unlabeled
+        prepare_topic(connection, topic, create_partitions=create, partition=partition)
+        with closing(Outbox(connection)) as outbox:
+            while True:
+                with progress_bar(expected_points(source, limit), topic) as progress:
+                    sent = replay(
+                        labels.noting(source) if labeled else source,
+                        outbox,
+                        topic,
+                        rate_per_s=rate,
+                        labeled=labeled,
+                        partition=partition,
+                        format=record_format,
+                        register=None if schemas is None else schemas.register,
+                        rows_per_record=rows_per_record,
+                        limit=limit,
+                        shuffle_seed=shuffle,
+                        progress=progress,
+                        stop=stop,
+                    )
+                typer.echo(
+                    f"{sent.points:,} points in {sent.records:,} records to {topic}: {sent.bytes / 1e6:,.2f} MB "
+                    f"in {sent.seconds:,.2f} s ({sent.points / max(sent.seconds, 1e-9):,.0f} points/s), "
+                    f"all acknowledged{left_out}"
+                )
+                left_out.forget()
+                if stop.is_set() or not repeat:
+                    break
+    if labeled:
+        typer.echo(next_step(topic, source, labels.seen()))
+
+
+@app.command(name="evaluate")
+def evaluate_command(
+    file: Annotated[Path | None, typer.Argument(help="CSV, LIBSVM, JSON lines, Parquet or npz (X, y) file.")] = None,
+    dataset: Annotated[str | None, typer.Option(help="A bundled data set instead of a file: htru2.")] = None,
+    format_: Annotated[
+        Format | None, typer.Option("--format", help="Format of the file; by its ending if left out.")
+    ] = None,
+    label: Annotated[str | None, typer.Option(help="Name or index of the label column.")] = None,
+    weight: Annotated[str | None, typer.Option(help="Name or index of the weight column.")] = None,
+    id_: Annotated[str | None, typer.Option("--id", help="Name or index of a column to leave out.")] = None,
+    columns: Annotated[str | None, typer.Option(help="Feature columns in their order, separated by commas.")] = None,
+    dimension: Annotated[int | None, typer.Option(help="Number of features of a LIBSVM file.")] = None,
+    header: Annotated[
+        bool | None, typer.Option("--header/--no-header", help="Whether a CSV's first line names its columns.")
+    ] = None,
+    delimiter: Annotated[str | None, typer.Option(help="Between the cells of a CSV.")] = None,
+    skip_incomplete: SkipIncomplete = False,
+    memory_points: Annotated[int, typer.Option(help="Most points held at once.")] = 10_000,
+    alpha: Annotated[
+        float | None, typer.Option(help="Trade-off of margin against average loss, C = 1 / (alpha n); default 1e-4.")
+    ] = None,
+    penalty: Annotated[float | None, typer.Option("--C", help="SVC's penalty instead of alpha.")] = None,
+    kernel: Annotated[Literal["linear", "rbf"], typer.Option(help="Kernel of the machine.")] = "linear",
+    gamma: Annotated[str, typer.Option(help="RBF width: scale, auto or a number.")] = "scale",
+    structure: Annotated[Literal["chain", "tree"], typer.Option(help="How buckets merge: coreset.structure.")] = (
+        "chain"
+    ),
+    reducer: Annotated[ReducerName, typer.Option(help="How many points become few: coreset.reducer.")] = "calibrated",
+    probability: Annotated[
+        Literal["sigmoid", "isotonic"] | None,
+        typer.Option(help="Judge probabilities, too, by Brier score and log loss: svm.probability."),
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Of the split, the order and every method.")] = 0,
+    test_share: Annotated[float, typer.Option(help="Share of the points that is set aside.")] = 0.2,
+    optimum: Annotated[
+        bool | None,
+        typer.Option(
+            "--optimum/--no-optimum",
+            help="Train on all points, too, without which there are no gaps; if neither is said, unless they are many.",
+        ),
+    ] = None,
+    against: Annotated[
+        list[str] | None,
+        typer.Option(help="Dotted name of a classifier, such as sklearn.svm.SVC; may be repeated."),
+    ] = None,
+    plot_file: Annotated[
+        Path | None, typer.Option("--plot", metavar="FILE.png", help="Draw the gap against a few memories.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the figures as JSON.")] = False,
+) -> None:
+    """Learn a file's points in one shuffled pass with a chosen memory, and compare; needs no broker.
+
+    Beside it: a uniform sample of the same size (reservoir), SGD in one pass, and the optimum on all training points.
+    Peers of --against are fitted on all training points, scaled; those with a parameter C get the same C and kernel.
+    A gap is (F - F*) / F*, F the SVM's objective on the training part; of more than two labels, the sum over each
+    against the rest.
+    """
+    from rich.console import Console
+
+    from consumers.cli.file_options import LeftOut, in_flags, source_of
+    from consumers.evaluate import Plan, check_plot, describe, evaluate, headline, notes, plot, progress_bar
+
+    if (file is None) == (dataset is None):
+        raise ConfigurationError(
+            "evaluate needs either a file or --dataset", "For example: streamsvm evaluate --dataset htru2"
+        )
+    if plot_file is not None:
+        check_plot(plot_file)
+    plan = Plan(
+        memory_points=memory_points,
+        alpha=alpha,
+        C=penalty,
+        kernel=kernel,
+        gamma=_gamma(gamma),
+        structure=structure,
+        reducer=reducer,
+        probability=probability,
+        seed=seed,
+        test_share=test_share,
+        find_optimum=optimum,
+        against=tuple(against or ()),
+    )
+    left_out = LeftOut()
+    with in_flags(), progress_bar() as step:
+        source = source_of(
+            file,
+            dataset,
+            columns,
+            format=format_,
+            label_column=label,
+            weight_column=weight,
+            id_column=id_,
+            header=header,
+            delimiter=delimiter,
+            dimension=dimension,
+            on_incomplete=left_out if skip_incomplete else None,
+        )
+        report = evaluate(source, plan, curve=plot_file is not None, step=step)
+    if plot_file is not None:
+        plot(report, plot_file)
+    if as_json:
+        typer.echo(json.dumps(report.plain(), indent=2))
+        return
+    typer.echo(f"{headline(report)}{left_out}")
+    Console().print(describe(report))
+    for line in notes(report):
+        typer.echo(line)
+
+
+def _gamma(text: str) -> Literal["scale", "auto"] | float:
+    if text in ("scale", "auto"):
+        return text  # type: ignore[return-value]
+    try:
+        return float(text)
+    except ValueError:
+        raise ConfigurationError(f"--gamma is {text!r}", "Give scale, auto or a number.") from None
+
+
+def log_start(settings: Settings, url: str) -> None:
+    """Say once what the effective configuration is, secrets masked; to people, what of it is not the default."""
+    import structlog
+
+    log = structlog.get_logger("streamsvm")
+    if writes_json(settings.log):
+        log.info("configuration", effective=settings.masked(), version=__version__, http=url)
+    else:
+        log.info("configuration", http=url, version=__version__, others="as CONFIGURATION.md", **settings.differing())
+
+
+@topics_app.command("create")
+@with_settings(*TRAINER_SECTIONS)
+def topics_create(settings: Settings) -> None:
+    """Create the output topics of a trainer, with the settings they need.
+
+    Those that exist are left as they are, and checked, the input too: status 78 if one would lose what it must keep.
+    """
+    from consumers.streams.topics import check_names, output_topics, unfit, unfit_input
+    from streamsvm.kafka import create_topics, describe_topic
+
+    check_names(settings)
+    connection, specs = connect(settings, "admin"), output_topics(settings)
+    made = set(create_topics(connection, specs))
+    faults = {spec.name: unfit(spec, describe_topic(connection, spec.name)) for spec in specs}
+    for name in faults:
+        typer.echo(f"{'created' if name in made else 'exists '}  {name}")
+    try:
+        faults[settings.input.topic] = unfit_input(describe_topic(connection, settings.input.topic))
+    except TopicMissing:
+        typer.echo(f"missing  {settings.input.topic}: the input is made by whoever writes it")
+    found = [f"{name}: {fault}" for name, several in faults.items() for fault in several]
+    for line in found:
+        typer.echo(f"unfit    {line}")
+    if found:
+        raise ConfigurationError(
+            f"{found[0]}" + (f" (and {len(found) - 1} more)" if len(found) > 1 else ""),
+            "Change the topic's settings (kafka-configs --alter --entity-type topics), or name another topic.",
+        )
+
+
+@app.command()
+def config(
+    file: Annotated[Path | None, typer.Option("--config", help="Show what is in force with this TOML file.")] = None,
+    effective: Annotated[bool, typer.Option(help="Show the values in force, secrets masked, as JSON.")] = False,
+) -> None:
+    """List every option: its flag, environment variable, type, default and meaning."""
+    if effective or file:
+        from streamsvm.config import load
+
+        typer.echo(json.dumps(load(file=file).masked(), indent=2))
+        return
+    for section in sections():
+        typer.echo(f"\n[{section}]" if section else "# options, by TOML section")
+        for name, info in fields(section).items():
+            typer.echo(f"{name} = {shown_default(info) or '-'}   ({shown_type(info)})")
+            typer.echo(f"    {info.description}")
+            shown = "--secrets" if is_secret(name) else flag(section, name)
+            typer.echo(f"    {shown}   {variable(section, name)}")
+
+
+@app.command(name="verify")
+@with_settings("output", "registry", common=CLIENT)
+def verify_command(
+    settings: Settings,
+    version: Annotated[int | None, typer.Option(help="Recompute this version only.")] = None,
+    all_: Annotated[bool, typer.Option("--all", help="Recompute every version, which is the default.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the whole report as JSON.")] = False,
+) -> None:
+    """Recompute published versions from the input's log, and compare them byte for byte.
+
+    Needs the broker and the model's name only: everything else stands in the versions. Exit status: 0 all checked and
+    clean; 1 something differs; 3 nothing differs, but not all could be checked (removed from the log, or made by
+    another build or CPU and different here).
+    """
+    from consumers.verify.verify import progress_bar, summary_line, verify
+
+    configure_logging(settings.log)
+    if all_ and version is not None:
+        raise ConfigurationError("--version and --all are both given", "Keep one.")
+    with progress_bar(settings.name) as progress:
+        report = verify(connect(settings, "verify"), settings, number=version, progress=progress)
+    if as_json:
+        typer.echo(json.dumps(report.plain(), indent=2))
+    else:
+        for line in (*report.lines(), summary_line(report)):
+            typer.echo(printable(line))
+    raise typer.Exit(report.exit_status)
+
+
+@app.command(name="dead-letters")
+@with_settings("input", common=CLIENT)
+def dead_letters_command(
+    settings: Settings,
+    topic: Annotated[
+        str | None, typer.Argument(help="The dead-letter topic; if left out, the one of input.topic.")
+    ] = None,
+    last: Annotated[int, typer.Option(min=1, help="How many of the newest to show.")] = 20,
+    reason: Annotated[list[str] | None, typer.Option(help="Only letters of this reason; may be repeated.")] = None,
+    since: Annotated[str, typer.Option(help="Only those since a time, 2026-01-31T12:00:00Z, or 30min, 2h, 7d.")] = "",
+    model: Annotated[str, typer.Option(help="Only those of this model's trainer or scorer.")] = "",
+    resend: Annotated[
+        str, typer.Option(metavar="TOPIC", help="Send their rejected rows to this topic, each letter once ever.")
+    ] = "",
+    mended: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="With --resend: send the field `again` of these lines of --json instead, and no other letters; - is "
+            "standard input.",
+        ),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, one line a letter, with whole values.")] = False,
+) -> None:
+    """Show rejected records: where each stood, why it was rejected, and what to do about it; or send them again.
+
+    Without --resend nothing is written. With it all letters that fit are sent, however many --last shows, but never
+    one that was sent before; the dead-letter topic keeps a receipt of each.
+    """
+    from datetime import UTC, datetime
+
+    from consumers.dead_letters.listing import chosen, plain, read_letters, report
+
+    now = datetime.now(UTC)
+    wanted, source = chosen(reason or (), since, model, now), topic or settings.input.dead_letters
+    if resend:
+        from consumers.dead_letters.resending import resend as send_again
+
+        told = send_again(connect(settings, "cli"), source, resend, wanted, now, _mended(mended))
+        for line in told.lines(source, resend):
+            typer.echo(line)
+        return
+    if mended is not None:
+        raise ConfigurationError("--mended is given without --resend", "Say where to: --resend TOPIC.")
+    found = read_letters(connect(settings, "cli"), source, last, wanted)
+    for line in (json.dumps(plain(letter)) for letter in found.letters) if as_json else report(found):
+        typer.echo(line)
+
+
+def _mended(file: Path | None) -> dict[str, bytes | None] | None:
+    from consumers.dead_letters.resending import mended_lines
+
+    if file is None:
+        return None
+    if str(file) == "-":
+        return mended_lines(sys.stdin.buffer, "standard input")
+    try:
+        with file.open("rb") as lines:
+            return mended_lines(lines, str(file))
+    except OSError as error:
+        raise ConfigurationError(f"{file} cannot be read: {error.strerror}", "Give a file of --json's lines.") from None
+
+
+@app.command()
+def top(
+    url: Annotated[str, typer.Option(help="Address of a trainer's or a scorer's health port.")] = (
+        "http://127.0.0.1:9464"
+    ),
+    every_s: Annotated[float, typer.Option(min=0.2, help="Seconds between two looks.")] = 2.0,
+    once: Annotated[bool, typer.Option("--once", help="Print the figures once and end.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print /status.json once and end.")] = False,
+    bearer_file: Annotated[Path | None, typer.Option(help="File of the token that it wants: its http.bearer_file.")] = (
+        None
+    ),
+) -> None:
+    """Show a running daemon's figures in the terminal: what the live page shows, until interrupted."""
+    from consumers.cli.top import show
+
+    show(url, every_s, once=once, as_json=as_json, bearer_file=bearer_file)
+
+
+@app.command()
+def demo(
+    reducer: Annotated[ReducerName, typer.Option(help="How many points become few: coreset.reducer.")] = "calibrated",
+    keep_open: Annotated[bool, typer.Option(help="Stay after the table, with the live page still answering.")] = False,
+) -> None:
+    """Replay the HTRU2 pulsar survey through an embedded broker, train, subscribe, and compare with the full data."""
+    from consumers.demo.demo import run
+
+    if not run(reducer, keep_open=keep_open):
+        raise typer.Exit(1)

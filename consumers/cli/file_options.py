@@ -1,0 +1,133 @@
+"""What the commands that read a file of points have in common: faults in the words of the command line, and what next.
+
+`streamsvm.ingest.sources` names its parameters in messages, as a library must; here they are the flags that a person
+can type.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+
+from streamsvm.config import Label, PointsConfig
+from streamsvm.datasets import dataset_source
+from streamsvm.errors import ConfigurationError
+from streamsvm.ingest.sources import Source, SourceBatch, open_source
+
+FLAGS: Final = {
+    "label_column": "--label",
+    "weight_column": "--weight",
+    "id_column": "--id",
+    "on_incomplete": "--skip-incomplete",
+    "create_partitions": "--create",
+}
+_NAMED: Final = re.compile("|".join(FLAGS))
+MOST_LABELS: Final = 5
+"""Labels that are told of; a file of numbers to predict may have as many as rows."""
+
+
+def source_of(file: Path | None, dataset: str | None, columns: str | None, **options: Any) -> Source:
+    """Open the file that a command names, or else a bundled data set.
+
+    Parameters
+    ----------
+    file : Path or None
+    dataset : str or None
+        Looked at where there is no file.
+    columns : str or None
+        Of the file, with commas between them.
+    **options
+        Of `streamsvm.ingest.sources.open_source`.
+    """
+    if file is None:
+        return dataset_source(dataset or "")
+    named = None if columns is None else [column.strip() for column in columns.split(",")]
+    return open_source(file, columns=named, **options)
+
+
+@contextmanager
+def in_flags() -> Iterator[None]:
+    """Let an error name flags where it names a parameter."""
+    try:
+        yield
+    except ConfigurationError as error:
+        what, remedy = (_NAMED.sub(lambda found: FLAGS[found[0]], text) for text in (error.what, error.remedy))
+        raise type(error)(what, remedy) from error
+
+
+class LeftOut:
+    """Counts the rows that were left out."""
+
+    def __init__(self) -> None:
+        self._rows = 0
+
+    def __call__(self, rows: int) -> None:
+        """Count some more."""
+        self._rows += rows
+
+    def forget(self) -> None:
+        """Count anew, as for another reading."""
+        self._rows = 0
+
+    def __str__(self) -> str:
+        return f", {self._rows:,} incomplete rows left out" if self._rows else ""
+
+
+class Labels:
+    """Notes which labels a source gives while it is read, as far as `MOST_LABELS`."""
+
+    def __init__(self) -> None:
+        self._seen: set[Label] = set()
+
+    def noting(self, source: Source) -> Source:
+        """Return the same source, whose labels are noted."""
+
+        def batches() -> Iterator[SourceBatch]:
+            for batch in source.batches():
+                if batch.y is not None and len(self._seen) <= MOST_LABELS:
+                    self._seen.update(batch.y)
+                yield batch
+
+        return replace(source, batches=batches)
+
+    def seen(self) -> list[Label]:
+        """Return them in a fixed order: numbers, then text."""
+        return sorted(self._seen, key=lambda label: (isinstance(label, str), label))
+
+
+def next_step(topic: str, source: Source, labels: Sequence[Label]) -> str:
+    """Say how to learn what was sent: the command, or what is in its way.
+
+    Parameters
+    ----------
+    topic : str
+    source : Source
+    labels : sequence of Label
+        Those that it has, ascending: of two, the greater one is proposed as the positive one.
+    """
+    if len(labels) != 2:
+        more = ", ..." if len(labels) > MOST_LABELS else ""
+        told = ("only " if len(labels) == 1 else "") + ", ".join(map(repr, labels[:MOST_LABELS])) + more
+        return f"a trainer tells two labels apart, and {source.name} has {told}: was it the right --label?"
+    command = ["streamsvm", "train", "--input-topic", topic, "--points-dimension", str(source.dimension)]
+    if list(labels) != [-1, 1]:
+        command += ["--points-labels", _list_option("labels", labels)]
+    if source.feature_names:
+        command += ["--points-feature-names", _list_option("feature_names", source.feature_names)]
+    return f"to learn them: {shlex.join(command)}"
+
+
+def _list_option(name: str, values: Sequence[Label]) -> str:
+    """Write a list as the command line reads it: with commas where that comes back as the same, else as JSON."""
+    commas = ",".join(map(str, values))
+    try:
+        same = getattr(PointsConfig.model_validate({"dimension": len(values), name: commas}), name) == tuple(values)
+    except ValueError:
+        same = False
+    return commas if same else json.dumps(list(values))

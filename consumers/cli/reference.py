@@ -1,0 +1,50 @@
+"""The configuration reference, deploy/CONFIGURATION.md, made from the typed settings.
+
+python -m consumers.cli.reference > deploy/CONFIGURATION.md
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+
+from consumers.options import fields, flag, section_class, sections, shown_default, shown_type, variable
+from streamsvm.config import ModelConfig
+
+HEAD = """\
+# Configuration
+
+Made from the settings' own declarations: `python -m consumers.cli.reference > deploy/CONFIGURATION.md`.
+
+Every option can stand in a TOML file (`--config FILE` or `STREAMSVM_CONFIG`) as `name` under its `[section]`, in the
+environment as `STREAMSVM_SECTION__NAME`, or on the command line as `--section-name`; of several the last of these
+counts. `streamsvm config --effective` shows what is in force, secrets masked. Options of the Kafka client stand under
+`[kafka]` with librdkafka's own names (`"bootstrap.servers"`, `STREAMSVM_KAFKA__BOOTSTRAP_SERVERS`). Secrets come from
+files (`--secrets DIRECTORY`, one file each) or the environment, never from the command line.
+
+Sections marked *decides the model* are hashed into every version's lineage: a trainer refuses to go on under another
+value and prints the way out. All others may change between two starts.
+"""
+
+
+def markdown() -> str:
+    """Return the text of the reference."""
+    return "\n".join([HEAD, *(line for section in sections() for line in _section(section))]).rstrip() + "\n"
+
+
+def _section(section: str) -> Iterator[str]:
+    decides = " (decides the model)" if section in ModelConfig.model_fields else ""
+    yield f"## {f'[{section}]' if section else 'Without a section'}{decides}\n"
+    if section:
+        yield f"{section_class(section).__doc__ or ''}".split("\n\n")[0].strip() + "\n"
+    yield "| option | type | default | meaning |"
+    yield "|---|---|---|---|"
+    for name, info in fields(section).items():
+        cells = (f"`{name}`", shown_type(info), shown_default(info) or "-", info.description or "")
+        yield f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
+    first = next(iter(fields(section)))
+    yield f"\nFor example `{flag(section, first)}`, `{variable(section, first)}`.\n"
+
+
+if __name__ == "__main__":
+    sys.stdout.write(markdown())

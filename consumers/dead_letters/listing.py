@@ -1,0 +1,264 @@
+"""`streamsvm dead-letters`: what was rejected, why, and what to do about it.
+
+It only reads; copies of one letter (delivery is at least once) are shown once, the newest of them. A letter that was
+sent again (`consumers.dead_letters.resending`) says so.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+import msgspec
+
+from consumers.host.untrusted_text import printable
+from consumers.streams.topics import READ_TIMEOUT_S
+from streamsvm.errors import ConfigurationError, InvalidMessage
+from streamsvm.ingest import dead_letter as deadletter
+from streamsvm.ingest.dead_letter import Headers, Receipt, Rejected
+from streamsvm.ingest.decoder import REASONS, REMEDIES
+from streamsvm.kafka import Connection, Record, describe_topic, log_range, read_to_end
+
+SHOWN_BYTES: Final = 80
+"""Of a value, to people."""
+
+
+@dataclass(frozen=True, slots=True)
+class Letter:
+    """A dead letter, when it was written, in milliseconds since the epoch, and its record's own key and headers."""
+
+    rejected: Rejected
+    time_ms: int
+    key: bytes | None = None
+    headers: Headers = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """Which letters are wanted.
+
+    Attributes
+    ----------
+    reasons : frozenset of str
+        Letters with a row of one of them; empty: any.
+    since_ms : int
+        Written then or later, in milliseconds since the epoch.
+    model : str
+        Of this model's trainer or scorer; empty: any.
+    """
+
+    reasons: frozenset[str] = frozenset()
+    since_ms: int = 0
+    model: str = ""
+
+    @property
+    def all(self) -> bool:
+        """Whether every letter is wanted."""
+        return not self.reasons and not self.since_ms and not self.model
+
+    def __contains__(self, letter: Letter) -> bool:
+        one = letter.rejected
+        fits = not self.reasons or any(row.reason in self.reasons for row in one.rows)
+        return fits and letter.time_ms >= self.since_ms and self.model in ("", one.model)
+
+
+def chosen(reasons: Iterable[str], since: str, model: str, now: datetime) -> Chosen:
+    """Read what was asked for.
+
+    Parameters
+    ----------
+    reasons : iterable of str
+    since : str
+        A time such as 2026-01-31T12:00:00Z, or how long ago: 90s, 30min, 2h, 7d; empty: whenever.
+    model : str
+    now : datetime
+
+    Raises
+    ------
+    ConfigurationError
+        If there is no such reason, or the time cannot be read.
+    """
+    unknown = [reason for reason in reasons if reason not in REASONS]
+    if unknown:
+        raise ConfigurationError(f"there is no reason {unknown[0]!r}", f"Give one of {', '.join(REASONS)}.")
+    return Chosen(frozenset(reasons), _since_ms(since, now), model)
+
+
+def _since_ms(text: str, now: datetime) -> int:
+    if not text:
+        return 0
+    ago = _AGO.fullmatch(text)
+    try:
+        at = now - timedelta(seconds=float(ago[1]) * _UNITS_S[ago[2]]) if ago else datetime.fromisoformat(text)
+    except (ValueError, OverflowError):
+        at = None
+    if at is None or at.tzinfo is None:
+        raise ConfigurationError(
+            f"--since is {text!r}", "Give a time with its zone, such as 2026-01-31T12:00:00Z, or 90s, 30min, 2h, 7d."
+        )
+    return max(0, int(at.timestamp() * 1000))
+
+
+_AGO: Final = re.compile(r"(\d+(?:\.\d+)?)(s|min|h|d)")
+_UNITS_S: Final = {"s": 1, "min": 60, "h": 3_600, "d": 86_400}
+
+
+EVERY: Final = Chosen()
+
+
+@dataclass(frozen=True, slots=True)
+class Letters:
+    """What a dead-letter topic holds.
+
+    Attributes
+    ----------
+    topic : str
+    letters : list of Letter
+        The newest, oldest first.
+    earlier : int
+        Offsets before them, at most so many letters.
+    foreign : int
+        Records among them that are no dead letters of ours.
+    receipts : dict of str to Receipt
+        What is known to have been sent again, by the letter's id.
+    """
+
+    topic: str
+    letters: list[Letter]
+    earlier: int
+    foreign: int
+    receipts: dict[str, Receipt] = field(default_factory=dict)
+
+
+def read_letters(connection: Connection, topic: str, last: int | None, wanted: Chosen = EVERY) -> Letters:
+    """Read the newest dead letters of a topic; all of it, where not every one is wanted.
+
+    Parameters
+    ----------
+    connection : Connection
+    topic : str
+        The dead-letter topic.
+    last : int or None
+        How many of the newest; None: all.
+    wanted : Chosen
+
+    Raises
+    ------
+    ConfigurationError
+        As `TopicMissing` if there is no such topic.
+    TransientError
+        If no broker answers.
+    """
+    found: dict[str, Letter] = {}
+    receipts: dict[str, Receipt] = {}
+    earlier = foreign = 0
+    for partition in describe_topic(connection, topic).partitions:
+        low, high = log_range(connection, topic, partition)
+        start = max(low, high - last) if last is not None and wanted.all else low
+        earlier += start - low
+        for record in read_to_end(connection, topic, partition, start=start, timeout_s=READ_TIMEOUT_S):
+            receipt = deadletter.decode_receipt(record.value, record.headers)
+            if receipt is not None:
+                receipts[receipt.id] = receipt
+                continue
+            try:
+                letter = _letter(record)
+            except InvalidMessage:
+                foreign += 1
+            else:
+                if letter in wanted:
+                    found[letter.rejected.id] = letter
+    ordered = sorted(found.values(), key=lambda letter: letter.time_ms)
+    shown = ordered if last is None else ordered[-last:]
+    return Letters(topic, shown, earlier + len(ordered) - len(shown), foreign, receipts)
+
+
+def _letter(record: Record) -> Letter:
+    rejected = deadletter.decode(record.value, record.headers)
+    return Letter(rejected, record.timestamp_ms or 0, record.key, deadletter.own_headers(record.headers))
+
+
+def lines(letter: Letter, receipt: Receipt | None = None, *, name_model: bool = False) -> Iterator[str]:
+    """Yield where a record stood and what is wrong with it, its first bad row for all of them; then how it begins.
+
+    Parameters
+    ----------
+    letter : Letter
+    receipt : Receipt, optional
+        What says that it was sent again.
+    name_model : bool
+        Whether to say which model's trainer or scorer rejected it.
+    """
+    one, first = letter.rejected, letter.rejected.rows[0]
+    rows = "" if one.rejected == "1 of 1" else f" row {first.row}, {one.rejected} rows"
+    by = f" by {one.model}" if name_model and one.model else ""
+    yield printable(f"{one.topic}[{one.partition}]@{one.offset}{rows}{by}  {first.reason}: {first.message}")
+    more = f" ... ({one.value_bytes:,} bytes)" if one.value_bytes > SHOWN_BYTES else ""
+    yield "    " + printable((one.value or b"")[:SHOWN_BYTES].decode(errors="backslashreplace")) + more
+    if receipt is not None:
+        yield printable(f"    sent again to {receipt.to} by {receipt.by} at {receipt.time}")
+
+
+def report(found: Letters) -> Iterator[str]:
+    """Yield the letters, what to do about each reason, and how many there are."""
+    several = len({letter.rejected.model for letter in found.letters}) > 1
+    for letter in found.letters:
+        yield from lines(letter, found.receipts.get(letter.rejected.id), name_model=several)
+    yield from advice(found.letters)
+    foreign = f", {found.foreign:,} records that are no dead letters left out" if found.foreign else ""
+    earlier = f", up to {found.earlier:,} earlier ones not shown (--last)" if found.earlier else ""
+    plural = "" if len(found.letters) == 1 else "s"
+    yield f"{found.topic}: {len(found.letters):,} dead letter{plural}{foreign}{earlier}"
+
+
+def advice(letters: Iterable[Letter]) -> Iterator[str]:
+    """Yield a line for each reason, the commonest first: how many rows, what it means, what to do."""
+    counted = Counter(row.reason for letter in letters for row in letter.rejected.rows)
+    for reason, count in counted.most_common():
+        meaning, remedy = REASONS.get(reason, "a reason of another build"), REMEDIES.get(reason, "")
+        yield printable(f"{reason} ({count:,}): {meaning}. {remedy}".rstrip())
+
+
+def plain(letter: Letter) -> dict[str, Any]:
+    """Return a letter as a plain JSON value; bytes of the record's value that are no UTF-8 are escaped."""
+    one = letter.rejected
+    again, why_not = again_of(one)
+    return {
+        "id": one.id,
+        "model": one.model or None,
+        "topic": one.topic,
+        "partition": one.partition,
+        "offset": one.offset,
+        "time_ms": letter.time_ms,
+        "rejected": one.rejected,
+        "rows": [{"row": row.row, "reason": row.reason, "message": row.message} for row in one.rows],
+        "value": None if one.value is None else one.value.decode(errors="backslashreplace"),
+        "value_bytes": one.value_bytes,
+        "again": None if again is None else again.decode(errors="backslashreplace"),
+        "why_not": why_not or None,
+    }
+
+
+def again_of(one: Rejected) -> tuple[bytes | None, str]:
+    """Return what is to be sent again of a record: its rejected rows; or why that cannot be had.
+
+    Rows of the record that were accepted are learned, or scored, already.
+    """
+    bad, whole = (int(part) for part in one.rejected.split(" of "))
+    if not one.value:
+        return None, "it had no value"
+    if one.value_bytes > len(one.value):
+        return None, f"only the first {len(one.value):,} of its {one.value_bytes:,} bytes were kept"
+    if bad == whole:
+        return one.value, ""
+    if len(one.rows) < bad:
+        return None, f"only {len(one.rows):,} of its {bad:,} rejected rows are listed"
+    try:
+        rows = msgspec.json.decode(one.value, type=list[msgspec.Raw])
+        return b"[" + b",".join(bytes(rows[row.row]) for row in one.rows) + b"]", ""
+    except (msgspec.DecodeError, IndexError):
+        return None, f"{one.rejected} rows were rejected, and only a JSON array can be taken apart"

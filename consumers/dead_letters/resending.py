@@ -1,0 +1,213 @@
+"""`streamsvm dead-letters --resend`: rejected records go to a topic once more, mended by hand or after the cause was.
+
+What is sent is the rejected rows of a record and no others: those beside them were learned, or scored, before. The
+record keeps its key and headers; the header `streamsvm.resent.id` names its letter. What a person changed of it comes
+as the lines that `dead-letters --json` printed, whose field `again` is what is sent.
+
+Once each, and why: the transaction that sends a letter again writes a receipt into the dead-letter topic. Whoever
+resends takes one transactional id first, the same for all who resend from that topic, and reads letters and receipts
+after it: another's transaction then stands, and its receipts are seen, or it is aborted, and sent nothing to whoever
+reads committed records only. So a letter whose receipt is there is never sent again, whoever calls how often, killed or
+not. What this does not cover: a copy of the letter that a trainer writes after retention removed the receipt; the
+embedded broker, which has no transactions.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Final
+
+import msgspec
+
+from consumers.dead_letters.listing import Chosen, Letter, again_of, read_letters
+from consumers.models.moving import whoever
+from streamsvm.errors import ConfigurationError, Fenced, TransientError
+from streamsvm.ingest import dead_letter as deadletter
+from streamsvm.ingest.dead_letter import RESENT_HEADER, Receipt
+from streamsvm.kafka import Connection, Message, OutcomeUnknown, Publisher, describe_topic
+
+ATTEMPTS: Final = 5
+LETTERS_AT_ONCE: Final = 100
+"""In one transaction: a letter may have a megabyte."""
+TRANSACTION_TIMEOUT_S: Final = 30.0
+
+
+class Mended(msgspec.Struct, frozen=True):
+    """A line of `dead-letters --json`, as far as it matters here."""
+
+    id: str
+    again: msgspec.Raw = msgspec.Raw(b"null")
+
+
+@dataclass(frozen=True, slots=True)
+class Resent:
+    """What became of the letters that were asked for.
+
+    Attributes
+    ----------
+    sent : int
+    before : int
+        Sent by an earlier call.
+    left : Counter of str
+        Not sent, by the reason.
+    missing : list of str
+        Ids of mended letters that the topic does not hold, or that were not asked for.
+    """
+
+    sent: int = 0
+    before: int = 0
+    left: Counter[str] = field(default_factory=Counter)
+    missing: list[str] = field(default_factory=list)
+
+    def lines(self, source: str, target: str) -> Iterator[str]:
+        """Yield what happened, for people."""
+        for why, count in self.left.most_common():
+            yield f"not sent ({count:,}): {why}"
+        if self.missing:
+            example = f"such as {self.missing[0]}"
+            yield f"not sent ({len(self.missing):,}): mended letters that {source} does not hold, {example}"
+        again = f", {self.before:,} were sent before" if self.before else ""
+        yield f"{source}: {self.sent:,} sent to {target}{again}"
+
+
+def mended_lines(lines: Iterable[bytes], where: str) -> dict[str, bytes | None]:
+    """Read mended letters: what is to be sent, by the letter's id; None where nothing is.
+
+    Parameters
+    ----------
+    lines : iterable of bytes
+        Of `dead-letters --json`; `again` is text, as it is printed, or the value itself.
+    where : str
+        For messages.
+
+    Raises
+    ------
+    ConfigurationError
+        If a line is none.
+    """
+    found: dict[str, bytes | None] = {}
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        try:
+            mended = msgspec.json.decode(line, type=Mended)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise ConfigurationError(
+                f"line {number} of {where} is not a letter: {error}",
+                "Give the lines that `streamsvm dead-letters --json` printed; change only the field again.",
+            ) from None
+        found[mended.id] = _value_of(mended.again)
+    return found
+
+
+def _value_of(again: msgspec.Raw) -> bytes | None:
+    raw = bytes(again)
+    if raw == b"null":
+        return None
+    return msgspec.json.decode(raw, type=str).encode() if raw.startswith(b'"') else raw
+
+
+def resend(
+    connection: Connection,
+    source: str,
+    target: str,
+    wanted: Chosen,
+    now: datetime,
+    mended: dict[str, bytes | None] | None = None,
+) -> Resent:
+    """Send letters again that were not sent yet, each in the transaction that writes its receipt.
+
+    Parameters
+    ----------
+    connection : Connection
+    source : str
+        The dead-letter topic.
+    target : str
+        Where they go.
+    wanted : Chosen
+    now : datetime
+        For the receipts.
+    mended : dict, optional
+        What to send instead, by the letter's id; only these letters are sent then.
+
+    Raises
+    ------
+    TopicMissing
+        If there is no such topic.
+    TransientError
+        If the broker does not answer, or others kept resending; what was sent has its receipt.
+    """
+    if target == source:
+        raise ConfigurationError(
+            f"--resend is {target}, the dead-letter topic itself", "Name the topic that is learned from, or scored."
+        )
+    describe_topic(connection, target)
+    tried: set[str] = set()
+    sent: set[str] = set()
+    for _ in range(ATTEMPTS):
+        publisher = Publisher(connection, f"streamsvm/{source}/resend", transaction_timeout_s=TRANSACTION_TIMEOUT_S)
+        try:
+            publisher.start()
+            found = _sort_out(connection, source, wanted, mended)
+            sent |= tried & found.before
+            for start in range(0, len(found.ready), LETTERS_AT_ONCE):
+                some = found.ready[start : start + LETTERS_AT_ONCE]
+                names = {letter.rejected.id for letter, _ in some}
+                tried |= names
+                publisher.publish(_messages(some, source, target, now))
+                sent |= names
+        except (Fenced, OutcomeUnknown):
+            continue  # what was sent has its receipt, and is found by it
+        else:
+            return Resent(len(sent), len(found.before - sent), found.left, found.missing)
+        finally:
+            publisher.close()
+    raise TransientError(
+        f"{ATTEMPTS} times another call resent from {source} at the same time, or the broker did not say what became "
+        "of ours",
+        "Call it again: what was sent is not sent twice.",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """Letters with what to send of each, the ids of those sent before, and why others are not sent."""
+
+    ready: list[tuple[Letter, bytes]]
+    before: set[str]
+    left: Counter[str]
+    missing: list[str]
+
+
+def _sort_out(connection: Connection, source: str, wanted: Chosen, mended: dict[str, bytes | None] | None) -> _Found:
+    """Read letters and receipts, and say of each letter what is to be sent, or why nothing is."""
+    held = read_letters(connection, source, None, wanted)
+    there = {letter.rejected.id for letter in held.letters}
+    found = _Found([], set(), Counter(), [name for name in mended or () if name not in there])
+    for letter in held.letters:
+        name = letter.rejected.id
+        if mended is not None and name not in mended:
+            continue
+        if name in held.receipts:
+            found.before.add(name)
+            continue
+        value, why = again_of(letter.rejected) if mended is None else (mended[name], "its field again is null")
+        if value is None:
+            found.left[why] += 1
+        else:
+            found.ready.append((letter, value))
+    return found
+
+
+def _messages(some: Sequence[tuple[Letter, bytes]], source: str, target: str, now: datetime) -> list[Message]:
+    messages = []
+    for letter, value in some:
+        name, rows = letter.rejected.id, int(letter.rejected.rejected.split(" of ")[0])
+        kept = tuple(header for header in letter.headers if header[0] != RESENT_HEADER)
+        messages.append(Message(target, value, letter.key, (*kept, (RESENT_HEADER, name.encode()))))
+        receipt = deadletter.encode_receipt(Receipt(name, target, rows, whoever(), now.isoformat(timespec="seconds")))
+        messages.append(Message(source, receipt.value, receipt.key, receipt.headers, 0))
+    return messages

@@ -1,0 +1,333 @@
+"""The demo: a real pulsar survey through the embedded broker, the real trainer, a real subscriber, and the reckoning.
+
+Nothing is staged: points are produced to a topic, the trainer reads them there, and the model that is measured at the
+end is one that a subscriber read from the models topic.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+from rich.console import Console, Group
+from rich.live import Live
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+from rich.table import Table
+from rich.text import Text
+from sklearn.metrics import accuracy_score, balanced_accuracy_score
+
+from consumers.host.runtime import Health, configure_logging, stop_on_signals
+from consumers.host.web.server import HttpServer
+from consumers.metrics import TRAINER, Metrics
+from consumers.page.board import TrainerBoard
+from consumers.page.site import site_of
+from consumers.replay.replay import ReplayResult, prepare_topic, replay
+from consumers.streams.topics import output_topics
+from consumers.trainer.components import Components
+from consumers.trainer.trainer import Trainer
+from streamsvm.config import (
+    CheckpointConfig,
+    CoresetConfig,
+    HttpConfig,
+    InputConfig,
+    LogConfig,
+    PointsConfig,
+    ReducerName,
+    Settings,
+    SvmConfig,
+    TrainingConfig,
+)
+from streamsvm.coreset.moments import Moments
+from streamsvm.datasets import load_htru2
+from streamsvm.errors import TransientError
+from streamsvm.ingest.sources import from_arrays
+from streamsvm.kafka import Cluster, EmbeddedBroker, Outbox, Tail, create_topics
+from streamsvm.learning.training import train
+from streamsvm.model.machine import LinearMachine, Model, Scaler
+from streamsvm.model.message import Version
+from streamsvm.points import Points
+from streamsvm.registry.subscriber import Loaded, ModelSubscriber, check
+from streamsvm.svm.objective import primal_objective
+
+TOPIC: Final = "candidates"
+NAME: Final = "pulsar"
+SPLIT_SEED: Final = 7
+HELD_OUT: Final = 5
+RATE_PER_S: Final = 3_000.0
+LEAF_ROWS: Final = 100
+AUDIT_POINTS: Final = 200
+EVERY_LEAVES: Final = 11
+LEAST_VERSIONS: Final = 8
+MOST_POINTS: Final = 1_500
+DEADLINE_S: Final = 120.0
+"""After which the demo gives up and says so."""
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """The survey, shuffled with a fixed seed, a fifth held out."""
+
+    train: Points
+    held_out_features: NDArray[np.float32]
+    held_out_signs: NDArray[np.int8]
+    feature_names: tuple[str, ...]
+
+
+def split_survey() -> Split:
+    """Shuffle (the survey's rows are sorted by how their share of pulsars falls) and hold out every fifth row."""
+    X, y, names = load_htru2()
+    order = np.random.Generator(np.random.PCG64(SPLIT_SEED)).permutation(len(y))
+    X, signs = X[order], np.where(y[order] > 0, 1, -1).astype(np.int8)
+    held_out = np.arange(len(y)) % HELD_OUT == 0
+    learned = Points(X[~held_out], signs[~held_out], np.ones(int((~held_out).sum())))
+    return Split(learned, X[held_out], signs[held_out], tuple(names))
+
+
+def settings_for(directory: Path, split: Split, bootstrap_servers: str, reducer: ReducerName) -> Settings:
+    """Return the demo's configuration: at most `MOST_POINTS` points at once, no version skipped."""
+    return Settings(
+        name=NAME,
+        kafka={"bootstrap.servers": bootstrap_servers},
+        input=InputConfig(topic=TOPIC, batch_records=50),
+        points=PointsConfig(dimension=split.train.dimension, labels=(0, 1), feature_names=split.feature_names),
+        coreset=CoresetConfig(
+            reducer=reducer,
+            leaf_rows=LEAF_ROWS,
+            bucket_points=LEAF_ROWS,
+            audit_points=AUDIT_POINTS,
+            max_partitions=4,
+        ),
+        svm=SvmConfig(),
+        training=TrainingConfig(policy="every", every_leaves=EVERY_LEAVES),
+        checkpoint=CheckpointConfig(directory=directory, interval_s=2.0),
+        http=HttpConfig(port=0),
+    )
+
+
+def run(reducer: ReducerName, *, keep_open: bool = False) -> bool:
+    """Run the demo; tell whether the models really came over the topic.
+
+    Parameters
+    ----------
+    reducer : str
+        As `coreset.reducer`.
+    keep_open : bool
+        Stay after the table until interrupted, with the live page answering.
+    """
+    configure_logging(LogConfig(level="warning"))
+    console = Console()
+    split = split_survey()
+    console.print(
+        f"[bold]HTRU2 pulsar survey[/]: {len(split.train):,} labeled candidates go to the topic [cyan]{TOPIC}[/], "
+        f"{len(split.held_out_signs):,} are held out."
+    )
+    with tempfile.TemporaryDirectory() as directory, EmbeddedBroker() as broker:
+        settings = settings_for(Path(directory), split, broker.bootstrap_servers, reducer)
+        metrics, health = Metrics(TRAINER).with_process(), Health(settings.http.stuck_after_s)
+        board = TrainerBoard(settings, metrics)
+        with HttpServer(settings.http, health, metrics.registry, site_of(settings, board, metrics, health)) as http:
+            console.print(
+                f"Embedded broker at {broker.bootstrap_servers}, the live page at http://127.0.0.1:{http.port}/"
+                + ("" if keep_open else " while this runs (--keep-open: and after it)")
+            )
+            console.print("The trainer warms up first: a few seconds, about fifteen where nothing is compiled yet.")
+            stage = _Stage(settings, broker, split, metrics, health, board)
+            received = stage.play(console)
+            finished = _reckon(console, split, stage, received)
+            if keep_open:
+                console.print("Ctrl-C ends.")
+                _wait_for_interrupt()
+    return finished
+
+
+class _Stage:
+    """Producer, trainer and subscriber at work, and what they show."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        broker: EmbeddedBroker,
+        split: Split,
+        metrics: Metrics,
+        health: Health,
+        board: TrainerBoard,
+    ) -> None:
+        self._settings = settings
+        self._connection = broker.connection
+        self._split = split
+        self._metrics = metrics
+        self._stop = threading.Event()
+        self._failure: BaseException | None = None
+        components = Components(
+            cluster=Cluster(broker.connection), metrics=metrics, health=health, stop=self._stop, board=board
+        )
+        self._trainer = Trainer(settings, components)
+        self.produced: ReplayResult | None = None
+        self.loaded: Loaded | None = None
+
+    def metric(self, name: str, **labels: str) -> float:
+        """Return a metric of the trainer as /metrics would show it; 0 before its first value."""
+        return self._metrics.registry.get_sample_value(name, labels) or 0.0
+
+    def play(self, console: Console) -> list[Version]:
+        """Run all three until every due version has come over its topic; return them in their order, each checked."""
+        prepare_topic(self._connection, TOPIC, create_partitions=1)
+        create_topics(self._connection, output_topics(self._settings))
+        published = Tail(self._connection, self._settings.output.models_topic, 0, 0)
+        received: list[Version] = []
+        threads = [threading.Thread(target=self._guarded, args=(part,)) for part in (self._trainer.run, self._produce)]
+        for thread in threads:
+            thread.start()
+        try:
+            with ModelSubscriber(self._connection, NAME) as subscriber:
+                self._watch(console, subscriber, published, received)
+            # By its number: the quality gate may have kept an earlier version current.
+            with ModelSubscriber(self._connection, NAME, version=len(received)) as subscriber:
+                self.loaded = subscriber.wait_ready(DEADLINE_S)
+        finally:
+            published.close()
+            self._stop.set()
+            for thread in threads:
+                thread.join()
+        if self._failure is not None:
+            raise self._failure
+        return received
+
+    def _watch(self, console: Console, subscriber: ModelSubscriber, published: Tail, received: list[Version]) -> None:
+        """Show progress, levels and versions until the last due version has come."""
+        due = len(self._split.train) // (LEAF_ROWS * EVERY_LEAVES)
+        bar = Progress(TextColumn("points learned"), BarColumn(40), MofNCompleteColumn(), console=console)
+        task = bar.add_task("", total=len(self._split.train))
+        begun = time.monotonic()
+        with Live(console=console, refresh_per_second=8, transient=True) as live:
+            while self._failure is None and not self._came(due, received):
+                for record in published.poll(100, 0.05):
+                    received.append(check(record, NAME, len(received) + 1))
+                    console.print(_line(received[-1]))
+                bar.update(task, completed=self._learned())
+                live.update(Group(bar, self._levels()))
+                if time.monotonic() - begun > DEADLINE_S:
+                    why = subscriber.missing or "still learning"
+                    raise TransientError(f"version {due} did not come within {DEADLINE_S:.0f} s: {why}")
+
+    def _learned(self) -> float:
+        return self.metric("streamsvm_input_rows_total", outcome="accepted")
+
+    def _came(self, due: int, received: list[Version]) -> bool:
+        return self._learned() >= len(self._split.train) and len(received) >= due
+
+    def _levels(self) -> Text:
+        """Draw the tree: points held by level, the open leaf first."""
+        text = Text("tree  ", style="dim")
+        for level in ("leaf", *map(str, range(12))):
+            points = int(self.metric("streamsvm_coreset_points", level=level))
+            text.append(f" {level} ", style="dim")
+            text.append(f"{points:>3}", style="bold cyan" if points else "dim")
+        return text
+
+    def _produce(self) -> None:
+        outbox = Outbox(self._connection)
+        try:
+            labels = (self._split.train.y > 0).astype(int)
+            source = from_arrays("htru2", self._split.train.X, labels, feature_names=self._split.feature_names)
+            self.produced = replay(source, outbox, TOPIC, rate_per_s=RATE_PER_S, partition=0, stop=self._stop)
+        finally:
+            outbox.close()
+
+    def _guarded(self, part: Callable[[], None]) -> None:
+        try:
+            part()
+        except BaseException as error:  # noqa: BLE001 - raised again by the main thread
+            self._failure = error
+
+
+def _line(version: Version) -> str:
+    fit = version.fit
+    return (
+        f"[green]{version.key:<10}[/] {version.stream.points:>6,} points covered, {fit.points:>3} trained on, "
+        f"{fit.support_vectors:>2} support vectors"
+    )
+
+
+def _reckon(console: Console, split: Split, stage: _Stage, received: list[Version]) -> bool:
+    """Compare the version that the subscriber holds with the optimum on all training points; show the table."""
+    assert stage.loaded is not None
+    console.print("Training LIBSVM on all points, to compare...")
+    moments = Moments.zero(split.train.dimension).add(split.train)
+    begun = time.perf_counter()
+    full = train(split.train, moments, SvmConfig(solver="libsvm", tolerance=1e-4))
+    full_seconds = time.perf_counter() - begun
+    newest = stage.loaded.version
+    penalty = full.fit.C
+    objectives = [_objective(model, full.model.scaler, split.train, penalty) for model in (newest.model, full.model)]
+    scores = [_scores(model, split) for model in (newest.model, full.model)]
+    trainings = stage.metric("streamsvm_training_seconds_count")
+    mean_seconds = stage.metric("streamsvm_training_seconds_sum") / trainings
+    peak = int(stage.metric("streamsvm_points_held_peak"))
+    raw_bytes = split.train.nbytes
+    table = Table(title="The last published version against all the data", title_style="bold")
+    for heading in ("", f"streamsvm {newest.key}", "LIBSVM on all points"):
+        table.add_column(heading, justify="left" if not heading else "right")
+    table.add_row("points read", f"{newest.stream.points:,}", f"{len(split.train):,}")
+    table.add_row("points kept, at most", f"{peak:,}", f"{len(split.train):,}")
+    table.add_row("bytes of points kept", f"{peak * raw_bytes // len(split.train):,}", f"{raw_bytes:,}")
+    table.add_row("points trained on", f"{newest.fit.points:,}", f"{len(split.train):,}")
+    table.add_row("versions published", f"{stage.metric('streamsvm_publishes_total', outcome='published'):.0f}", "-")
+    table.add_row("versions received", f"{len(received)}", "-")
+    table.add_row("objective on all points", f"{objectives[0]:.3f}", f"{objectives[1]:.3f}")
+    table.add_row("the version's own estimate", _audit(newest), "-")
+    table.add_row("gap to the optimum", f"{objectives[0] / objectives[1] - 1:.2%}", "0")
+    table.add_row("accuracy (held-out)", *(f"{accuracy:.4f}" for accuracy, _ in scores))
+    table.add_row("balanced accuracy (held-out)", *(f"{balanced:.4f}" for _, balanced in scores))
+    table.add_row("training time", f"{mean_seconds * 1000:.1f} ms a version", f"{full_seconds * 1000:.0f} ms")
+    console.print(table)
+    faults = _faults(stage, received, peak)
+    for fault in faults:
+        console.print(f"[red]{fault}[/]")
+    return not faults
+
+
+def _faults(stage: _Stage, received: list[Version], peak: int) -> list[str]:
+    """Say what did not go as the demo promises."""
+    published = int(stage.metric("streamsvm_publishes_total", outcome="published"))
+    held = stage.loaded.version.number if stage.loaded else 0
+    checks = {
+        f"only {len(received)} versions came over the topic": len(received) >= LEAST_VERSIONS,
+        f"the trainer published {published} versions, {len(received)} came over the topic": len(received) == published,
+        f"the newest version is {len(received)}, the subscriber holds {held}": held == len(received),
+        f"{peak} points were held at once, more than {MOST_POINTS}": peak <= MOST_POINTS,
+    }
+    return [fault for fault, fine in checks.items() if not fine]
+
+
+def _objective(model: Model, scaler: Scaler, points: Points, penalty: float) -> float:
+    """Return F on all points, with w expressed in the full data's standardised features so that both are comparable."""
+    machine = model.machine
+    assert isinstance(machine, LinearMachine)
+    w = machine.coefficients / model.scaler.scale * scaler.scale
+    return primal_objective(model.decision_function(points.X), points.y, penalty * points.weight, float(w @ w))
+
+
+def _audit(version: Version) -> str:
+    """Return the interval in which the version's objective over the stream lies, by its audit sample."""
+    assert version.audit is not None
+    return f"{version.audit.low:.0f} to {version.audit.high:.0f}"
+
+
+def _scores(model: Model, split: Split) -> tuple[float, float]:
+    predicted = model.predict_sign(split.held_out_features)
+    return float(accuracy_score(split.held_out_signs, predicted)), float(
+        balanced_accuracy_score(split.held_out_signs, predicted)
+    )
+
+
+def _wait_for_interrupt() -> None:
+    stop = stop_on_signals()
+    stop.wait()

@@ -1,0 +1,1 @@
+"""What every daemon needs of the machine: a run until a signal, supervision, clocks, HTTP."""

@@ -1,0 +1,1 @@
+"""Replay: the rows of a file onto a topic."""

@@ -1,0 +1,1 @@
+"""The scorer: points in, scores out, each once."""

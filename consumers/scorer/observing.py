@@ -1,0 +1,268 @@
+"""What a scorer shows of itself, and when it is plainly scoring the wrong stream.
+
+Counted is what was committed, once; rejected records are counted against the limits
+(`consumers.streams.rejection_limits`) before their batch is committed, so that a batch that ends the scorer is read
+again at the next start. A batch that is put back and read again counts once against them.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from difflib import get_close_matches
+from typing import Final
+
+import numpy as np
+import structlog
+from numpy.typing import NDArray
+
+from consumers.host.runtime import Health
+from consumers.host.untrusted_text import printable
+from consumers.metrics import Metrics
+from consumers.page.board import ScorerBoard
+from consumers.streams.rejection_limits import RejectionLimits
+from streamsvm.config import Settings
+from streamsvm.errors import ConfigurationError
+from streamsvm.ingest.decoder import REMEDIES, RejectedRecord
+from streamsvm.ingest.scored import Scored, scores_of
+from streamsvm.kafka import Connection, Record, Subscription, describe_topic, log_range, read_to_end
+from streamsvm.model.deciles import Deciles
+from streamsvm.quality.drift import ScoreWindow
+from streamsvm.registry.subscriber import Loaded, ModelSubscriber
+
+log = structlog.get_logger("streamsvm.scorer")
+
+LOOK_EVERY_S: Final = 1.0
+NAMES_AFTER_S: Final = 5.0
+"""How long a model may be missing before the models that there are, are named: its trainer may be about to publish."""
+MOST_NAMES: Final = 20
+"""Named in one message."""
+LATEST_RECORDS: Final = 1_000
+"""Offsets of each partition of the output topic among which a proof is looked for; more if more records are wanted."""
+READ_TIMEOUT_S: Final = 5.0
+NO_REFERENCE: Final = "the version says nothing of the scores of its audit sample"
+
+Float = NDArray[np.float64]
+
+
+class ScorerWatch:
+    """Watches one scorer. Its methods are the main loop's.
+
+    Parameters
+    ----------
+    settings : Settings
+    connection : Connection
+        Asked for earlier scores, and only where a limit of rejected records is passed.
+    metrics : Metrics
+    health : Health
+    board : ScorerBoard
+        Where moments are left, for people.
+    monotonic, clock : callable
+        Seconds; the second since the epoch.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        connection: Connection,
+        metrics: Metrics,
+        health: Health,
+        board: ScorerBoard,
+        monotonic: Callable[[], float] = time.monotonic,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._name = settings.name
+        self._scoring = scoring = settings.scoring
+        self._aliases_topic = settings.output.aliases_topic
+        self._connection = connection
+        self._metrics = metrics
+        self._health = health
+        self._board = board
+        self._monotonic = monotonic
+        self._clock = clock
+        self._limits = RejectionLimits(
+            scoring,
+            self._is_proven,
+            section="scoring",
+            who="scorer",
+            hint=f"Or does {scoring.topic} hold the points of another model than {settings.name}? The batch was not "
+            "committed: it is read again at the next start.",
+            remedies={**REMEDIES, "wrong_dimension": "Mend the producer, or score by a model of such points."},
+        )
+        self._scored_records = 0
+        self._counted: dict[int, int] = {}
+        self._window = ScoreWindow(scoring.drift_window) if scoring.drift_window else None
+        self._reference: Deciles | None = None
+        self._look_at = -math.inf
+        self._shown: set[int] = set()
+        self._missing_since: float | None = None
+        self._named: tuple[str, ...] | None = None
+        metrics.begin("streamsvm_input_rows", "outcome", ("accepted", "rejected"))
+        metrics.begin("streamsvm_scores", "label", ("negative", "positive"))
+        metrics.put("streamsvm_input_mostly_rejected", 0)
+        self._show_drift()
+
+    # ------------------------------------------------------------- the model
+
+    def waiting(self, subscriber: ModelSubscriber) -> str:
+        """Return why there is no model yet; after some seconds with the models that there are, warned of once."""
+        now = self._monotonic()
+        self._missing_since = now if self._missing_since is None else self._missing_since
+        why, names = subscriber.missing, subscriber.names
+        if now - self._missing_since < NAMES_AFTER_S or self._name in names or not subscriber.connected:
+            return why
+        remedy = self._remedy(names)
+        if names != self._named:
+            self._named = names
+            log.warning("no_such_model", what=f"{self._aliases_topic} knows no model {self._name}", remedy=remedy)
+        return f"{why}. {remedy}"
+
+    def _remedy(self, names: Sequence[str]) -> str:
+        if not names:
+            return "Nothing was published there yet: start the trainer, or see whether output.models_topic is right."
+        listed = ", ".join(printable(name) for name in names[:MOST_NAMES])
+        more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
+        close = get_close_matches(self._name, names, 1)
+        asked = f" Is it {printable(close[0])}?" if close else ""
+        return f"It knows {listed}{more}: name one with --name.{asked}"
+
+    def serving(self, loaded: Loaded) -> None:
+        """Note the version that scores from now on, and what its scores are compared with."""
+        before, self._reference = self._reference, loaded.audit_scores
+        if self._window is not None and before is not None and _bins(before) != _bins(self._reference):
+            self._window.forget()
+        if self._reference is None:
+            log.info("no_drift_shown", version=loaded.version.key, why=NO_REFERENCE)
+        self._show_drift()
+
+    # ------------------------------------------------------------- a batch
+
+    def check(self, records: Sequence[Record], rejected: Sequence[RejectedRecord]) -> None:
+        """Count a scored batch against the limits of rejected records, before it is committed.
+
+        Raises
+        ------
+        ConfigurationError
+            If it passes a limit, and the input is not proven.
+        TransientError
+            If that could not be looked up: read the batch again.
+        """
+        known = self._counted
+        fresh = [record for record in records if record.offset >= known.get(record.partition, 0)]
+        if fresh:
+            new = [one for one in rejected if one.record.offset >= known.get(one.record.partition, 0)]
+            self._limits.count(fresh, new)
+        for record in fresh:
+            known[record.partition] = record.offset + 1
+        self._health.require("input", self._limits.trouble)
+        self._metrics.put("streamsvm_input_mostly_rejected", bool(self._limits.trouble))
+
+    def committed(self, records: Sequence[Record], scored: Scored) -> None:
+        """Count a batch whose scores and positions were committed."""
+        metrics, now = self._metrics, self._clock()
+        for partition, count in _per_partition(records).items():
+            metrics.increase("streamsvm_input_records", count, partition=str(partition))
+        values = np.array(scored.values)
+        positive = int(np.count_nonzero(values > 0.0))
+        rejected = sum(len(one.rejections) for one in scored.rejected)
+        metrics.increase("streamsvm_input_rows", len(values), outcome="accepted")
+        metrics.increase("streamsvm_input_rows", rejected, outcome="rejected")
+        metrics.increase("streamsvm_scores", len(values) - positive, label="negative")
+        metrics.increase("streamsvm_scores", positive, label="positive")
+        metrics.observe_all("streamsvm_score_values", values)
+        latency_s = _latencies(records, scored, now)
+        metrics.observe_all("streamsvm_score_latency_seconds", latency_s)
+        if self._window is not None and self._reference is not None:
+            self._window.add(values, self._reference)
+        self._scored_records += len(scored.records)
+        self._board.scored(len(records), len(values), positive, float(latency_s.max()) if len(latency_s) else None)
+
+    # ------------------------------------------------------------- a turn
+
+    def look(self, subscription: Subscription) -> None:
+        """Show lag and drift, unless that was done within the last second; call it before records are polled."""
+        monotonic = self._monotonic()
+        if monotonic < self._look_at:
+            return
+        self._look_at = monotonic + LOOK_EVERY_S
+        backlog = subscription.backlog()
+        self._show_lag(backlog)
+        index = self._show_drift()
+        self._board.look(
+            sum(backlog.values()) if backlog else None, index, datetime.fromtimestamp(self._clock(), UTC), monotonic
+        )
+
+    def _show_lag(self, backlog: Mapping[int, int]) -> None:
+        for partition in self._shown - backlog.keys():
+            self._metrics.drop("streamsvm_input_lag_records", str(partition))
+        for partition, records in backlog.items():
+            self._metrics.put("streamsvm_input_lag_records", records, partition=str(partition))
+        self._shown = set(backlog)
+
+    def _show_drift(self) -> float | None:
+        window, reference = self._window, self._reference
+        drift = None if window is None or reference is None else window.drift(reference)
+        self._metrics.put("streamsvm_score_drift", math.nan if drift is None else drift.index)
+        self._metrics.put("streamsvm_score_drift_chance", math.nan if drift is None else drift.chance)
+        self._metrics.put("streamsvm_score_drift_scores", 0 if window is None or reference is None else len(window))
+        return None if drift is None else drift.index
+
+    # ------------------------------------------------------------- proof
+
+    def _is_proven(self) -> bool:
+        """Tell whether this model has scored enough records of the input, now or before this start."""
+        wanted = self._scoring.proven_after_records
+        if self._scored_records < wanted:
+            self._scored_records = max(self._scored_records, self._scored_before(wanted))
+        return self._scored_records >= wanted
+
+    def _scored_before(self, wanted: int) -> int:
+        """Count records of scores of this input by this model among the newest of the output topic, up to `wanted`.
+
+        Where retention has removed all of them, or they may not be read, nobody can tell: that counts as proven, so
+        that no stream of bad records can stop a scorer that has worked for long. A topic that was never written to
+        proves that nothing was scored.
+        """
+        found, output = 0, self._scoring.output_topic
+        unknown = False
+        for partition in describe_topic(self._connection, output).partitions:
+            low, high = log_range(self._connection, output, partition)
+            unknown |= low == high > 0
+            try:
+                found += self._scored_in(partition, max(low, high - max(LATEST_RECORDS, 2 * wanted)), wanted - found)
+            except ConfigurationError:  # it takes the right to read what this scorer itself may only write
+                unknown |= high > 0
+            if found >= wanted:
+                return found
+        return wanted if unknown and not found else found
+
+    def _scored_in(self, partition: int, start: int, wanted: int) -> int:
+        found, output = 0, self._scoring.output_topic
+        for record in read_to_end(self._connection, output, partition, start=start, timeout_s=READ_TIMEOUT_S):
+            self._health.beat()
+            found += bool(scores_of(record.value or b"", record.headers, self._scoring.topic, self._name))
+            if found >= wanted:
+                break
+        return found
+
+
+def _bins(reference: Deciles | None) -> int:
+    return 0 if reference is None else len(reference.shares)
+
+
+def _per_partition(records: Sequence[Record]) -> dict[int, int]:
+    partitions, counts = np.unique(np.array([record.partition for record in records], np.int64), return_counts=True)
+    return dict(zip(partitions.tolist(), counts.tolist(), strict=True))
+
+
+def _latencies(records: Sequence[Record], scored: Scored, now: float) -> Float:
+    """Return the seconds since the timestamp of each record that has a score; not below 0, where clocks differ."""
+    without = {(one.record.partition, one.record.offset) for one in scored.rejected if len(one.rejections) == one.rows}
+    times_ms = [
+        record.timestamp_ms
+        for record in records
+        if record.timestamp_ms is not None and (record.partition, record.offset) not in without
+    ]
+    return np.maximum(0.0, now - np.array(times_ms, np.float64) / 1_000.0)

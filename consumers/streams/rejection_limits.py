@@ -1,0 +1,172 @@
+"""Limits of dead letters: when so many records are rejected that this is plainly the wrong stream.
+
+A daemon that went on would learn or score little and fill a topic of dead letters instead, so it stops. An input that
+has given enough valid points is the right one: there bad records come from whoever may write to it, and must not stop
+the daemon and every restart of it. It goes on, warns, and is not ready until records are accepted again. How many
+points an incarnation has learned stands in its checkpoint, in the moments of each partition; what a scorer has scored
+stands in its output topic.
+
+Counted are records, not rows, in the order in which they were read over all partitions; a start begins to count anew.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Callable, Mapping, Sequence
+from itertools import repeat
+from typing import Final, Protocol
+
+import structlog
+
+from streamsvm.errors import ConfigurationError
+from streamsvm.ingest.decoder import REMEDIES, RejectedRecord
+from streamsvm.kafka import Record
+
+WINDOW_RECORDS: Final = 1_000
+"""Records over which the share is taken; before there are so many there is no share."""
+
+
+class Limited(Protocol):
+    """A section of the options that has the limits: `InputConfig` and `ScoringConfig` are such."""
+
+    @property
+    def topic(self) -> str:
+        """Topic of the records."""
+        ...
+
+    @property
+    def max_dead_letter_share(self) -> float:
+        """Largest share of rejected records; 0 for none."""
+        ...
+
+    @property
+    def max_consecutive_dead_letters(self) -> int:
+        """Most rejected records after each other; 0 for none."""
+        ...
+
+
+class RejectionLimits:
+    """Counts rejected records against the limits.
+
+    Parameters
+    ----------
+    config : Limited
+    proven : callable
+        Tells whether the input has given so many valid points that it is the right one; asked only where a limit is
+        passed.
+    section : str
+        Section of the options in which the limits are: `input` or `scoring`.
+    who : str
+        The daemon, for messages: `trainer` or `scorer`.
+    hint : str
+        What else may be wrong, and where the records are, for the message that ends the daemon.
+
+    remedies : mapping
+        What to do about each reason.
+
+    Attributes
+    ----------
+    trouble : str
+        Which limit the newest records pass although the daemon goes on; empty if none.
+    """
+
+    def __init__(
+        self,
+        config: Limited,
+        proven: Callable[[], bool],
+        *,
+        section: str,
+        who: str,
+        hint: str,
+        remedies: Mapping[str, str] = REMEDIES,
+    ) -> None:
+        self._config = config
+        self._proven = proven
+        self._section = section
+        self._who = who
+        self._hint = hint
+        self._remedies = remedies
+        self._log = structlog.get_logger(f"streamsvm.{who}")
+        self.trouble = ""
+        self._window: deque[bool] = deque(maxlen=WINDOW_RECORDS)
+        self._consecutive = 0
+        self._reasons: Counter[str] = Counter()
+        self._examples: dict[str, str] = {}
+
+    def count(self, records: Sequence[Record], rejected: Sequence[RejectedRecord]) -> None:
+        """Count a batch.
+
+        Raises
+        ------
+        ConfigurationError
+            If a limit is passed before the input is proven, naming the commonest reason, where the newest
+            record of that reason is, and what to do about it.
+        """
+        if not rejected:
+            self._window.extend(repeat(False, len(records)))
+            self._consecutive = 0
+        else:
+            self._count(records, rejected)
+        self._settle(self._passed_limit())
+
+    def _count(self, records: Sequence[Record], rejected: Sequence[RejectedRecord]) -> None:
+        bad = {(one.record.partition, one.record.offset): one for one in rejected}
+        most = self._config.max_consecutive_dead_letters
+        for record in records:
+            found = bad.get((record.partition, record.offset))
+            self._window.append(found is not None)
+            self._consecutive = self._consecutive + 1 if found is not None else 0
+            if found is not None:
+                self._note(found)
+            if most and self._consecutive == most and not self._proven():
+                raise self._wrong_stream(*self._passed_limit())
+
+    def _passed_limit(self) -> tuple[str, str]:
+        """Say which limit is passed now, and its option; two empty texts if none is."""
+        most, most_share = self._config.max_consecutive_dead_letters, self._config.max_dead_letter_share
+        if most and self._consecutive >= most:
+            return f"{self._consecutive} records after each other", "max_consecutive_dead_letters"
+        share = sum(self._window) / WINDOW_RECORDS
+        if most_share and len(self._window) == WINDOW_RECORDS and share > most_share:
+            return f"{share:.0%} of the last {WINDOW_RECORDS} records", "max_dead_letter_share"
+        return "", ""
+
+    def _settle(self, passed: tuple[str, str]) -> None:
+        """Stop, or warn once, if a limit is passed; say when none is any more."""
+        how_many, option = passed
+        if not how_many:
+            if self.trouble:
+                self._log.info("input_accepted_again", topic=self._config.topic)
+            self.trouble = ""
+            return
+        wrong = self._wrong_stream(how_many, option)
+        if not self._proven():
+            raise wrong
+        if not self.trouble:
+            self._log.warning(
+                "mostly_rejected",
+                what=wrong.what,
+                remedy=f"{self._remedies[self._commonest]} The {self._who} goes on, and is not ready until records are "
+                f"accepted again: see who writes to {self._config.topic}",
+            )
+        self.trouble = f"{how_many} of {self._config.topic} were rejected"
+
+    def _note(self, found: RejectedRecord) -> None:
+        record, first = found.record, found.rejections[0]
+        self._reasons[first.reason] += 1
+        self._examples[first.reason] = (
+            f"{self._config.topic}[{record.partition}]@{record.offset} row {first.row}: {first.what}"
+        )
+
+    @property
+    def _commonest(self) -> str:
+        ((reason, _),) = self._reasons.most_common(1)
+        return reason
+
+    def _wrong_stream(self, how_many: str, option: str) -> ConfigurationError:
+        reason, count = self._commonest, self._reasons[self._commonest]
+        return ConfigurationError(
+            f"{how_many} of {self._config.topic} were rejected, most of them ({count}) as {reason}, "
+            f"for example {self._examples[reason]}",
+            f"{self._remedies[reason]} {self._hint} {self._section}.{option} is the limit, 0 for none.",
+        )

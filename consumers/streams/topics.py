@@ -1,0 +1,216 @@
+"""The topics that a trainer writes: their settings, and what it reads back from them: head and owner."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final, TypeVar
+
+from consumers.streams.ports import Cluster
+from streamsvm.config import Settings
+from streamsvm.errors import ConfigurationError, InvalidMessage, StateError
+from streamsvm.kafka import Place, Record, TopicInfo, TopicSpec
+from streamsvm.model import message as model_codec
+from streamsvm.model.message import Alias, Head, Owner
+
+BOUNDED: Final = {"compression.type": "zstd"}
+"""The broker stores zstd whatever a writer sent: the only codec of which the client bounds what comes out."""
+FOR_EVER: Final = {"retention.ms": "-1", "retention.bytes": "-1"}
+SOON: Final = {"segment.bytes": str(1 << 20), "segment.ms": "600000", "min.cleanable.dirty.ratio": "0.1"}
+"""Only whole segments are compacted: with these a reader finds some 2 MB, however many versions there were."""
+READ_TIMEOUT_S: Final = 30.0
+
+Decoded = TypeVar("Decoded", Head, Owner, Alias)
+
+
+def output_topics(settings: Settings) -> list[TopicSpec]:
+    """Return what a trainer's topics must be like: one partition each, for the order is their meaning.
+
+    Versions and the audit trail are kept for ever, dead letters as the broker's default says; aliases are compacted,
+    and soon, so that readers need not read what is past. Where versions are retired the models are compacted, too:
+    each has a key of its own, so that only retired ones go.
+    """
+    output = settings.output
+    policy = "delete" if output.keep_versions is None else "compact"
+    return [
+        *(
+            TopicSpec(topic, 1, config={"cleanup.policy": policy, **FOR_EVER, **BOUNDED})
+            for topic in output.version_topics
+        ),
+        TopicSpec(output.aliases_topic, 1, config={"cleanup.policy": "compact", **SOON, **BOUNDED}),
+        TopicSpec(output.audit_topic, 1, config={"cleanup.policy": "delete", **FOR_EVER}),
+        TopicSpec(settings.input.dead_letters, 1, config={}),
+    ]
+
+
+def written_places(settings: Settings) -> list[Place]:
+    """Return every partition in which a transaction of a trainer has records; the aliases first: each has one there."""
+    output = settings.output
+    return [(topic, 0) for topic in (output.aliases_topic, *output.version_topics, output.audit_topic)]
+
+
+def check_names(settings: Settings) -> None:
+    """Refuse topics of a trainer that are the same one.
+
+    Raises
+    ------
+    ConfigurationError
+        Naming the topic and both of its uses.
+    """
+    output = settings.output
+    uses = {"input.topic": settings.input.topic, "the dead letters": settings.input.dead_letters}
+    uses |= {"output.models_topic": output.models_topic, "the aliases": output.aliases_topic}
+    uses["the audit trail"] = output.audit_topic
+    if output.model_format == "onnx":
+        uses["the ONNX models"] = output.onnx_topic
+    refuse_shared(uses)
+
+
+def refuse_shared(uses: Mapping[str, str]) -> None:
+    """Refuse one topic for two uses; see `check_names`."""
+    taken: dict[str, str] = {}
+    for use, topic in uses.items():
+        if topic in taken:
+            raise ConfigurationError(
+                f"the topic {topic} is named both for {taken[topic]} and for {use}", "Give each a topic of its own."
+            )
+        taken[topic] = use
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What the aliases topic says about a model: where it stands, whose process publishes it, and what is current."""
+
+    head: Head | None
+    owner: Owner | None
+    current: Alias | None = None
+
+
+def read_pointers(cluster: Cluster, settings: Settings, timeout_s: float) -> Found:
+    """Return the newest head and owner records of this model, having read their topic to the end.
+
+    Raises
+    ------
+    StateError
+        If the record under either key is not one.
+    TransientError
+        If the end is not reached: for `timeout_s` no broker answered, or a transaction stayed open.
+    """
+    of_key = (model_codec.head_key, model_codec.owner_key, model_codec.current_key)
+    head_key, owner_key, current_key = (key(settings.name).encode() for key in of_key)
+    newest = cluster.newest(settings.output.aliases_topic, [head_key, owner_key, current_key], timeout_s)
+    return Found(
+        _decoded(newest.get(head_key), model_codec.decode_head, "head"),
+        _decoded(newest.get(owner_key), model_codec.decode_owner, "owner"),
+        _current(newest.get(current_key)),
+    )
+
+
+def _current(record: Record | None) -> Alias | None:
+    """Return what is current; None also where that cannot be read, for the next version takes its place anyway."""
+    try:
+        return _decoded(record, model_codec.decode_alias, "current")
+    except StateError:
+        return None
+
+
+def _decoded(record: Record | None, decode: Callable[[bytes], Decoded], what: str) -> Decoded | None:
+    if record is None or record.value is None:
+        return None
+    try:
+        return decode(record.value)
+    except InvalidMessage as error:
+        raise StateError(
+            f"the {what} record at {record.topic}[{record.partition}]@{record.offset} cannot be read: {error}",
+            "Another program wrote it, or a newer streamsvm did: use that one, or another models topic.",
+        ) from None
+
+
+def check_output(settings: Settings, described: Mapping[str, TopicInfo]) -> list[str]:
+    """Refuse output topics on which delivery could not keep its promise; return what is unwise about the others.
+
+    Parameters
+    ----------
+    settings : Settings
+    described : mapping of str to TopicInfo
+        By name; settings that the broker does not tell are not judged.
+
+    Raises
+    ------
+    ConfigurationError
+        If one has more than one partition, or is compacted and must not be, or is not and must be.
+    """
+    output, warnings = settings.output, []
+    for name in (*output.version_topics, output.aliases_topic, output.audit_topic):
+        topic, allowed = described[name], _policies(name, settings)
+        if len(topic.partitions) != 1:
+            raise ConfigurationError(
+                f"the topic {name} has {len(topic.partitions)} partitions, and its order is its meaning",
+                "Make it anew with one partition: `streamsvm topics create` does.",
+            )
+        policy = set(filter(None, topic.config.get("cleanup.policy", "").split(",")))
+        if policy and not policy & allowed:
+            wanted = max(allowed)
+            raise ConfigurationError(
+                f"the topic {name} has cleanup.policy={topic.config['cleanup.policy']}, it must be {wanted}",
+                f"Set it: kafka-configs --alter --entity-type topics --entity-name {name} "
+                f"--add-config cleanup.policy={wanted}",
+            )
+        if name in output.version_topics and output.keep_versions is not None and policy == {"delete"}:
+            warnings.append(f"cleanup.policy=delete of the topic {name} keeps the bytes of retired versions")
+        if "delete" in policy:
+            warnings += [
+                f"{setting}={topic.config[setting]} of the topic {name}"
+                for setting in FOR_EVER
+                if topic.config.get(setting, "-1") != "-1"
+            ]
+    return warnings
+
+
+def _policies(name: str, settings: Settings) -> set[str]:
+    """Return what the cleanup policy of an output topic may hold."""
+    output = settings.output
+    if name in output.version_topics:
+        return {"delete", "compact"}
+    return {"compact"} if name == output.aliases_topic else {"delete"}
+
+
+def unfit(spec: TopicSpec, found: TopicInfo) -> list[str]:
+    """Say in what a topic that exists falls short of what a trainer needs of it, one thing each; nothing if it is fit.
+
+    Settings that the broker does not tell are not judged.
+    """
+    faults = []
+    if spec.config and found.config and len(found.partitions) != spec.partitions:
+        faults.append(f"it has {len(found.partitions)} partitions, its order needs exactly {spec.partitions}")
+    wanted = spec.config.get("cleanup.policy")
+    policy = found.config.get("cleanup.policy", wanted)
+    if wanted is not None and policy != wanted:
+        faults.append(f"cleanup.policy is {policy}, not {wanted}: records that are needed would be removed, or never")
+    kept = {name: found.config.get(name, "-1") for name in FOR_EVER if name in spec.config}
+    limits = [(name, limit) for name, limit in kept.items() if limit != "-1"]
+    return [*faults, *(f"{name} is {limit}, not -1: versions would be removed in time" for name, limit in limits)]
+
+
+def check_input(found: TopicInfo) -> None:
+    """Refuse a topic that cannot be a trainer's input.
+
+    Raises
+    ------
+    ConfigurationError
+        If it is compacted: versions could not be recomputed from it, and a later start would find a gap.
+    """
+    for unfit in unfit_input(found):
+        raise ConfigurationError(
+            f"the input topic {found.name} cannot be learned from: {unfit}",
+            f"Set it: kafka-configs --alter --entity-type topics --entity-name {found.name} "
+            "--add-config cleanup.policy=delete, or name another topic with --input-topic.",
+        )
+
+
+def unfit_input(found: TopicInfo) -> list[str]:
+    """Say why a topic cannot be a trainer's input; nothing if it can."""
+    policy = found.config.get("cleanup.policy", "delete")
+    if "compact" not in policy:
+        return []
+    return [f"cleanup.policy is {policy}: an input must keep every record, or no model can be recomputed from it"]

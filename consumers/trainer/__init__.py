@@ -1,0 +1,1 @@
+"""The trainer: labeled points in, versions out, each once."""

@@ -1,0 +1,133 @@
+"""Checkpoints on time: written at an interval, tried again after a failure, and an alarm when none worked for long."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+from typing import Final
+
+import structlog
+
+from consumers.host.runtime import Health
+from consumers.metrics import Metrics
+from streamsvm.checkpoint.directory import CheckpointDirectory
+from streamsvm.checkpoint.format import Snapshot
+from streamsvm.config import CheckpointConfig
+from streamsvm.errors import DirectoryTaken, TransientError
+
+LOOK_INTERVAL_S: Final = 1.0
+"""How often a look is taken at the directory: two system calls."""
+
+log = structlog.get_logger("streamsvm.trainer")
+
+
+class Saver:
+    """Saves snapshots.
+
+    Parameters
+    ----------
+    config : CheckpointConfig
+    directory : CheckpointDirectory
+    metrics : Metrics
+    health : Health
+    monotonic, now : callable
+        Seconds for intervals, and the time of day for a metric.
+    """
+
+    def __init__(
+        self,
+        config: CheckpointConfig,
+        directory: CheckpointDirectory,
+        metrics: Metrics,
+        health: Health,
+        monotonic: Callable[[], float],
+        now: Callable[[], datetime],
+    ) -> None:
+        self._config = config
+        self._directory = directory
+        self._metrics = metrics
+        self._health = health
+        self._monotonic = monotonic
+        self._now = now
+        self._tried_at = self._good_at = monotonic()
+        self._looked_at = monotonic()
+        self._failure = self._lost = ""
+        self._taken_again = False
+
+    @property
+    def due(self) -> bool:
+        """Whether it is time for a checkpoint; in a directory that had to be made anew it is."""
+        return self._taken_again or self._monotonic() - self._tried_at >= self._config.interval_s
+
+    def save(self, snapshot: Snapshot) -> None:
+        """Write a checkpoint.
+
+        Raises
+        ------
+        DirectoryTaken
+            If the directory was replaced, and another process holds it.
+        TransientError
+            If the disk refuses; the checkpoints before it are untouched.
+        """
+        self._tried_at = begun = self._monotonic()
+        self._taken_again = False
+        self._keep()
+        written = self._directory.save(snapshot)
+        self._good_at = self._monotonic()
+        self._failure = self._lost = ""
+        self._metrics.put("streamsvm_checkpoint_timestamp_seconds", self._now().timestamp())
+        self._metrics.put("streamsvm_checkpoint_bytes", written)
+        self._metrics.observe("streamsvm_checkpoint_seconds", self._good_at - begun)
+        log.debug("checkpoint_written", sequence=snapshot.sequence, bytes=written)
+
+    def failed(self, error: TransientError) -> None:
+        """Note that a checkpoint could not be written, or not yet be written: it is tried again after the interval.
+
+        Raises
+        ------
+        DirectoryTaken
+            If that is the error: then the process must end.
+        """
+        if isinstance(error, DirectoryTaken):
+            raise error
+        self._tried_at = self._monotonic()
+        self._failure = error.what
+        self._metrics.increase("streamsvm_checkpoint_failures")
+        log.error("checkpoint_failed", what=error.what, remedy=error.remedy)
+
+    def watch(self) -> None:
+        """Be not ready while the newest good checkpoint is older than `checkpoint.max_age_s`, or its directory is gone.
+
+        Raises
+        ------
+        DirectoryTaken
+            If the directory was replaced, and another process holds it.
+        """
+        if self._monotonic() - self._looked_at >= LOOK_INTERVAL_S:
+            self._look()
+        age_s = self._monotonic() - self._good_at
+        late = bool(self._failure) and age_s > self._config.max_age_s
+        why = f"no checkpoint for {age_s:.0f} s: {self._failure}" if late else ""
+        self._health.require("checkpoint", self._lost or why)
+
+    def _look(self) -> None:
+        self._looked_at = self._monotonic()
+        try:
+            self._keep()
+        except DirectoryTaken:
+            raise
+        except TransientError as error:
+            if error.what != self._lost:
+                self._say(error.what, error.remedy)
+
+    def _keep(self) -> None:
+        """See that the directory is still there; a new one needs a checkpoint at once."""
+        lost = self._directory.keep()
+        if lost:
+            self._say(lost, "It was made again, without the checkpoints it held: find out who removes it.")
+            self._taken_again = True
+
+    def _say(self, what: str, remedy: str) -> None:
+        self._lost = what
+        self._metrics.increase("streamsvm_checkpoint_failures")
+        log.error("checkpoint_directory_lost", what=what, remedy=remedy)

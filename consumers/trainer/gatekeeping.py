@@ -1,0 +1,321 @@
+"""The quality gate at work: it keeps the points to judge by and the present model, and judges each candidate.
+
+What it judges by stands in `streamsvm.quality.gate`. After a start it knows no points yet, and judges by the audit
+sample until enough were read; while input is read again nothing is published, so that nothing is judged. The versions
+that it compares with are named by the newest head record, so that a restart knows them.
+
+Invariant: while a version is current, one that cannot be compared with it does not become current. There are two
+exceptions: a version of other features or labels, since a person began anew with those; and, until a version was scored
+for the first time, one for which too few points of a label came, as the current one was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Final, Protocol
+
+import structlog
+
+from consumers.metrics import Metrics
+from consumers.streams.ports import Cluster
+from streamsvm.config import Settings
+from streamsvm.errors import InvalidMessage, StreamsvmError
+from streamsvm.learning.learner import Cut
+from streamsvm.model import message as model_codec
+from streamsvm.model.message import Alias, Gate, GatePart, GateRival, Head, Version
+from streamsvm.points import Rows
+from streamsvm.quality.gate import Evidence, Verdict, Window, audit_evidence, judge
+
+log = structlog.get_logger("streamsvm.trainer")
+
+MakeGate = Callable[
+    [Settings, Cluster, "Alias | None", Callable[[], Iterable[Rows]], Metrics, "Head | None"], "Gatekeeper"
+]
+
+FETCH_TIMEOUT_S: Final = 10.0
+OUTCOMES: Final = ("passed", "refused", "unscored")
+
+
+class Gatekeeper(Protocol):
+    """Says which version may become current."""
+
+    @property
+    def present(self) -> Present | None:
+        """What is current, if the gate knows that."""
+
+    def note(self, rows: Rows) -> None:
+        """Take in rows that were learned."""
+
+    def judge(self, version: Version, cut: Cut) -> Gate | None:
+        """Say whether a version may become current; None where there is no gate."""
+
+    def published(self, version: Version, gate: Gate | None, alias: Alias) -> None:
+        """Note that a version is published, under this verdict."""
+
+
+class Open:
+    """No gate: every version becomes current."""
+
+    present: Final = None
+
+    def note(self, rows: Rows) -> None:
+        """Keep nothing."""
+
+    def judge(self, version: Version, cut: Cut) -> Gate | None:  # noqa: ARG002
+        """Let it pass."""
+        return None
+
+    def published(self, version: Version, gate: Gate | None, alias: Alias) -> None:
+        """Keep nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Present:
+    """What is current, or was: its place, and the version itself, or why that could not be read."""
+
+    alias: Alias
+    version: Version | None
+    why: str = ""
+
+    @property
+    def number(self) -> int:
+        """The version's number."""
+        return self.alias.number
+
+
+class MarginGate:
+    """Refuses a version that is worse than the current one, or the best of those before it, by more than a margin.
+
+    Parameters
+    ----------
+    margin : float
+        Of balanced accuracy.
+    present : Present or None
+        At the start; None if nothing is current.
+    unlearned : callable
+        Returns rows that were read and not learned yet.
+    metrics : Metrics
+    earlier : sequence of Present
+        What was current before, the newest first; those that can be read.
+    scored : bool
+        Whether a version was ever scored.
+    versions : int
+        Most versions, the current one among them, that a new one is compared with.
+    fetch : callable, optional
+        Tries again to read what is current.
+    """
+
+    def __init__(
+        self,
+        margin: float,
+        present: Present | None,
+        unlearned: Callable[[], Iterable[Rows]],
+        metrics: Metrics,
+        *,
+        earlier: Sequence[Present] = (),
+        scored: bool = False,
+        versions: int = 1,
+        fetch: Callable[[Alias], Present] | None = None,
+    ) -> None:
+        self._margin = margin
+        self.present = present
+        self._earlier = list(earlier)
+        self._scored = scored
+        self._versions = versions
+        self._fetch = fetch
+        self._unlearned = unlearned
+        self._metrics = metrics
+        self._window = Window()
+        metrics.begin("streamsvm_gate_verdicts", "outcome", OUTCOMES)
+
+    def note(self, rows: Rows) -> None:
+        """Take in rows that were learned."""
+        self._window.add(rows)
+
+    def judge(self, version: Version, cut: Cut) -> Gate | None:
+        """Score a version and the current one on the same points."""
+        if self.present is None:
+            return self._gate(Verdict(outcome="unscored", why="nothing is current yet"))
+        present = self._read(self.present)
+        if present.version is None:
+            return self._gate(Verdict(outcome="refused", why=present.why or "the current version cannot be read"))
+        why = _incomparable(version, present.version)
+        if why:
+            return self._gate(Verdict(outcome="unscored", why=why))
+        verdict = self._verdict(version, present.version, cut)
+        if verdict.outcome == "unscored" and self._scored:
+            verdict = replace(verdict, outcome="refused")
+        return self._gate(verdict)
+
+    def _read(self, present: Present) -> Present:
+        """Return what is current, having tried once more to read it where that failed."""
+        if present.version is None and self._fetch is not None:
+            present = self.present = self._fetch(present.alias)
+        return present
+
+    def _verdict(self, version: Version, present: Version, cut: Cut) -> Verdict:
+        after = self._window.after(cut.positions, self._unlearned())
+        earlier = [one.version.model for one in self._earlier if one.version is not None]
+        return judge(
+            version.model,
+            present.model,
+            after,
+            audit_evidence(cut.audit),
+            self._margin,
+            training=Evidence(cut.points) if len(cut.points) else None,
+            earlier=earlier,
+        )
+
+    def _gate(self, verdict: Verdict) -> Gate:
+        window = tuple(
+            GatePart(partition, (*begin,), (*end,)) for partition, (begin, end) in sorted(verdict.window.items())
+        )
+        compared = [] if self.present is None else [self.present, *self._earlier]
+        accuracies = [verdict.present, *verdict.earlier]
+        accuracies += [None] * (len(compared) - len(accuracies))
+        return Gate(
+            outcome=verdict.outcome,
+            why=verdict.why,
+            scored_on=verdict.scored_on,
+            points=verdict.points,
+            candidate=verdict.candidate,
+            present=verdict.present,
+            against=self.present.number if self.present else None,
+            margin=self._margin,
+            window=window,
+            recent=tuple(
+                GateRival(one.number, one.alias.sha256, one.alias.offset, accuracy)
+                for one, accuracy in zip(compared, accuracies, strict=False)
+            ),
+        )
+
+    def published(self, version: Version, gate: Gate | None, alias: Alias) -> None:
+        """Take a version for the present one unless it was refused."""
+        if gate is None:
+            return
+        self._metrics.increase("streamsvm_gate_verdicts", outcome=gate.outcome)
+        if gate.candidate is not None and gate.present is not None:
+            self._scored = True
+            self._metrics.put("streamsvm_gate_candidate_accuracy", gate.candidate)
+            self._metrics.put("streamsvm_gate_present_accuracy", gate.present)
+            self._metrics.put("streamsvm_gate_best_accuracy", best_of(gate)[1])
+        if gate.outcome == "refused":
+            _say_refused(version, gate)
+            return
+        before = [] if self.present is None else [self.present, *self._earlier]
+        kept = [one for one in before if one.version is not None and not _incomparable(version, one.version)]
+        self._earlier = kept[: self._versions - 1]
+        self.present = Present(alias, version)
+
+
+def best_of(gate: Gate) -> tuple[int | None, float]:
+    """Return number and balanced accuracy of the best version that a scored one was compared with."""
+    rivals = [(one.balanced_accuracy, one.number) for one in gate.recent if one.balanced_accuracy is not None]
+    accuracy, number = max(rivals, default=(gate.present or 0.0, gate.against))
+    return number, accuracy
+
+
+def _say_refused(version: Version, gate: Gate) -> None:
+    if gate.candidate is None:
+        log.warning(
+            "gate_waits",
+            version=version.key,
+            current=gate.against,
+            why=gate.why,
+            remedy="the current version stays until a new one can be compared with it: let the trainer read "
+            "output.models_topic, or wait for more points; or pin the new one, or let one start pass everything with "
+            "output.gate_margin = none",
+        )
+        return
+    best, accuracy = best_of(gate)
+    log.warning(
+        "gate_refused",
+        version=version.key,
+        balanced_accuracy=gate.candidate,
+        current=gate.against,
+        its_balanced_accuracy=gate.present,
+        best=best,
+        best_balanced_accuracy=accuracy,
+        margin=gate.margin,
+        points=gate.points,
+        remedy="the current version stays; pin the new one if you know better, or raise output.gate_margin",
+    )
+
+
+def _incomparable(version: Version, present: Version) -> str:
+    """Say why two versions cannot be scored on the same points, or nothing."""
+    if version.model.dimension != present.model.dimension:
+        return f"{present.key} scores {present.model.dimension} features"
+    if version.labels != present.labels:
+        return f"{present.key} has other labels"
+    return ""
+
+
+def gate_of(
+    settings: Settings,
+    cluster: Cluster,
+    current: Alias | None,
+    unlearned: Callable[[], Iterable[Rows]],
+    metrics: Metrics,
+    head: Head | None = None,
+) -> Gatekeeper:
+    """Return the configured gate, which knows what is current, and from the newest head what was before.
+
+    Blocks at most about 10 s for each version that it reads. While the current one cannot be read nothing passes, and
+    the log says so.
+    """
+    margin, versions = settings.output.gate_margin, settings.output.gate_versions
+    if margin is None:
+        return Open()
+    said = None if head is None else head.gate
+    present = None if current is None else present_of(settings, cluster, current)
+    if present is not None and present.version is None:
+        log.warning(
+            "gate_blind",
+            current=present.number,
+            what=present.why,
+            remedy="no new version becomes current until it can be read; the trainer needs Read on output.models_topic",
+        )
+    return MarginGate(
+        margin,
+        present,
+        unlearned,
+        metrics,
+        earlier=_before(settings, cluster, present, said, versions - 1),
+        scored=said is not None and said.outcome != "unscored",
+        versions=versions,
+        fetch=lambda alias: present_of(settings, cluster, alias),
+    )
+
+
+def _before(
+    settings: Settings, cluster: Cluster, present: Present | None, said: Gate | None, most: int
+) -> list[Present]:
+    """Fetch what was current before, as the newest head names it, up to the first that cannot be read."""
+    found: list[Present] = []
+    if present is None or present.version is None or said is None:
+        return found
+    for rival in said.recent:
+        if rival.number == present.number or len(found) >= most:
+            continue
+        one = present_of(settings, cluster, Alias(rival.number, rival.sha256, rival.offset))
+        if one.version is None or _incomparable(one.version, present.version):
+            log.info("gate_forgets", version=rival.number, why=one.why or "it has other features or labels")
+            break
+        found.append(one)
+    return found
+
+
+def present_of(settings: Settings, cluster: Cluster, current: Alias) -> Present:
+    """Fetch what an alias names; blocks at most about 10 s, and never fails."""
+    key = model_codec.version_key(settings.name, current.number)
+    try:
+        record = cluster.record(settings.output.models_topic, current.offset, FETCH_TIMEOUT_S)
+        if record is None or record.value is None or record.key != key.encode():
+            return Present(current, None, f"{key} is not at offset {current.offset}")
+        return Present(current, model_codec.decode(record.value, current.sha256))
+    except InvalidMessage as error:
+        return Present(current, None, f"{key} cannot be read: {error.what}")
+    except StreamsvmError as error:  # not permitted, or no answer: the gate is no reason not to start
+        return Present(current, None, f"{key} cannot be fetched: {error.what}")

@@ -1,0 +1,57 @@
+"""What the trainer holds and how far it is, as gauges."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+
+from consumers.metrics import Metrics
+from streamsvm.learning.learner import Learner
+
+
+class Gauges:
+    """Sets gauges; a level of the tree that is empty by now shows 0.
+
+    Parameters
+    ----------
+    metrics : Metrics
+    """
+
+    def __init__(self, metrics: Metrics) -> None:
+        self._metrics = metrics
+        self._seen_levels: set[str] = set()
+
+    def points(self, held: int, peak: int) -> None:
+        """Show points held at once, now and at most."""
+        self._metrics.put("streamsvm_points_held", held)
+        self._metrics.put("streamsvm_points_held_peak", peak)
+
+    def coreset(self, learner: Learner) -> None:
+        """Show the points of each level, the bytes of all buckets, and what reductions met."""
+        levels: Counter[str] = Counter()
+        held_bytes = 0
+        for state in learner.buckets().values():
+            for bucket in state:
+                levels[str(bucket.level)] += len(bucket.points)
+                held_bytes += bucket.points.nbytes
+        levels["leaf"] = learner.points_held - learner.audit_points_held - sum(levels.values())
+        for level in self._seen_levels | levels.keys():
+            self._metrics.put("streamsvm_coreset_points", levels.get(level, 0), level=level)
+        self._seen_levels |= levels.keys()
+        self._metrics.put("streamsvm_coreset_bytes", held_bytes)
+        self._metrics.put("streamsvm_coreset_weight", learner.weight)
+        for met, reductions in learner.observed().counts().items():
+            self._metrics.put("streamsvm_coreset_reductions", reductions, outcome=met)
+        self._metrics.put("streamsvm_coreset_clipped_rows", learner.rows_clipped)
+        self._metrics.put("streamsvm_coreset_bounded_weights", learner.outliers().weights)
+
+    def lag(self, ends: Mapping[int, tuple[int, int | None]]) -> None:
+        """Show how far each partition's position is behind its end, where that is known."""
+        for partition, (offset, end) in ends.items():
+            if end is not None:
+                self._metrics.put("streamsvm_input_lag_records", max(0, end - offset), partition=str(partition))
+
+    def headroom(self, records: Mapping[int, int]) -> None:
+        """Show how far each partition's position is ahead of what retention has removed."""
+        for partition, ahead in records.items():
+            self._metrics.put("streamsvm_input_headroom_records", max(0, ahead), partition=str(partition))

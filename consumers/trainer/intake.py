@@ -1,0 +1,197 @@
+"""What comes in: records are read and decoded, bad rows become dead letters, good ones wait in the pipeline.
+
+While a schema cannot be had nothing is decided: what was read waits, and so does what comes after it. While the
+pipeline cannot learn, reading stops, and after a while the input is paused, so that its client goes on serving its
+connections.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+from consumers.host.runtime import Health
+from consumers.metrics import Metrics
+from consumers.streams.dead_letters import DeadLetters
+from consumers.streams.ports import Input, Outbox
+from consumers.streams.registry_outage import SchemaWait
+from consumers.streams.rejection_limits import RejectionLimits
+from consumers.streams.unread_fields import UnreadWatch
+from streamsvm.config import Settings
+from streamsvm.crashpoints import crash_point
+from streamsvm.delivery.pipeline import Ends, Pipeline
+from streamsvm.errors import ConfigurationError, LogGap, TopicMissing, TransientError
+from streamsvm.ingest.decoder import Decoded, PointDecoder, RejectedRecord
+from streamsvm.kafka import Batch, Record
+
+FLUSH_TIMEOUT_S: Final = 30.0
+HOLD_BEFORE_PAUSE_S: Final = 1.0
+
+
+class Intake:
+    """Reads the input of one life of a trainer.
+
+    Parameters
+    ----------
+    settings : Settings
+    pipeline : Pipeline
+        Where rows go.
+    reader : Input
+    outbox : Outbox
+        Of dead letters.
+    dead_letters : DeadLetters
+    decoder : PointDecoder
+    metrics : Metrics
+    health : Health
+    monotonic : callable
+        Seconds.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        pipeline: Pipeline,
+        reader: Input,
+        outbox: Outbox,
+        dead_letters: DeadLetters,
+        decoder: PointDecoder,
+        metrics: Metrics,
+        health: Health,
+        monotonic: Callable[[], float],
+    ) -> None:
+        self._pipeline = pipeline
+        self._reader = reader
+        self._outbox = outbox
+        self._dead_letters = dead_letters
+        self._decoder = decoder
+        self._metrics = metrics
+        self._health = health
+        self._monotonic = monotonic
+        self._limits = RejectionLimits(
+            settings.input,
+            lambda: pipeline.points_accepted() >= settings.input.proven_after_points,
+            section="input",
+            who="trainer",
+            hint=f"Or is input.topic another one? They are in {settings.input.dead_letters}.",
+        )
+        self._unread = UnreadWatch(settings.input.topic, metrics)
+        self._schema_wait = SchemaWait(metrics, health, monotonic)
+        self._undecoded: deque[Sequence[Record]] = deque()
+        self._held_since: float | None = None
+        self._paused = False
+
+    @property
+    def waits_for_schema(self) -> bool:
+        """Whether records were read that cannot be decoded yet."""
+        return bool(self._undecoded)
+
+    @property
+    def ends(self) -> Ends:
+        """Where each partition's end was last met."""
+        return {partition: self._reader.seen_end(partition) for partition in self._pipeline.learner.positions}
+
+    @property
+    def high_watermarks(self) -> Mapping[int, int | None]:
+        """The offset after each partition's last record, as far as known."""
+        return {partition: self._reader.high_watermark(partition) for partition in self._pipeline.learner.positions}
+
+    def assign(self, offsets: Mapping[int, int]) -> None:
+        """Read on from these offsets, and nothing else; what was read and not decoded is forgotten."""
+        self.release()
+        self._undecoded.clear()
+        self._reader.assign(offsets)
+
+    def read(self, most: int, timeout_s: float) -> None:
+        """Take records from the client, and decode them.
+
+        Raises
+        ------
+        LogGap
+            If the topic is gone.
+        ConfigurationError
+            If so much is rejected that this is plainly the wrong stream.
+        """
+        try:
+            records = self._reader.poll(most, timeout_s)
+        except TopicMissing as missing:
+            raise LogGap(missing.what, missing.remedy) from missing
+        self._health.require("broker", "" if self._reader.connected() else "no broker connection is up")
+        if records:
+            self._note(records)
+            self._undecoded.append(records)
+        self._decode()
+
+    def hold(self) -> None:
+        """Read nothing this time; after a while pause the input, and only serve its client."""
+        now = self._monotonic()
+        if self._held_since is None:
+            self._held_since = now
+        if self._paused:
+            self.read(1, 0.0)
+        elif now - self._held_since > HOLD_BEFORE_PAUSE_S:
+            self._reader.pause()
+            self._paused = True
+        self._decode()
+
+    def release(self) -> None:
+        """Read again from now on."""
+        self._held_since = None
+        if self._paused:
+            self._reader.resume()
+            self._paused = False
+
+    def poll_letters(self) -> None:
+        """Serve the client of the dead letters; raises what failed to be delivered."""
+        self._outbox.poll()
+
+    def flush(self, timeout_s: float) -> None:
+        """Return when every dead letter is acknowledged; raises if one cannot be delivered in time."""
+        self._outbox.flush(timeout_s)
+
+    def show_progress(self) -> None:
+        """Commit group offsets, for observers."""
+        self._reader.commit({partition: at.offset for partition, at in self._pipeline.learner.positions.items()})
+        crash_point("offsets.committed")
+
+    def _note(self, records: Sequence[Record]) -> None:
+        if isinstance(records, Batch):
+            ends, counts, size = records.ends(), records.counts(), int(records.sizes.sum())
+        else:
+            size = sum(len(record.value or b"") for record in records)
+            ends = {record.partition: record.offset + 1 for record in records}
+            counts = Counter(record.partition for record in records)
+        self._pipeline.note_read(ends)
+        self._metrics.increase("streamsvm_input_bytes", size)
+        for partition, count in counts.items():
+            self._metrics.increase("streamsvm_input_records", count, partition=str(partition))
+
+    def _decode(self) -> None:
+        while self._undecoded and self._schema_wait.over:
+            try:
+                decoded = self._decoder.decode(self._undecoded[0])
+            except TransientError as error:
+                self._schema_wait.failed(error)
+                return
+            self._schema_wait.end()
+            self._take_in(self._undecoded.popleft(), decoded)
+
+    def _take_in(self, records: Sequence[Record], decoded: Decoded) -> None:
+        for letter in self._dead_letters.letters(records, decoded.rejected):
+            self._outbox.send(letter)
+        if decoded.rejected:
+            crash_point("deadletters.sent")
+        self._unread.tell(decoded.unread)
+        for rows in decoded.rows:
+            self._pipeline.offer(rows)
+        self._count_rejected(records, decoded.rejected)
+
+    def _count_rejected(self, records: Sequence[Record], rejected: Sequence[RejectedRecord]) -> None:
+        """Stop when this is plainly the wrong stream, all its letters delivered; a proven one is not ready instead."""
+        try:
+            self._limits.count(records, rejected)
+        except ConfigurationError:
+            self._outbox.flush(FLUSH_TIMEOUT_S)
+            raise
+        self._health.require("input", self._limits.trouble)
+        self._metrics.put("streamsvm_input_mostly_rejected", bool(self._limits.trouble))

@@ -1,0 +1,289 @@
+"""What people see of a trainer: metrics, log lines and the page, from what its pipeline and publisher return.
+
+Nothing here changes what is learned or published: a trainer without its observer makes the same versions.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import structlog
+
+from consumers.host.runtime import Health
+from consumers.metrics import Metrics
+from consumers.page.board import TrainerBoard
+from consumers.trainer.components import Components
+from consumers.trainer.coreset_conditions import Conditions
+from consumers.trainer.freshness import Freshness
+from consumers.trainer.gauges import Gauges
+from consumers.trainer.life import Life
+from consumers.trainer.outliers import OutlierLog
+from streamsvm.config import Settings
+from streamsvm.delivery.events import (
+    Assigned,
+    CaughtUp,
+    CutDeclined,
+    CutTaken,
+    Learned,
+    Published,
+    Refused,
+    Superseded,
+)
+from streamsvm.learning.learner import Cut
+from streamsvm.model.message import Version
+
+log = structlog.get_logger("streamsvm.trainer")
+
+MEASURE_EVERY_S: Final = 0.5
+
+Event = Assigned | CaughtUp | CutDeclined | CutTaken | Learned | Published | Refused | Superseded
+
+
+class Observer:
+    """Counts, logs and shows what happens, in all lives of a process.
+
+    Parameters
+    ----------
+    settings : Settings
+    components : Components
+    """
+
+    def __init__(self, settings: Settings, components: Components) -> None:
+        self._settings = settings
+        self._metrics: Metrics = components.metrics
+        self._health: Health = components.health
+        self._clock = components.clock
+        self._board = components.board or TrainerBoard(settings, components.metrics)
+        self._gauges = Gauges(components.metrics)
+        self._conditions = Conditions()
+        self._outliers = OutlierLog(settings.input.topic)
+        self._freshness: Freshness | None = None
+        self._training_since: float | None = None
+        self._measured_at = 0.0
+        metrics = components.metrics
+        metrics.begin("streamsvm_input_rows", "outcome", ("accepted", "rejected"))
+        metrics.begin("streamsvm_trainings", "outcome", ("converged", "iteration_limit"))
+        metrics.begin("streamsvm_publishes", "outcome", ("published", "refused"))
+
+    def adopted(self, life: Life) -> None:
+        """Begin to observe a life that has just started."""
+        rows = life.config.coreset.leaf_rows * self._settings.training.every_leaves
+        self._freshness = Freshness(self._metrics, life.pipeline.learner, rows)
+        self._training_since, self._measured_at = None, 0.0
+        self._board.adopted(life.delivery.head, life.current)
+        self._metrics.put("streamsvm_model_version", life.delivery.next_number - 1)
+        self._metrics.put("streamsvm_input_mostly_rejected", 0)
+        self._health.require("input", "")
+
+    def started(self, life: Life) -> None:
+        """Say what was started."""
+        log.info(
+            "started",
+            name=self._settings.name,
+            session=life.delivery.session,
+            topic=self._settings.input.topic,
+            partitions=life.partitions,
+            incarnation=life.delivery.incarnation,
+            next_version=life.delivery.next_number,
+            positions={str(partition): list(at) for partition, at in life.pipeline.learner.positions.items()},
+        )
+
+    def note(self, event: Event, life: Life, begun: float = 0.0) -> None:
+        """Take in what happened; `begun` is when the step began that led to it, in monotonic seconds."""
+        match event:
+            case Learned():
+                self._learned(event, begun)
+            case CutTaken():
+                self._emitted(event.cut)
+                self._metrics.increase("streamsvm_cuts_skipped", float(event.replaced))
+            case CutDeclined():
+                self._emitted(None)
+            case CaughtUp():
+                log.info("caught_up", version=event.version)
+            case Assigned():
+                self._assigned(event)
+            case Published():
+                self._settled(event.made.cut, life)
+                self._published(event)
+            case Refused():
+                self._settled(event.made.cut, life)
+                self._metrics.increase("streamsvm_publishes", outcome="refused")
+                log.error("version_refused", version=event.version.key, bytes=event.value_bytes, what=str(event.why))
+            case Superseded():
+                self._settled(event.made.cut, life)
+
+    # ----------------------------------------------------------- rows and cuts
+
+    def _learned(self, event: Learned, begun: float) -> None:
+        if self._freshness is not None:
+            self._freshness.learned(begun, self._clock.monotonic())
+        accepted = int(event.rows.accepted.sum())
+        self._metrics.increase("streamsvm_input_rows", accepted, outcome="accepted")
+        self._metrics.increase("streamsvm_input_rows", len(event.rows) - accepted, outcome="rejected")
+
+    def _emitted(self, cut: Cut | None) -> None:
+        if self._freshness is not None:
+            self._freshness.emitted(cut)
+
+    def _settled(self, cut: Cut, life: Life) -> None:
+        if self._freshness is not None:
+            published, now = life.delivery.published_cut, self._clock.monotonic()
+            self._freshness.settled(cut, published, life.pipeline.in_flight, now)
+
+    def _assigned(self, event: Assigned) -> None:
+        if event.differs:
+            remedy = "this is another build or CPU than the version's"
+            log.warning("training_set_differs", what=event.differs, remedy=remedy)
+        if event.at_newest and self._freshness is not None:
+            self._freshness.caught_up()
+        self._health.require("replay", "reading again up to the newest version" if event.again else "")
+
+    # ------------------------------------------------------------ the training
+
+    def training(self, cut: Cut) -> None:
+        """Note that a training begins."""
+        self._training_since = self._clock.monotonic()
+        self._metrics.put("streamsvm_training_points", len(cut.points))
+
+    def trained(self) -> None:
+        """Note that it ended."""
+        self._training_since = None
+
+    @property
+    def _training_s(self) -> float:
+        return 0.0 if self._training_since is None else self._clock.monotonic() - self._training_since
+
+    def look_after_training(self) -> None:
+        """Say when a training takes so long that its thread must be stuck."""
+        running_s = self._training_s
+        stuck = running_s > self._settings.training.stuck_after_s
+        self._health.suspect("training", f"a model has been training for {running_s:.0f} s" if stuck else "")
+
+    # ------------------------------------------------------------- a version
+
+    def _published(self, event: Published) -> None:
+        version, made, fit, gate = event.version, event.made, event.version.fit, event.gate
+        if event.after_doubt:
+            log.info("published_after_all", version=version.key)
+        self._board.published(version, made, event.head, event.time)
+        self._show_version(event)
+        if made.tuning_seconds is not None:
+            self._tuned(event, made.tuning_seconds)
+        self._warn_of(event)
+        log.info(
+            "model_published",
+            version=version.key,
+            points=version.stream.points,
+            training_points=fit.points,
+            support_vectors=fit.support_vectors,
+            objective=round(fit.objective, 6),
+            balanced_accuracy=None if gate is None or gate.candidate is None else round(gate.candidate, 4),
+            seconds=round(made.seconds, 4),
+            bytes=event.value_bytes,
+        )
+
+    def _show_version(self, event: Published) -> None:
+        version, metrics = event.version, self._metrics
+        figures = {**_figures(version), "streamsvm_model_published_timestamp_seconds": event.time.timestamp()}
+        for name, value in figures.items():
+            if value is not None:
+                metrics.put(name, value)
+        metrics.put("streamsvm_model_message_bytes", event.value_bytes)
+        metrics.observe("streamsvm_training_seconds", event.made.seconds)
+        metrics.increase("streamsvm_trainings", outcome="converged" if version.fit.converged else "iteration_limit")
+        metrics.increase("streamsvm_publishes", outcome="published")
+
+    def _tuned(self, event: Published, seconds: float) -> None:
+        self._metrics.observe("streamsvm_tuning_seconds", seconds)
+        scores = event.made.scores
+        if not scores:
+            log.warning(
+                "not_tuned",
+                version=event.version.key,
+                why="a label has fewer points than there are folds",
+                remedy="the configured values stay until the next tuning",
+            )
+            return
+        best = max(scores, key=lambda score: score.mean)
+        log.info(
+            "tuned",
+            version=event.version.key,
+            alpha=best.alpha,
+            C=best.C,
+            gamma=best.gamma,
+            right=round(best.mean, 6),
+            least_right=round(min(score.mean for score in scores), 6),
+            seconds=round(seconds, 4),
+        )
+
+    def _warn_of(self, event: Published) -> None:
+        """Warn of what a version's readers should know."""
+        version, no_probability = event.version, event.made.trained.no_probability
+        if 0.0 in version.stream.class_weight:
+            seen = version.labels[0] if version.stream.class_weight[1] == 0.0 else version.labels[1]
+            log.warning(
+                "one_label_only",
+                version=version.key,
+                seen=seen,
+                labels=version.labels,
+                remedy="the model answers with that label always; see whether points.labels fits the records",
+            )
+        if no_probability:
+            log.warning(
+                "no_probability",
+                version=version.key,
+                reason=no_probability,
+                remedy="readers get decision values only; wait for more points, or raise coreset.audit_points",
+            )
+        if not version.fit.converged:
+            log.warning(
+                "not_converged",
+                version=version.key,
+                kkt_gap=version.fit.kkt_gap,
+                remedy="raise svm.max_iterations, or lower svm.C (its boxes grow with the stream; svm.alpha's do not)",
+            )
+
+    # ---------------------------------------------------------------- figures
+
+    def measure(self, life: Life, *, at_once: bool = False) -> None:
+        """Set the gauges and the page's figures, if it is time to."""
+        now = self._clock.monotonic()
+        if now - self._measured_at < MEASURE_EVERY_S and not at_once:
+            return
+        self._measured_at = now
+        pipeline, learner, log_ranges = life.pipeline, life.pipeline.learner, life.surveyor.log
+        pipeline.pass_markers(life.intake.ends)
+        self._gauges.points(pipeline.points_held(), pipeline.held_peak)
+        self._gauges.coreset(learner)
+        life.quality.show()
+        if self._freshness is not None:
+            self._freshness.show()
+        self._conditions.tell(learner.observed().counts())
+        self._outliers.tell(learner.outliers())
+        ends = life.intake.high_watermarks
+        self._gauges.lag({p: (offset, ends[p]) for p, offset in pipeline.ahead.items()})
+        positions = learner.positions
+        self._gauges.headroom({p: at.offset - log_ranges[p][0] for p, at in positions.items() if p in log_ranges})
+        self._metrics.put("streamsvm_training_running_seconds", self._training_s)
+        self._board.look(learner, self._clock.now(), self._clock.monotonic())
+
+
+def _figures(version: Version) -> dict[str, float | None]:
+    """Return the gauges of a version; None where it has no such figure."""
+    fit, audit = version.fit, version.audit
+    return {
+        "streamsvm_model_version": version.number,
+        "streamsvm_model_points_covered": version.stream.points,
+        "streamsvm_model_support_vectors": fit.support_vectors,
+        "streamsvm_model_kkt_gap": fit.kkt_gap,
+        "streamsvm_model_penalty": fit.C,
+        "streamsvm_model_alpha": 1.0 / (fit.C * version.stream.weight),
+        "streamsvm_model_gamma": fit.gamma,
+        "streamsvm_model_objective": fit.objective,
+        "streamsvm_model_dual_objective": fit.dual_objective,
+        "streamsvm_training_iterations": fit.iterations,
+        "streamsvm_audit_objective": audit.objective if audit else None,
+        "streamsvm_audit_objective_low": audit.low if audit else None,
+        "streamsvm_audit_objective_high": audit.high if audit else None,
+        "streamsvm_audit_points": audit.points if audit else None,
+    }

@@ -1,0 +1,187 @@
+"""From a finished training to a published version: judged, assembled, and committed in one transaction.
+
+What the records are is `streamsvm.delivery.publication`; here they are sent, and what became of them is returned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+
+import structlog
+
+from consumers.trainer.gatekeeping import Gatekeeper
+from consumers.trainer.session import InDoubt, Session
+from streamsvm.build import build
+from streamsvm.config import Settings
+from streamsvm.delivery import publication
+from streamsvm.delivery.events import Published, Refused, Superseded
+from streamsvm.delivery.machine import Delivery
+from streamsvm.delivery.publication import Publication, Topics
+from streamsvm.errors import InvalidMessage, StreamsvmError
+from streamsvm.kafka import Message, PublishRefused
+from streamsvm.learning.recipe import Made, Origin, version_of
+from streamsvm.model import message as model_codec
+from streamsvm.model.ancestry import Ancestor
+from streamsvm.model.message import Version
+from streamsvm.points import Positions
+from streamsvm.registry.signing import Signer
+
+log = structlog.get_logger("streamsvm.trainer")
+
+
+class VersionPublisher:
+    """Publishes the versions of one incarnation.
+
+    Parameters
+    ----------
+    settings : Settings
+    writer : Session
+        Ready.
+    delivery : Delivery
+        Says which number is next and which cuts are admitted.
+    gate : Gatekeeper
+        Says which version becomes current.
+    now : callable
+        The time of day, for headers.
+    signer : Signer, optional
+        Signs every version; by default none is signed.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        writer: Session,
+        delivery: Delivery,
+        gate: Gatekeeper,
+        now: Callable[[], datetime],
+        signer: Signer | None = None,
+    ) -> None:
+        self._settings = settings
+        self._config = settings.models()
+        self._topics = topics_of(settings)
+        self._writer = writer
+        self._delivery = delivery
+        self._gate = gate
+        self._now = now
+        self._signer = signer
+        self._in_doubt: Publication | None = None
+        self._pending_entries: list[Message] = []
+
+    def publish(self, made: Made, topic_id: str, base: Positions) -> Published | Refused | Superseded | None:
+        """Publish a finished training as the next version, unless its cut was published before.
+
+        A version that the broker, or any reader, refuses is dropped, and its audit entry waits for `write_pending`; the
+        next one takes its number. One whose outcome is in doubt gives None: offer it again once the writer is renewed,
+        and the head read then says whether it was published.
+
+        Parameters
+        ----------
+        made : Made
+        topic_id : str
+            Of the input; empty where the broker tells none.
+        base : mapping of partition to Position
+            Where the incarnation began.
+
+        Raises
+        ------
+        StreamsvmError
+            If nothing more can be published.
+        """
+        if not self._delivery.admits(made.cut.positions):
+            return self._after_doubt(made)
+        version = self._version(made, topic_id, base)
+        verdict = self._gate.judge(version, made.cut)
+        sent = publication.publication(version, made, verdict, self._delivery, self._now())
+        self._in_doubt = sent
+        try:
+            model_codec.decode(sent.value)  # a version that readers would refuse, such as one of NaN, never goes out
+            self._writer.publish(
+                publication.records(sent, self._topics, self._delivery, self._signer),
+                lambda offsets: publication.pointers(sent, self._topics, offsets),
+                lambda offsets: sent.head_at(offsets[0]),
+            )
+        except InDoubt:
+            return None
+        except (PublishRefused, InvalidMessage) as refusal:
+            self._in_doubt = None
+            return self._refused(sent, refusal)
+        self._in_doubt = None
+        return self._published(sent)
+
+    def _published(self, sent: Publication, *, after_doubt: bool = False) -> Published:
+        head = self._delivery.head
+        assert head is not None
+        self._gate.published(sent.version, sent.gate, head.alias)
+        return Published(
+            version=sent.version,
+            made=sent.made,
+            head=head,
+            gate=sent.gate,
+            time=self._now() if after_doubt else sent.time,
+            value_bytes=len(sent.value),
+            after_doubt=after_doubt,
+        )
+
+    def _after_doubt(self, made: Made) -> Published | Superseded:
+        """Say whether the head read after a doubt shows this one to be published."""
+        doubted, self._in_doubt = self._in_doubt, None
+        if doubted is None or dict(made.cut.positions) != self._delivery.published_cut:
+            return Superseded(made=made)
+        return self._published(doubted, after_doubt=True)
+
+    def _refused(self, sent: Publication, why: StreamsvmError) -> Refused:
+        """Let its entry in the audit trail wait for `write_pending`."""
+        size, session = len(sent.value), self._delivery.session
+        entry = publication.refusal(sent.version, size, why.what, session, sent.time, self._topics)
+        self._pending_entries.append(entry)
+        return Refused(version=sent.version, made=sent.made, value_bytes=size, why=why)
+
+    @property
+    def has_pending_entries(self) -> bool:
+        """Whether something is still to be written to the audit trail."""
+        return bool(self._pending_entries)
+
+    def write_pending(self) -> None:
+        """Write to the audit trail what is still to be written, once or, after a doubt, again; the writer is ready.
+
+        Raises
+        ------
+        StreamsvmError
+            If nothing more can be published.
+        """
+        if not self._pending_entries:
+            return
+        try:
+            self._writer.publish(self._pending_entries)
+        except InDoubt:
+            return
+        except PublishRefused as refusal:
+            log.error("audit_refused", entries=len(self._pending_entries), what=str(refusal))
+        self._pending_entries.clear()
+
+    def _version(self, made: Made, topic_id: str, base: Positions) -> Version:
+        delivery = self._delivery
+        origin = Origin(
+            name=self._settings.name,
+            number=delivery.next_number,
+            parent=delivery.parent,
+            links=tuple(Ancestor(link.number, link.sha256) for link in delivery.links),
+            topic=self._settings.input.topic,
+            topic_id=topic_id,
+            base=base,
+            build=build(),
+        )
+        return version_of(made, self._config, origin)
+
+
+def topics_of(settings: Settings) -> Topics:
+    """Return where the records of versions go."""
+    output = settings.output
+    return Topics(
+        models=output.models_topic,
+        onnx=output.onnx_topic,
+        aliases=output.aliases_topic,
+        audit=output.audit_topic,
+        model_format=output.model_format,
+    )

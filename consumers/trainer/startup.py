@@ -1,0 +1,363 @@
+"""From nothing to a trainer that may learn and publish: checks, then the start that `streamsvm.delivery` decides.
+
+The order is the protocol's: load, look without fencing anybody and refuse then if it must be, let the caller do what
+takes long, look again, take the transactional id and the ownership over, read to the end, decide.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Final
+
+import structlog
+
+from consumers.streams.dead_letters import DeadLetters
+from consumers.streams.ports import Cluster
+from consumers.streams.topics import Found, check_input, check_names, check_output, output_topics
+from consumers.trainer.session import Session
+from streamsvm.checkpoint.directory import CheckpointDirectory
+from streamsvm.checkpoint.format import Snapshot
+from streamsvm.config import ModelConfig, Settings
+from streamsvm.crashpoints import crash_point
+from streamsvm.delivery import (
+    Begin,
+    Candidate,
+    Delivery,
+    Present,
+    Resume,
+    decide,
+    places,
+    reads_on,
+)
+from streamsvm.errors import ConfigurationError, StateError, TransientError
+from streamsvm.kafka import TopicInfo
+from streamsvm.learning import naming
+from streamsvm.learning.learner import Cut, Learner
+from streamsvm.model.comparison import configuration_differences
+from streamsvm.model.message import Alias, Head
+from streamsvm.points import Position, precedes
+from streamsvm.registry.onnx_copy import require_onnx
+
+log = structlog.get_logger("streamsvm.trainer")
+
+RESET_REMEDY: Final = "nothing needed a reset; remove the option"
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """What a start gives.
+
+    Attributes
+    ----------
+    topic : TopicInfo
+        The input.
+    base : dict of partition to Position
+        Where the incarnation began; grows with new partitions.
+    learner : Learner
+    waiting : Cut or None
+        A cut of the checkpoint that is still to be published.
+    sequence : int
+        Of the newest checkpoint file.
+    read_to : dict of partition to int
+        Where to read on past a position that the log no longer holds, and held nothing to learn.
+    current : Alias or None
+        The version that is current.
+    settings : Settings
+        As they go on from the checkpoint: options that are younger than it, and not given, have their old values.
+    """
+
+    topic: TopicInfo
+    base: dict[int, Position]
+    learner: Learner
+    waiting: Cut | None
+    sequence: int
+    settings: Settings
+    read_to: dict[int, int] = field(default_factory=dict)
+    current: Alias | None = None
+
+    @property
+    def topic_id(self) -> str:
+        """The input's id, empty where the broker tells none."""
+        return self.topic.topic_id or ""
+
+
+class Startup:
+    """One start.
+
+    Parameters
+    ----------
+    settings : Settings
+    cluster : Cluster
+    directory : CheckpointDirectory
+        Locked.
+    delivery : Delivery
+    session : Session
+    reset : str
+        What `--reset` said.
+    now : callable
+        The time of day, for the owner record.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        cluster: Cluster,
+        directory: CheckpointDirectory,
+        delivery: Delivery,
+        session: Session,
+        reset: str,
+        now: Callable[[], datetime],
+    ) -> None:
+        self._settings = settings
+        self._config = settings.models()
+        self._cluster = cluster
+        self._delivery = delivery
+        self._session = session
+        self._reset = reset
+        self._now = now
+        self._checkpoints = _Checkpoints(directory, str(settings.checkpoint.directory))
+        self._epochs: dict[tuple[int, int], int | None] = {}
+
+    def look(self, dead_letters: DeadLetters) -> None:
+        """Refuse what can be refused without taking anything over; what takes long comes after it, and before `run`.
+
+        Raises
+        ------
+        StreamsvmError
+            If it must not or cannot go on; then nobody was fenced and nothing was published.
+        """
+        self._check(dead_letters)
+        next(self._checkpoints.snapshots(), None)
+        crash_point("start.loaded")
+        self._look()
+
+    def run(self) -> Started:
+        """Look again, and start; from here on nobody else publishes.
+
+        Raises
+        ------
+        StreamsvmError
+            If it must not or cannot go on; then nothing was published.
+        """
+        self._epochs.clear()  # the log may have changed since
+        self._announce(self._look())
+        crash_point("start.looked")
+        found = self._session.take_over(self._now())
+        topic = self._input()
+        begun = self._decide(topic, found.head)
+        self._delivery.begins(found.owner, *_after(begun), found.head)
+        started = replace(self._restored(begun, topic), current=found.current)
+        crash_point("start.decided")
+        return started
+
+    def _input(self) -> TopicInfo:
+        """Describe the input; after reading a head, which may know partitions that were not there before."""
+        topic = self._cluster.describe(self._settings.input.topic)
+        check_partitions(self._config, topic.name, len(topic.partitions))
+        return topic
+
+    def _check(self, dead_letters: DeadLetters) -> None:
+        """Check topics and sizes before anything is loaded, and create the output topics that are missing."""
+        settings, cluster = self._settings, self._cluster
+        check_names(settings)
+        if settings.output.model_format == "onnx":
+            require_onnx()
+        check_input(self._input())
+        specs = output_topics(settings)
+        cluster.create(specs)
+        described = {spec.name: cluster.describe(spec.name) for spec in specs}
+        if not cluster.embedded:
+            for unwise in check_output(settings, described):
+                log.warning("output_topic", what=unwise, remedy="set it to -1, or versions and their trail are deleted")
+        for name in settings.output.version_topics:
+            check_message_size(self._config, described[name], cluster.max_message_bytes)
+        dead_letters.fit(described[settings.input.dead_letters], cluster.max_message_bytes)
+
+    def _look(self) -> Found | None:
+        """Refuse, if it must be, before anybody is fenced; None if something hides head and owner."""
+        with suppress(TransientError):  # a transaction that a kill left open hides the head until it is fenced
+            found = self._session.look()
+            self._decide(self._input(), found.head)
+            return found
+        return None
+
+    def _announce(self, found: Found | None) -> None:
+        """Say whose model this was."""
+        if found is not None and found.owner is not None:
+            log.info(
+                "taking_over",
+                session=found.owner.session,
+                since=found.owner.since,
+                remedy="if that process still runs, it is fenced now and ends; two supervised copies take a model "
+                "from each other for ever: stop one of them",
+            )
+
+    def _decide(self, topic: TopicInfo, head: Head | None) -> Begin | Resume:
+        present = Present(
+            self._settings.name,
+            topic.name,
+            topic.topic_id or "",
+            self._config.canonical(),
+            self._config.sha256(),
+            {partition: self._cluster.log_range(topic.name, partition) for partition in topic.partitions},
+            head,
+            self._reset,
+            self._settings.input.on_gap,
+            str(self._settings.checkpoint.directory.absolute()),
+        )
+        return decide(self._candidates(present), present)
+
+    def _candidates(self, present: Present) -> Iterator[Candidate]:
+        for snapshot in self._checkpoints.snapshots():
+            models = self._config.continuing(snapshot.configuration)
+            epochs = self._epochs_at(present, places(snapshot, present.head))
+            yield Candidate(snapshot, epochs, models.canonical(), models.sha256())
+
+    def _epochs_at(self, present: Present, wanted: list[tuple[int, int]]) -> dict[tuple[int, int], int]:
+        """Return the leader epochs of records that the log still holds."""
+        found = {}
+        for place in wanted:
+            partition, offset = place
+            first, end = present.log.get(partition, (0, 0))
+            if not first <= offset < end:
+                continue
+            if place not in self._epochs:
+                self._epochs[place] = self._cluster.leader_epoch(present.topic, partition, offset)
+            epoch = self._epochs[place]
+            if epoch is not None:
+                found[place] = epoch
+        return found
+
+    def _restored(self, begun: Begin | Resume, topic: TopicInfo) -> Started:
+        every = self._settings.training.every_leaves
+        if isinstance(begun, Begin):
+            if begun.gap:
+                log.warning("begun_anew", why=begun.gap, incarnation=begun.incarnation, remedy="input.on_gap is reset")
+            if begun.changed:
+                why = f"nothing was learned or published yet, and {begun.changed}"
+                log.warning("begun_anew", why=why, incarnation=begun.incarnation, remedy="no reset was needed")
+            starts = self._cluster.starts(topic.name, topic.partitions, self._settings.input.start)
+            base = {partition: Position(offset) for partition, offset in sorted(starts.items())}
+            return Started(topic, base, Learner(self._config, base, every), None, 0, self._settings)
+        if begun.reset_ignored:
+            log.warning("reset_ignored", asked=self._reset, remedy=RESET_REMEDY)
+        snapshot = begun.snapshot
+        if begun.passed_over:
+            log.warning("checkpoint_passed_over", why=begun.passed_over, sequence=snapshot.sequence)
+            self._checkpoints.reject_newer_than(snapshot)
+        # One that neither the checkpoint nor the newest version knows is taken up by the first look, once reading again
+        # is over: until then the cut at which that version was made must come again, with its partitions and no more.
+        added = self._cluster.starts(topic.name, self._delivery.published_cut.keys() - snapshot.base.keys(), "earliest")
+        grown = {partition: Position(first) for partition, first in added.items()} | dict(snapshot.base)
+        base = dict(sorted(grown.items()))
+        settings = self._settings.continuing(snapshot.configuration)
+        if settings is not self._settings:
+            changed = configuration_differences(settings.models().canonical(), self._config.canonical())
+            log.info(
+                "older_defaults",
+                what="; ".join(changed),
+                remedy="the checkpoint is older than the option and goes on as it was begun; to change that, give the "
+                "option and begin anew with the --reset that the refusal then names",
+            )
+        learner = Learner(settings.models(), base, every)
+        learner.restore(snapshot.learner)
+        pending = snapshot.pending
+        waiting = pending if pending is not None and self._delivery.admits(pending.positions) else None
+        if pending is not None and waiting is None and not precedes(pending.positions, self._delivery.published_cut):
+            learner.call_for_cut()  # neither published nor to be: its leaves wait for the next one
+        read_to = {p: reads_on(snapshot, p, *self._cluster.log_range(topic.name, p)) for p in snapshot.read_to}
+        return Started(topic, base, learner, waiting, self._checkpoints.newest_sequence, settings, read_to)
+
+
+class _Checkpoints:
+    """The checkpoints of a directory, each read when it is first asked for, and once."""
+
+    def __init__(self, directory: CheckpointDirectory, where: str) -> None:
+        self._directory = directory
+        self._where = where
+        self._unread = directory.generations()
+        self._read: list[tuple[str, Snapshot]] = []
+        self._faults: list[str] = []
+
+    @property
+    def newest_sequence(self) -> int:
+        """The highest sequence among those read."""
+        return max((snapshot.sequence for _, snapshot in self._read), default=0)
+
+    def snapshots(self) -> Iterator[Snapshot]:
+        """Return those that are valid, the newest first.
+
+        Raises
+        ------
+        StateError
+            If there are files, and none is valid.
+        """
+        at = 0
+        while at < len(self._read) or self._read_one():
+            yield self._read[at][1]
+            at += 1
+        if self._faults and not self._read:
+            raise StateError(
+                f"no checkpoint in {self._where} is usable: {'; '.join(self._faults)}",
+                "Put back a good copy, or move the directory away to be told how to begin anew.",
+            )
+
+    def reject_newer_than(self, chosen: Snapshot) -> None:
+        """Say that those passed over are of no use."""
+        for name, snapshot in self._read:
+            if snapshot is chosen:
+                return
+            self._directory.reject(name)
+
+    def _read_one(self) -> bool:
+        for generation in self._unread:
+            if generation.snapshot is not None:
+                self._read.append((generation.name, generation.snapshot))
+                return True
+            self._faults.append(f"{generation.name}: {generation.fault}")
+            log.warning("checkpoint_unusable", file=generation.name, why=generation.fault)
+        return False
+
+
+def _after(begun: Begin | Resume) -> tuple[int, Head | None]:
+    """Return which incarnation publishes, and after which head."""
+    if isinstance(begun, Begin):
+        return begun.incarnation, begun.head
+    return begun.snapshot.incarnation, begun.head
+
+
+def check_partitions(config: ModelConfig, topic: str, count: int) -> None:
+    """Refuse more partitions than the memory budget is divided by.
+
+    Raises
+    ------
+    ConfigurationError
+    """
+    most = config.coreset.max_partitions
+    if count > most:
+        raise ConfigurationError(
+            f"the topic {topic} has {count} partitions, coreset.max_partitions is {most}",
+            "Raise coreset.max_partitions: it bounds memory, and belongs to the configuration of a model.",
+        )
+
+
+def check_message_size(config: ModelConfig, topic: TopicInfo, client_bytes: int) -> None:
+    """Refuse a configuration whose largest model the topic or the client would not take.
+
+    Raises
+    ------
+    ConfigurationError
+        Naming the number of training points that would fit.
+    """
+    largest = naming.largest_bytes(config)
+    takes = {f"the topic {topic.name} (max.message.bytes)": int(topic.config.get("max.message.bytes", largest))}
+    takes["the client (message.max.bytes)"] = client_bytes
+    who, limit = min(takes.items(), key=lambda one: one[1])
+    if largest > limit:
+        raise ConfigurationError(
+            f"a model may take {largest} bytes, {who} takes {limit}",
+            f"Lower coreset.train_points to {naming.train_points_within(config, limit)}, or raise that limit.",
+        )

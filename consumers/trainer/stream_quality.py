@@ -1,0 +1,109 @@
+"""Prequential quality at work: what is learned is scored first by what is current, and shown.
+
+What is measured, and how, stands in `streamsvm.quality.prequential`. After a start the figures begin with nothing;
+while input is read again nothing is scored, because the head's version has learned it. The gate says what becomes
+current, and alone decides; nothing here changes what is published.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import fields
+from math import nan
+from typing import Final
+
+from consumers.metrics import Metrics
+from consumers.streams.ports import Cluster
+from consumers.trainer.gatekeeping import Gatekeeper, Present, present_of
+from streamsvm.config import Settings
+from streamsvm.learning.learner import Cut
+from streamsvm.model.message import Alias, Gate, Version
+from streamsvm.points import Rows
+from streamsvm.quality.prequential import Prequential, Quality
+
+FIGURES: Final = tuple(field.name for field in fields(Quality) if field.name != "points")
+
+
+class QualityWatch:
+    """A gate that passes on what it is asked, and scores what comes by what the gate let become current.
+
+    Parameters
+    ----------
+    settings : Settings
+    cluster : Cluster
+    current : Alias or None
+        At the start.
+    gate : Gatekeeper
+    metrics : Metrics
+    clock : callable
+        Returns seconds.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        cluster: Cluster,
+        current: Alias | None,
+        gate: Gatekeeper,
+        metrics: Metrics,
+        clock: Callable[[], float],
+    ) -> None:
+        quality = settings.quality
+        self._gate = gate
+        self._metrics = metrics
+        self._clock = clock
+        self._dimension = settings.models().points.dimension
+        self.prequential = (
+            Prequential(self._dimension, quality.window, quality.baseline_every) if quality.enabled else None
+        )
+        if current is not None and self.prequential is not None:
+            present = gate.present or present_of(settings, cluster, current)
+            self._serve(present.version)
+
+    @property
+    def present(self) -> Present | None:
+        """What the gate takes for current."""
+        return self._gate.present
+
+    def note(self, rows: Rows) -> None:
+        """Let the gate take in rows that were learned."""
+        self._gate.note(rows)
+
+    def judge(self, version: Version, cut: Cut) -> Gate | None:
+        """Say what the gate says."""
+        return self._gate.judge(version, cut)
+
+    def published(self, version: Version, gate: Gate | None, alias: Alias) -> None:
+        """Let a version score from now on unless the gate refused it."""
+        self._gate.published(version, gate, alias)
+        if gate is None or gate.outcome != "refused":
+            self._serve(version)
+
+    def learned(self, rows: Rows, *, again: bool) -> None:
+        """Take in rows that were just learned; those that were not read again no version has learned: score them."""
+        self.note(rows)
+        if not again:
+            self.score(rows)
+
+    def score(self, rows: Rows) -> None:
+        """Score rows that no version has learned, in their order."""
+        if self.prequential is None:
+            return
+        begun, scored = self._clock(), self.prequential.scored
+        self.prequential.add(rows.points if rows.accepted.all() else rows.points.take(rows.accepted))
+        self._metrics.increase("streamsvm_prequential_points", self.prequential.scored - scored)
+        self._metrics.increase("streamsvm_prequential_seconds", max(0.0, self._clock() - begun))
+
+    def show(self) -> None:
+        """Set the gauges; a figure that is not to be had is no number."""
+        if self.prequential is None:
+            return
+        for scorer, quality in self.prequential.figures().items():
+            for figure in FIGURES:
+                value = getattr(quality, figure)
+                if not (scorer == "majority" and figure == "hinge_loss"):
+                    self._metrics.put(f"streamsvm_prequential_{figure}", nan if value is None else value, scorer=scorer)
+
+    def _serve(self, version: Version | None) -> None:
+        if self.prequential is not None and version is not None and version.model.dimension == self._dimension:
+            self.prequential.serve(version.model)

@@ -1,0 +1,171 @@
+"""Looks at the input topic while the trainer runs: the questions are asked aside, the loop only takes the answers."""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Callable, Mapping
+from typing import Protocol
+
+import structlog
+
+from consumers.streams.ports import Cluster
+from streamsvm.config import InputConfig
+from streamsvm.delivery import Look, survey
+from streamsvm.errors import LogGap, TopicMissing, TransientError
+from streamsvm.points import Positions
+
+log = structlog.get_logger("streamsvm.trainer")
+
+
+class Watch(Protocol):
+    """Asks what the broker says about a topic, one question at a time."""
+
+    def ask(self, reached: Mapping[int, int]) -> None:
+        """Put the question, unless one is still being answered; `reached` goes into the answer."""
+
+    def take(self) -> Look | None:
+        """Return the answer if there is one; raises what a look cannot mend."""
+
+    def close(self) -> None:
+        """Ask no more; does not wait."""
+
+
+class ThreadedWatch:
+    """Answers on a thread of its own for each question, so that a broker that is slow to answer holds nothing up.
+
+    Parameters
+    ----------
+    cluster : Cluster
+    topic : str
+    """
+
+    def __init__(self, cluster: Cluster, topic: str) -> None:
+        self._cluster = cluster
+        self._topic = topic
+        self._asking: threading.Thread | None = None
+        self._answer: Look | BaseException | None = None
+
+    def ask(self, reached: Mapping[int, int]) -> None:
+        """See `Watch.ask`."""
+        if self._asking is not None:
+            return
+        self._asking = threading.Thread(target=self._run, args=(dict(reached),), name="watch", daemon=True)
+        self._asking.start()
+
+    def take(self) -> Look | None:
+        """See `Watch.take`."""
+        if self._asking is None or self._asking.is_alive():
+            return None
+        self._asking, answer, self._answer = None, self._answer, None
+        if isinstance(answer, BaseException):
+            raise answer
+        return answer
+
+    def close(self) -> None:
+        """See `Watch.close`."""
+
+    def _run(self, reached: Mapping[int, int]) -> None:
+        try:
+            self._answer = look(self._cluster, self._topic, reached)
+        except BaseException as error:  # noqa: BLE001 - handed to the loop, which raises it
+            self._answer = error
+
+
+MakeWatch = Callable[[Cluster, str], Watch]
+
+
+def look(cluster: Cluster, topic: str, reached: Mapping[int, int]) -> Look | None:
+    """Return what the broker says about a topic now, None if it does not answer.
+
+    The topic's id is asked for before and after its ranges: they are those of one topic, or there is no answer.
+    """
+    try:
+        before = cluster.describe(topic)
+        log_ranges = {partition: cluster.log_range(topic, partition) for partition in before.partitions}
+        after = cluster.describe(topic)
+    except TopicMissing:
+        return Look("", {}, reached, f"the topic {topic} does not exist any more")
+    except TransientError as error:
+        log.debug("watch_unanswered", what=error.what)
+        return None
+    if after.topic_id != before.topic_id:
+        return None
+    return Look(before.topic_id or "", log_ranges, reached)
+
+
+class Surveyor:
+    """Asks at an interval, and says what the answers mean.
+
+    Parameters
+    ----------
+    config : InputConfig
+    topic_id : str
+        Of the topic that is read.
+    watch : Watch
+    monotonic : callable
+        Seconds.
+    at_once : bool
+        Whether to ask at the first turn already: partitions are known to wait.
+    """
+
+    def __init__(
+        self,
+        config: InputConfig,
+        topic_id: str,
+        watch: Watch,
+        monotonic: Callable[[], float],
+        *,
+        at_once: bool = False,
+    ) -> None:
+        self._config = config
+        self._topic_id = topic_id
+        self._watch = watch
+        self._monotonic = monotonic
+        self._asked_at = -math.inf if at_once else monotonic()
+        self._before: Look | None = None
+        self._missing = False
+
+    @property
+    def log(self) -> Mapping[int, tuple[int, int]]:
+        """First offset and end of each partition at the last look; empty before it."""
+        return self._before.log if self._before else {}
+
+    def turn(self, learned: Positions, reading: Positions) -> Mapping[int, int]:
+        """Ask if it is time to, take an answer if there is one; return new partitions and where they begin.
+
+        Parameters
+        ----------
+        learned, reading
+            Where learning stands, and where reading does: what is read is safe from retention.
+
+        Raises
+        ------
+        LogGap
+            If the log no longer holds what was read, or what is to be read next.
+        """
+        now = self._monotonic()
+        if now - self._asked_at >= self._config.watch_interval_s:
+            self._asked_at = now
+            self._watch.ask({partition: at.offset for partition, at in learned.items()})
+        look = self._watch.take()
+        if look is None:
+            return {}
+        missing, self._missing = self._missing, bool(look.missing)
+        if look.missing and not missing:  # a broker that has just started may not know its topics yet
+            return {}
+        found = survey(self._config.topic, self._topic_id, reading, look, self._before)
+        self._before = look
+        if found.gap:
+            raise LogGap(
+                found.gap,
+                "Start again with the --reset that the refusal then prints, or set input.on_gap = reset to begin anew.",
+            )
+        for partition, behind in found.overtaking.items():
+            log.warning(
+                "retention_close",
+                partition=partition,
+                records=behind,
+                remedy="records are about to be deleted unread: make retention longer or the trainer faster",
+            )
+        return found.added

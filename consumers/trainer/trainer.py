@@ -1,0 +1,257 @@
+"""The trainer: labeled points in at a topic, model versions out at another.
+
+One thread polls, learns, publishes and saves; a second one trains. Positions in the checkpoint are the truth, group
+offsets are for observers. What is learned, trained and published next is `streamsvm.delivery.Pipeline`; a start is made
+in `consumers.trainer.life`, what comes in passes `consumers.trainer.intake`, and the loop that drives them stands here.
+
+A gap in the input log ends the loop. Under `input.on_gap = reset` the trainer then lets go of everything and starts
+over in process, by the very steps of a fresh start: the table decides, and nothing of the old life is left.
+"""
+
+from __future__ import annotations
+
+import uuid
+from contextlib import ExitStack
+from typing import Final
+
+import structlog
+
+from consumers.trainer.components import Components
+from consumers.trainer.life import Life, Stopped, begin
+from consumers.trainer.observer import Observer
+from consumers.trainer.startup import check_partitions
+from streamsvm.checkpoint.directory import CheckpointDirectory
+from streamsvm.checkpoint.disk import FileSystem
+from streamsvm.config import Settings
+from streamsvm.crashpoints import crash_point
+from streamsvm.delivery.events import CaughtUp, CutTaken, Learned, Refused
+from streamsvm.errors import LogGap
+from streamsvm.kafka import OffsetOutOfRange
+from streamsvm.registry.signing import Signer
+
+log = structlog.get_logger("streamsvm.trainer")
+
+POLL_S: Final = 0.1
+BUSY_POLL_S: Final = 0.01
+"""While a model trains: how long its result may wait for the loop."""
+START_OVER_AFTER_S: Final = 1.0
+
+
+class Trainer:
+    """The daemon's life from its start to its stop.
+
+    Parameters
+    ----------
+    settings : Settings
+    components : Components
+    reset : str
+        What `--reset` said.
+    session : str
+        Names this process in what it publishes, with a number if it starts over; a random one by default.
+    """
+
+    def __init__(self, settings: Settings, components: Components, *, reset: str = "", session: str = "") -> None:
+        self._settings = settings
+        self._components = components
+        self._health = components.health
+        self._stop = components.stop
+        self._reset = reset
+        self._name = session or uuid.uuid4().hex
+        self._lives = 0
+        self._signer = Signer.of(settings.output.signing_key_file)
+        self._disk = components.disk or FileSystem(
+            settings.checkpoint.directory, trusted=settings.checkpoint.trust_directory
+        )
+        self._observer = Observer(settings, components)
+
+    def run(self) -> None:
+        """Start, work until stopped, stop.
+
+        Raises
+        ------
+        StreamsvmError
+            If it cannot start, or cannot go on; whatever was published stays published.
+        """
+        while self._ends_in_gap() and not self._stop.wait(START_OVER_AFTER_S):
+            pass
+
+    def _ends_in_gap(self) -> bool:
+        """Live once; tell whether to start over because the log has a gap and the configuration says to."""
+        try:
+            self._live()
+        except (LogGap, OffsetOutOfRange) as gap:
+            if self._settings.input.on_gap == "fail" or self._stop.is_set():
+                raise
+            log.warning("starting_over", why=gap.what, remedy="input.on_gap is reset")
+            return True
+        return False
+
+    def _live(self) -> None:
+        self._lives += 1
+        passing = () if self._settings.input.on_gap == "fail" else (LogGap, OffsetOutOfRange)
+        with ExitStack() as stack, self._health.failing(unless=passing):  # red before anything is closed
+            for condition in ("start", "broker", "replay"):
+                self._health.require(condition, "starting")
+            try:
+                life = self._begin(stack)
+            except Stopped:
+                log.info("stopped", remedy="it had not begun: nothing was taken over or published")
+                return
+            self._health.require("start", "")
+            while not self._stop.is_set():
+                self._turn(life)
+            log.info("stopping", remedy="waiting for the model in training; a second signal stops at once")
+            self._finish(life)
+
+    def _begin(self, stack: ExitStack) -> Life:
+        checkpoints = stack.enter_context(CheckpointDirectory(self._disk, self._settings.checkpoint.generations))
+        # Who starts over takes the model from its owner, its own former life, as a new process does.
+        session = self._name if self._lives == 1 else f"{self._name}.{self._lives}"
+        life = begin(
+            self._settings,
+            self._components,
+            checkpoints,
+            stack,
+            session=session,
+            reset=self._reset,
+            signer=self._signer,
+        )
+        self._observer.adopted(life)
+        life.save()
+        crash_point("start.saved")
+        self._assign(life)
+        self._observer.started(life)
+        return life
+
+    def _turn(self, life: Life) -> None:
+        """Do one round of the main loop; blocks at most about `POLL_S`, but for a publish or a checkpoint."""
+        self._health.beat()
+        self._collect(life, 0.0)
+        self._learn(life)
+        self._train(life)
+        if life.pipeline.backlog or life.intake.waits_for_schema:
+            self._hold(life)
+        else:
+            life.intake.release()
+            wait_s = BUSY_POLL_S if life.pipeline.training else POLL_S
+            life.intake.read(self._settings.input.batch_records, wait_s)
+        life.intake.poll_letters()
+        self._survey(life)
+        self._look_after_readers(life)
+        if life.saver.due:
+            life.save_or_warn()
+        life.saver.watch()
+        self._observer.look_after_training()
+        self._observer.measure(life)
+
+    def _assign(self, life: Life) -> None:
+        """Read on from the learner's positions; while behind the head, only the partitions that are behind."""
+        assigned = life.pipeline.assign(life.intake.ends)
+        life.intake.assign(assigned.offsets)
+        self._observer.note(assigned, life)
+
+    def _learn(self, life: Life) -> None:
+        """Learn what waits, until a cut falls due that nobody can take yet."""
+        clock = self._components.clock.monotonic
+        begun = clock()
+        for event in life.pipeline.learn():
+            self._observer.note(event, life, begun)
+            if isinstance(event, Learned):
+                crash_point("input.learned")
+                life.quality.learned(event.rows, again=event.again)
+            elif isinstance(event, CutTaken):
+                crash_point("cut.emitted")
+                self._train(life)
+            elif isinstance(event, CaughtUp):
+                self._assign(life)
+                return
+            begun = clock()
+        if not life.intake.waits_for_schema:
+            life.pipeline.refuse_missing_end(life.intake.ends)
+
+    def _train(self, life: Life) -> None:
+        """Hand the cut that waits to the training thread, if that is free."""
+        cut = life.pipeline.next_training()
+        if cut is not None:
+            self._observer.training(cut)
+            life.worker.submit(cut, life.delivery.tuning)
+
+    def _hold(self, life: Life) -> None:
+        """Wait for the training thread, or for a schema, without reading."""
+        life.intake.hold()
+        self._collect(life, POLL_S)
+        if life.intake.waits_for_schema and not life.pipeline.training:
+            self._stop.wait(POLL_S)
+
+    def _collect(self, life: Life, timeout_s: float) -> None:
+        """Take a finished training and publish it; one in doubt is kept until the topic said what became of it."""
+        pipeline, delivery = life.pipeline, life.delivery
+        if pipeline.unpublished is None:
+            made = life.worker.take(timeout_s)
+            if made is not None:
+                pipeline.trained(made)
+                self._observer.trained()
+                crash_point("cut.trained")
+        elif timeout_s and not delivery.ready:
+            self._stop.wait(timeout_s)
+        if life.session.renew():
+            life.versions.write_pending()
+        if delivery.ready and pipeline.unpublished is not None:
+            self._publish(life)
+        self._health.require("publish", life.session.trouble)
+
+    def _publish(self, life: Life) -> None:
+        pipeline = life.pipeline
+        assert pipeline.unpublished is not None
+        event = life.versions.publish(pipeline.unpublished, life.topic_id, pipeline.base)
+        if event is None:
+            return
+        pipeline.settled()
+        self._observer.note(event, life)
+        if isinstance(event, Refused):
+            life.versions.write_pending()
+        life.keeper.published(life.delivery.next_number - 1)
+
+    def _look_after_readers(self, life: Life) -> None:
+        """Settle where readers of committed records are held up, although nothing is to be published just now."""
+        held_up = "" if self._components.cluster.embedded else life.standstill.turn()
+        self._health.require("readers", held_up)
+        if held_up:
+            life.session.doubt(held_up)
+
+    def _survey(self, life: Life) -> None:
+        """Look at the input topic now and then; new partitions are taken up once reading again is over."""
+        pipeline = life.pipeline
+        added = life.surveyor.turn(pipeline.learner.positions, pipeline.reading(life.intake.ends))
+        if added and not pipeline.reads_again:
+            check_partitions(life.config, self._settings.input.topic, len(pipeline.base) + len(added))
+            pipeline.extend(added)
+            log.info("partitions_added", partitions=sorted(added), first={str(p): at for p, at in added.items()})
+            self._assign(life)
+
+    def _finish(self, life: Life) -> None:
+        """Save first, so that nothing hangs on the training; then publish all that is due, and save again."""
+        life.save()
+        while life.pipeline.in_flight or life.pipeline.learner.cut_due or life.versions.has_pending_entries:
+            self._health.beat()
+            self._observer.look_after_training()
+            event = life.pipeline.take_due_cut()
+            if event is not None:
+                self._observer.note(event, life)
+            if isinstance(event, CutTaken):
+                crash_point("cut.emitted")
+            self._train(life)
+            if not life.session.renew(at_once=True):
+                log.warning(
+                    "stopped_in_doubt",
+                    next_version=life.delivery.next_number,
+                    what=life.session.trouble,
+                    remedy="the next start asks the topic, and publishes what is still due",
+                )
+                break
+            self._collect(life, POLL_S)
+        life.save()
+        life.intake.show_progress()
+        crash_point("stop.saved")
+        self._observer.measure(life, at_once=True)
+        log.info("stopped", next_version=life.delivery.next_number)

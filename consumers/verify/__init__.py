@@ -1,0 +1,1 @@
+"""Verify: every version computed anew from the log, and compared."""

@@ -1,0 +1,398 @@
+"""`streamsvm verify`: reads the models topic and the input again, and has every version recomputed.
+
+Invariant: it only reads, and needs nothing of whoever published: no checkpoint, no configuration but the lineage's. Of
+the models it holds one at a time, of the input one learner and a bounded backlog; an incarnation's input is read once
+for all of its versions.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
+from typing import Final
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
+
+from consumers.host.runtime import schemas_of
+from consumers.streams.topics import READ_TIMEOUT_S
+from streamsvm.config import Settings
+from streamsvm.errors import ConfigurationError, TopicMissing, TransientError
+from streamsvm.ingest.decoder import PointDecoder
+from streamsvm.kafka import (
+    Connection,
+    Input,
+    OffsetOutOfRange,
+    Record,
+    SchemaRegistry,
+    describe_topic,
+    log_range,
+    read_to_end,
+)
+from streamsvm.learning.training import limited
+from streamsvm.model.message import Lineage, Version, format_of
+from streamsvm.points import Position, Positions, Rows
+from streamsvm.verification.survey import (
+    Aliases,
+    Auditor,
+    NotRecomputable,
+    Recomputation,
+    Report,
+    Survey,
+    alias_faults,
+    aliases_in,
+    differences,
+    incarnation_in,
+    missing_input,
+    number_in,
+)
+
+BATCH_RECORDS: Final = 1_000
+POLL_S: Final = 0.1
+BACKLOG_BYTES: Final = 64 << 20
+"""Decoded rows that wait because other partitions must come first; beyond it only those others are read."""
+
+ShowProgress = Callable[[int, int], None]
+"""Takes the versions done and those there are."""
+
+
+def verify(
+    connection: Connection,
+    settings: Settings,
+    *,
+    number: int | None = None,
+    progress: ShowProgress | None = None,
+    timeout_s: float = READ_TIMEOUT_S,
+) -> Report:
+    """Recompute published versions from the log, and check their place in the models topic.
+
+    A trainer may be running: what it publishes after this began reading is left out.
+
+    Parameters
+    ----------
+    connection : Connection
+    settings : Settings
+        Only `name` and `output` are looked at.
+    number : int, optional
+        The one version to recompute; the places of all are checked anyway. Default: all.
+    progress : callable, optional
+        Called after each version.
+    timeout_s : float
+        Seconds to wait without progress.
+
+    Raises
+    ------
+    ConfigurationError
+        If there is no such version, or none at all, or, as `TopicMissing`, no models topic.
+    TransientError
+        If the broker does not answer, or a transaction stays open.
+    """
+    begun = time.monotonic()
+    before = read_aliases(connection, settings, timeout_s)
+    survey = _surveyed(connection, settings, timeout_s)
+    after = read_aliases(connection, settings, timeout_s)
+    _judge_tombstones(connection, settings, survey, after, timeout_s)
+    _require(survey, settings, number)
+    auditor, at_head, incarnation, input_rows, done = Auditor(survey, number), {}, None, 0, 0
+    total = sum(map(len, survey.found.values()))
+    with schemas_of(settings) as schemas, _Replayed(connection, timeout_s, schemas) as replayed:
+        for record in _versions(connection, settings, survey, timeout_s):
+            version = _judge(record, auditor, replayed)
+            if version is not None and before.head is not None and version.number == before.head.number:
+                at_head, incarnation = {version.number: version}, incarnation_in(dict(record.headers))
+            done += 1
+            if progress is not None:
+                progress(done, total)
+        input_rows = replayed.input_rows
+    return Report(
+        settings.name,
+        settings.output.models_topic,
+        auditor.rows,
+        (*survey.faults, *alias_faults(before, after.head.number if after.head else 0, survey, at_head, incarnation)),
+        tuple(auditor.notes()),
+        input_rows,
+        time.monotonic() - begun,
+    )
+
+
+def read_aliases(connection: Connection, settings: Settings, timeout_s: float) -> Aliases:
+    """Return the newest aliases of a model, having read their topic to the end."""
+    prefix, newest = f"{settings.name}@".encode(), dict[str, bytes]()
+    for record in read_to_end(connection, settings.output.aliases_topic, 0, timeout_s=timeout_s):
+        if record.key is None or not record.key.startswith(prefix):
+            continue
+        key = record.key.decode(errors="replace")
+        newest.pop(key, None)
+        if record.value is not None:
+            newest[key] = record.value
+    return aliases_in(newest, settings.name)
+
+
+def _surveyed(connection: Connection, settings: Settings, timeout_s: float) -> Survey:
+    survey = Survey(settings.name)
+    for record in read_to_end(connection, settings.output.models_topic, 0, timeout_s=timeout_s):
+        survey.note(record.key, record.value, record.offset)
+    return survey
+
+
+def _judge_tombstones(
+    connection: Connection, settings: Settings, survey: Survey, aliases: Aliases, timeout_s: float
+) -> None:
+    """See that every version that is retired is said to be elsewhere, too, where strangers cannot write."""
+    if not survey.has_gaps and not survey.retired:
+        return
+    with suppress(TopicMissing):  # a topic of versions alone can be verified, too: then tombstones are all there is
+        for record in read_to_end(connection, settings.output.audit_topic, 0, timeout_s=timeout_s):
+            survey.note_retired(record.value)
+        survey.doubt(aliases.retired)
+
+
+def _require(survey: Survey, settings: Settings, number: int | None) -> None:
+    models_topic, name = settings.output.models_topic, settings.name
+    if not survey.newest:
+        raise ConfigurationError(
+            f"{models_topic} holds no version of {name}", "Name the model with --name, its topic with --output-..."
+        )
+    if number is not None and number not in survey.found:
+        retired = "was retired" if survey.is_retired(number) else "is not there"
+        if number in survey.retired:
+            retired += f" at offset {survey.retired[number]}"
+        raise ConfigurationError(f"version {number} of {name} {retired}; the newest is {survey.newest}")
+
+
+def _versions(connection: Connection, settings: Settings, survey: Survey, timeout_s: float) -> Iterator[Record]:
+    """Yield the records of versions that the survey saw."""
+    for record in read_to_end(connection, settings.output.models_topic, 0, timeout_s=timeout_s):
+        if record.offset >= survey.end:
+            return
+        if record.value is not None and number_in(record.key, settings.name) is not None:
+            yield record
+
+
+def _judge(record: Record, auditor: Auditor, replayed: _Replayed) -> Version | None:
+    """Have one record checked, recomputed if it is to be, and its finding written down."""
+    assert record.key is not None
+    assert record.value is not None
+    number, version, faults, note = auditor.open(record.key, record.value, record.offset, dict(record.headers))
+    if version is None or not auditor.wants(number):
+        auditor.close(number, record.offset, faults, note=note)
+        return version
+    try:
+        recomputed = replayed.value(version, auditor.placed(version))
+    except NotRecomputable as error:
+        auditor.close(number, record.offset, faults, note=str(error))
+    else:
+        form = format_of(record.value)
+        parts = differences(record.value, recomputed, form)
+        auditor.close(number, record.offset, faults, version=version, parts=parts, form=form)
+    return version
+
+
+class _Replayed:
+    """The input topics, gone through again incarnation by incarnation.
+
+    Parameters
+    ----------
+    connection : Connection
+    timeout_s : float
+    schemas : SchemaRegistry, optional
+    """
+
+    def __init__(self, connection: Connection, timeout_s: float, schemas: SchemaRegistry | None = None) -> None:
+        self._connection = connection
+        self._schemas = schemas
+        self._timeout_s = timeout_s
+        self._recomputation: Recomputation | None = None
+        self._source: _Source | None = None
+        self._threads = ExitStack()
+        self._learned_before = 0
+        self._ids: dict[str, str | None] = {}
+        self._logs: dict[str, dict[int, tuple[int, int]]] = {}
+
+    def __enter__(self) -> _Replayed:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._drop()
+
+    @property
+    def input_rows(self) -> int:
+        """Rows learned, over all incarnations."""
+        return self._learned_before + (self._recomputation.input_rows if self._recomputation else 0)
+
+    def value(self, version: Version, lineage: Lineage) -> bytes:
+        """Return the value that a version must have.
+
+        Raises
+        ------
+        NotRecomputable
+            If the log does not hold its input, or this build cannot run its configuration.
+        """
+        recomputation, source = self._opened(version)
+        try:
+            tuned_at = recomputation.tuning_cut(version)
+            if tuned_at is not None:
+                source.advance(recomputation, tuned_at)
+                recomputation.tune(version)
+            source.advance(recomputation, recomputation.aim(version))
+        except OffsetOutOfRange as error:
+            self._drop()
+            self._ids.pop(version.lineage.topic)  # retention went on meanwhile: ask again before the next version
+            raise NotRecomputable(error.what) from None
+        return recomputation.value(version, lineage)
+
+    def _opened(self, version: Version) -> tuple[Recomputation, _Source]:
+        """Return the learner that this version can be reached with; a new one if the present one cannot."""
+        topic = version.lineage.topic
+        self._look(topic)
+        missing = missing_input(version, self._ids[topic], self._logs[topic])
+        if missing:
+            raise NotRecomputable(missing)
+        if self._recomputation is not None and self._source is not None and self._recomputation.admits(version):
+            return self._recomputation, self._source
+        self._drop()
+        self._recomputation = Recomputation(version, self._ids[topic] or "")
+        self._threads.enter_context(limited(self._recomputation.config.svm))
+        self._source = _Source(self._connection, self._recomputation, self._timeout_s, self._schemas)
+        return self._recomputation, self._source
+
+    def _look(self, topic: str) -> None:
+        """Ask the broker once what there is of a topic."""
+        if topic in self._ids:
+            return
+        try:
+            described = describe_topic(self._connection, topic)
+        except TopicMissing:
+            self._ids[topic], self._logs[topic] = None, {}
+            return
+        self._ids[topic] = described.topic_id or ""
+        self._logs[topic] = {p: log_range(self._connection, topic, p) for p in described.partitions}
+
+    def _drop(self) -> None:
+        if self._recomputation is not None:
+            self._learned_before += self._recomputation.input_rows
+        if self._source is not None:
+            self._source.close()
+        self._threads.close()
+        self._recomputation = self._source = None
+
+
+class _Source:
+    """Reads one input topic and brings a learner from cut to cut.
+
+    Parameters
+    ----------
+    connection : Connection
+    recomputation : Recomputation
+    timeout_s : float
+    schemas : SchemaRegistry, optional
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        recomputation: Recomputation,
+        timeout_s: float,
+        schemas: SchemaRegistry | None = None,
+    ) -> None:
+        self._timeout_s = timeout_s
+        self._topic = recomputation.topic
+        self._decoder = PointDecoder(recomputation.config.points, schemas=schemas)
+        self._input = Input(connection, self._topic, group=None)
+        self._assigned: frozenset[int] = frozenset()
+        self._backlog: dict[int, deque[Rows]] = {}
+
+    def close(self) -> None:
+        """Let go of the broker."""
+        self._input.close()
+
+    def advance(self, recomputation: Recomputation, cut: Positions) -> None:
+        """Learn each partition up to its part of a cut.
+
+        Raises
+        ------
+        OffsetOutOfRange
+            If the log no longer holds what is needed.
+        TransientError
+            If nothing came in time.
+        """
+        since = time.monotonic()
+        while behind := self._behind(recomputation.positions, cut):
+            if any(self._learn(recomputation, partition, cut[partition]) for partition in behind):
+                since = time.monotonic()
+            elif time.monotonic() - since > self._timeout_s:
+                raise self._stuck(behind, cut)
+            else:
+                self._read(behind, recomputation.positions)
+
+    def _behind(self, positions: Positions, cut: Positions) -> dict[int, Position]:
+        """Return the partitions that a cut has not been reached in, nor passed because its last record is gone."""
+        return {
+            partition: at
+            for partition, at in positions.items()
+            if at < cut[partition]
+            and not ((waiting := self._backlog.get(partition)) and waiting[0].index_of(cut[partition]) == 0)
+        }
+
+    def _learn(self, recomputation: Recomputation, partition: int, until: Position) -> bool:
+        """Learn what waits of a partition up to its part of a cut; tell whether there was anything."""
+        waiting = self._backlog.get(partition)
+        if not waiting:
+            return False
+        while waiting:
+            rest = recomputation.learn(waiting.popleft(), until)
+            if len(rest):
+                waiting.appendleft(rest)
+                break
+        return True
+
+    def _read(self, behind: Positions, positions: Positions) -> None:
+        """Read on: all partitions, or only those that are behind where too much of the others waits already."""
+        held = sum(rows.points.nbytes for waiting in self._backlog.values() for rows in waiting)
+        if held > BACKLOG_BYTES:
+            self._assign(behind)
+        elif not behind.keys() <= self._assigned:
+            self._assign(positions)
+        for rows in self._decoder.decode(self._input.poll(BATCH_RECORDS, POLL_S)).rows:
+            self._backlog.setdefault(rows.partition, deque()).append(rows)
+
+    def _assign(self, positions: Positions) -> None:
+        self._input.assign({partition: at.offset for partition, at in positions.items()})
+        self._assigned = frozenset(positions)
+        self._backlog = {}
+
+    def _stuck(self, behind: Positions, cut: Positions) -> TransientError:
+        partition, at = next(iter(sorted(behind.items())))
+        return TransientError(
+            f"{self._topic}[{partition}] gave nothing from offset {at.offset} to {cut[partition].offset} "
+            f"within {self._timeout_s:g} s",
+            "Check that the broker runs and that no transaction is left open there, and try again.",
+        )
+
+
+@contextmanager
+def progress_bar(name: str) -> Iterator[ShowProgress | None]:
+    """Show a bar on standard error while the block runs; None where that is no terminal."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    with Progress(*columns, TimeRemainingColumn(), console=Console(stderr=True)) as bar:
+        task = bar.add_task(f"verify {name}", total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)
+
+
+def summary_line(report: Report) -> str:
+    """Return the verdict, the counts and the speed, for people."""
+    counts: Mapping[str, int] = {outcome.value: count for outcome, count in report.counts.items()}
+    found = ", ".join(f"{count:,} {outcome}" for outcome, count in counts.items()) or "none"
+    verdict = "clean" if report.clean else "something differs" if report.differs else "not all could be checked"
+    seconds = max(report.seconds, 1e-9)
+    return (
+        f"{report.name} in {report.models_topic}: {verdict}: {found}; "
+        f"{report.input_rows:,} input rows in {report.seconds:,.2f} s "
+        f"({len(report.rows) / seconds:,.1f} versions/s, {report.input_rows / seconds:,.0f} rows/s)"
+    )

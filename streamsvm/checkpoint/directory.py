@@ -1,0 +1,248 @@
+"""Checkpoint files: written whole or not at all, several generations, one writer.
+
+A checkpoint only caches a pure function of the log: any valid generation may be loaded, and a worse one costs time,
+never truth. File names order the generations: ``checkpoint-<incarnation>-<head number>-<sequence>.ssvm``.
+``CHECKPOINT.md`` has every file kind, every byte, and what each step leaves behind if it is the last one.
+
+Invariant: at every moment after the first `CheckpointDirectory.save`, whatever the disk may lose of what was not
+synced, the newest checkpoint that a `save` returned from is on it, whole; and no file is removed before as many good
+ones as are to be kept are there, each read or written by this process. A checkpoint of another model is never removed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import islice
+from types import TracebackType
+from typing import Final, Self
+
+from streamsvm.checkpoint.disk import Disk, LockLost
+from streamsvm.checkpoint.format import Snapshot, decode, encode
+from streamsvm.crashpoints import crash_point
+from streamsvm.errors import ConfigurationError, CorruptCheckpoint, DirectoryTaken, StateError, TransientError
+
+LARGEST_FILE_BYTES: Final = 1 << 34
+_NAME: Final = re.compile(r"checkpoint-(\d{6,})-(\d{12,})-(\d{12,})\.(ssvm|partial)", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Generation:
+    """One checkpoint file: a snapshot, or why it cannot be used."""
+
+    name: str
+    snapshot: Snapshot | None
+    fault: str
+
+
+class CheckpointDirectory:
+    """A directory of checkpoints, locked against a second writer.
+
+    Parameters
+    ----------
+    disk : Disk
+    generations : int
+        Files to keep.
+
+    Raises
+    ------
+    ConfigurationError
+        If the directory cannot be made or written.
+    StateError
+        If another process holds it.
+    """
+
+    def __init__(self, disk: Disk, generations: int) -> None:
+        self._disk = disk
+        self._generations = generations
+        self._good: dict[str, bool] = {}
+        self._lost = ""
+        self._models: dict[str, str] = {}
+        """The model of each file that was read or written, by the file's name; damaged ones are left out."""
+        disk.lock()
+        crash_point("start.locked")
+        for leftover in self._files("partial"):
+            with suppress(OSError):  # the next save says what is wrong with the disk
+                disk.remove(leftover)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Release the lock."""
+        self._disk.unlock()
+
+    def keep(self) -> str:
+        """See that the directory is still this process's; where it was removed or replaced, make it anew and take it.
+
+        Returns
+        -------
+        str
+            Why it had to be taken again; empty if it is what it was.
+
+        Raises
+        ------
+        DirectoryTaken
+            If another process holds it by now.
+        TransientError
+            If it cannot be made; the next call tries again.
+        """
+        try:
+            self._disk.names()
+        except LockLost as lost:
+            self._lost = f"the checkpoint directory {self._disk} is not the one it was: {lost.strerror}"
+        except OSError:
+            pass  # the next save says what is wrong with the disk
+        if not self._lost:
+            return ""
+        self._take_again()
+        why, self._lost = self._lost, ""
+        return why
+
+    def _take_again(self) -> None:
+        self._good.clear()
+        self._disk.unlock()
+        try:
+            self._disk.lock()
+        except StateError as error:
+            raise DirectoryTaken(f"{self._lost}; {error.what}", "Give each trainer a directory of its own.") from None
+        except ConfigurationError as error:
+            raise TransientError(f"{self._lost}; {error.what}", error.remedy) from None
+
+    def generations(self) -> Iterator[Generation]:
+        """Read the checkpoints, the newest first; each is read when it is asked for."""
+        for name in self._files("ssvm"):
+            found = self._read(name)
+            self._meet(found)
+            yield found
+
+    def reject(self, name: str) -> None:
+        """Say that a generation, though undamaged, is of no use: it no longer counts as one of those to keep."""
+        self._good[name] = False
+
+    def save(self, snapshot: Snapshot) -> int:
+        """Write a checkpoint and drop those beyond the limit; on return it survives a crash of the machine.
+
+        Returns
+        -------
+        int
+            Bytes written.
+
+        Raises
+        ------
+        TransientError
+            If the disk refuses; the checkpoints before it are untouched.
+        """
+        crash_point("checkpoint.begun")
+        name, content = _name(snapshot), encode(snapshot)
+        try:
+            self._write(name, content)
+        except OSError as error:
+            raise TransientError(
+                f"the checkpoint {name} in {self._disk} cannot be written: {error.strerror}",
+                "Free space or mend the disk; the checkpoints before it are untouched.",
+            ) from None
+        self._good[name] = True
+        self._models[name] = snapshot.name
+        self._prune(name, snapshot.name)
+        crash_point("checkpoint.pruned")
+        return len(content)
+
+    def _read(self, name: str) -> Generation:
+        try:
+            if self._disk.size(name) > LARGEST_FILE_BYTES:
+                raise CorruptCheckpoint(f"it has more than {LARGEST_FILE_BYTES} bytes")
+            return Generation(name, decode(self._disk.read(name)), "")
+        except CorruptCheckpoint as error:
+            return Generation(name, None, str(error))
+        except OSError as error:
+            return Generation(name, None, f"it cannot be read: {error.strerror}")
+
+    def _write(self, name: str, content: bytes) -> None:
+        """Make a file durable before it gets its name, and then the name."""
+        partial = name.removesuffix("ssvm") + "partial"
+        try:
+            self._disk.write(partial, content)
+            crash_point("checkpoint.written")
+            self._disk.sync(partial)
+            crash_point("checkpoint.synced")
+            self._disk.rename(partial, name)
+        except OSError:
+            with suppress(OSError):
+                self._disk.remove(partial)
+            raise
+        crash_point("checkpoint.renamed")
+        self._disk.sync_names()
+        crash_point("checkpoint.durable")
+
+    def _prune(self, saved: str, model: str) -> None:
+        """Keep the newest good files of a model and the one just saved; before there are enough, keep everything."""
+        files = self._files("ssvm")
+        if len(files) <= self._generations:
+            return
+        good = list(islice((name for name in files if self._is_good(name, model)), self._generations))
+        if len(good) == self._generations:
+            for name in files:
+                if name not in {saved, *good} and not self._is_anothers(name, model):
+                    self._remove(name)
+
+    def _is_good(self, name: str, model: str) -> bool:
+        """Tell whether a file is known to be valid, and of this model; one never met before is read, once."""
+        return not self._is_anothers(name, model) and self._good[name]
+
+    def _is_anothers(self, name: str, model: str) -> bool:
+        """Tell whether a file is a checkpoint of another model; one never met before is read, once."""
+        if name not in self._good:
+            self._meet(self._read(name))
+        return self._models.get(name, model) != model
+
+    def _meet(self, found: Generation) -> None:
+        self._good[found.name] = found.snapshot is not None
+        if found.snapshot is not None:
+            self._models[found.name] = found.snapshot.name
+
+    def _remove(self, name: str) -> None:
+        try:
+            self._disk.remove(name)
+        except OSError as error:
+            raise TransientError(
+                f"the old checkpoint {name} in {self._disk} cannot be removed: {error.strerror}",
+                "Mend the disk before old checkpoints fill it; the new one is written and durable.",
+            ) from None
+        self._good.pop(name, None)
+
+    def _files(self, suffix: str) -> list[str]:
+        return _files(self._disk, suffix)
+
+
+def model_of(disk: Disk) -> str | None:
+    """Return whose the newest valid checkpoint of a directory is, which need not be locked; None if there is none."""
+    try:
+        for name in _files(disk, "ssvm"):
+            with suppress(CorruptCheckpoint):
+                return decode(disk.read(name)).name
+    except OSError:
+        return None
+    return None
+
+
+def _files(disk: Disk, suffix: str) -> list[str]:
+    """Return the checkpoint files of this suffix, the newest first."""
+    named = [(match, name) for name in disk.names() if (match := _NAME.fullmatch(name))]
+    ordered = sorted(
+        (([int(part) for part in match.groups()[:3]], name) for match, name in named if match[4] == suffix),
+        reverse=True,
+    )
+    return [name for _, name in ordered]
+
+
+def _name(snapshot: Snapshot) -> str:
+    head = snapshot.head.number if snapshot.head else 0
+    return f"checkpoint-{snapshot.incarnation:06d}-{head:012d}-{snapshot.sequence:012d}.ssvm"

@@ -1,0 +1,522 @@
+"""Checkpoints as bytes: format 5.
+
+======  ====  =========================================================================
+offset  size  content
+======  ====  =========================================================================
+0       8     ``SSVMCKPT``
+8       4     format version, unsigned, little-endian
+12      8     H, the header's length in bytes, unsigned, little-endian
+20      H     header: JSON (UTF-8) that names every array by dtype, shape and place
+20 + H  B     arrays one after another, little-endian, C order
+end-32  32    SHA-256 of everything before
+======  ====  =========================================================================
+
+``CHECKPOINT.md``, in the package above, describes the header. The first twelve bytes and the checksum at the end are
+the same in every format, past or future: so a damaged file is told from one that another build wrote. Each partition's
+part stands by itself: position, leader epoch, buckets, open leaf, the exact moments of each, and the audit sample.
+
+Invariant: a reader checks the checksum first, then every size against the bytes at hand before it allocates; each byte
+of the arrays belongs to exactly one of them, so what is allocated is bounded by the file's length.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import struct
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from streamsvm.coreset.audit_sample import Held, Sampled
+from streamsvm.coreset.moments import Moments
+from streamsvm.coreset.screening import Screen, Screened
+from streamsvm.coreset.structure import Bucket, Extent
+from streamsvm.errors import CorruptCheckpoint
+from streamsvm.learning.learner import Cut, LearnerState
+from streamsvm.learning.partition import PartitionState
+from streamsvm.model.message import Head, PartitionCut, partition_cuts, positions
+from streamsvm.points import Points, Position
+
+MAGIC: Final = b"SSVMCKPT"
+FORMAT: Final = 5
+_PREFIX: Final = struct.Struct("<8sIQ")
+_CHECKSUM_BYTES: Final = 32
+LARGEST_LENGTH: Final = 1 << 40
+"""Of an array along one axis: it bounds what an empty array may claim along the others."""
+_DTYPES: Final = frozenset({"<f4", "<f8", "|i1"})
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """A pure function of the log, and what it belongs to.
+
+    Attributes
+    ----------
+    name : str
+    incarnation : int
+    sequence : int
+        Rises by one with each checkpoint written.
+    topic, topic_id : str
+    base : mapping of partition to Position
+        Where this incarnation began.
+    configuration : mapping
+        The model-affecting configuration.
+    configuration_sha256 : str
+    build : mapping of str to str
+    head : Head or None
+        The newest head record seen.
+    learner : LearnerState
+    pending : Cut or None
+        A cut that was not published yet, with its training set.
+    read_to : mapping of partition to int
+        Offsets past the positions of some partitions: up to them the log held nothing more to learn, only markers of
+        transactions and aborted records.
+    """
+
+    name: str
+    incarnation: int
+    sequence: int
+    topic: str
+    topic_id: str
+    base: Mapping[int, Position]
+    configuration: dict[str, Any]
+    configuration_sha256: str
+    build: dict[str, str]
+    head: Head | None
+    learner: LearnerState
+    pending: Cut | None
+    read_to: Mapping[int, int] = field(default_factory=dict)
+
+    @property
+    def positions(self) -> dict[int, Position]:
+        """The next row to learn of each partition."""
+        return {partition: state.position for partition, state in self.learner.partitions.items()}
+
+
+class _Array(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    at: int
+    dtype: str
+    shape: tuple[int, ...]
+
+
+class _Points(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    X: _Array
+    y: _Array
+    weight: _Array
+
+
+class _Moments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    count: int
+    class_weight: _Array
+    mean: _Array
+    square: _Array
+
+
+class _Extent(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    start: tuple[int, int]
+    end: tuple[int, int]
+    rows: int
+    first_time_ms: int
+    last_time_ms: int
+    moments: _Moments
+
+
+class _Bucket(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    level: int
+    index: int
+    points: _Points
+    extent: _Extent
+
+
+class _Screened(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    rows: int
+    rate: float
+    scaling: _Array
+    coefficients: _Array
+    intercept: float
+    label_mean: _Array
+    terms: _Array
+    projection: _Array
+    thinnings: int
+    accepted: int
+    sums: _Array
+    weight: _Array
+    totals: _Array
+
+
+class _Held(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    points: _Points
+    priority: _Array
+    threshold: float
+
+
+class _Partition1(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    partition: int
+    sealed: int
+    leader_epoch: int
+    buckets: tuple[_Bucket, ...]
+    leaf_points: _Points
+    leaf_extent: _Extent
+
+
+class _Partition(_Partition1, frozen=True, forbid_unknown_fields=True):
+    screened: _Screened | None
+    audit: _Held | None
+
+
+class _Sampled(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    points: _Points
+    threshold: float
+    class_weight: _Array
+
+
+class _Cut1(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    cut: tuple[PartitionCut, ...]
+    points: _Points
+    moments: _Moments
+    rows: int
+    first_time_ms: int
+    last_time_ms: int
+
+
+class _Cut(_Cut1, frozen=True, forbid_unknown_fields=True):
+    audit: tuple[_Sampled, ...]
+
+
+class _Header1(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    name: str
+    incarnation: int
+    sequence: int
+    topic: str
+    topic_id: str
+    base: tuple[PartitionCut, ...]
+    configuration: dict[str, Any]
+    configuration_sha256: str
+    build: dict[str, str]
+    head: Head | None
+    leaves_since_cut: int
+    partitions: tuple[_Partition1, ...]
+    pending: _Cut1 | None
+
+
+class _Header2(_Header1, frozen=True, forbid_unknown_fields=True):
+    read_to: tuple[tuple[int, int], ...]
+
+
+class _Header(_Header2, frozen=True, forbid_unknown_fields=True):
+    partitions: tuple[_Partition, ...]
+    pending: _Cut | None
+
+
+def encode(snapshot: Snapshot) -> bytes:
+    """Encode a snapshot: the same snapshot gives the same bytes."""
+    writer = _Writer()
+    learner, pending = snapshot.learner, snapshot.pending
+    header = msgspec.json.encode(
+        _Header(
+            name=snapshot.name,
+            incarnation=snapshot.incarnation,
+            sequence=snapshot.sequence,
+            topic=snapshot.topic,
+            topic_id=snapshot.topic_id,
+            base=partition_cuts(snapshot.base, {}),
+            configuration=snapshot.configuration,
+            configuration_sha256=snapshot.configuration_sha256,
+            build=snapshot.build,
+            head=snapshot.head,
+            leaves_since_cut=learner.leaves_since_cut,
+            partitions=tuple(
+                writer.partition(partition, learner.partitions[partition]) for partition in sorted(learner.partitions)
+            ),
+            pending=None if pending is None else writer.cut(pending),
+            read_to=tuple(sorted(snapshot.read_to.items())),
+        ),
+        order="deterministic",
+    )
+    body = b"".join([_PREFIX.pack(MAGIC, FORMAT, len(header)), header, *writer.parts])
+    return body + hashlib.sha256(body).digest()
+
+
+def decode(content: bytes) -> Snapshot:
+    """Decode a snapshot.
+
+    Raises
+    ------
+    CorruptCheckpoint
+        If a byte is damaged, the file is cut short, or its format is of another version.
+    """
+    if len(content) < _PREFIX.size + _CHECKSUM_BYTES:
+        raise CorruptCheckpoint(f"it has only {len(content)} bytes")
+    magic, version, header_bytes = _PREFIX.unpack_from(content)
+    if magic != MAGIC:
+        raise CorruptCheckpoint(f"it does not begin with {MAGIC.decode()}: not a checkpoint")
+    body = memoryview(content)[:-_CHECKSUM_BYTES]
+    if hashlib.sha256(body).digest() != content[-_CHECKSUM_BYTES:]:
+        raise CorruptCheckpoint("its checksum does not match: bytes were lost or changed")
+    if version not in _DECODERS:
+        raise _unknown(version)
+    return _DECODERS[version](body[_PREFIX.size :], header_bytes)
+
+
+def _unknown(version: int) -> CorruptCheckpoint:
+    read = f"this build reads {', '.join(str(known) for known in sorted(_DECODERS))}"
+    if version > FORMAT:
+        return CorruptCheckpoint(
+            f"its format version is {version}, newer than {read}", "Use the build that wrote it, or a newer one."
+        )
+    return CorruptCheckpoint(f"its format version is {version}, which no build writes; {read}")
+
+
+def _decode_1(content: memoryview, header_bytes: int) -> Snapshot:
+    """Decode what stands between the prefix and the checksum of format 1, which had no `read_to`."""
+    return _decoded(content, header_bytes, _Header1)
+
+
+def _decode_2(content: memoryview, header_bytes: int) -> Snapshot:
+    """Decode what stands between the prefix and the checksum of format 2, without screened leaves and audit samples."""
+    return _decoded(content, header_bytes, _Header2)
+
+
+def _decode_3(content: memoryview, header_bytes: int) -> Snapshot:
+    """Decode what stands between the prefix and the checksum of format 3, whose head had no tuning and no gate."""
+    return _decoded(content, header_bytes, _Header)
+
+
+def _decode_4(content: memoryview, header_bytes: int) -> Snapshot:
+    """Decode what stands between the prefix and the checksum of format 4, whose gate named no earlier versions."""
+    return _decoded(content, header_bytes, _Header)
+
+
+def _decode_5(content: memoryview, header_bytes: int) -> Snapshot:
+    """Decode what stands between the prefix and the checksum of format 5."""
+    return _decoded(content, header_bytes, _Header)
+
+
+def _decoded(content: memoryview, header_bytes: int, kind: type[_Header1]) -> Snapshot:
+    if header_bytes > len(content):
+        raise CorruptCheckpoint("its header is longer than the file")
+    try:
+        header = msgspec.json.decode(content[:header_bytes], type=kind)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise CorruptCheckpoint(f"its header is damaged: {error}") from None
+    reader = _Reader(content[header_bytes:])
+    snapshot = reader.snapshot(header)
+    reader.end()
+    return snapshot
+
+
+_DECODERS: Final[dict[int, Callable[[memoryview, int], Snapshot]]] = {
+    1: _decode_1,
+    2: _decode_2,
+    3: _decode_3,
+    4: _decode_4,
+    5: _decode_5,
+}
+"""One for each format that is still read; the newest is the one that is written."""
+
+
+class _Writer:
+    """Lays arrays one after another and remembers where."""
+
+    def __init__(self) -> None:
+        self.parts: list[bytes] = []
+        self._at = 0
+
+    def array(self, array: NDArray[Any]) -> _Array:
+        dtype = array.dtype.newbyteorder("<").str
+        assert dtype in _DTYPES
+        content = np.ascontiguousarray(array, dtype=dtype).tobytes()
+        placed = _Array(self._at, dtype, array.shape)
+        self.parts.append(content)
+        self._at += len(content)
+        return placed
+
+    def points(self, points: Points) -> _Points:
+        return _Points(self.array(points.X), self.array(points.y), self.array(points.weight))
+
+    def moments(self, moments: Moments) -> _Moments:
+        return _Moments(
+            moments.count, self.array(moments.class_weight), self.array(moments.mean), self.array(moments.square)
+        )
+
+    def extent(self, extent: Extent) -> _Extent:
+        return _Extent(
+            extent.start,
+            extent.end,
+            extent.rows,
+            extent.first_time_ms,
+            extent.last_time_ms,
+            self.moments(extent.moments),
+        )
+
+    def partition(self, partition: int, state: PartitionState) -> _Partition:
+        return _Partition(
+            partition,
+            state.sealed,
+            state.leader_epoch,
+            tuple(
+                _Bucket(bucket.level, bucket.index, self.points(bucket.points), self.extent(bucket.extent))
+                for bucket in state.buckets
+            ),
+            self.points(state.leaf_points),
+            self.extent(state.leaf_extent),
+            None if state.screened is None else self.screened(state.screened),
+            None if state.audit is None else self.held(state.audit),
+        )
+
+    def screened(self, state: Screened) -> _Screened:
+        screen = state.screen
+        return _Screened(
+            screen.rows,
+            screen.rate,
+            self.array(screen.scaling),
+            self.array(screen.coefficients),
+            screen.intercept,
+            self.array(screen.label_mean),
+            self.array(screen.terms),
+            self.array(screen.projection),
+            state.thinnings,
+            state.accepted,
+            self.array(state.sums),
+            self.array(state.weight),
+            self.array(state.totals),
+        )
+
+    def held(self, held: Held) -> _Held:
+        return _Held(self.points(held.points), self.array(held.priority), held.threshold)
+
+    def sampled(self, part: Sampled) -> _Sampled:
+        return _Sampled(self.points(part.points), part.threshold, self.array(part.class_weight))
+
+    def cut(self, cut: Cut) -> _Cut:
+        return _Cut(
+            partition_cuts(cut.positions, cut.leader_epochs),
+            self.points(cut.points),
+            self.moments(cut.moments),
+            cut.rows,
+            cut.first_time_ms,
+            cut.last_time_ms,
+            tuple(self.sampled(part) for part in cut.audit),
+        )
+
+
+class _Reader:
+    """Reads arrays back, in the order in which they were laid; every size is checked against the bytes at hand."""
+
+    def __init__(self, arrays: memoryview) -> None:
+        self._arrays = arrays
+        self._at = 0
+
+    def array(self, placed: _Array) -> NDArray[Any]:
+        if placed.dtype not in _DTYPES or not all(0 <= length <= LARGEST_LENGTH for length in placed.shape):
+            raise CorruptCheckpoint(f"an array is described as {placed.dtype} {placed.shape}")
+        if placed.at != self._at:
+            raise CorruptCheckpoint(f"an array begins at byte {placed.at}, the one before it ends at {self._at}")
+        dtype = np.dtype(placed.dtype)
+        self._at += math.prod(placed.shape) * dtype.itemsize
+        if self._at > len(self._arrays):
+            raise CorruptCheckpoint(f"an array ends at byte {self._at} of {len(self._arrays)}")
+        flat = np.frombuffer(self._arrays[placed.at : self._at], dtype=dtype)
+        return flat.reshape(placed.shape).astype(dtype.newbyteorder("="))
+
+    def end(self) -> None:
+        if self._at != len(self._arrays):
+            raise CorruptCheckpoint(f"its arrays end at byte {self._at} of {len(self._arrays)}")
+
+    def points(self, placed: _Points) -> Points:
+        points = Points(self.array(placed.X), self.array(placed.y), self.array(placed.weight))
+        if points.X.ndim != 2 or not points.y.shape == points.weight.shape == (len(points.X),):
+            raise CorruptCheckpoint("a set of points has arrays of different shapes")
+        return points
+
+    def moments(self, placed: _Moments) -> Moments:
+        return Moments(
+            placed.count, self.array(placed.class_weight), self.array(placed.mean), self.array(placed.square)
+        )
+
+    def extent(self, placed: _Extent) -> Extent:
+        return Extent(
+            Position(*placed.start),
+            Position(*placed.end),
+            placed.rows,
+            placed.first_time_ms,
+            placed.last_time_ms,
+            self.moments(placed.moments),
+        )
+
+    def partition(self, placed: _Partition1) -> PartitionState:
+        return PartitionState(
+            placed.sealed,
+            placed.leader_epoch,
+            tuple(
+                Bucket(bucket.level, bucket.index, self.points(bucket.points), self.extent(bucket.extent))
+                for bucket in placed.buckets
+            ),
+            self.points(placed.leaf_points),
+            self.extent(placed.leaf_extent),
+            self.screened(placed.screened) if isinstance(placed, _Partition) and placed.screened is not None else None,
+            self.held(placed.audit) if isinstance(placed, _Partition) and placed.audit is not None else None,
+        )
+
+    def screened(self, placed: _Screened) -> Screened:
+        screen = Screen(
+            placed.rows,
+            placed.rate,
+            self.array(placed.scaling),
+            self.array(placed.coefficients),
+            placed.intercept,
+            self.array(placed.label_mean),
+            self.array(placed.terms),
+            self.array(placed.projection),
+        )
+        return Screened(
+            screen,
+            placed.thinnings,
+            placed.accepted,
+            self.array(placed.sums),
+            self.array(placed.weight),
+            self.array(placed.totals),
+        )
+
+    def held(self, placed: _Held) -> Held:
+        held = Held(self.points(placed.points), self.array(placed.priority), placed.threshold)
+        if held.priority.shape != (len(held.points),):
+            raise CorruptCheckpoint("an audit sample has arrays of different lengths")
+        return held
+
+    def sampled(self, placed: _Sampled) -> Sampled:
+        return Sampled(self.points(placed.points), placed.threshold, self.array(placed.class_weight))
+
+    def cut(self, placed: _Cut1) -> Cut:
+        return Cut(
+            positions(placed.cut),
+            {part.partition: part.leader_epoch for part in placed.cut},
+            self.points(placed.points),
+            self.moments(placed.moments),
+            placed.rows,
+            placed.first_time_ms,
+            placed.last_time_ms,
+            tuple(self.sampled(part) for part in placed.audit) if isinstance(placed, _Cut) else (),
+        )
+
+    def snapshot(self, header: _Header1) -> Snapshot:
+        return Snapshot(
+            header.name,
+            header.incarnation,
+            header.sequence,
+            header.topic,
+            header.topic_id,
+            positions(header.base),
+            header.configuration,
+            header.configuration_sha256,
+            header.build,
+            header.head,
+            LearnerState({part.partition: self.partition(part) for part in header.partitions}, header.leaves_since_cut),
+            None if header.pending is None else self.cut(header.pending),
+            dict(header.read_to) if isinstance(header, _Header2) else {},
+        )

@@ -1,0 +1,238 @@
+"""The audit sample: points of a partition's whole stream that no coreset has a hand in.
+
+A model is trained on a coreset, so the coreset cannot say what it missed. This sample can: it is drawn by a hash of a
+row's coordinates alone, independently of pilots, reductions and the coreset's random numbers.
+
+*Priority sampling*: a row of weight u gets the priority u / r, r in (0, 1) a hash of (seed, partition, offset, row).
+The k greatest are held, and the greatest of the others is the threshold t. Given t, a row is held with probability
+min(1, u / t), independently of the others: one of weight t or more for certain; all others in proportion to their
+weight, so that each held one stands for the weight t. With equal weights it is a simple random sample of k rows.
+
+Invariant: the sample is a pure function of the partition's rows and the seed. Which rows are held does not depend on
+their order; in which places they are held does, and so do the bytes.
+
+Sources: Duffield, Lund and Thorup 2007 (priority sampling); Cohen and Kaplan 2007 (bottom-k sketches: what holds given
+the threshold); Steele, Lea and Flood 2014 (the hash: SplitMix64's finaliser).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from streamsvm.coreset.reducers.base import Purpose, generator
+from streamsvm.points import Points, Rows, Weights
+
+Float = NDArray[np.float64]
+
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+_FIRST = np.uint64(0xBF58476D1CE4E5B9)
+_SECOND = np.uint64(0x94D049BB133111EB)
+_UNIT = 2.0**-53
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """All that a reservoir is, for a checkpoint.
+
+    Attributes
+    ----------
+    points : Points
+        Raw, with their own weights, in the places that they have in the reservoir.
+    priority : ndarray of shape (n,), float64
+    threshold : float
+        Greatest priority of a row that is not held; 0 while every row is.
+    """
+
+    points: Points
+    priority: Float
+    threshold: float
+
+
+@dataclass(frozen=True, slots=True)
+class Sampled:
+    """One partition's part of an audit sample at a cut.
+
+    Attributes
+    ----------
+    points : Points
+        Raw, with their own weights.
+    threshold : float
+        Points of less weight stand for this much; 0 if these are all points of the partition.
+    class_weight : ndarray of shape (2,), or (n_classes,)
+        Exact weight of the label -1 and of the label +1 in the partition; of more than two classes, that of each.
+    """
+
+    points: Points
+    threshold: float
+    class_weight: Float
+
+    def against_the_rest(self, label: int) -> Sampled:
+        """Return the same sample of the problem that tells one class, +1, from all others."""
+        rest = np.delete(self.class_weight, label).sum()
+        return replace(
+            self,
+            points=self.points.against_the_rest(label),
+            class_weight=np.array([rest, self.class_weight[label]]),
+        )
+
+
+class Reservoir:
+    """The audit sample of one partition.
+
+    Parameters
+    ----------
+    capacity : int
+        Points held at most, at least 1; the memory for them is allocated at once.
+    partition, seed : int
+    dimension : int
+    dtype : numpy dtype of the features
+    """
+
+    def __init__(self, capacity: int, partition: int, seed: int, dimension: int, dtype: np.dtype[np.floating]) -> None:
+        self._key = np.uint64(generator(seed, Purpose.AUDIT, (partition, 0, 0)).integers(1 << 64, dtype=np.uint64))
+        self._buffer = Points(
+            np.empty((capacity, dimension), dtype), np.empty(capacity, np.int8), np.empty(capacity, np.float64)
+        )
+        self._priority = np.empty(capacity)
+        self._heap = np.empty(capacity, np.int64)
+        self._count = 0
+        self._threshold = 0.0
+
+    def __len__(self) -> int:
+        return self._count
+
+    @property
+    def points(self) -> Points:
+        """The points held, as views: copy what must outlive the next `add`."""
+        return self._buffer.take(slice(0, self._count))
+
+    def add(self, rows: Rows) -> None:
+        """Offer every accepted row: a hash and a comparison each; those that pass are put in place of others."""
+        points, held = rows.points, self._buffer
+        self._count, self._threshold = _offer(
+            points.X,
+            points.y,
+            points.weight,
+            rows.accepted,
+            rows.offset,
+            rows.row,
+            self._key,
+            held.X,
+            held.y,
+            held.weight,
+            self._priority,
+            self._heap,
+            self._count,
+            self._threshold,
+        )
+
+    def sampled(self, class_weight: Weights) -> Sampled:
+        """Return a copy of the sample, for a cut.
+
+        Parameters
+        ----------
+        class_weight : ndarray of shape (2,)
+            Exact weight of each label in everything offered.
+        """
+        return Sampled(_copy(self.points), self._threshold, class_weight.copy())
+
+    def state(self) -> Held:
+        """Return a copy of everything a checkpoint needs."""
+        return Held(_copy(self.points), self._priority[: self._count].copy(), self._threshold)
+
+    def restore(self, held: Held) -> None:
+        """Put a checkpoint's content in place."""
+        self._count, self._threshold = len(held.points), held.threshold
+        place = slice(0, self._count)
+        self._buffer.X[place], self._buffer.y[place] = held.points.X, held.points.y
+        self._buffer.weight[place], self._priority[place] = held.points.weight, held.priority
+        for slot in range(self._count):
+            self._heap[slot] = slot
+            _rise(self._heap, self._priority, slot)
+
+
+def warm_up(dtype: np.dtype[np.floating]) -> None:
+    """Compile, or load from numba's file cache, what `Reservoir.add` runs."""
+    none = np.empty(0, np.int64)
+    nothing = Rows(0, none, none, np.empty(0, np.bool_), none, np.empty(0, np.bool_), Points.empty(1, dtype), none)
+    Reservoir(1, 0, 0, 1, dtype).add(nothing)
+
+
+def _copy(points: Points) -> Points:
+    return Points(points.X.copy(), points.y.copy(), points.weight.copy())
+
+
+@njit(cache=True, nogil=True)
+def _mix(z):  # type: ignore[no-untyped-def]
+    z = (z ^ (z >> np.uint64(30))) * _FIRST
+    z = (z ^ (z >> np.uint64(27))) * _SECOND
+    return z ^ (z >> np.uint64(31))
+
+
+@njit(cache=True, nogil=True)
+def _offer(  # type: ignore[no-untyped-def]
+    X, y, weight, accepted, offset, row, key, held_X, held_y, held_weight, priority, heap, count, threshold
+):
+    """Offer rows one by one; return how many are held now, and the threshold.
+
+    `heap` holds places of the reservoir, the one of least priority first.
+    """
+    capacity = len(heap)
+    for i in range(len(y)):
+        if not accepted[i]:
+            continue
+        mixed = _mix(_mix(key + np.uint64(offset[i]) * _GOLDEN) + np.uint64(row[i]) * _GOLDEN)
+        r = (np.float64(mixed >> np.uint64(11)) + 0.5) * _UNIT
+        if weight[i] <= r * threshold:
+            continue
+        drawn = weight[i] / r
+        if count < capacity:
+            place = count
+            heap[place] = place
+            count += 1
+        elif drawn <= priority[heap[0]]:
+            threshold = max(threshold, drawn)
+            continue
+        else:
+            place = heap[0]
+            threshold = max(threshold, priority[place])
+        held_X[place] = X[i]
+        held_y[place] = y[i]
+        held_weight[place] = weight[i]
+        priority[place] = drawn
+        if heap[0] == place:
+            _sink(heap, priority, count)
+        else:
+            _rise(heap, priority, place)
+    return count, threshold
+
+
+@njit(cache=True, nogil=True)
+def _before(priority, a, b):  # type: ignore[no-untyped-def]
+    """Order places by priority; of equal ones the first place goes first, however the heap came about."""
+    return priority[a] < priority[b] or (priority[a] == priority[b] and a < b)
+
+
+@njit(cache=True, nogil=True)
+def _rise(heap, priority, at):  # type: ignore[no-untyped-def]
+    while at and _before(priority, heap[at], heap[(at - 1) // 2]):
+        above = (at - 1) // 2
+        heap[at], heap[above] = heap[above], heap[at]
+        at = above
+
+
+@njit(cache=True, nogil=True)
+def _sink(heap, priority, count):  # type: ignore[no-untyped-def]
+    at = 0
+    while 2 * at + 1 < count:
+        below = 2 * at + 1
+        if below + 1 < count and _before(priority, heap[below + 1], heap[below]):
+            below += 1
+        if not _before(priority, heap[below], heap[at]):
+            return
+        heap[at], heap[below] = heap[below], heap[at]
+        at = below

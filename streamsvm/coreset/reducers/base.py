@@ -1,0 +1,310 @@
+"""Reducers: from many weighted points to at most m, and the random numbers they may use.
+
+Invariant: a reducer is a pure function of its arguments. Its generator is keyed by (seed, purpose, partition, level,
+index) through Philox, a counter-based generator, so that no node's numbers depend on when, where or after what it runs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any, ClassVar, Protocol, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streamsvm.coreset.clustering import ClusterRule
+from streamsvm.coreset.sampling import occurrences
+from streamsvm.coreset.sensitivity import Bound, direct_bound, sensitivities
+from streamsvm.points import Features, Points
+
+
+@dataclass(frozen=True, slots=True)
+class Pilot:
+    """What a reducer may need beyond the points: the problem they belong to, and a rough solution of it.
+
+    The problem is min 1/2 |w|^2 + penalty sum u max(0, 1 - y (<w, z> + b)) over the node's points, z = (x - mean) /
+    scale.
+
+    Attributes
+    ----------
+    penalty : float
+        lambda of the node's problem, positive.
+    mean, scale : ndarray of shape (d,), float64
+        The scaler of the features; `scale` is positive.
+    coefficients : ndarray of shape (d,), float64
+        w~, over scaled features.
+    intercept : float
+        b~.
+    lower_bound : float
+        A certified lower bound of the optimum; 0 where none but 0 is known, as with one label.
+    class_weight : tuple of two floats
+        By what the problem multiplies the weights u of negative and positive points: see `reduce_for`.
+    decisions : ndarray of shape (n,), float64, or None
+        Decision values of a kernel machine at the node's n points, in their order; coefficients are 0 then.
+    """
+
+    penalty: float
+    mean: NDArray[np.float64]
+    scale: NDArray[np.float64]
+    coefficients: NDArray[np.float64]
+    intercept: float
+    lower_bound: float
+    class_weight: tuple[float, float] = (1.0, 1.0)
+    decisions: NDArray[np.float64] | None = None
+
+    def transform(self, X: Features) -> NDArray[np.float64]:
+        """Return the scaled features, float64."""
+        return np.asarray((np.asarray(X, dtype=np.float64) - self.mean) / self.scale, dtype=np.float64)
+
+
+class Purpose(IntEnum):
+    """What a generator is for; part of its key, so that two purposes never share numbers."""
+
+    NODE = 1
+    CUT = 2
+    AUDIT = 3
+    SCREEN = 4
+    SKETCH = 5
+    TUNE = 6
+
+
+def generator(seed: int, purpose: Purpose, counter: tuple[int, int, int]) -> np.random.Generator:
+    """Return the generator of one node.
+
+    Parameters
+    ----------
+    seed : int
+        0 <= seed < 2^64.
+    purpose : Purpose
+    counter : three integers below 2^64
+        (partition, level, index) of a node, or 192 bits that name a cut.
+
+    Notes
+    -----
+    The lowest word of Philox's 256-bit counter is left free: 2^64 blocks a node.
+    """
+    key = np.array([seed, purpose], dtype=np.uint64)
+    return np.random.Generator(np.random.Philox(key=key, counter=np.array([0, *counter], dtype=np.uint64)))
+
+
+@dataclass(slots=True)
+class Observed:
+    """How often reductions met what they are not made for. It decides nothing, and no state holds it.
+
+    Attributes
+    ----------
+    reductions : int
+    by_weight : int
+        Without a pilot, as where one label was present only: sampled in proportion to weight.
+    uncalibrated : int
+        Too few points for each constraint: only the weight of each label is exact.
+    strained : int
+        A weight met its upper bound, or a total was not met.
+    shifted : int
+        Leaves unlike what their partition held before them: the stream is sorted, or drifts. See
+        `streamsvm.coreset.shift`.
+    eta : float
+        Greatest relative move of a weight.
+    """
+
+    reductions: int = 0
+    by_weight: int = 0
+    uncalibrated: int = 0
+    strained: int = 0
+    shifted: int = 0
+    eta: float = 0.0
+
+    def counts(self) -> dict[str, int]:
+        """Return how many reductions met each condition, those that met none, and beside them the shifted leaves."""
+        met = {"by_weight": self.by_weight, "uncalibrated": self.uncalibrated, "strained": self.strained}
+        return {"calibrated": self.reductions - sum(met.values()), **met, "shifted": self.shifted}
+
+    def add(self, other: Observed) -> None:
+        """Count another reducer's, too."""
+        self.reductions += other.reductions
+        self.by_weight += other.by_weight
+        self.uncalibrated += other.uncalibrated
+        self.strained += other.strained
+        self.shifted += other.shifted
+        self.eta = max(self.eta, other.eta)
+
+
+class Weighed(Protocol):
+    """What every kind of pilot says of the weights of its problem."""
+
+    @property
+    def class_weight(self) -> tuple[float, ...]:
+        """By what the problem multiplies the weights of each class."""
+        ...
+
+    @property
+    def lower_bound(self) -> float:
+        """0 where no optimum has another bound, and points are to be sampled by weight."""
+        ...
+
+
+P_contra = TypeVar("P_contra", bound=Weighed, contravariant=True)
+
+
+class Reducer(Protocol[P_contra]):
+    """Reduces a weighted set; `m` or fewer points come back, in log order, and never a weight that is not positive.
+
+    Attributes
+    ----------
+    needs_pilot : bool
+        Whether `reduce` must be given a pilot where there are more than `m` points; if not, none is solved.
+    observes : bool
+        Whether it counts what it meets in `observed`; if not, that stays at zeros.
+    observed : Observed
+    """
+
+    needs_pilot: ClassVar[bool]
+    observes: ClassVar[bool]
+    observed: Observed
+
+    def reduce(self, points: Points, m: int, random: np.random.Generator, pilot: P_contra | None) -> Points:
+        """Return at most `m` weighted points that stand for `points`; all of them if they are no more than `m`."""
+        ...
+
+
+P = TypeVar("P", bound=Weighed)
+
+
+def reduce_for(reducer: Reducer[P], points: Points, m: int, random: np.random.Generator, pilot: P | None) -> Points:
+    """Reduce for the problem of a pilot, whose class weights make it another than that of the points' own weights.
+
+    The reducer sees points as heavy as the problem has them; what comes back has the points' own kind of weight again,
+    so that class weights may change, as balanced ones do, while a bucket lives. Reducers that then go by weight alone,
+    without a bound or with room for one point only, keep the total of the points' own weights.
+    """
+    if pilot is None or set(pilot.class_weight) == {1.0} or pilot.lower_bound <= 0.0 or m < 2:
+        return reducer.reduce(points, m, random, pilot)
+    if len(points) <= m:
+        return points
+    reduced = reducer.reduce(points.class_weighted(pilot.class_weight), m, random, pilot)
+    return reduced.class_weighted(tuple(1.0 / factor for factor in pilot.class_weight))
+
+
+class UniformReducer:
+    """Sampling in proportion to weight, without replacement, of fixed size.
+
+    A point's inclusion probability is pi = min(1, c u) with sum pi = m, and its new weight u / pi, so any weighted sum
+    is estimated without bias and the total weight is kept exactly (up to rounding). The points of one label are drawn
+    systematically in log order, the labels one after the other, which keeps each label's share to within one point.
+
+    Sources: Madow 1949 (systematic sampling with unequal probabilities); Tillé 2006, section 2.10 (c by removing the
+    points that are certain).
+    """
+
+    needs_pilot: ClassVar[bool] = False
+    observes: ClassVar[bool] = False
+
+    def __init__(self) -> None:
+        self.observed = Observed()
+
+    def reduce(self, points: Points, m: int, random: np.random.Generator, pilot: Any) -> Points:  # noqa: ARG002
+        """Return at most `m` points; see the class."""
+        if len(points) <= m:
+            return points
+        inclusion = inclusion_probabilities(points.weight, m)
+        order = np.argsort(points.y, kind="stable")
+        chosen = np.sort(order[systematic(inclusion[order], m, float(random.random()))])
+        return points.take(chosen).reweighted(points.weight[chosen] / inclusion[chosen])
+
+
+class SensitivityReducer:
+    """Independent draws in proportion to sensitivity: Alg. 1 of Tukan et al. 2020, lines 3 to 13.
+
+    m draws with q = gamma / t, each of weight u / (m q); draws of one point are merged by adding their weights, so that
+    at most m points come back, often fewer. Any weighted sum is estimated without bias; the total weight is right in
+    expectation, not exactly. The pilot brings line 1 and 2: the scaled penalty and the lower bound of the optimum.
+
+    Where we differ: features are scaled as the trainer scales them, the points stay raw; gamma is the bound that
+    `streamsvm.coreset.sensitivity` derives, capped at 1; and where the optimum is 0, or known to be no more than 0 (one
+    label only), sensitivities have no bound, and points are sampled in proportion to weight by `UniformReducer`.
+
+    Parameters
+    ----------
+    rule : "log", "elbow", "silhouette" or a number
+        Clusters a label; see `streamsvm.coreset.clustering`.
+    bound : Bound
+        `lemma_bound` for the paper's own line 10.
+    """
+
+    needs_pilot: ClassVar[bool] = True
+    observes: ClassVar[bool] = False
+
+    def __init__(self, rule: ClusterRule | int = "log", bound: Bound = direct_bound) -> None:
+        self.observed = Observed()
+        self._rule = rule
+        self._bound = bound
+
+    def reduce(self, points: Points, m: int, random: np.random.Generator, pilot: Pilot | None) -> Points:
+        """Return at most `m` points; see the class."""
+        if len(points) <= m:
+            return points
+        assert pilot is not None
+        if pilot.lower_bound <= 0.0:
+            return UniformReducer().reduce(points, m, random, None)
+        Z = pilot.transform(points.X)
+        gamma = sensitivities(
+            Z, points.y, points.weight, pilot.penalty, pilot.lower_bound, random, self._rule, bound=self._bound
+        ).gamma
+        return importance_sample(points, gamma, m, random)
+
+
+def importance_sample(points: Points, gamma: NDArray[np.float64], m: int, random: np.random.Generator) -> Points:
+    """Draw m times independently with q = gamma / t; weight u / (m q) a draw (Alg. 1, line 12).
+
+    Parameters
+    ----------
+    points : Points
+        n points.
+    gamma : ndarray of shape (n,), positive
+    m : int
+        m >= 1.
+    random : numpy Generator
+        Only `random()` is called.
+    """
+    times = occurrences(gamma, m, random)
+    chosen = np.flatnonzero(times)
+    drawn = times[chosen] * points.weight[chosen] * (gamma.sum() / (m * gamma[chosen]))
+    return points.take(chosen).reweighted(drawn)
+
+
+def inclusion_probabilities(size: NDArray[np.float64], m: int) -> NDArray[np.float64]:
+    """Return pi = min(1, c size) with sum pi = m.
+
+    Parameters
+    ----------
+    size : ndarray of shape (n,), positive, n > m
+    m : int
+        m >= 1.
+    """
+    certain = np.zeros(len(size), dtype=np.bool_)
+    while True:
+        free = m - int(certain.sum())
+        scale = free / float(size[~certain].sum())
+        fresh = ~certain & (size * scale >= 1.0)
+        if not fresh.any():
+            return np.where(certain, 1.0, size * scale)
+        certain |= fresh
+
+
+def systematic(inclusion: NDArray[np.float64], m: int, start: float) -> NDArray[np.intp]:
+    """Choose the m indices whose interval of the cumulated inclusion holds one of start, start + 1, ...
+
+    Parameters
+    ----------
+    inclusion : ndarray of shape (n,), each in (0, 1], with sum m
+    start : float in [0, 1)
+
+    Notes
+    -----
+    The sum is m only up to rounding; borders are scaled to end at exactly m, which moves a probability by less than
+    n machine epsilons and keeps the size fixed.
+    """
+    borders = np.cumsum(inclusion)
+    borders *= m / borders[-1]
+    return np.searchsorted(borders, start + np.arange(m), side="right")

@@ -1,0 +1,167 @@
+"""The records of the transaction that publishes a version: readers see all of them or none.
+
+The version, its ONNX copy if one is asked for, the head record, the alias `current` unless the quality gate refuses it,
+and the audit entry. The version's value holds nothing that a clock touches; times and the session travel in headers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Literal
+
+import msgspec
+
+from streamsvm.delivery.machine import Delivery
+from streamsvm.kafka import Message
+from streamsvm.learning import naming
+from streamsvm.learning.recipe import Made
+from streamsvm.model import deciles_header, trail
+from streamsvm.model import message as model_codec
+from streamsvm.model.message import Gate, Head, Version
+from streamsvm.registry import cloud_events, onnx_copy
+from streamsvm.registry.signing import Signer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Topics:
+    """Where the records go.
+
+    Attributes
+    ----------
+    models, onnx, aliases, audit : str
+    model_format : "json" or "onnx"
+        Whether ONNX copies are published beside the versions.
+    """
+
+    models: str
+    onnx: str
+    aliases: str
+    audit: str
+    model_format: Literal["json", "onnx"] = "json"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Publication:
+    """One version on its way to readers.
+
+    Attributes
+    ----------
+    version : Version
+    made : Made
+    value : bytes
+    digest : str
+        SHA-256 of the value.
+    head : Head
+        Without the offset, which only the broker knows.
+    time : datetime
+    """
+
+    version: Version
+    made: Made
+    value: bytes
+    digest: str
+    head: Head
+    time: datetime
+
+    @property
+    def gate(self) -> Gate | None:
+        """What the quality gate said."""
+        return self.head.gate
+
+    def head_at(self, offset: int) -> Head:
+        """Return the head once the version's offset is known."""
+        return msgspec.structs.replace(self.head, offset=offset)
+
+
+def publication(version: Version, made: Made, gate: Gate | None, delivery: Delivery, time: datetime) -> Publication:
+    """Encode a version, and name it as the next head."""
+    value = model_codec.encode(version)
+    digest = model_codec.sha256(value)
+    head = Head(
+        version.number,
+        delivery.incarnation,
+        version.lineage.cut,
+        digest,
+        -1,
+        version.lineage.training_set_sha256,
+        version.lineage.build,
+        tuning=naming.in_force(made.tuning),
+        gate=gate,
+        links=model_codec.links_after(delivery.head, version.number),
+    )
+    return Publication(version=version, made=made, value=value, digest=digest, head=head, time=time)
+
+
+def records(published: Publication, topics: Topics, delivery: Delivery, signer: Signer | None = None) -> list[Message]:
+    """Return the version's record, and after it what else holds the version: an ONNX model, if that is asked for."""
+    version, digest, time = published.version, published.digest, published.time
+    headers = cloud_events.headers(version, digest, time, _unhashed(published, delivery, signer))
+    messages = [replace(to(topics.models, version.key, published.value), headers=headers)]
+    if topics.model_format == "onnx":
+        copy = onnx_copy.export(version, digest)
+        headers = onnx_copy.headers(version, copy, digest, time)
+        messages.append(replace(to(topics.onnx, version.key, copy), headers=headers))
+    return messages
+
+
+def _unhashed(published: Publication, delivery: Delivery, signer: Signer | None) -> dict[str, str]:
+    headers = {
+        "streamsvm.incarnation": str(delivery.incarnation),
+        "streamsvm.session": delivery.session,
+        "streamsvm.training.seconds": f"{published.made.seconds:.6f}",
+    }
+    before, gate = delivery.head, published.gate
+    if before is not None:
+        named = (before.alias, *delivery.links)
+        headers[model_codec.LINKS_HEADER] = ",".join(str(ancestor.offset) for ancestor in named)
+    if gate is not None:
+        headers[model_codec.GATE_HEADER] = gate.outcome
+        if gate.candidate is not None:
+            headers[model_codec.GATE_ACCURACY_HEADER] = f"{gate.candidate:.6f}"
+    (audit_scores,) = published.made.audit_scores
+    if audit_scores is not None:
+        headers[deciles_header.HEADER] = deciles_header.encode(audit_scores)
+    if signer is not None:
+        headers[model_codec.SIGNATURE_HEADER] = signer.sign(published.version.key, published.digest)
+    return headers
+
+
+def pointers(published: Publication, topics: Topics, offsets: Sequence[int]) -> list[Message]:
+    """Return the records that name the version's place: head, current unless it is refused, and the audit entry."""
+    version, head, gate = published.version, published.head_at(offsets[0]), published.gate
+    current = model_codec.current_key(version.name)
+    refused = gate is not None and gate.outcome == "refused"
+    entry = (trail.GateRefused if refused else trail.CurrentMoved)(
+        name=version.name,
+        alias=current,
+        to=version.number,
+        sha256=head.sha256,
+        by="trainer",
+        time=published.time.isoformat(),
+        gate=trail.UNSET if gate is None else gate,
+    )
+    messages = [to(topics.aliases, model_codec.head_key(version.name), model_codec.encode_head(head))]
+    if not refused:
+        messages.append(to(topics.aliases, current, model_codec.encode_alias(head.alias)))
+    return [*messages, to(topics.audit, version.key, trail.encode(entry))]
+
+
+def refusal(version: Version, value_bytes: int, why: str, session: str, time: datetime, topics: Topics) -> Message:
+    """Return the audit entry of a version that is not published."""
+    entry = trail.VersionRefused(
+        version=version.number,
+        cut=version.lineage.cut,
+        bytes=value_bytes,
+        why=why,
+        by="trainer",
+        session=session,
+        time=time.isoformat(),
+    )
+    return to(topics.audit, version.key, trail.encode(entry))
+
+
+def to(topic: str, key: str, value: bytes) -> Message:
+    """Address a record to the one partition of an output topic."""
+    return Message(topic, value, key.encode(), partition=0)

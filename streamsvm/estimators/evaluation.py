@@ -1,0 +1,453 @@
+"""How near the full data's optimum a machine comes: its objective over all points, the optimum itself, a reservoir.
+
+Invariant: whatever is compared is measured by one F (`streamsvm.svm.objective`): the same points, standardised by their
+own moments, the same C, the same kernel. A machine over other units is rewritten in these; one that has no norm in that
+kernel's space, a forest say, has no F, and so no gap. Of more than two classes F is the sum over the problems of one
+class against the rest.
+
+Sources: Vitter 1985, Alg. R (the reservoir); the optimum is `STDASVC`'s, its dual variables certify how near it is.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics import accuracy_score, balanced_accuracy_score, brier_score_loss, log_loss, roc_auc_score
+
+from streamsvm.config import SvmConfig
+from streamsvm.coreset.moments import Moments
+from streamsvm.estimators import STDASVC
+from streamsvm.learning.tasks import Task
+from streamsvm.learning.training import kernel_of, scaler_of, train
+from streamsvm.model.kernels import Float, Kernel, LinearKernel, RbfKernel
+from streamsvm.model.machine import KernelMachine, LinearMachine, Machine, Model, Scaler
+from streamsvm.points import Features, Points
+from streamsvm.svm.fit_probability import Method
+from streamsvm.svm.objective import primal_objective
+
+OPTIMUM_TOLERANCE: Final = 1e-5
+"""KKT gap of the optimum: far below what a summary can reach."""
+SGD_SETTINGS: Final[tuple[dict[str, Any], ...]] = (
+    {"learning_rate": "optimal", "average": True},
+    {"learning_rate": "invscaling", "eta0": 0.1, "power_t": 0.25},
+    {"learning_rate": "invscaling", "eta0": 0.1, "power_t": 0.5},
+    {"learning_rate": "invscaling", "eta0": 1.0, "power_t": 0.5},
+    {"learning_rate": "constant", "eta0": 0.001},
+)
+"""SGDClassifier's, from a grid of twenty: each the best of at least one public set at C = 1. Whoever shows the one of
+the lowest F favours it twice."""
+
+
+@dataclass(frozen=True, slots=True)
+class Objective:
+    """F over one set of points; see `over`.
+
+    Attributes
+    ----------
+    points : Points
+        Raw.
+    svm : SvmConfig
+    moments : Moments
+        Of these points.
+    scaler : Scaler
+        By these moments.
+    kernel : Kernel
+        Over scaled features; its width, too, is these points'.
+    penalty : float
+        C.
+    """
+
+    points: Points
+    svm: SvmConfig
+    moments: Moments
+    scaler: Scaler
+    kernel: Kernel
+    penalty: float
+
+    @staticmethod
+    def over(points: Points, svm: SvmConfig) -> Objective:
+        """Return the objective that `streamsvm.learning.training.train` minimises over all of these points."""
+        moments = Moments.zero(points.dimension).add(points)
+        scaler = scaler_of(moments, svm)
+        return Objective(points, svm, moments, scaler, kernel_of(scaler, moments, svm), svm.penalty(moments.weight))
+
+    @property
+    def weight(self) -> Float:
+        """Weights of the points, those of their classes included, shape (n,)."""
+        return self.points.class_weighted(self.svm.class_weights(self.moments.class_weight)).weight
+
+    def value(self, model: Model) -> float:
+        """Return F of a model.
+
+        Parameters
+        ----------
+        model : Model
+            A linear one may have any scaler: its w is rewritten in this one's units. The norm of a kernel machine is
+            that of its own kernel and units, which must be these but for rounding.
+        """
+        decision = model.decision_function(self.points.X)
+        return primal_objective(decision, self.points.y, self.penalty * self.weight, self._squared_norm(model))
+
+    def of_few(self, few: Points) -> Model:
+        """Return the model of points that stand for all of them: under these moments, this C and this kernel."""
+        return train(few, self.moments, self.svm).model
+
+    def _squared_norm(self, model: Model) -> float:
+        machine = model.machine
+        if isinstance(machine, LinearMachine):
+            w = machine.coefficients / model.scaler.scale * self.scaler.scale
+            return float(w @ w)
+        return float(machine.dual @ (machine.decide(machine.support) - machine.intercept))
+
+
+@dataclass(frozen=True, slots=True)
+class Optimum:
+    """The best machine of an objective, as far as it was found.
+
+    Attributes
+    ----------
+    model : Model
+    objective : float
+        Its F.
+    lower_bound : float
+        The dual objective: no machine has a lower F.
+    """
+
+    model: Model
+    objective: float
+    lower_bound: float
+
+    @property
+    def uncertainty(self) -> float:
+        """How far above the true optimum this one may lie, relative; smaller gaps are not told apart."""
+        return max(0.0, 1.0 - self.lower_bound / self.objective)
+
+    def gap(self, objective: float) -> float:
+        """Return (F - F*) / F*, 0 if F is lower than this optimum's."""
+        return max(0.0, objective / self.objective - 1.0)
+
+
+def optimum(objective: Objective) -> Optimum:
+    """Train `STDASVC` on all points of an objective.
+
+    The linear kernel takes time in proportion to the points, RBF up to the cube of the support vectors.
+    """
+    gamma = objective.kernel.gamma if isinstance(objective.kernel, RbfKernel) else 1.0
+    machine = STDASVC(C=objective.penalty, kernel=objective.svm.kernel, gamma=gamma, tol=OPTIMUM_TOLERANCE)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # `uncertainty` says it in numbers
+        machine.fit(objective.scaler.transform(objective.points.X), objective.points.y, sample_weight=objective.weight)
+    model = Model(objective.scaler, _of_support_vectors(machine, objective.kernel))
+    norm = objective._squared_norm(model)
+    return Optimum(model, objective.value(model), float(np.abs(machine.dual_coef_).sum()) - 0.5 * norm)
+
+
+@dataclass(frozen=True, slots=True)
+class Optima:
+    """The best machines of objectives; a gap is that of the sum.
+
+    Attributes
+    ----------
+    each : tuple of Optimum
+    """
+
+    each: tuple[Optimum, ...]
+
+    @property
+    def models(self) -> tuple[Model, ...]:
+        """The machines."""
+        return tuple(best.model for best in self.each)
+
+    @property
+    def objective(self) -> float:
+        """Sum of F."""
+        return sum(best.objective for best in self.each)
+
+    @property
+    def uncertainty(self) -> float:
+        """How far above the true optimum the sum may lie, relative."""
+        return max(0.0, 1.0 - sum(best.lower_bound for best in self.each) / self.objective)
+
+    def gap(self, objective: float) -> float:
+        """Return (F - F*) / F* of the sums, 0 if F is lower than this optimum's."""
+        return max(0.0, objective / self.objective - 1.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Objectives:
+    """F over one set of points, of each machine that a task has; see `over`.
+
+    Attributes
+    ----------
+    points : Points
+        Raw, labeled as the task has them.
+    moments : Moments
+        Of these points.
+    task : TwoClasses or OneVsRest
+    each : tuple of Objective
+        One a machine; scaler, kernel and C are the same.
+    """
+
+    points: Points
+    moments: Moments
+    task: Task
+    each: tuple[Objective, ...]
+
+    @staticmethod
+    def over(points: Points, svm: SvmConfig, task: Task) -> Objectives:
+        """Return the objectives that are minimised over all of these points."""
+        moments = Moments.zero(points.dimension, task.classes).add(points)
+        problems = task.problems(points, moments)
+        return Objectives(points, moments, task, tuple(Objective.over(problem, svm) for problem, _ in problems))
+
+    @property
+    def scaler(self) -> Scaler:
+        """By the moments."""
+        return self.each[0].scaler
+
+    @property
+    def kernel(self) -> Kernel:
+        """Over scaled features."""
+        return self.each[0].kernel
+
+    @property
+    def penalty(self) -> float:
+        """C."""
+        return self.each[0].penalty
+
+    def value(self, models: Sequence[Model]) -> float:
+        """Return the sum of F over the machines."""
+        return sum(objective.value(model) for objective, model in zip(self.each, models, strict=True))
+
+    def of_few(self, few: Points) -> tuple[Model, ...]:
+        """Return the models of points that stand for all of them; see `Objective.of_few`."""
+        problems = self.task.problems(few, self.moments)
+        return tuple(own.of_few(problem) for own, (problem, _) in zip(self.each, problems, strict=True))
+
+    def machines_of(self, classifier: Any) -> tuple[Machine, ...] | None:
+        """Return a fitted classifier's machines, or None: see `machine_of`; of more classes, linear ones only.
+
+        One of scikit-learn's that tells classes apart in pairs has other machines.
+        """
+        if len(self.each) == 1:
+            machine = machine_of(classifier, self.kernel)
+            return None if machine is None else (machine,)
+        if not isinstance(self.kernel, LinearKernel) or hasattr(classifier, "decision_function_shape"):
+            return None
+        w, b = np.asarray(getattr(classifier, "coef_", ())), np.ravel(getattr(classifier, "intercept_", ()))
+        if w.ndim != 2 or not len(w) == len(b) == len(self.each):
+            return None
+        return tuple(LinearMachine(row.astype(np.float64), float(one)) for row, one in zip(w, b, strict=True))
+
+
+def decisions(models: Sequence[Model], X: Features) -> Float:
+    """Return decision values, shape (n,) of one model, (n, n_classes) of several."""
+    columns = [model.decision_function(X) for model in models]
+    return columns[0] if len(columns) == 1 else np.column_stack(columns)
+
+
+def machine_of(classifier: Any, kernel: Kernel) -> Machine | None:
+    """Return what a fitted classifier of scikit-learn's kind is as a machine of this kernel; None if it is none.
+
+    Parameters
+    ----------
+    classifier : object
+        Fitted on scaled features and the labels -1 and +1.
+    kernel : Kernel
+        With the linear one, any rule of one `coef_` and `intercept_` is a machine; else support vectors under an RBF of
+        the same width.
+    """
+    if isinstance(kernel, LinearKernel):
+        w, b = getattr(classifier, "coef_", None), getattr(classifier, "intercept_", None)
+        if w is None or b is None or np.shape(w)[:-1] not in ((), (1,)) or np.size(b) != 1:
+            return None
+        return LinearMachine(np.asarray(w, np.float64).ravel(), float(np.ravel(b)[0]))
+    same = getattr(classifier, "kernel", None) == "rbf" and getattr(classifier, "gamma", None) == kernel.gamma
+    return _of_support_vectors(classifier, kernel) if same and hasattr(classifier, "dual_coef_") else None
+
+
+def _of_support_vectors(classifier: Any, kernel: Kernel) -> Machine:
+    intercept = float(classifier.intercept_[0])
+    if isinstance(kernel, LinearKernel):
+        return LinearMachine(np.asarray(classifier.coef_[0], np.float64), intercept)
+    return KernelMachine(kernel, classifier.support_vectors_, classifier.dual_coef_[0], intercept)
+
+
+class Reservoir:
+    """A uniform sample of fixed size of a stream of unknown length, without replacement.
+
+    Parameters
+    ----------
+    size : int
+        Points held once so many came.
+    seed : int
+
+    Notes
+    -----
+    The sample is one of rows, whatever their weights; `points` gives the sample the weight of the whole stream.
+    """
+
+    def __init__(self, size: int, seed: int) -> None:
+        self._size = size
+        self._random = np.random.Generator(np.random.PCG64((seed, 1)))  # not the numbers that `split` draws
+        self._held: Points | None = None
+        self._seen = 0
+        self._weight = 0.0
+
+    def learn(self, points: Points) -> None:
+        """Take the next points of the stream."""
+        room = max(0, self._size - self._seen)
+        first, rest = points.take(slice(room)), points.take(slice(room, None))
+        self._held = _copied(first) if self._held is None else Points.union([self._held, first])
+        places = self._random.integers(0, self._seen + len(first) + np.arange(1, len(rest) + 1))
+        taken = places < self._size
+        # numpy assigns in order: of several that take one place the last stays, as one by one
+        self._held.X[places[taken]] = rest.X[taken]
+        self._held.y[places[taken]] = rest.y[taken]
+        self._held.weight[places[taken]] = rest.weight[taken]
+        self._seen += len(points)
+        self._weight += float(points.weight.sum())
+
+    @property
+    def points(self) -> Points:
+        """The sample, weighted to stand for all that came; something must have."""
+        assert self._held is not None
+        return self._held.reweighted(self._held.weight * (self._weight / self._held.weight.sum()))
+
+
+def _copied(points: Points) -> Points:
+    return Points(points.X.copy(), points.y.copy(), points.weight.copy())
+
+
+@dataclass(frozen=True, slots=True)
+class Scores:
+    """How well points that were set aside are told apart, their weights counted.
+
+    Attributes
+    ----------
+    accuracy, balanced_accuracy : float
+    auc : float or None
+        Area under the ROC curve, of more than two classes the mean over each against the rest; None of points of one
+        label only.
+    """
+
+    accuracy: float
+    balanced_accuracy: float
+    auc: float | None
+
+
+def scores(test: Points, decision: Float) -> Scores:
+    """Score decision values.
+
+    Parameters
+    ----------
+    test : Points
+    decision : ndarray of shape (n,), or (n, n_classes)
+        Positive for +1; of several classes, the greatest for the one that is chosen.
+    """
+    several = decision.ndim == 2
+    predicted = decision.argmax(axis=1) if several else np.where(decision > 0, 1, -1)
+    both = np.unique(test.y).size >= 2
+    weighted: dict[str, Any] = {"sample_weight": test.weight}
+    accuracy = float(accuracy_score(test.y, predicted, **weighted))
+    return Scores(
+        accuracy,
+        float(balanced_accuracy_score(test.y, predicted, **weighted)) if both else accuracy,
+        float((_mean_auc if several else roc_auc_score)(test.y, decision, **weighted)) if both else None,
+    )
+
+
+def _mean_auc(y: NDArray[np.int8], decision: Float, sample_weight: Float) -> float:
+    """Return the mean over the classes that are present of the area under the curve of each against the rest."""
+    areas = [roc_auc_score(y == label, decision[:, label], sample_weight=sample_weight) for label in np.unique(y)]
+    return float(np.mean(areas))
+
+
+@dataclass(frozen=True, slots=True)
+class ProbabilityScores:
+    """How true probabilities are of points that were set aside, their weights counted; the less the better.
+
+    Attributes
+    ----------
+    brier : float
+        Mean squared distance of the probability of +1 from what was so.
+    log_loss : float
+    """
+
+    brier: float
+    log_loss: float
+
+
+def probability_scores(test: Points, positive: Float) -> ProbabilityScores:
+    """Score probabilities of +1, shape (n,)."""
+    return ProbabilityScores(
+        float(brier_score_loss(test.y, positive, sample_weight=test.weight, pos_label=1)),
+        float(log_loss(test.y, positive, sample_weight=test.weight, labels=[-1, 1])),
+    )
+
+
+def cross_validated_probabilities(objective: Objective, method: Method, X: Features) -> Float:
+    """Return the probability of +1 of raw points, shape (n,), by scikit-learn's way where all points are at hand.
+
+    The mean of five machines, each calibrated on the fifth of the points that it has not seen.
+
+    Raises
+    ------
+    ValueError
+        If a label has less than five points.
+    """
+    kernel = objective.kernel
+    machine = (
+        STDASVC(C=objective.penalty, kernel="rbf", gamma=kernel.gamma)
+        if isinstance(kernel, RbfKernel)
+        else STDASVC(C=objective.penalty, kernel="linear")
+    )
+    judged = CalibratedClassifierCV(machine, method=method, cv=5)
+    judged.fit(objective.scaler.transform(objective.points.X), objective.points.y, sample_weight=objective.weight)
+    return np.asarray(judged.predict_proba(objective.scaler.transform(X))[:, 1])
+
+
+def decisions_of(classifier: Any, Z: Features) -> Float:
+    """Return decision values of a fitted classifier of -1 and +1: its own, else P(+1) - 1/2, else what it predicts.
+
+    Of more classes, shape (n, n_classes): its own, else probabilities, else 1 for what it predicts.
+    """
+    if len(classifier.classes_) > 2:
+        return _several_decisions(classifier, Z)
+    if hasattr(classifier, "decision_function"):
+        return np.asarray(classifier.decision_function(Z), np.float64)
+    if hasattr(classifier, "predict_proba"):
+        return np.asarray(classifier.predict_proba(Z)[:, 1] - 0.5, np.float64)
+    return np.asarray(classifier.predict(Z), np.float64)
+
+
+def _several_decisions(classifier: Any, Z: Features) -> Float:
+    for method in ("decision_function", "predict_proba"):
+        if hasattr(classifier, method):
+            values = np.asarray(getattr(classifier, method)(Z), np.float64)
+            if values.shape == (len(Z), len(classifier.classes_)):
+                return values
+    chosen = np.equal.outer(classifier.predict(Z), classifier.classes_)
+    return np.asarray(chosen, np.float64)
+
+
+def split(points: Points, test_share: float, seed: int) -> tuple[Points, Points]:
+    """Shuffle; return a training part and what is set aside.
+
+    Parameters
+    ----------
+    points : Points
+    test_share : float
+        In (0, 1).
+    seed : int
+    """
+    order: NDArray[np.intp] = np.random.Generator(np.random.PCG64(seed)).permutation(len(points))
+    aside = round(test_share * len(points))
+    return points.take(order[aside:]), points.take(order[:aside])

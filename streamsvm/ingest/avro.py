@@ -1,0 +1,457 @@
+"""Points as Avro in the registry's framing: a zero byte, the schema's id (4 bytes, big endian), one datum.
+
+The datum is a record, which is one row, or an array of records. Fields: `x`, an array of numbers, or instead of it one
+number for each of `points.feature_names`; `y`; optionally `w` (null: 1) and `id`. Other fields are ignored. `op` means
+what it does in JSON.
+
+Invariant: a schema is what the registry gives for the id, for ever; while it cannot be asked nothing is decided. A
+schema under which few bytes could become a large or an endless datum is refused, whatever the datum.
+Source: the Avro specification 1.12, https://avro.apache.org/docs; Confluent's wire format.
+"""
+
+from __future__ import annotations
+
+import importlib
+import io
+import json
+import struct
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, BinaryIO, Final, Protocol
+
+import msgspec
+
+from streamsvm.config import Label
+from streamsvm.errors import ConfigurationError, InvalidPoint
+from streamsvm.ingest.bounds import refuse_expansion, too_many_rows
+from streamsvm.ingest.json_rows import DEEPEST_NESTING, convert_row, nesting
+from streamsvm.ingest.row import Point
+from streamsvm.ingest.unread_fields import MOST_FIELDS, READ
+
+CONTENT_TYPE: Final = "application/avro"
+
+FRAME: Final = struct.Struct(">bI")
+MOST_SCHEMAS: Final = 256
+"""Parsed schemas that are kept; more are parsed again."""
+LARGEST_SCHEMA: Final = 1_000_000
+"""Characters."""
+DEEPEST_SCHEMA: Final = 32
+
+NUMBERS: Final = {"int", "long", "float", "double"}
+
+
+@dataclass(frozen=True, slots=True)
+class _Cost:
+    """What a datum of a schema takes: at least so many bytes; of memory at most `fixed`, and so much for each byte."""
+
+    least_bytes: int
+    fixed: float = 0.0
+    for_a_byte: float = 0.0
+
+    def repeated(self, place: float) -> float:
+        """Return the memory for a byte of many of them, with so much for the place of each."""
+        return self.for_a_byte + (self.fixed + place) / self.least_bytes
+
+
+_POINTER: Final = 2 * 8
+"""A place in a list, which grows ahead of what it holds."""
+_LIST: Final = 80.0
+_DICT: Final = 200.0
+_FIELD: Final = 64.0
+"""A field beyond the fifth."""
+_POINT: Final = 256.0
+"""What a row becomes beside its datum."""
+_NUMBER: Final = _Cost(1, 64.0)
+"""Also once more as a float."""
+_PRIMITIVES: Final = {
+    "null": _Cost(0),
+    "boolean": _Cost(1),
+    "int": _NUMBER,
+    "long": _NUMBER,
+    "float": _Cost(4, 64.0),
+    "double": _Cost(8, 64.0),
+    "bytes": _Cost(1, 64.0, 1.0),
+    "string": _Cost(1, 80.0, 4.0),
+}
+_BROKEN: Final = (
+    EOFError,
+    ValueError,
+    IndexError,
+    KeyError,
+    TypeError,
+    OverflowError,
+    ArithmeticError,
+    struct.error,
+)
+
+
+class Schemas(Protocol):
+    """Where schemas come from: `streamsvm.kafka.SchemaRegistry`, or a stand-in."""
+
+    def schema(self, schema_id: int) -> str | None:
+        """Return the text of a schema; None if there is none of this id.
+
+        Raises
+        ------
+        TransientError
+            If that cannot be told now.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Schema:
+    """A schema that points can be read by, that of a row of it, and what a row takes."""
+
+    parsed: Any
+    row: Any
+    many: bool
+    features: tuple[str, ...]
+    cost: _Cost
+    unread: tuple[str, ...] = ()
+
+
+class AvroReader:
+    """Tells values into rows.
+
+    Parameters
+    ----------
+    schemas : Schemas or None
+        None: no registry is configured, and every schema is unknown.
+    feature_names : tuple of str
+
+    Raises
+    ------
+    ConfigurationError
+        If there are schemas, and the package that reads Avro is not installed.
+    """
+
+    def __init__(self, schemas: Schemas | None, feature_names: tuple[str, ...] = ()) -> None:
+        self._schemas = schemas
+        self._feature_names = feature_names
+        self._known: OrderedDict[int, _Schema | InvalidPoint] = OrderedDict()
+        self._fastavro: Any = None if schemas is None else _fastavro()
+
+    def prepare(self, value: bytes) -> None:
+        """Ask the registry for the schema of a value, if it was not asked before.
+
+        What the registry's client raises is not the record's fault, so that this is apart from `rows_of`, which then
+        asks nobody.
+
+        Raises
+        ------
+        InvalidPoint
+            If there is no schema that points can be read by.
+        TransientError
+            If the registry cannot be asked now.
+        """
+        self._schema_of(value)
+
+    def rows_of(self, value: bytes, most_rows: int, most_bytes: int) -> Sequence[Point | InvalidPoint]:
+        """Tell a value into its rows.
+
+        Parameters
+        ----------
+        value : bytes
+        most_rows : int
+            An array that begins with more is not decoded.
+        most_bytes : int
+            Memory that decoding may take.
+
+        Raises
+        ------
+        InvalidPoint
+            If it cannot be told into rows, or could take more memory.
+        TransientError
+            If the registry cannot be asked now.
+        """
+        schema = self._schema_of(value)
+        body = io.BytesIO(value)
+        body.seek(FRAME.size)
+        if schema.many:
+            _refuse_many(value, most_rows)
+        counted = schema.many and _largest(schema.cost, len(value), len(value)) > most_bytes
+        rows = most_rows if counted else len(value) if schema.many else 1
+        refuse_expansion(_largest(schema.cost, len(value), rows), most_bytes)
+        datum: Any
+        try:
+            datum = self._counted(body, schema, most_rows) if counted else self._read(body, schema.parsed)
+        except _BROKEN as error:
+            early = isinstance(error, EOFError)  # whose text names an address
+            what = "it ends too early" if early else " ".join(str(error).split())[:200] or type(error).__name__
+            raise InvalidPoint("malformed_avro", f"the datum does not fit its schema: {what}") from None
+        if body.tell() != len(value):
+            raise InvalidPoint("malformed_avro", f"{len(value) - body.tell()} bytes follow the datum")
+        return _points(datum if schema.many else [datum], schema.features)
+
+    def _read(self, body: BinaryIO, parsed: Any) -> Any:
+        return self._fastavro.schemaless_reader(body, parsed, None)
+
+    def _counted(self, body: BinaryIO, schema: _Schema, most_rows: int) -> list[Any]:
+        """Read an array row by row: its blocks may be many, and only the first one's count is known beforehand."""
+        rows: list[Any] = []
+        while count := self._read(body, "long"):
+            if count < 0:
+                count = -count
+                self._read(body, "long")
+            if len(rows) + count > most_rows:
+                raise too_many_rows(len(rows) + count, most_rows)
+            rows.extend(self._read(body, schema.row) for _ in range(count))
+        return rows
+
+    def is_array(self, value: bytes) -> bool:
+        """Tell whether a value that could be told into rows is an array of them.
+
+        Raises
+        ------
+        TransientError
+            If the registry cannot be asked now.
+        """
+        return self._schema_of(value).many
+
+    def unread(self, value: bytes) -> tuple[str, ...]:
+        """Return the fields of the points of a value, that was told into rows, which nobody reads."""
+        return self._schema_of(value).unread
+
+    def _schema_of(self, value: bytes) -> _Schema:
+        if len(value) < FRAME.size or value[0] != 0:
+            raise InvalidPoint("malformed_avro", "the value does not begin with a zero byte and a schema's id")
+        return self._schema(FRAME.unpack_from(value)[1])
+
+    def _schema(self, schema_id: int) -> _Schema:
+        found = self._known.get(schema_id)
+        if found is None:
+            found = self._look_up(schema_id)
+            self._known[schema_id] = found
+            if len(self._known) > MOST_SCHEMAS:
+                self._known.popitem(last=False)
+        if isinstance(found, InvalidPoint):
+            raise InvalidPoint(found.reason, found.what)
+        return found
+
+    def _look_up(self, schema_id: int) -> _Schema | InvalidPoint:
+        """Return a schema, or why it is unfit; one that is unknown is not remembered."""
+        if self._schemas is None:
+            raise InvalidPoint("unknown_schema", f"schema {schema_id}: no registry.url is configured")
+        text = self._schemas.schema(schema_id)
+        if text is None:
+            raise InvalidPoint("unknown_schema", f"the registry has no schema {schema_id}")
+        try:
+            return self._parsed(text)
+        except MemoryError:
+            raise
+        except Exception as error:  # noqa: BLE001 - of whatever kind: the schema's text is the reason
+            what = " ".join(str(error).split())[:200]
+            return InvalidPoint("incompatible_schema", f"schema {schema_id} does not describe points: {what}")
+
+    def _parsed(self, text: str) -> _Schema:
+        if len(text) > LARGEST_SCHEMA:
+            raise ValueError(f"it has {len(text)} characters")
+        if nesting(text.encode(errors="replace")) > DEEPEST_NESTING:
+            raise ValueError(f"its text nests deeper than {DEEPEST_NESTING}")
+        schema = json.loads(text)
+        examined = _Examined(schema)
+        many = isinstance(schema, dict) and schema.get("type") == "array"
+        record = schema["items"] if many else schema
+        if not isinstance(record, dict) or record.get("type") != "record":
+            raise ValueError("it is neither a record nor an array of records")
+        fields = {field["name"]: field["type"] for field in record["fields"]}
+        features = () if "x" in fields else self._feature_names
+        if "x" in fields:
+            x = fields["x"]
+            if not (isinstance(x, dict) and x.get("type") == "array" and _plain_name(x.get("items")) in NUMBERS):
+                raise ValueError("x is not an array of numbers")
+        elif not features or not all(_is_number(fields.get(name)) for name in features):
+            raise ValueError("there is no x, nor a number for each of points.feature_names")
+        unread = [name for name in fields if name not in READ and name not in features][:MOST_FIELDS]
+        parsed, row = (self._fastavro.parse_schema(_bare(part)) for part in (schema, record))
+        return _Schema(parsed, row, many, features, examined.of_a_row, tuple(unread))
+
+
+def _largest(cost: _Cost, value_bytes: int, rows: int) -> float:
+    """Return the most memory that at most so many rows of a value take."""
+    if cost.least_bytes:
+        rows = min(rows, value_bytes // cost.least_bytes)
+    return rows * (cost.fixed + _POINT) + cost.for_a_byte * value_bytes
+
+
+def _points(rows: Sequence[dict[str, Any]], features: tuple[str, ...]) -> Sequence[Point | InvalidPoint]:
+    for row in rows:
+        if features:
+            row["x"] = [row[name] for name in features]
+        if row.get("w", 0) is None:
+            del row["w"]
+    try:
+        return msgspec.convert(rows, list[Point])
+    except (msgspec.ValidationError, OverflowError):
+        return [convert_row(row) for row in rows]
+
+
+def _refuse_many(value: bytes, most_rows: int) -> None:
+    """Look at the first block's count before anything is made of it."""
+    number, shift = 0, 0
+    for byte in value[FRAME.size : FRAME.size + 10]:
+        number |= (byte & 0x7F) << shift
+        shift += 7
+        if not byte & 0x80:
+            break
+    rows = abs((number >> 1) ^ -(number & 1))
+    if rows > most_rows:
+        raise too_many_rows(rows, most_rows)
+
+
+class _Examined:
+    """Walks a schema, and refuses one that is recursive, too deep, or repeats what takes no bytes.
+
+    Attributes
+    ----------
+    of_a_row : _Cost
+        What a row takes: of an array an item, else the whole.
+
+    Raises
+    ------
+    ValueError
+    """
+
+    def __init__(self, schema: Any) -> None:
+        self._known = dict(_PRIMITIVES)
+        self._open: set[str] = set()
+        whole = self._walk(schema, 0)
+        self.of_a_row = self._items if isinstance(schema, dict) and schema["type"] == "array" else whole
+
+    def _walk(self, schema: Any, depth: int) -> _Cost:
+        """Return what a datum takes."""
+        if depth > DEEPEST_SCHEMA:
+            raise ValueError(f"it nests deeper than {DEEPEST_SCHEMA}")
+        if isinstance(schema, list):
+            return self._union([self._walk(branch, depth + 1) for branch in schema])
+        if isinstance(schema, str):
+            if schema.rpartition(".")[2] in self._open:
+                raise ValueError(f"{schema[:80]} holds itself")
+            return self._known[schema.rpartition(".")[2]]
+        kind = schema["type"]
+        if kind == "array":
+            items = self._items = self._walk(schema["items"], depth + 1)
+            if not items.least_bytes:
+                raise ValueError("an array's items take no bytes: a few bytes could be any number of them")
+            return _Cost(1, _LIST, items.repeated(_POINTER))
+        if kind == "map":
+            values = self._walk(schema["values"], depth + 1)
+            entry = _Cost(1 + values.least_bytes, values.fixed + 80.0, max(4.0, values.for_a_byte))
+            return _Cost(1, _DICT, entry.repeated(2 * _FIELD))
+        if kind == "record":
+            return self._named(schema, self._record(self._fields(schema, depth)))
+        if kind == "fixed":
+            return self._named(schema, _Cost(int(schema["size"]), 64.0, 1.0))
+        if kind == "enum":
+            return self._named(schema, _Cost(1))
+        return self._walk(kind, depth + 1)
+
+    def _fields(self, schema: Mapping[str, Any], depth: int) -> list[_Cost]:
+        name = schema["name"].rpartition(".")[2]
+        self._open.add(name)
+        costs = [self._walk(field["type"], depth + 1) for field in schema["fields"]]
+        self._open.discard(name)
+        return costs
+
+    @staticmethod
+    def _union(branches: list[_Cost]) -> _Cost:
+        return _Cost(
+            1 + min((branch.least_bytes for branch in branches), default=0),
+            max((branch.fixed for branch in branches), default=0.0),
+            max((branch.for_a_byte for branch in branches), default=0.0),
+        )
+
+    @staticmethod
+    def _record(fields: list[_Cost]) -> _Cost:
+        return _Cost(
+            sum(field.least_bytes for field in fields),
+            _DICT + _FIELD * max(0, len(fields) - 5) + sum(field.fixed for field in fields),
+            max((field.for_a_byte for field in fields), default=0.0),
+        )
+
+    def _named(self, schema: Mapping[str, Any], cost: _Cost) -> _Cost:
+        name = schema["name"].rpartition(".")[2]  # two namespaces may share it: what takes more of memory counts
+        other = self._known.get(name, cost)
+        self._known[name] = _Cost(
+            min(cost.least_bytes, other.least_bytes),
+            max(cost.fixed, other.fixed),
+            max(cost.for_a_byte, other.for_a_byte),
+        )
+        return cost
+
+
+def _bare(schema: Any) -> Any:
+    """Return a schema without logical types and defaults: what is read is what is written."""
+    if isinstance(schema, list):
+        return [_bare(branch) for branch in schema]
+    if not isinstance(schema, dict):
+        return schema
+    kept = {key: schema[key] for key in ("name", "namespace", "symbols", "size") if key in schema}
+    kept |= {key: _bare(schema[key]) for key in ("type", "items", "values") if key in schema}
+    if "fields" in schema:
+        kept["fields"] = [{"name": field["name"], "type": _bare(field["type"])} for field in schema["fields"]]
+    return kept
+
+
+def _plain_name(schema: Any) -> Any:
+    """Return the name of a type without its attributes."""
+    return schema.get("type") if isinstance(schema, dict) else schema
+
+
+def _is_number(schema: Any) -> bool:
+    branches = schema if isinstance(schema, list) else [schema]
+    return bool(branches) and all(_plain_name(branch) in {*NUMBERS, "null"} for branch in branches)
+
+
+def _fastavro() -> Any:
+    try:
+        return importlib.import_module("fastavro")
+    except ModuleNotFoundError:
+        raise ConfigurationError(
+            "points come as Avro, and fastavro is not installed", "Install streamsvm with its extra: streamsvm[avro]."
+        ) from None
+
+
+def schema_of(label: Label | None, *, many: bool) -> str:
+    """Return the schema that `AvroWriter` writes by.
+
+    Parameters
+    ----------
+    label : bool, int, str or None
+        One of the labels; None for unlabeled points.
+    many : bool
+        An array of points a record, instead of one.
+    """
+    kinds = {bool: "boolean", int: "long", str: "string"}
+    fields: list[dict[str, Any]] = [{"name": "x", "type": {"type": "array", "items": "double"}}]
+    if label is not None:
+        fields.append({"name": "y", "type": kinds[type(label)]})
+    fields.append({"name": "w", "type": ["null", "double"], "default": None})
+    fields.append({"name": "id", "type": ["null", "string", "long"], "default": None})
+    point = {"type": "record", "name": "Point", "namespace": "streamsvm", "fields": fields}
+    return json.dumps({"type": "array", "items": point} if many else point)
+
+
+class AvroWriter:
+    """Encodes points by the schema of `schema_of`.
+
+    Parameters
+    ----------
+    schema : str
+    schema_id : int
+        What the registry calls it.
+    """
+
+    def __init__(self, schema: str, schema_id: int) -> None:
+        self._fastavro = _fastavro()
+        self._schema = self._fastavro.parse_schema(json.loads(schema))
+        self._frame = FRAME.pack(0, schema_id)
+
+    def encode(self, datum: Any) -> bytes:
+        """Encode one datum: a point as a mapping, or a list of them."""
+        sink = io.BytesIO(self._frame)
+        sink.seek(len(self._frame))
+        self._fastavro.schemaless_writer(sink, self._schema, datum)
+        return sink.getvalue()

@@ -1,0 +1,254 @@
+"""JSON points of the plainest kind, many at once: a compiled parser that knows one shape and declines the rest.
+
+The shape is an object of `x`, an array of d numbers, `y`, a number, and optionally `w`, a number, and `id`, a short
+integer or plain ASCII text, each at most once and in any order, with whitespace anywhere. What is declined may be right
+or wrong, such as a number whose exponent has six digits: a full JSON parser then tells.
+
+Invariant: what is accepted has the value that any correct parser gives it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streamsvm.ingest.decimals import (
+    DECLINED,
+    FOUR,
+    MINUS,
+    NINE,
+    ONE,
+    PADDING,
+    THREE,
+    TWO,
+    ZERO,
+    byte,
+    compiled,
+    inlined,
+    number,
+)
+
+MOST_ID_DIGITS: Final = np.uint64(18)
+X_FIELD, Y_FIELD, WEIGHT_FIELD, ID_FIELD = 1, 2, 4, 8
+QUOTE, BACKSLASH, COLON, COMMA = b'"\\:,'
+OPEN, CLOSE, OPEN_LIST, CLOSE_LIST = b"{}[]"
+X_, Y_, W_, I_, D_ = b"xywid"
+SPACE, NEWLINE, RETURN, TAB = b" \n\r\t"
+FIRST_PLAIN, LAST_PLAIN = b" ~"
+SEPARATOR: Final = b"\0"
+"""Between two values: it is no part of JSON, so that no value is read into the next one."""
+DOUBLE: Final = np.dtype(np.float64)
+
+
+@dataclass(frozen=True, slots=True)
+class Scanned:
+    """What was parsed.
+
+    Attributes
+    ----------
+    X : ndarray of shape (n, d), of the dtype asked for
+    y, weight : ndarray of shape (n,), float64
+    accepted : ndarray of shape (n,), bool
+        False where the record is declined; its values are then meaningless.
+    size : ndarray of shape (n,), int64
+        Bytes of each record.
+    """
+
+    X: NDArray[np.floating]
+    y: NDArray[np.float64]
+    weight: NDArray[np.float64]
+    accepted: NDArray[np.bool_]
+    size: NDArray[np.int64]
+
+
+def scan(
+    values: Sequence[bytes],
+    size: NDArray[np.int64],
+    dimension: int,
+    largest: float,
+    dtype: np.dtype[np.floating] = DOUBLE,
+) -> Scanned:
+    """Parse records of one point each.
+
+    Parameters
+    ----------
+    values : sequence of n bytes
+    size : ndarray of shape (n,), int64
+        Bytes of each of them.
+    dimension : int
+    largest : float
+        A record with a feature of greater magnitude is declined.
+    dtype : numpy dtype
+        What numbers, correctly rounded to float64, are stored as.
+    """
+    n = len(values)
+    X, others, accepted = np.empty((n, dimension), dtype), np.empty((2, n)), np.empty(n, np.bool_)
+    _scan(_padded(values), size, X, others, accepted, largest)
+    return Scanned(X, others[0], others[1], accepted, size)
+
+
+def scan_array(
+    value: bytes, dimension: int, largest: float, most_rows: int, dtype: np.dtype[np.floating] = DOUBLE
+) -> Scanned | None:
+    """Parse one record that is an array of points; None if it, or any row of it, is declined.
+
+    Parameters
+    ----------
+    value : bytes
+    dimension : int
+    largest : float
+        An array with a feature of greater magnitude is declined.
+    most_rows : int
+        So is one of more rows.
+    dtype : numpy dtype
+        As for `scan`.
+    """
+    n = min(value.count(b"{"), most_rows, len(value) // (2 * dimension))  # an entry takes two bytes at least
+    X, others = np.empty((n, dimension), dtype), np.empty((2, n))
+    rows = _scan_array(_padded([value]), len(value), X, others, largest)
+    if rows < 0:
+        return None
+    size = np.full(rows, len(value), np.int64)
+    return Scanned(X[:rows], others[0, :rows], others[1, :rows], np.ones(rows, np.bool_), size)
+
+
+def warm_up(dtype: np.dtype[np.floating]) -> None:
+    """Compile, or load from numba's file cache."""
+    assert scan_array(b'[{"x": [1.5], "y": 1}]', 1, 2.0, 1, dtype) is not None
+    value = b'{"x": [1.5], "y": 1}'
+    assert scan([value], np.array([len(value)]), 1, 2.0, dtype).accepted.all()
+
+
+def _padded(values: Sequence[bytes]) -> NDArray[np.uint8]:
+    return np.frombuffer(SEPARATOR.join([*values, PADDING]), np.uint8)
+
+
+@compiled()
+def _scan(
+    buffer: NDArray[np.uint8],
+    size: NDArray[np.int64],
+    X: NDArray[np.floating],
+    others: NDArray[np.float64],
+    accepted: NDArray[np.bool_],
+    largest: float,
+) -> None:
+    """Fill `X`, `others`, which are y and weight of each record, and `accepted`."""
+    at = np.uint64(buffer.ctypes.data)
+    for row in range(len(size)):
+        end = at + np.uint64(size[row])
+        stop = _record(_skip(at), X, others, row, largest)
+        accepted[row] = stop != DECLINED and _skip(stop) == end
+        at = end + ONE
+
+
+@compiled()
+def _scan_array(
+    buffer: NDArray[np.uint8],
+    size: int,
+    X: NDArray[np.floating],
+    others: NDArray[np.float64],
+    largest: float,
+) -> int:
+    """Fill `X` and `others`, which are y and weight of each row; return the number of rows, or -1."""
+    start = np.uint64(buffer.ctypes.data)
+    end = start + np.uint64(size)
+    at = _skip(start)
+    if byte(at) != OPEN_LIST:
+        return -1
+    for row in range(len(X)):
+        at = _record(_skip(at + ONE), X, others, row, largest)
+        if at == DECLINED:
+            return -1
+        at = _skip(at)
+        if byte(at) == CLOSE_LIST:
+            return row + 1 if _skip(at + ONE) == end else -1
+        if byte(at) != COMMA:
+            return -1
+    return -1
+
+
+@inlined()
+def _record(at, X, others, row, largest):  # type: ignore[no-untyped-def]
+    """Parse one point; return where it ends, or `DECLINED` unless all of it was understood."""
+    others[1, row] = 1.0
+    if byte(at) != OPEN:
+        return DECLINED
+    seen = 0
+    while True:
+        at = _skip(at + ONE)
+        field = _field(at)
+        if not field or seen & field:
+            return DECLINED
+        seen |= field
+        at = _skip(at + (FOUR if field == ID_FIELD else THREE))
+        if byte(at) != COLON:
+            return DECLINED
+        at = _skip(at + ONE)
+        if field == X_FIELD:
+            if byte(at) != OPEN_LIST:
+                return DECLINED
+            for index in range(X.shape[1]):
+                at, entry = number(_skip(at + ONE))
+                if at == DECLINED or not abs(entry) <= largest:
+                    return DECLINED
+                at = _skip(at)
+                if byte(at) != (COMMA if index + 1 < X.shape[1] else CLOSE_LIST):
+                    return DECLINED
+                X[row, index] = entry
+            at += ONE
+        elif field == ID_FIELD:
+            at = _identity(at)
+        else:
+            at, others[0 if field == Y_FIELD else 1, row] = number(at)
+        if at == DECLINED:
+            return DECLINED
+        at = _skip(at)
+        if byte(at) == CLOSE:
+            break
+        if byte(at) != COMMA:
+            return DECLINED
+    return at + ONE if seen & (X_FIELD | Y_FIELD) == X_FIELD | Y_FIELD else DECLINED
+
+
+@inlined()
+def _field(at):  # type: ignore[no-untyped-def]
+    """Return which field is named here, quotes and all; 0 for none."""
+    if byte(at) != QUOTE:
+        return 0
+    letter = byte(at + ONE)
+    if letter == I_:
+        return ID_FIELD if byte(at + TWO) == D_ and byte(at + THREE) == QUOTE else 0
+    field = X_FIELD if letter == X_ else Y_FIELD if letter == Y_ else WEIGHT_FIELD if letter == W_ else 0
+    return field if byte(at + TWO) == QUOTE else 0
+
+
+@inlined()
+def _identity(at):  # type: ignore[no-untyped-def]
+    """Pass over an id: text without escapes, or an integer that is no problem to anyone."""
+    if byte(at) == QUOTE:
+        at += ONE
+        while FIRST_PLAIN <= byte(at) <= LAST_PLAIN and byte(at) != BACKSLASH:
+            if byte(at) == QUOTE:
+                return at + ONE
+            at += ONE
+        return DECLINED
+    if byte(at) == MINUS:
+        at += ONE
+    first = at
+    while ZERO <= byte(at) <= NINE:
+        at += ONE
+    if not ONE <= at - first <= MOST_ID_DIGITS or (at - first > ONE and byte(first) == ZERO):
+        return DECLINED
+    return at
+
+
+@inlined()
+def _skip(at):  # type: ignore[no-untyped-def]
+    """Pass over whitespace."""
+    while byte(at) == SPACE or TAB <= byte(at) <= NEWLINE or byte(at) == RETURN:
+        at += ONE
+    return at

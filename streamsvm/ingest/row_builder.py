@@ -1,0 +1,116 @@
+"""Rows of one partition as they are decoded: blocks in which all is well, and rows one by one between them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from streamsvm.config import PointsConfig
+from streamsvm.ingest.columns import RawRecord, Run, or_unknown
+from streamsvm.ingest.row import Point
+from streamsvm.points import Points, Rows
+
+
+@dataclass(frozen=True, slots=True)
+class Rejection:
+    """One rejected row: where it stood, why, and the particulars."""
+
+    row: int
+    reason: str
+    what: str
+
+
+@dataclass(frozen=True, slots=True)
+class RejectedRecord:
+    """A record with at least one rejected row.
+
+    Attributes
+    ----------
+    record : RawRecord
+    rows : int
+        Rows the record was told into.
+    rejections : tuple of Rejection
+    """
+
+    record: RawRecord
+    rows: int
+    rejections: tuple[Rejection, ...]
+
+
+class RowsBuilder:
+    """Collects the rows of one partition: blocks in which all is well, and rows one by one between them."""
+
+    def __init__(self, partition: int, config: PointsConfig, *, keeps_ids: bool) -> None:
+        self._partition, self._config, self._keeps_ids = partition, config, keeps_ids
+        self._blocks: list[Rows] = []
+        self.ids: list[str | int | None] = []
+        self.rejected: list[RejectedRecord] = []
+        self._begin()
+
+    def _begin(self) -> None:
+        self._x: list[list[float]] = []
+        self._sign: list[int] = []
+        self._weight: list[float] = []
+        self._accepted: list[bool] = []
+        self._at: list[tuple[int, int, bool, int, int]] = []
+
+    def add(self, run: Run, rows: int | None, points: Points, ids: list[str | int | None] | None) -> None:
+        """Add one record of so many rows, or many of one row each (None)."""
+        self._end_block()
+        n, several = len(points), rows is not None
+        offset, time_ms, epoch = run.offset, run.time_ms, run.leader_epoch
+        if several:
+            offset, time_ms, epoch = (np.full(n, place[0]) for place in (offset, time_ms, epoch))
+        last = np.ones(n, dtype=np.bool_)
+        last[: n - 1] = not several
+        row = np.arange(n) if several else np.zeros(n, dtype=np.int64)
+        accepted = np.ones(n, dtype=np.bool_)
+        self._blocks.append(Rows(self._partition, offset, row, last, time_ms, accepted, points, epoch))
+        if self._keeps_ids:
+            self.ids.extend([None] * n if ids is None else ids)
+
+    def accept(self, record: RawRecord, row: int, point: Point, sign: int) -> None:
+        """Add a valid row."""
+        self._x.append(point.x)
+        self._append(record, row, sign, point.w, accepted=True)
+        self.ids.append(point.id)
+
+    def reject(self, record: RawRecord, row: int) -> None:
+        """Add a row that is no valid point: it keeps its place."""
+        self._append(record, row, 1, 1.0, accepted=False)
+        self.ids.append(None)
+
+    def _append(self, record: RawRecord, row: int, sign: int, weight: float, *, accepted: bool) -> None:
+        self._sign.append(sign)
+        self._weight.append(weight)
+        self._accepted.append(accepted)
+        self._at.append((record.offset, row, False, or_unknown(record.timestamp_ms), or_unknown(record.leader_epoch)))
+
+    def end_record(self) -> None:
+        """Say that the row added last was its record's last."""
+        offset, row, _, time_ms, epoch = self._at[-1]
+        self._at[-1] = (offset, row, True, time_ms, epoch)
+
+    def _end_block(self) -> None:
+        if not self._at:
+            return
+        accepted = np.array(self._accepted, dtype=np.bool_)
+        X = np.zeros((len(accepted), self._config.dimension), self._config.numpy_dtype)  # takes no memory where unused
+        if self._x:
+            X[accepted] = np.array(self._x, dtype=np.float64)
+        offset, row, last, time_ms, epoch = np.array(self._at, dtype=np.int64).T
+        points = Points(X, np.array(self._sign, dtype=np.int8), np.array(self._weight, np.float64))
+        self._blocks.append(Rows(self._partition, offset, row, last.astype(np.bool_), time_ms, accepted, points, epoch))
+        self._begin()
+
+    def rows(self) -> Rows:
+        """Return all rows; their arrays are their own, where those of a block may be the record's bytes."""
+        self._end_block()
+        if len(self._blocks) > 1:
+            return Rows.union(self._blocks)
+        (block,) = self._blocks
+        points = block.points
+        if points.X.flags.writeable:
+            return block
+        return replace(block, points=Points(points.X.copy(), points.y, points.weight))

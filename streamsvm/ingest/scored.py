@@ -1,0 +1,309 @@
+"""Scores as JSON: one output record for each input record that holds at least one valid point.
+
+A score is ``{"id": ..., "score": 1.25, "label": 1, "model": "pulsar", "version": 7, "points": 120000}``: the point's
+own `id` (null if it has none), the decision value, the label it means, and the version that decided, with the number of
+valid points that it covers. Of a version with probabilities it has one more, ``"probability": 0.83``: that of the
+second of the version's labels, whichever label the score means. An array of points (a JSON or Avro array, any Arrow
+record) gives an array of scores in the same order, each with its `row`, the index of its point in the array, because
+rejected rows are left out (they go to the dead-letter topic).
+
+The record keeps its input's key. Headers: ``streamsvm.source`` (topic/partition/offset of the input: unique to a reader
+of committed records, and the same for every copy where the broker has no transactions), ``streamsvm.model.sha256`` and
+``content-type``.
+
+Invariant: every score of a batch belongs wholly to one version. Features are read as float64, whatever the version was
+trained in, so that scoring loses no precision.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Final, Protocol
+
+import msgspec
+import numpy as np
+from pydantic import ValidationError
+
+from streamsvm.config import Label, PointsConfig
+from streamsvm.errors import InvalidMessage
+from streamsvm.ingest.avro import Schemas
+from streamsvm.ingest.decoder import NOTHING_UNREAD, PointDecoder, RawRecord, RejectedRecord, Rejection
+from streamsvm.ingest.unread_fields import Unread
+from streamsvm.model.message import Version
+from streamsvm.points import Rows
+
+CONTENT_TYPE: Final = "application/json"
+SOURCE_HEADER: Final = "streamsvm.source"
+MODEL_SHA256_HEADER: Final = "streamsvm.model.sha256"
+CONTENT_TYPE_HEADER: Final = "content-type"
+
+FRAMING_BYTES: Final = 512
+"""What a record takes beyond its key, value and headers, generously."""
+
+Headers = tuple[tuple[str, bytes], ...]
+Decided = tuple[float, float | None]
+"""A decision value, and its probability if the version has them."""
+
+
+class SourceRecord(RawRecord, Protocol):
+    """What is needed of an input record beyond its points."""
+
+    @property
+    def topic(self) -> str:
+        """Topic it came from."""
+        ...
+
+    @property
+    def key(self) -> bytes | None:
+        """Its key."""
+        ...
+
+
+class Score(msgspec.Struct, frozen=True):
+    """One score; `probability` only of a version that has one, `row` only within an array."""
+
+    id: str | int | None
+    score: float
+    label: bool | int | str
+    model: str
+    version: int
+    points: int
+    probability: float | msgspec.UnsetType = msgspec.UNSET
+    row: int | msgspec.UnsetType = msgspec.UNSET
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreRecord:
+    """One record of the output topic; `rows` is how many points it scores."""
+
+    key: bytes | None
+    value: bytes
+    headers: Headers
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class Scored:
+    """What a batch of records came to; every record is in one of the two lists, or (in part each) in both.
+
+    Attributes
+    ----------
+    records : list of ScoreRecord
+    rejected : list of RejectedRecord
+    unread : Unread
+        Fields of the points that are not read.
+    values : list of float
+        The decision values of all points that have a score, in the order of the records.
+    """
+
+    records: list[ScoreRecord]
+    rejected: list[RejectedRecord]
+    unread: Unread = NOTHING_UNREAD
+    values: list[float] = field(default_factory=list)
+
+
+def points_config(
+    version: Version,
+    *,
+    max_record_bytes: int | None = None,
+    max_rows_per_record: int | None = None,
+    max_decoded_bytes: int | None = None,
+) -> PointsConfig:
+    """Return what a valid unlabeled point is to a version: its dimension, labels and features' names, as float64.
+
+    Raises
+    ------
+    InvalidMessage
+        If no points can be of that kind, for example because both labels are the same.
+    """
+    given = {
+        "max_record_bytes": max_record_bytes,
+        "max_rows_per_record": max_rows_per_record,
+        "max_decoded_bytes": max_decoded_bytes,
+    }
+    limits = {name: value for name, value in given.items() if value is not None}
+    described = {
+        "dimension": version.model.dimension,
+        "labels": version.labels,
+        "feature_names": version.feature_names,
+        "dtype": "float64",
+        **limits,
+    }
+    try:
+        return PointsConfig.model_validate(described)
+    except ValidationError as error:
+        fault = error.errors(include_url=False)[0]
+        where = ".".join(str(part) for part in fault["loc"])
+        raise InvalidMessage(f"{version.key} describes impossible points: {where} {fault['msg']}".rstrip()) from None
+
+
+class BatchScorer:
+    """Scores batches of records with one version.
+
+    Parameters
+    ----------
+    version : Version
+    sha256 : str
+        Of the version's value; goes into a header.
+    max_record_bytes, max_rows_per_record : int
+        Larger input records are rejected.
+    max_message_bytes : int
+        Largest output message, key and headers included; a record whose scores would take more is rejected.
+    schemas : Schemas, optional
+        Where Avro's schemas come from; without it every one is unknown.
+
+    Raises
+    ------
+    InvalidMessage
+        If no point can be valid to this version.
+    """
+
+    def __init__(
+        self,
+        version: Version,
+        sha256: str,
+        *,
+        max_record_bytes: int,
+        max_rows_per_record: int,
+        max_message_bytes: int,
+        max_decoded_bytes: int | None = None,
+        schemas: Schemas | None = None,
+    ) -> None:
+        self._version = version
+        self._sha256 = sha256.encode()
+        self._max_message_bytes = max_message_bytes
+        config = points_config(
+            version,
+            max_record_bytes=max_record_bytes,
+            max_rows_per_record=max_rows_per_record,
+            max_decoded_bytes=max_decoded_bytes,
+        )
+        self._decoder = PointDecoder(config, labeled=False, schemas=schemas)
+
+    def score(self, records: Sequence[SourceRecord]) -> Scored:
+        """Score a batch; records of one partition must be in the order of their offsets.
+
+        Raises
+        ------
+        TransientError
+            If a schema cannot be had now: nothing of the batch is decided; score it again later.
+        ConfigurationError
+            If the schema registry refuses us.
+        """
+        decoded = self._decoder.decode(records)
+        sources = {(record.partition, record.offset): record for record in records}
+        rejections = {(bad.record.partition, bad.record.offset): bad.rejections for bad in decoded.rejected}
+        scored = Scored([], [], decoded.unread)
+        base = 0
+        for rows in decoded.rows:
+            decided = self._decide(rows)
+            for start, end in _records(rows):
+                at = rows.partition, int(rows.offset[start])
+                ids = decoded.ids[base + start : base + end]
+                self._score_record(sources[at], decided[start:end], ids, rejections.get(at, ()), scored)
+            base += len(rows)
+        return scored
+
+    def _decide(self, rows: Rows) -> list[Decided]:
+        """Return the decision value and the probability of each row; meaningless where the row was rejected."""
+        model = self._version.model
+        with np.errstate(all="ignore"):
+            scores = model.decision_function(rows.points.X)
+            probabilities = [None] * len(scores) if model.probability is None else model.probability.of(scores).tolist()
+        return list(zip(scores.tolist(), probabilities, strict=True))
+
+    def _score_record(
+        self,
+        source: SourceRecord,
+        decided: Sequence[Decided],
+        ids: Sequence[str | int | None],
+        known: tuple[Rejection, ...],
+        scored: Scored,
+    ) -> None:
+        """Add one record's output and dead letter to `scored`."""
+        bad = {rejection.row: rejection for rejection in known}
+        for row, (score, _) in enumerate(decided):
+            if row not in bad and not math.isfinite(score):
+                bad[row] = Rejection(row, "not_finite", f"x is so large that its score is {score}")
+        good = [row for row in range(len(decided)) if row not in bad]
+        record = self._encode(source, [(row, ids[row], decided[row]) for row in good]) if good else None
+        if record is not None and (needed := _message_bytes(record)) > self._max_message_bytes:
+            what = f"the record's scores take {needed} bytes, the output topic takes {self._max_message_bytes}"
+            bad |= {row: Rejection(row, "too_many_rows", what) for row in good}
+            record = None
+        if record is not None:
+            scored.records.append(record)
+            scored.values.extend(decided[row][0] for row in good)
+        if bad:
+            scored.rejected.append(RejectedRecord(source, len(decided), tuple(bad[row] for row in sorted(bad))))
+
+    def _encode(self, source: SourceRecord, rows: Sequence[tuple[int, str | int | None, Decided]]) -> ScoreRecord:
+        many = self._decoder.is_array(source)
+        found = [self._score(identity, decided, row if many else None) for row, identity, decided in rows]
+        headers = (
+            (SOURCE_HEADER, f"{source.topic}/{source.partition}/{source.offset}".encode()),
+            (MODEL_SHA256_HEADER, self._sha256),
+            (CONTENT_TYPE_HEADER, CONTENT_TYPE.encode()),
+        )
+        return ScoreRecord(source.key, msgspec.json.encode(found if many else found[0]), headers, len(found))
+
+    def _score(self, identity: str | int | None, decided: Decided, row: int | None) -> Score:
+        version, (score, probability) = self._version, decided
+        return Score(
+            identity,
+            score,
+            label_of(score, version.labels),
+            version.name,
+            version.number,
+            version.stream.points,
+            msgspec.UNSET if probability is None else probability,
+            msgspec.UNSET if row is None else row,
+        )
+
+
+def scores_of(value: bytes, headers: Headers, topic: str, name: str) -> int:
+    """Return how many scores a record of the output topic has of points of a topic, by a model; 0 for any other record.
+
+    Parameters
+    ----------
+    value : bytes
+    headers : tuple of (str, bytes)
+    topic : str
+        Input topic.
+    name : str
+        Of the model.
+    """
+    source = dict(headers).get(SOURCE_HEADER, b"").rsplit(b"/", 2)
+    if len(source) != 3 or source[0] != topic.encode():
+        return 0
+    try:
+        found = msgspec.json.decode(value, type=list[_Named] | _Named)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return 0
+    return sum(one.model == name for one in (found if isinstance(found, list) else [found]))
+
+
+class _Named(msgspec.Struct, frozen=True):
+    """What tells whose a score is."""
+
+    model: str
+
+
+def label_of(score: float, labels: tuple[Label, Label]) -> Label:
+    """Return the label that a decision value means: the second one above 0, the first one otherwise."""
+    return labels[1] if score > 0 else labels[0]
+
+
+def _records(rows: Rows) -> Iterator[tuple[int, int]]:
+    """Yield where each record's rows begin and end."""
+    start = 0
+    for end in (np.flatnonzero(rows.last) + 1).tolist():
+        yield start, end
+        start = end
+
+
+def _message_bytes(record: ScoreRecord) -> int:
+    headers = sum(len(name) + len(content) for name, content in record.headers)
+    return len(record.value) + len(record.key or b"") + headers + FRAMING_BYTES

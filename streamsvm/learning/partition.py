@@ -1,0 +1,356 @@
+"""One partition of the input: its open leaf, its structure, its audit sample.
+
+Invariant: what a partition holds is a pure function of its log, the configuration and the seed; no other partition
+changes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streamsvm.config import CoresetConfig, ModelConfig
+from streamsvm.coreset.audit_sample import Held, Reservoir, Sampled
+from streamsvm.coreset.clipping import Bounds, freed_of_outliers
+from streamsvm.coreset.leaf import Leaf
+from streamsvm.coreset.moments import Moments, merge_all
+from streamsvm.coreset.outliers import Found, Outlier, OutlierBounds, Tally
+from streamsvm.coreset.reducers.base import Observed, Pilot, Purpose, generator
+from streamsvm.coreset.screening import LEAST_CAPACITY, Screen, Screened, Screener, make_screen, turned
+from streamsvm.coreset.shift import ShiftWatch
+from streamsvm.coreset.structure import Bucket, Chain, Extent, Structure, Tree, joined
+from streamsvm.learning.pilots import linear_pilot
+from streamsvm.learning.tasks import Task
+from streamsvm.points import Points, Position, Rows
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionState:
+    """All that a partition is, for a checkpoint: separable from every other partition.
+
+    Attributes
+    ----------
+    sealed : int
+        Leaves sealed.
+    leader_epoch : int
+    buckets : tuple of Bucket
+        The oldest first.
+    leaf_points : Points
+    leaf_extent : Extent
+        Its `end` is the partition's position.
+    screened : Screened or None
+        Of the open leaf, if it is screened.
+    audit : Held or None
+        The audit sample; None where none is kept.
+    """
+
+    sealed: int
+    leader_epoch: int
+    buckets: tuple[Bucket, ...]
+    leaf_points: Points
+    leaf_extent: Extent
+    screened: Screened | None = None
+    audit: Held | None = None
+
+    @property
+    def position(self) -> Position:
+        """The next row to learn."""
+        return self.leaf_extent.end
+
+    @property
+    def rows_accepted(self) -> int:
+        """Rows learned so far; those passed over are not counted."""
+        return sum(extent.moments.count for extent in (self.leaf_extent, *(one.extent for one in self.buckets)))
+
+
+@dataclass(frozen=True, slots=True)
+class OpenLeaf:
+    """How full a partition's open leaf is.
+
+    Attributes
+    ----------
+    sealed : int
+        Leaves sealed before it.
+    start, end : Position
+        Its rows, the end exclusive.
+    rows, span : int
+        Rows seen, and how many it is full at.
+    points : int
+        Points that it holds.
+    """
+
+    sealed: int
+    start: Position
+    end: Position
+    rows: int
+    span: int
+    points: int
+
+
+class Partition:
+    """One partition's structure, open leaf and audit sample.
+
+    Parameters
+    ----------
+    partition : int
+    base : Position
+        Its first row.
+    config : ModelConfig
+    task : Task
+    """
+
+    def __init__(self, partition: int, base: Position, config: ModelConfig, task: Task) -> None:
+        coreset, points = config.coreset, config.points
+        self._partition, self._config, self._task = partition, config, task
+        self._bounds: Bounds | None = None
+        self._outlier_bounds: OutlierBounds | None = None
+        self._places: list[tuple[NDArray[np.int64], NDArray[np.int64]]] | None = []
+        self._of_open_leaf = Tally()
+        self._tally = Tally()
+        self.clipped = 0
+        self.leader_epoch = -1
+        self.leaf = Leaf(base, coreset.leaf_rows, points.dimension, points.numpy_dtype, task.classes)
+        self.structure = make_structure(partition, config.seed, coreset, task)
+        self._shift = ShiftWatch(points.dimension, task.classes)
+        self.audit = make_reservoir(partition, config)
+
+    @property
+    def position(self) -> Position:
+        """The next row to learn."""
+        return self.leaf.end
+
+    @property
+    def extent(self) -> Extent:
+        """Everything learned since the base."""
+        return joined([bucket.extent for bucket in self.structure.buckets] + [self.leaf.extent])
+
+    def add(self, rows: Rows) -> int:
+        """Add rows that fit into the leaf; tell how many leaves of `leaf_rows` rows that completed."""
+        leaf_rows = self._config.coreset.leaf_rows
+        before = self.leaf.rows
+        bounded = self._bounded(rows)
+        if self.audit is not None:
+            self.audit.add(bounded)
+        self.leaf.add(self._clip(bounded))
+        self.leader_epoch = int(rows.leader_epoch[-1])
+        completed = self.leaf.rows // leaf_rows - before // leaf_rows
+        if self.leaf.full:
+            self._seal()
+        return completed
+
+    def _seal(self) -> None:
+        self._look_for_shift()
+        points, extent = self._sealed_leaf()
+        sealed = [bucket.extent.moments for bucket in self.structure.buckets]
+        seen = merge_all([*sealed, extent.moments], points.dimension)
+        solved: dict[tuple[Position, Position], Any] = {}
+
+        def pilot_of(points: Points, extent: Extent) -> Any:
+            solved[extent.start, extent.end] = self._task.pilot(points, extent.moments.weight, seen, self._config)
+            return solved[extent.start, extent.end]
+
+        self.structure.insert(points, extent, pilot_of)
+        self.bound()
+        screen = self._next_screen(solved)
+        if screen is not None:
+            self.leaf.screen(Screener.begin(screen, *self._leaf_name))
+
+    def open_leaf(self) -> OpenLeaf:
+        """Return how full the open leaf is."""
+        leaf = self.leaf
+        start, rows = leaf.extent.start, leaf.rows
+        return OpenLeaf(self.structure.sealed, start, leaf.end, rows, rows + leaf.missing, len(leaf.points))
+
+    @property
+    def observed(self) -> Observed:
+        """What calibrated reductions met; of other ones, nothing."""
+        return self.structure.reducer.observed
+
+    @property
+    def _leaf_name(self) -> tuple[int, int, int]:
+        return self._config.seed, self._partition, self.structure.sealed
+
+    def _next_screen(self, solved: Mapping[tuple[Position, Position], Pilot]) -> Screen | None:
+        """Make the next leaf's screen from the sealed buckets; None if it is to be short, or a label is missing.
+
+        `solved` has the pilots that were just solved, by what their points stood for: one of everything is not solved
+        anew.
+        """
+        coreset, buckets = self._config.coreset, self.structure.buckets
+        whole = joined([bucket.extent for bucket in buckets])
+        span = int(whole.rows * coreset.screening) // coreset.leaf_rows * coreset.leaf_rows
+        if not self._screens or span < 2 * coreset.leaf_rows or not whole.moments.class_weight.all():
+            return None
+        points, moments = Points.union([bucket.points for bucket in buckets]), whole.moments
+        pilot = solved.get((whole.start, whole.end))
+        if pilot is None:
+            pilot = linear_pilot(points, moments.weight, moments, self._config.svm)
+        if pilot.lower_bound <= 0.0:
+            return None
+        random = generator(self._config.seed, Purpose.SKETCH, (self._partition, self.structure.sealed, 0))
+        return make_screen(points, pilot, moments, span, span * moments.count / whole.rows, coreset.leaf_rows, random)
+
+    @property
+    def _screens(self) -> bool:
+        coreset = self._config.coreset
+        enough = self._task.classes == 2 and coreset.leaf_rows >= LEAST_CAPACITY
+        return coreset.screens and self._config.svm.kernel == "linear" and enough
+
+    def state(self) -> PartitionState:
+        """Return everything a checkpoint needs; what the open leaf may still change is copied."""
+        screened = self.leaf.screened
+        return PartitionState(
+            self.structure.sealed,
+            self.leader_epoch,
+            self.structure.buckets,
+            _copy(self.leaf.points),
+            self.leaf.extent,
+            None if screened is None else screened.copy(),
+            None if self.audit is None else self.audit.state(),
+        )
+
+    def restore(self, saved: PartitionState) -> None:
+        """Put a checkpoint's state in place."""
+        self.leader_epoch = saved.leader_epoch
+        self.structure.restore(saved.sealed, saved.buckets)
+        screener = None if saved.screened is None else Screener(saved.screened.copy(), *self._leaf_name)
+        self.leaf.restore(saved.leaf_points, saved.leaf_extent, screener)
+        self._places = None if len(saved.leaf_points) else []
+        self.bound()
+        if self.audit is not None and saved.audit is not None:
+            self.audit.restore(saved.audit)
+
+    def _clip(self, rows: Rows) -> Rows:
+        if self._bounds is None:
+            return rows
+        points, clipped = self._bounds.clip(rows.points)
+        self.clipped += int(np.count_nonzero(clipped & rows.accepted))
+        return replace(rows, points=points)
+
+    def sampled(self, class_weight: NDArray[np.float64]) -> Sampled | None:
+        """Return the audit sample, clipped as the next row would be: a model is judged by what it was to learn."""
+        if self.audit is None:
+            return None
+        sampled, outliers = self.audit.sampled(class_weight), self._outlier_bounds or self._first_bounds()
+        if self._bounds is not None:
+            sampled = replace(sampled, points=self._bounds.clip(sampled.points)[0])
+        return sampled if outliers is None else replace(sampled, points=outliers.draw_in(sampled.points)[0])
+
+    def bound(self) -> None:
+        """Set the bounds of clipping by what is sealed: a function of the buckets, so that no state holds it."""
+        coreset = self._config.coreset
+        if coreset.clip_sd is None and coreset.max_leverage is None:
+            return
+        moments = merge_all([bucket.extent.moments for bucket in self.structure.buckets], self._config.points.dimension)
+        if coreset.clip_sd is not None:
+            self._bounds = Bounds.of(moments, coreset.clip_sd) if moments.count else None
+        if coreset.max_leverage is not None:
+            held = [bucket.points for bucket in self.structure.buckets]
+            share = coreset.max_leverage
+            self._outlier_bounds = OutlierBounds.of(moments, held, share) if moments.count else None
+
+    @property
+    def tally(self) -> Tally:
+        """What `coreset.max_leverage` drew in since this was made, the last cut of an open first leaf included."""
+        whole = Tally()
+        whole.add(self._tally)
+        whole.add(self._of_open_leaf)
+        return whole
+
+    def open_points(self) -> tuple[Points, Extent]:
+        """Return the open leaf for a training set, and all that was learned; a first leaf as if it were sealed now."""
+        bounds = self._first_bounds()
+        if bounds is None:
+            return self.leaf.calibrated(Observed()), self.extent
+        points, found = bounds.draw_in(self.leaf.points)
+        self._of_open_leaf = Tally()
+        if found is None:
+            return points, self.extent
+        self._note(self._of_open_leaf, found, self.leaf.extent)
+        within = replace(self.leaf.extent, moments=self._moments(points))
+        return points, joined([bucket.extent for bucket in self.structure.buckets] + [within])
+
+    def _first_bounds(self) -> OutlierBounds | None:
+        """Return the bounds of an open leaf that nothing was sealed before; None where there is no such leaf."""
+        share, points = self._config.coreset.max_leverage, self.leaf.points
+        if share is None or self._outlier_bounds is not None or not len(points):
+            return None
+        return OutlierBounds.of_first_leaf(points, share)
+
+    def _bounded(self, rows: Rows) -> Rows:
+        """Draw in what lies beyond the bounds of the sealed past; of a first leaf, note where its points stand."""
+        if self._outlier_bounds is None:
+            if self._places is not None and self._config.coreset.max_leverage is not None:
+                self._places.append((rows.offset[rows.accepted], rows.row[rows.accepted]))
+            return rows
+        points, found = self._outlier_bounds.draw_in(rows.points, rows.accepted)
+        if found is None:
+            return rows
+        at = found.worst.row
+        self._tell(self._tally, found, Position(int(rows.offset[at]), int(rows.row[at])), None)
+        return replace(rows, points=points)
+
+    def _note(self, tally: Tally, found: Found, leaf: Extent) -> None:
+        """Count what was found in a first leaf."""
+        if self._places is None:
+            self._tell(tally, found, leaf.start, leaf.end)
+            return
+        offset, row = (np.concatenate(parts) for parts in zip(*self._places, strict=True))
+        self._tell(tally, found, Position(int(offset[found.worst.row]), int(row[found.worst.row])), None)
+
+    def _tell(self, tally: Tally, found: Found, begin: Position, end: Position | None) -> None:
+        worst, after = found.worst, end or Position(begin.offset, begin.row + 1)
+        outlier = Outlier(self._partition, begin, after, worst.feature, worst.value, worst.bound, worst.size)
+        tally.note(found.rows, found.weights, outlier)
+
+    def _moments(self, points: Points) -> Moments:
+        return Moments.zero(points.dimension, self._task.classes).add(points)
+
+    def _sealed_leaf(self) -> tuple[Points, Extent]:
+        """Return the full leaf; one that nothing was sealed before is clipped by its own bounds."""
+        bounds = self._first_bounds()
+        points, extent = self.leaf.seal(self.observed)
+        if bounds is not None:
+            points, found = bounds.draw_in(points)
+            if found is not None:
+                self._note(self._tally, found, extent)
+                extent = replace(extent, moments=self._moments(points))
+        self._places, self._of_open_leaf = [], Tally()
+        clip_sd = self._config.coreset.clip_sd
+        if clip_sd is None or self._bounds is not None:
+            return points, extent
+        points, clipped = freed_of_outliers(points, extent.moments, clip_sd)
+        self.clipped += int(np.count_nonzero(clipped))
+        return points, replace(extent, moments=Moments.zero(points.dimension).add(points))
+
+    def _look_for_shift(self) -> None:
+        """Note a leaf that is unlike all sealed ones; it changes nothing."""
+        if self.structure.reducer.observes:
+            leaf, buckets = self.leaf.extent.moments, self.structure.buckets
+            sealed = merge_all([bucket.extent.moments for bucket in buckets], len(leaf.mean))
+            shifted = self._shift.shifted(sealed, leaf, self.leaf.points)
+            if self.leaf.screened is not None:
+                shifted |= turned(self.leaf.screened, Points.union([bucket.points for bucket in buckets]))
+            self.structure.reducer.observed.shifted += shifted
+
+
+def make_structure(partition: int, seed: int, config: CoresetConfig, task: Task) -> Structure:
+    """Return the empty structure of a partition."""
+    reducer = task.reducer(config)
+    if config.structure == "chain":
+        return Chain(partition, seed, config.bucket_points, reducer)
+    return Tree(partition, seed, config.fan_in, config.bucket_points, reducer)
+
+
+def make_reservoir(partition: int, config: ModelConfig) -> Reservoir | None:
+    """Return the empty audit sample of a partition; None where none is kept."""
+    capacity, points = config.coreset.audit_points, config.points
+    return Reservoir(capacity, partition, config.seed, points.dimension, points.numpy_dtype) if capacity else None
+
+
+def _copy(points: Points) -> Points:
+    return Points(points.X.copy(), points.y.copy(), points.weight.copy())

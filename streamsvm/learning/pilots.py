@@ -1,0 +1,166 @@
+"""Pilots: the rough solutions of a node's own problem, by which a reducer tells what matters.
+
+A linear pilot knows nothing of what a kernel machine will find hard: its margins order the points by another question.
+So where a kernel is trained, the node's own problem is solved with that kernel, gamma resolved from the node's points
+as training resolves it from its own, and the reducer gets decision values instead of coefficients.
+
+Invariant: a pure function of its arguments; bounded by iterations, never by time.
+
+A node reduced under the full regulariser would let the union of K nodes err by K times as much of it. So it gets the
+share U_node / U of |w|^2 / 2, which is the problem of penalty C U / U_node up to a factor, and sensitivities are
+ratios. C is the penalty that a training of everything seen would use; with a fixed C and several partitions a partition
+knows its own weight only, which costs accuracy of the bounds, never determinism.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streamsvm.config import ModelConfig, SvmConfig
+from streamsvm.coreset.moments import Moments
+from streamsvm.coreset.reducers.base import Pilot
+from streamsvm.coreset.sensitivity import dual_bound, mean_bound
+from streamsvm.learning import training
+from streamsvm.model.kernels import LinearKernel, RbfKernel
+from streamsvm.model.machine import Scaler
+from streamsvm.points import Points
+from streamsvm.svm.block import descent as fast
+from streamsvm.svm.block import interior_point as interior
+from streamsvm.svm.block.descent import BlockDescent
+from streamsvm.svm.block.interior_point import MOST_FEATURES, InteriorPointSolver
+from streamsvm.svm.objective import optimality_of
+from streamsvm.svm.problem import Problem, Solver
+from streamsvm.svm.solvers import SOLVERS
+
+TOLERANCE: Final = 0.1
+"""KKT gap at which a pilot by pairs is good enough: its dual objective is within a few per cent of the optimum, and a
+kernel's margins are right to a third of the ramp of their activity."""
+MOST_ITERATIONS: Final = 20_000
+"""Bound on its iterations; a solver that meets it leaves a lower bound that is lower, and still certified. Where boxes
+are so large that a kernel pilot meets it, margins are rougher, and importance with them; totals are exact all the
+same."""
+
+
+def pilot_for(points: Points, weight: float, seen: Moments, config: ModelConfig) -> Pilot:
+    """Solve the pilot that the configured reducer can use.
+
+    That is the one of the trained kernel for `calibrated`. The bounds of `sensitivity` are the linear problem's.
+    Parameters are those of `linear_pilot`.
+    """
+    if takes_kernel(config):
+        return kernel_pilot(points, weight, seen, config.svm)
+    return linear_pilot(points, weight, seen, config.svm)
+
+
+def takes_kernel(config: ModelConfig) -> bool:
+    """Tell whether pilots are of the trained kernel, not linear."""
+    return config.svm.kernel != "linear" and config.coreset.reducer == "calibrated"
+
+
+def linear_pilot(points: Points, weight: float, seen: Moments, config: SvmConfig) -> Pilot:
+    """Solve a node's own linear problem roughly (Alg. 1, lines 1 and 2), whatever kernel is trained.
+
+    Parameters
+    ----------
+    points : Points
+        The node's points, at least one.
+    weight : float
+        U_node, the exact weight that they stand for.
+    seen : Moments
+        Of everything that the node is a part of: its partition up to that count, or a whole cut.
+    config : SvmConfig
+
+    Returns
+    -------
+    Pilot
+        With one label only, the constant of that label and the bound 0.
+    """
+    node = _Node.of(points, weight, seen, config)
+    if node.one_label:
+        return node.constant()
+    Z, weighted = node.scaled(), node.weighted()
+    upper = node.penalty * weighted
+    problem = Problem(Z, points.y, upper, LinearKernel(), TOLERANCE, MOST_ITERATIONS)
+    solution = linear_solver(len(points), points.dimension).solve(problem)
+    assert solution.alpha is not None
+    assert solution.coefficients is not None
+    bound = max(dual_bound(Z, points.y, upper, solution.alpha), mean_bound(Z, points.y, weighted, node.penalty))
+    return node.pilot(solution.coefficients, solution.intercept, bound)
+
+
+def kernel_pilot(points: Points, weight: float, seen: Moments, config: SvmConfig) -> Pilot:
+    """Solve a node's own problem roughly, with the configured kernel.
+
+    Parameters and scaler are those of `linear_pilot`.
+
+    Returns
+    -------
+    Pilot
+        With `decisions`; its coefficients are 0. With one label only, the constant of that label and the bound 0.
+    """
+    node = _Node.of(points, weight, seen, config)
+    if node.one_label:
+        return node.constant()
+    Z, upper = np.ascontiguousarray(node.scaled()), node.penalty * node.weighted()
+    run = BlockDescent(Z, points.y, upper, training.kernel_of(node.scaler, seen, config), TOLERANCE)
+    run.advance(MOST_ITERATIONS)
+    run.refresh()
+    intercept = run.centred_intercept
+    bound = max(0.0, optimality_of(run.F, points.y, upper, run.alpha, intercept).dual)
+    return node.pilot(np.zeros(points.dimension), intercept, bound, decisions=run.F + points.y + intercept)
+
+
+@dataclass(frozen=True, slots=True)
+class _Node:
+    """A node's own problem: its points scaled as all that was seen, its share of the regulariser."""
+
+    points: Points
+    scaler: Scaler
+    penalty: float
+    class_weight: tuple[float, float]
+
+    @classmethod
+    def of(cls, points: Points, weight: float, seen: Moments, config: SvmConfig) -> _Node:
+        penalty = config.penalty(seen.weight) * seen.weight / weight
+        return cls(points, training.scaler_of(seen, config), penalty, config.class_weights(seen.class_weight))
+
+    @property
+    def one_label(self) -> bool:
+        return abs(int(self.points.y.sum(dtype=np.int64))) == len(self.points)
+
+    def scaled(self) -> NDArray[np.float64]:
+        return self.scaler.transform(self.points.X)
+
+    def weighted(self) -> NDArray[np.float64]:
+        return self.points.class_weighted(self.class_weight).weight
+
+    def constant(self) -> Pilot:
+        nothing = np.zeros(self.points.dimension)
+        return Pilot(self.penalty, self.scaler.mean, self.scaler.scale, nothing, float(self.points.y[0]), 0.0)
+
+    def pilot(
+        self,
+        coefficients: NDArray[np.float64],
+        intercept: float,
+        bound: float,
+        decisions: NDArray[np.float64] | None = None,
+    ) -> Pilot:
+        mean, scale = self.scaler.mean, self.scaler.scale
+        return Pilot(self.penalty, mean, scale, coefficients, intercept, bound, self.class_weight, decisions)
+
+
+def linear_solver(points: int, dimension: int) -> Solver:
+    """Return what solves linear pilots of so many points and features: rough, deterministic, with dual variables."""
+    return InteriorPointSolver() if min(points, dimension) < MOST_FEATURES else SOLVERS["stda"]()
+
+
+def warm_up(config: ModelConfig, say: Callable[[str], None]) -> None:
+    """Compile, or load from numba's file cache, what the pilots of a configuration run."""
+    interior.warm_up()
+    if takes_kernel(config):
+        fast.warm_up(RbfKernel(1.0), say)

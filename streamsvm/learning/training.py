@@ -1,0 +1,261 @@
+"""From a training set to a model: standardise, set C, solve, measure, audit. Pure functions; may run in any thread."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import NamedTuple
+
+import numpy as np
+from threadpoolctl import ThreadpoolController
+
+from streamsvm.config import SvmConfig
+from streamsvm.coreset.audit_sample import Sampled
+from streamsvm.coreset.estimate import estimate, represented
+from streamsvm.coreset.moments import Moments
+from streamsvm.model.deciles import Deciles, deciles_of
+from streamsvm.model.fit import Audit, Fit
+from streamsvm.model.kernels import Kernel, LinearKernel, RbfKernel
+from streamsvm.model.machine import KernelMachine, LinearMachine, Machine, Model, Scaler
+from streamsvm.points import Points
+from streamsvm.svm.block import descent as fast
+from streamsvm.svm.fit_probability import fit_probability, objection
+from streamsvm.svm.objective import optimality, primal_objective
+from streamsvm.svm.solvers import SOLVERS, Problem, Solution
+
+
+@dataclass(frozen=True, slots=True)
+class Trained:
+    """A model and how it came to be.
+
+    Attributes
+    ----------
+    model : Model
+    fit : Fit
+    squared_norm : float
+        |w|^2, in the space of the kernel.
+    no_probability : str
+        Why the model has no probabilities though they are configured; empty otherwise.
+    """
+
+    model: Model
+    fit: Fit
+    squared_norm: float
+    no_probability: str = ""
+
+
+def train(points: Points, moments: Moments, config: SvmConfig) -> Trained:
+    """Train on weighted raw points.
+
+    Parameters
+    ----------
+    points : Points
+        At least one.
+    moments : Moments
+        Of the whole stream up to the cut, for the scaler, for the weight U in C = 1 / (alpha U), and for balanced
+        class weights.
+    config : SvmConfig
+
+    Notes
+    -----
+    With one label only, the optimum is w = 0 with the intercept at that label: every hinge loss is 0.
+    """
+    with limited(config):
+        scaler = scaler_of(moments, config)
+        Z = scaler.transform(points.X)
+        penalty, class_weight = config.penalty(moments.weight), config.class_weights(moments.class_weight)
+        upper = penalty * points.class_weighted(class_weight).weight
+        problem = Problem(
+            Z, points.y, upper, kernel_of(scaler, moments, config), config.tolerance, config.max_iterations
+        )
+        solution = SOLVERS[config.solver]().solve(problem)
+        model = Model(scaler, _machine(problem, solution))
+        measured = _measure(problem, solution, model)
+    return Trained(
+        model,
+        Fit(
+            C=penalty,
+            gamma=problem.kernel.gamma if isinstance(problem.kernel, RbfKernel) else None,
+            points=len(points),
+            weight=float(points.weight.sum()),
+            support_vectors=measured.support_vectors,
+            objective=measured.primal,
+            dual_objective=measured.dual,
+            kkt_gap=measured.kkt_gap,
+            iterations=solution.iterations,
+            converged=solution.converged,
+            class_weight=class_weight,
+        ),
+        measured.squared_norm,
+    )
+
+
+def audited(trained: Trained, sample: Sequence[Sampled], config: SvmConfig) -> Audit | None:
+    """Estimate a model's objective over the whole stream; None without a single point to do so by.
+
+    Parameters
+    ----------
+    trained : Trained
+    sample : sequence of Sampled
+        Of the cut that the model was trained at, one a partition.
+    config : SvmConfig
+        That of the training.
+    """
+    if not any(len(part.points) for part in sample):
+        return None
+    points = Points.union([part.points for part in sample])
+    with limited(config):
+        decision = trained.model.decision_function(points.X)
+    negative, positive = trained.fit.class_weight
+    loss = np.where(points.y > 0, positive, negative) * np.maximum(0.0, 1.0 - points.y * decision)
+    totals = estimate(sample, loss, boundary=max(negative, positive))
+    objective, low, high = (0.5 * trained.squared_norm + trained.fit.C * total for total in totals)
+    return Audit(objective, low, high, len(points))
+
+
+def audit_scores(trained: Trained, sample: Sequence[Sampled], config: SvmConfig) -> Deciles | None:
+    """Return how the decision values of the audit sample lie; None where it is too small for that.
+
+    It is of rows, whatever their weights, as scores are: each point of the sample counts for the rows that it stands
+    for. Points of the sample may be in the training set, too: scores of a machine that overfits lie apart from these.
+
+    Parameters
+    ----------
+    trained : Trained
+    sample : sequence of Sampled
+        Of the cut that the model was trained at, one a partition.
+    config : SvmConfig
+        That of the training.
+    """
+    if not any(len(part.points) for part in sample):
+        return None
+    points = Points.union([part.points for part in sample])
+    with limited(config):
+        decision = trained.model.decision_function(points.X)
+    own = points.weight.astype(np.float64)
+    rows = np.divide(represented(sample), own, out=np.zeros(len(own)), where=own > 0.0)
+    return deciles_of(np.asarray(decision, np.float64), rows)
+
+
+def with_probability(trained: Trained, sample: Sequence[Sampled], config: SvmConfig) -> Trained:
+    """Return the same with the configured probabilities in its model, or why it has none.
+
+    They are of the whole stream up to the cut: each point of the audit sample counts for what it stands for, so that
+    each label has its weight in the stream, without class weights.
+
+    Parameters
+    ----------
+    trained : Trained
+    sample : sequence of Sampled
+        Of the cut that the model was trained at, one a partition.
+    config : SvmConfig
+        That of the training.
+
+    Notes
+    -----
+    Points of the sample may be in the training set, too. In a stream much longer than the coreset few are; in a short
+    one all are, and probabilities of a machine that overfits are then too sure of themselves.
+    """
+    if config.probability is None:
+        return trained
+    if not any(len(part.points) for part in sample):
+        return replace(trained, no_probability="the audit sample is empty")
+    points, weight = Points.union([part.points for part in sample]), represented(sample)
+    with limited(config):
+        decision = trained.model.decision_function(points.X)
+        if reason := objection(decision, points.y):
+            return replace(trained, no_probability=reason)
+        probability = fit_probability(config.probability, decision, points.y, weight)
+    return replace(trained, model=replace(trained.model, probability=probability))
+
+
+def limited(config: SvmConfig) -> AbstractContextManager[object]:
+    """Give linear algebra the configured number of threads, in the whole process, while the block runs.
+
+    `train` does so itself. Whoever learns beside it, in another thread, must hold the same limit around all of its
+    life: a pilot of many features is solved with linear algebra too, and its bits would depend on whether a training
+    happens to run at that moment. Blocks of the same number may overlap, those of different numbers must not.
+    """
+    return limited_to(config.threads)
+
+
+def limited_to(threads: int) -> AbstractContextManager[object]:
+    """Give linear algebra so many threads, as `limited`.
+
+    The libraries are looked for once a process: that takes 2 ms, as long as a training on some hundred points.
+    """
+    return _controller().limit(limits=threads)  # type: ignore[no-any-return]
+
+
+def warm_up(config: SvmConfig, say: Callable[[str], None] = lambda _: None) -> None:
+    """Compile, or load from numba's file cache, whatever `train` runs; `say` is told before what may take seconds."""
+    if config.solver == "stda":
+        fast.warm_up(LinearKernel() if config.kernel == "linear" else RbfKernel(1.0), say)
+    points = Points(np.array([[0.0], [1.0]]), np.array([-1, 1], np.int8), np.ones(2))
+    train(points, Moments.zero(1).add(points), config)
+
+
+def scaler_of(moments: Moments, config: SvmConfig) -> Scaler:
+    """Return the scaler of a model, or of a pilot, of everything that the moments are of."""
+    if not config.standardize:
+        return Scaler.identity(len(moments.mean))
+    return Scaler.standard(moments.mean, moments.square / moments.weight)
+
+
+def kernel_of(scaler: Scaler, moments: Moments, config: SvmConfig) -> Kernel:
+    """Return the configured kernel; gamma follows the stream's moments, not the few points that stand for it."""
+    if config.kernel == "linear":
+        return LinearKernel()
+    if isinstance(config.gamma, float):
+        return RbfKernel(config.gamma)
+    variance = 1.0
+    if config.gamma == "scale":
+        mean = (moments.mean - scaler.mean) / scaler.scale
+        square = moments.square / (moments.weight * scaler.scale**2)
+        variance = float(square.mean() + mean.var())
+    return RbfKernel(1.0 / (len(moments.mean) * (variance or 1.0)))
+
+
+def _machine(problem: Problem, solution: Solution) -> Machine:
+    if solution.coefficients is not None:
+        return LinearMachine(solution.coefficients, solution.intercept)
+    assert isinstance(problem.kernel, RbfKernel)
+    assert solution.alpha is not None
+    support = np.flatnonzero(solution.alpha)
+    dual = problem.y[support] * solution.alpha[support]
+    return KernelMachine(problem.kernel, problem.Z[support], dual, solution.intercept)
+
+
+class _Measured(NamedTuple):
+    support_vectors: int
+    primal: float
+    dual: float | None
+    kkt_gap: float | None
+    squared_norm: float
+
+
+def _measure(problem: Problem, solution: Solution, model: Model) -> _Measured:
+    """Measure a solution from scratch, by its dual variables if it has some, else by its decision values."""
+    machine = model.machine
+    if solution.alpha is not None:
+        alpha = solution.alpha
+        found = solution.optimality or optimality(
+            problem.Z, problem.y, problem.upper, alpha, solution.intercept, problem.kernel
+        )
+        norm = _norm(machine) if isinstance(machine, LinearMachine) else 2.0 * (float(alpha.sum()) - found.dual)
+        return _Measured(int(np.count_nonzero(alpha)), found.primal, found.dual, found.kkt_gap, max(0.0, norm))
+    assert isinstance(machine, LinearMachine)
+    decision = machine.decide(problem.Z)
+    primal = primal_objective(decision, problem.y, problem.upper, _norm(machine))
+    return _Measured(int(np.count_nonzero(problem.y * decision < 1.0)), primal, None, None, _norm(machine))
+
+
+def _norm(machine: LinearMachine) -> float:
+    return float(machine.coefficients @ machine.coefficients)
+
+
+@cache
+def _controller() -> ThreadpoolController:
+    return ThreadpoolController()

@@ -1,0 +1,150 @@
+"""Small dense linear algebra that gives the same bits whatever the number of threads: compiled loops, no BLAS.
+
+Pilots and reductions run beside a training that sets the number of BLAS's threads for the whole process; what they
+compute must not depend on it. Sizes are those of features. Every inner loop runs along contiguous memory, so that the
+compiler makes vectors of it; four rows or columns go together, so that what is loaded once serves four times.
+
+Sums of products are reordered (`REORDERED`) in one fixed way, which depends on lengths and on the build only, never on
+values or addresses.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+Float = NDArray[np.float64]
+Index = NDArray[np.int64]
+
+REORDERED = {"reassoc", "contract", "nsz"}
+"""What the compiler may do to a sum of products; NaN and infinity keep their meaning."""
+LANES = 32
+"""Rows whose norms are made together."""
+
+
+@njit(cache=True, nogil=True, fastmath={"contract"})
+def add_gram(rows: Float, weight: Float, matrix: Float) -> None:
+    """Add sum_i weight_i r_i r_i' to the lower triangle of a matrix.
+
+    Parameters
+    ----------
+    rows : ndarray of shape (n, d)
+    weight : ndarray of shape (n,)
+    matrix : ndarray of shape (d, d)
+        Only its lower triangle, the diagonal included, is touched.
+    """
+    n, d = rows.shape
+    whole = n - n % 4
+    for i in range(0, whole, 4):
+        r0, r1, r2, r3 = rows[i], rows[i + 1], rows[i + 2], rows[i + 3]
+        for j in range(d):
+            c0, c1 = weight[i] * r0[j], weight[i + 1] * r1[j]
+            c2, c3 = weight[i + 2] * r2[j], weight[i + 3] * r3[j]
+            line = matrix[j]
+            for k in range(j + 1):
+                line[k] += (c0 * r0[k] + c1 * r1[k]) + (c2 * r2[k] + c3 * r3[k])
+    for i in range(whole, n):
+        for j in range(d):
+            scaled = weight[i] * rows[i, j]
+            for k in range(j + 1):
+                matrix[j, k] += scaled * rows[i, k]
+
+
+@njit(cache=True, nogil=True, fastmath={"contract"})
+def factorise(matrix: Float) -> bool:
+    """Replace the lower triangle, shape (d, d), by its Cholesky factor; False if the matrix is not positive.
+
+    Four columns are made, then taken off all rows below at once.
+    """
+    d = len(matrix)
+    columns = np.empty((4, d))
+    for first in range(0, d, 4):
+        last = min(first + 4, d)
+        for i in range(first, d):
+            for k in range(first, last):
+                columns[k - first, i] = matrix[i, k]
+        for k in range(first, last):
+            column = columns[k - first]
+            for earlier in range(k - first):
+                other = columns[earlier]
+                scaled = other[k]
+                for i in range(k, d):
+                    column[i] -= scaled * other[i]
+            if not 0.0 < column[k] < np.inf:
+                return False
+            inverse = 1.0 / np.sqrt(column[k])
+            for i in range(k, d):
+                column[i] *= inverse
+        for i in range(first, d):
+            for k in range(first, min(last, i + 1)):
+                matrix[i, k] = columns[k - first, i]
+        if last == d:
+            break
+        p, q, r, s = columns
+        for i in range(last, d - 1, 2):
+            _take_off(matrix[i], matrix[i + 1], p, q, r, s, last, i)
+        if (d - last) % 2:
+            line, i = matrix[d - 1], d - 1
+            for j in range(last, d):
+                line[j] -= p[i] * p[j] + q[i] * q[j] + r[i] * r[j] + s[i] * s[j]
+    return True
+
+
+@njit(cache=True, nogil=True, fastmath={"contract"})
+def _take_off(line, following, p, q, r, s, first, i):  # type: ignore[no-untyped-def]
+    """Take the products of four columns off rows i and i + 1, from `first` to the diagonal."""
+    a0, a1, a2, a3 = p[i], q[i], r[i], s[i]
+    b0, b1, b2, b3 = p[i + 1], q[i + 1], r[i + 1], s[i + 1]
+    for j in range(first, i + 1):
+        x0, x1, x2, x3 = p[j], q[j], r[j], s[j]
+        line[j] = line[j] - a0 * x0 - a1 * x1 - a2 * x2 - a3 * x3
+        following[j] = following[j] - b0 * x0 - b1 * x1 - b2 * x2 - b3 * x3
+    following[i + 1] -= b0 * b0 + b1 * b1 + b2 * b2 + b3 * b3
+
+
+@njit(cache=True, nogil=True, fastmath=REORDERED)
+def substitute(factor: Float, right: Float, solution: Float) -> None:
+    """Solve factor factor' solution = right; all of d entries."""
+    d = len(right)
+    for j in range(d):
+        line = factor[j]
+        total = 0.0
+        for m in range(j):
+            total += line[m] * solution[m]
+        solution[j] = (right[j] - total) / line[j]
+    for j in range(d - 1, -1, -1):
+        line = factor[j]
+        solution[j] /= line[j]
+        for m in range(j):
+            solution[m] -= line[m] * solution[j]
+
+
+@njit(cache=True, nogil=True, fastmath={"contract"})
+def norms(factor: Float, rows: Float, out: Float) -> None:
+    """Fill |r_i| in the norm of the inverse of factor factor', that is |factor^-1 r_i|, shape (n,)."""
+    n, d = rows.shape
+    solved, total = np.zeros((d, LANES)), np.empty(LANES)
+    for first in range(0, n, LANES):
+        count = min(LANES, n - first)
+        squared = np.zeros(LANES)
+        for j in range(d):
+            for lane in range(count):
+                total[lane] = rows[first + lane, j]
+            line = factor[j]
+            whole = j - j % 4
+            for m in range(0, whole, 4):
+                c0, c1, c2, c3 = line[m], line[m + 1], line[m + 2], line[m + 3]
+                s0, s1, s2, s3 = solved[m], solved[m + 1], solved[m + 2], solved[m + 3]
+                for lane in range(LANES):
+                    total[lane] -= (c0 * s0[lane] + c1 * s1[lane]) + (c2 * s2[lane] + c3 * s3[lane])
+            for m in range(whole, j):
+                c0, s0 = line[m], solved[m]
+                for lane in range(LANES):
+                    total[lane] -= c0 * s0[lane]
+            own = solved[j]
+            for lane in range(LANES):
+                own[lane] = total[lane] / line[j]
+                squared[lane] += own[lane] * own[lane]
+        for lane in range(count):
+            out[first + lane] = np.sqrt(squared[lane])

@@ -1,0 +1,1 @@
+"""How good versions are: the gate, prequential scores, drift."""

@@ -1,0 +1,254 @@
+"""The quality gate: a version becomes `current` unless it is plainly worse than the present one on the same points.
+
+Both are scored on the points *after* the candidate's cut that were read while it trained: neither has learned them from
+this cut on, and they are what is scored next. Where those are too few, on the candidate's audit sample, a weighted
+sample of the whole stream in which the coreset has no hand; where a label is rare there, too, on its training set,
+which favours the candidate, so that only a plainly ruined one is refused. The figure is balanced accuracy, the mean
+share of each label's weight that is answered right: it does not depend on the scale of decision values, as a mean hinge
+would, nor on how rare a label is, so that one margin fits all streams. The points are the same for both, so that most
+chance cancels. No point counts for more than a hundredth of the weight of all, or ten times their mean: else one heavy
+point would be the verdict.
+
+The candidate is compared with the best of the versions that were current lately, not with the present one alone: else
+each version could lose the margin again.
+
+Invariant: what cannot be judged here is `unscored`; whether it passes is the gatekeeper's business. The gate guards
+`current` against disasters; it is no test of significance, and its verdict depends on how much had been read, so that
+it is never part of a version's value.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streamsvm.coreset.audit_sample import Sampled
+from streamsvm.coreset.outliers import bounded_weights
+from streamsvm.model.machine import Model
+from streamsvm.points import Points, Position, Positions, Rows
+
+WINDOW_POINTS: Final = 1_000
+"""Most points after a cut that are scored, the newest read."""
+LEAST_OF_A_LABEL: Final = 50
+"""Points of each label without which a sample says nothing: of 50, one answer is 0.01 of balanced accuracy."""
+MOST_AUDITED: Final = 4_000
+"""Points of the audit sample that are scored; of a larger one every so manieth."""
+
+Outcome = Literal["passed", "refused", "unscored"]
+ScoredOn = Literal["window", "audit", "training", ""]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """What the gate says of a candidate.
+
+    Attributes
+    ----------
+    outcome : "passed", "refused" or "unscored"
+    why : str
+        Why it could not be scored; else empty.
+    scored_on : "window", "audit", "training" or ""
+    points : int
+    candidate, present : float or None
+        Balanced accuracies.
+    earlier : tuple of float
+        Balanced accuracies of the versions that were current before the present one, the newest first.
+    window : mapping of partition to two Positions
+        From where to where the points stand in the input; empty for an audit sample.
+    """
+
+    outcome: Outcome
+    why: str = ""
+    scored_on: ScoredOn = ""
+    points: int = 0
+    candidate: float | None = None
+    present: float | None = None
+    earlier: tuple[float, ...] = ()
+    window: Mapping[int, tuple[Position, Position]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """Points to judge by.
+
+    Attributes
+    ----------
+    points : Points
+        Raw; their weights are what each stands for.
+    spans : mapping of partition to two Positions
+        Where they stand in the input, if that is known.
+    """
+
+    points: Points
+    spans: Mapping[int, tuple[Position, Position]] = field(default_factory=dict)
+
+    @property
+    def enough(self) -> bool:
+        """Whether there are enough points of each label."""
+        y = self.points.y
+        return min(int(np.count_nonzero(y > 0)), int(np.count_nonzero(y < 0))) >= LEAST_OF_A_LABEL
+
+
+@dataclass(frozen=True, slots=True)
+class _Chunk:
+    """Accepted rows of one partition in log order, and the position after the last row, accepted or not."""
+
+    partition: int
+    offset: NDArray[np.int64]
+    row: NDArray[np.int64]
+    points: Points
+    end: Position
+
+    def __len__(self) -> int:
+        return len(self.offset)
+
+    def after(self, position: Position) -> _Chunk:
+        past = (self.offset > position.offset) | ((self.offset == position.offset) & (self.row >= position.row))
+        return self if past.all() else self._from(len(past) - int(np.count_nonzero(past)))
+
+    def newest(self, most: int) -> _Chunk:
+        return self if len(self) <= most else self._from(len(self) - most)
+
+    def _from(self, first: int) -> _Chunk:
+        part = slice(first, None)
+        return _Chunk(self.partition, self.offset[part], self.row[part], self.points.take(part), self.end)
+
+    @property
+    def begin(self) -> Position:
+        return Position(int(self.offset[0]), int(self.row[0]))
+
+
+class Window:
+    """The newest accepted points that were read, at most `capacity`, with their places in the input.
+
+    Parameters
+    ----------
+    capacity : int
+    """
+
+    def __init__(self, capacity: int = WINDOW_POINTS) -> None:
+        self._capacity = capacity
+        self._chunks: deque[_Chunk] = deque()
+        self._held = 0
+
+    def __len__(self) -> int:
+        return self._held
+
+    def add(self, rows: Rows) -> None:
+        """Take rows in, in the order in which they are learned; what is kept is copied."""
+        chunk = _chunk_of(rows, self._capacity)
+        if not len(chunk):
+            return
+        self._chunks.append(chunk)
+        self._held += len(chunk)
+        while self._held - len(self._chunks[0]) >= self._capacity:
+            self._held -= len(self._chunks.popleft())
+
+    def after(self, cut: Positions, unlearned: Iterable[Rows] = ()) -> Evidence | None:
+        """Return the newest points past a cut, those read but not learned yet among them; None if there are none.
+
+        Parameters
+        ----------
+        cut : mapping of partition to Position
+            A partition that it does not name counts as not read.
+        unlearned : iterable of Rows
+            What comes after everything that was added.
+        """
+        chunks = [*self._chunks, *(_chunk_of(rows, self._capacity) for rows in unlearned)]
+        left, chosen = self._capacity, list[_Chunk]()
+        for chunk in reversed(chunks):
+            if left <= 0:
+                break
+            if chunk.partition in cut and len(taken := chunk.after(cut[chunk.partition]).newest(left)):
+                chosen.append(taken)
+                left -= len(taken)
+        if not chosen:
+            return None
+        chosen.reverse()
+        spans: dict[int, tuple[Position, Position]] = {}
+        for chunk in chosen:
+            spans[chunk.partition] = (spans.get(chunk.partition, (chunk.begin,))[0], chunk.end)
+        return Evidence(Points.union([chunk.points for chunk in chosen]), dict(sorted(spans.items())))
+
+
+def _chunk_of(rows: Rows, most: int) -> _Chunk:
+    accepted = np.flatnonzero(rows.accepted)[-most:]
+    end = rows.position_after(len(rows) - 1) if len(rows) else Position(0)
+    return _Chunk(rows.partition, rows.offset[accepted], rows.row[accepted], rows.points.take(accepted), end)
+
+
+def audit_evidence(sample: Sequence[Sampled]) -> Evidence | None:
+    """Return an audit sample's points, each with the weight that it stands for; None if there are none."""
+    held = [
+        Points(part.points.X, part.points.y, np.maximum(part.points.weight, part.threshold))
+        for part in sample
+        if len(part.points)
+    ]
+    if not held:
+        return None
+    points = Points.union(held)
+    return Evidence(points.take(slice(None, None, -(-len(points) // MOST_AUDITED))))
+
+
+def judge(
+    candidate: Model,
+    present: Model,
+    window: Evidence | None,
+    audit: Evidence | None,
+    margin: float,
+    *,
+    training: Evidence | None = None,
+    earlier: Sequence[Model] = (),
+) -> Verdict:
+    """Score all models on the same points, and refuse the candidate if it is worse than the best by more than a margin.
+
+    Parameters
+    ----------
+    candidate, present : Model
+        Of the same features and labels.
+    window, audit, training : Evidence or None
+        The first that is enough is taken.
+    margin : float
+        Of balanced accuracy.
+    earlier : sequence of Model
+        What was current before `present`.
+    """
+    candidates: tuple[tuple[ScoredOn, Evidence | None], ...] = (
+        ("window", window),
+        ("audit", audit),
+        ("training", training),
+    )
+    for scored_on, evidence in candidates:
+        if evidence is not None and evidence.enough:
+            points = evidence.points.reweighted(bounded_weights(evidence.points.weight))
+            new, old, *before = (balanced_accuracy(model, points) for model in (candidate, present, *earlier))
+            return Verdict(
+                outcome="refused" if new < max(old, *before, 0.0) - margin else "passed",
+                scored_on=scored_on,
+                points=len(points),
+                candidate=new,
+                present=old,
+                earlier=tuple(before),
+                window=evidence.spans,
+            )
+    most = max((len(evidence.points) for _, evidence in candidates if evidence is not None), default=0)
+    return Verdict(outcome="unscored", why=f"too few points of a label among {most}")
+
+
+def balanced_accuracy(model: Model, points: Points) -> float:
+    """Return the mean, over the two labels, of the share of a label's weight that is answered right.
+
+    Parameters
+    ----------
+    model : Model
+    points : Points
+        Raw, with at least one of each label.
+    """
+    right = model.predict_sign(points.X) == points.y
+    shares = [points.weight[own & right].sum() / points.weight[own].sum() for own in (points.y < 0, points.y > 0)]
+    return float(sum(shares) / 2)

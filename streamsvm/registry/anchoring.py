@@ -1,0 +1,409 @@
+"""Which record is version N, proved by hashes: whoever may only write to the models topic cannot make it another one.
+
+The aliases topic, which fewer may write to, gives the SHA-256 of the newest version (`name@head`) and of those that
+aliases name. Each version names the hashes of earlier ones (`streamsvm.model.ancestry`), so that from the newest one
+the hash of every other follows; a number is *anchored* when its hash follows. The records themselves are found at the
+offsets that `LINKS_HEADER` gives, which are checked by the hash: O(log n) records are read. Where that ends (versions
+of older formats, offsets of another cluster) the topic is read from there backwards, and the chain of parents followed.
+
+Invariant: nothing is returned for a number whose hash does not follow, however many records are under its key, and
+wherever they stand. Whether a version is retired is said by `name@retired` in the aliases topic; a tombstone, which any
+writer of the models topic can write, is not believed.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import closing
+from dataclasses import dataclass, field
+from heapq import heapify, heappop, heappush
+from typing import Final
+
+from streamsvm.errors import ConfigurationError, InvalidMessage
+from streamsvm.kafka import Connection, DamagedBatch, Reader, Record, log_range, read_to_end
+from streamsvm.model import message as model_codec
+from streamsvm.model.ancestry import Ancestor
+from streamsvm.model.message import Alias, Head, Place, Retired
+
+PARTITION: Final = 0
+FIRST_SPAN: Final = 512
+"""Offsets that are read first, where the chain is looked for; a version and its transaction's marker take two."""
+GROWTH: Final = 8
+
+LEAST_DIGITS: Final = 12
+"""Of a SHA-256 that names a version: fewer are a number, or too easy to make another value for."""
+SHA256_DIGITS: Final = 64
+_HASH: Final = re.compile(f"[0-9a-f]{{{LEAST_DIGITS},{SHA256_DIGITS}}}")
+_NUMBER: Final = re.compile(f"[1-9][0-9]{{0,{LEAST_DIGITS - 2}}}")
+
+logger = logging.getLogger("streamsvm.registry.subscriber")
+
+
+class NotAnchored(InvalidMessage):
+    """A version cannot be told from a forgery: no hash that is known to be right leads to it."""
+
+
+def reference(which: int | str) -> int | str:
+    """Return what names a version: its number, or its SHA-256 in lower case, or the beginning of that.
+
+    Raises
+    ------
+    ConfigurationError
+        If it is neither.
+    """
+    text = str(which).strip().lower()
+    if _NUMBER.fullmatch(text):
+        return int(text)
+    if _HASH.fullmatch(text):
+        return text
+    raise ConfigurationError(
+        f"{which!r} names no version",
+        f"Give a number (1, 2, ...), or a SHA-256 or its first {LEAST_DIGITS} or more hexadecimal digits.",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Roots:
+    """What the aliases topic says of a model.
+
+    Attributes
+    ----------
+    head : Head or None
+    named : mapping of str to Alias
+        Every alias, and the pin, by its key.
+    retired : Retired or None
+    """
+
+    head: Head | None
+    named: Mapping[str, Alias]
+    retired: Retired | None
+
+    @property
+    def newest(self) -> int:
+        """The greatest number that is known to be published; 0 if none is."""
+        return max((alias.number for alias in self.first), default=0)
+
+    @property
+    def first(self) -> tuple[Alias, ...]:
+        """From where to go: the newest version; every alias where no head is known."""
+        return (self.head.alias,) if self.head else tuple(self.named.values())
+
+    def is_retired(self, number: int) -> bool:
+        """Tell whether a version is retired, and no alias names it."""
+        named = any(alias.number == number for alias in self.named.values())
+        return self.retired is not None and number in self.retired and not named
+
+
+def read_roots(connection: Connection, name: str, aliases_topic: str, timeout_s: float) -> Roots:
+    """Read what the aliases topic says of a model; what cannot be read there is logged and passed over.
+
+    Raises
+    ------
+    TopicMissing, TransientError
+        As for `read_to_end`.
+    """
+    newest: dict[str, bytes] = {}
+    prefix = f"{name}@".encode()
+    for record in read_to_end(connection, aliases_topic, PARTITION, timeout_s=timeout_s):
+        if record.key is None or not record.key.startswith(prefix):
+            continue
+        key = record.key.decode(errors="replace")
+        newest.pop(key, None)
+        if record.value is not None:
+            newest[key] = record.value
+    return roots_in(newest, name)
+
+
+def roots_in(records: Mapping[str, bytes], name: str) -> Roots:
+    """Decode the newest value of each key of a model."""
+    head, retired, named = None, None, dict[str, Alias]()
+    for key, value in records.items():
+        try:
+            if key == model_codec.head_key(name):
+                head = model_codec.decode_head(value)
+            elif key == model_codec.retired_key(name):
+                retired = model_codec.decode_retired(value)
+            elif key != model_codec.owner_key(name):
+                named[key] = model_codec.decode_alias(value)
+        except InvalidMessage as error:
+            logger.warning("passed over %s of the aliases: %s", key, error)
+    return Roots(head, named, retired)
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """One record of the models topic under the key of a version whose value says that it is that version.
+
+    Attributes
+    ----------
+    number, offset : int
+    sha256 : str
+        Of its value.
+    ancestors : tuple of Alias
+        The versions that it names by hash, each with the offset that its header gives; -1 where it gives none.
+    record : Record or None
+        The record itself, where it was fetched alone.
+    """
+
+    number: int
+    offset: int
+    sha256: str
+    ancestors: tuple[Alias, ...]
+    record: Record | None = None
+
+
+def seen_in(record: Record, name: str) -> Seen | None:
+    """Return what a record of the models topic says of its place; None if it is no version of that name."""
+    if record.value is None:
+        return None
+    try:
+        place = model_codec.place_of(record.value)
+    except InvalidMessage:
+        return None
+    if place.name != name or record.key != model_codec.version_key(name, place.version).encode():
+        return None
+    return Seen(place.version, record.offset, model_codec.sha256(record.value), _with_offsets(place, record))
+
+
+def _with_offsets(place: Place, record: Record) -> tuple[Alias, ...]:
+    ancestors: tuple[Ancestor, ...] = place.ancestors
+    said = dict(record.headers).get(model_codec.LINKS_HEADER, b"").split(b",")
+    if len(said) != len(ancestors):
+        said = [b""] * len(ancestors)
+    return tuple(Alias(one.number, one.sha256, _offset(text)) for one, text in zip(ancestors, said, strict=True))
+
+
+def _offset(text: bytes) -> int:
+    return int(text) if text.isdigit() and len(text) < 20 else -1
+
+
+class Chain:
+    """The hashes that follow from some roots, as far as records were shown to it.
+
+    Parameters
+    ----------
+    roots : iterable of Alias
+        Versions whose hashes are known; of two for one number the first counts.
+    """
+
+    def __init__(self, roots: Iterable[Alias]) -> None:
+        self._known: dict[int, Alias] = {}
+        self._tried: set[int] = set()
+        self.add(roots)
+
+    def add(self, found: Iterable[Alias]) -> None:
+        """Take in versions whose hashes follow."""
+        for alias in found:
+            self._known.setdefault(alias.number, alias)
+
+    def sha256(self, number: int) -> str | None:
+        """Return the hash of a version; None if it does not follow."""
+        known = self._known.get(number)
+        return None if known is None else known.sha256
+
+    def retry(self) -> None:
+        """Let `descend` try again what it could not find."""
+        self._tried.clear()
+
+    def descend(self, number: int, find: Callable[[Alias], Seen | None]) -> Seen | None:
+        """Go from the least version that is known and not below a number to the next, until it is that number.
+
+        Parameters
+        ----------
+        number : int
+        find : callable
+            Returns the record of a version by its hash, None where it is not to be found.
+        """
+        open_ = [known for known in self._known if known >= number and known not in self._tried]
+        heapify(open_)
+        while open_:
+            step = self._known[heappop(open_)]
+            self._tried.add(step.number)
+            seen = find(step)
+            if seen is None:
+                continue
+            if step.number == number:
+                return seen
+            for ancestor in seen.ancestors:
+                if ancestor.number >= number and ancestor.number not in self._known:
+                    heappush(open_, ancestor.number)
+            self.add(seen.ancestors)
+        return None
+
+
+@dataclass(slots=True)
+class _Scan:
+    """What the end of the models topic holds, read backwards in growing spans; each offset is read once."""
+
+    connection: Connection
+    name: str
+    topic: str
+    timeout_s: float
+    values: dict[int, dict[str, Seen]] = field(default_factory=dict)
+
+    def spans(self) -> Iterator[None]:
+        """Read one span more at each step, until the beginning was read."""
+        low, upper = log_range(self.connection, self.topic, PARTITION)
+        span = FIRST_SPAN
+        while upper > low:
+            start = max(low, upper - span)
+            for record in read_to_end(self.connection, self.topic, PARTITION, start=start, timeout_s=self.timeout_s):
+                if record.offset >= upper:
+                    break
+                self._note(record)
+            upper, span = start, span * GROWTH
+            yield
+
+    def _note(self, record: Record) -> None:
+        seen = seen_in(record, self.name)
+        if seen is None:
+            return
+        of = self.values.setdefault(seen.number, {})
+        if seen.sha256 not in of or seen.offset < of[seen.sha256].offset:
+            of[seen.sha256] = seen
+
+    def find(self, alias: Alias) -> Seen | None:
+        """Return the record of a version by its hash, if it was read."""
+        return self.values.get(alias.number, {}).get(alias.sha256)
+
+    def beginning_with(self, digits: str) -> dict[str, Seen]:
+        """Return every value that was read whose hash begins so."""
+        return {sha: seen for of in self.values.values() for sha, seen in of.items() if sha.startswith(digits)}
+
+    def said(self, number: int) -> str:
+        """Name every value that was found under a number."""
+        found = sorted(self.values.get(number, {}).values(), key=lambda seen: seen.offset)
+        return ", ".join(f"{seen.sha256} at offset {seen.offset}" for seen in found)
+
+
+class Finder:
+    """Finds the records of one model's versions.
+
+    Parameters
+    ----------
+    connection : Connection
+    name : str
+    models_topic : str
+    timeout_s : float
+        Seconds to wait for the broker without progress.
+    """
+
+    def __init__(self, connection: Connection, name: str, models_topic: str, timeout_s: float) -> None:
+        self._connection = connection
+        self._name = name
+        self._topic = models_topic
+        self._timeout_s = timeout_s
+
+    def find(self, which: int | str) -> Record:
+        """Return the record of a version.
+
+        Blocks for O(log n) reads of single records; where the chain's offsets end, for as many as it takes to find it.
+
+        Parameters
+        ----------
+        which : int or str
+            A number, which must be anchored; or a SHA-256, or its beginning: see `reference`.
+
+        Raises
+        ------
+        ConfigurationError
+            If there is no such version, or it is retired; or two begin with these digits. As `TopicMissing`, if there
+            is no such topic.
+        NotAnchored
+            If its number leads to nothing that could not be forged; the message names what there is.
+        TransientError
+            If no broker answers, or a transaction stays open.
+        """
+        named = reference(which)
+        roots = read_roots(self._connection, self._name, f"{self._topic}.aliases", self._timeout_s)
+        if isinstance(named, int):
+            self._require(named, roots)
+        with closing(Reader(self._connection)) as reader:
+            return self._hashed(named, reader) if isinstance(named, str) else self._numbered(named, reader, roots)
+
+    def _require(self, number: int, roots: Roots) -> None:
+        if not roots.newest:
+            raise ConfigurationError(f"there is no version {number} of {self._name}; {self._topic}.aliases names none")
+        if number > roots.newest:
+            raise ConfigurationError(f"there is no version {number} of {self._name}; the newest is {roots.newest}")
+        if roots.is_retired(number):
+            raise ConfigurationError(f"version {number} of {self._name} was retired; the newest is {roots.newest}")
+
+    def _numbered(self, number: int, reader: Reader, roots: Roots) -> Record:
+        chain, scan = Chain(roots.first), self._scan()
+        found = chain.descend(number, lambda alias: self._fetch(reader, alias))
+        for _ in scan.spans() if found is None else ():
+            chain.retry()
+            found = chain.descend(number, scan.find)
+            if found is not None:
+                break
+        if found is None:  # the aliases come last: whoever named a forgery once must not be believed before the chain
+            chain.add(roots.named.values())
+            chain.retry()
+            found = chain.descend(number, scan.find)
+        if found is None:
+            raise self._not_found(number, chain.sha256(number), scan, roots)
+        return found.record or self._again(reader, found)
+
+    def _scan(self) -> _Scan:
+        return _Scan(self._connection, self._name, self._topic, self._timeout_s)
+
+    def _fetch(self, reader: Reader, alias: Alias) -> Seen | None:
+        """Look where a version is said to be; None if that is not what is there."""
+        if alias.offset < 0:
+            return None
+        try:
+            record = reader.fetch_one(self._topic, PARTITION, alias.offset, self._timeout_s)
+        except DamagedBatch:
+            return None
+        seen = None if record is None else seen_in(record, self._name)
+        if seen is None or seen.sha256 != alias.sha256 or seen.number != alias.number:
+            return None
+        return Seen(seen.number, seen.offset, seen.sha256, seen.ancestors, record)
+
+    def _again(self, reader: Reader, found: Seen) -> Record:
+        seen = self._fetch(reader, Alias(found.number, found.sha256, found.offset))
+        if seen is None or seen.record is None:
+            raise ConfigurationError(
+                f"the record of version {found.number} of {self._name} went while it was looked for", "Try again."
+            )
+        return seen.record
+
+    def _not_found(self, number: int, sha256: str | None, scan: _Scan, roots: Roots) -> Exception:
+        key, there = model_codec.version_key(self._name, number), scan.said(number)
+        if not there:
+            which = f", which is {sha256}," if sha256 else ""
+            return ConfigurationError(
+                f"{key}{which} is not in {self._topic}; the newest is {roots.newest}", "It was retired or removed."
+            )
+        if sha256 is not None:
+            return NotAnchored(
+                f"{key} is {sha256}, and {self._topic} holds it no more, but other values under its number: {there}",
+                "Somebody else writes to the topic. Whoever may write there can be seen with kafka-acls --list.",
+            )
+        return NotAnchored(
+            f"{key} cannot be told from a forgery: no later version that {self._topic} still holds names its hash. "
+            f"Under its number stand {there}",
+            "If you know its SHA-256, name it by that.",
+        )
+
+    def _hashed(self, digits: str, reader: Reader) -> Record:
+        """Return the one version whose hash begins so; of all digits there can be no second to look for."""
+        scan, found = self._scan(), dict[str, Seen]()
+        for _ in scan.spans():
+            found = scan.beginning_with(digits)
+            if len(found) > 1 or (found and len(digits) == SHA256_DIGITS):
+                break
+        if not found:
+            raise ConfigurationError(
+                f"no version of {self._name} in {self._topic} has a SHA-256 that begins with {digits}",
+                "`streamsvm model list --json` shows the hashes there are.",
+            )
+        if len(found) > 1:
+            several = ", ".join(f"{seen.number} ({sha256}, offset {seen.offset})" for sha256, seen in found.items())
+            raise ConfigurationError(
+                f"the SHA-256 of several versions of {self._name} begins with {digits}: {several}", "Give all digits."
+            )
+        return self._again(reader, next(iter(found.values())))

@@ -1,0 +1,241 @@
+"""A version as an ONNX model: what a runtime in any language needs for scores, and nothing of where it came from.
+
+The graph is of plain operators in float64. Input `X`, shape (n, d): raw features in the order of the points, the scaler
+is inside. Outputs: `decision_function`, shape (n,); `label`, shape (n,), the labels as they stand in the records;
+`probability`, shape (n,), of the second label, if the version has one. An RBF graph makes an array of n rows and as
+many columns as there are support vectors: score in batches.
+
+The JSON stays the record of truth: the graph's metadata name the version and the SHA-256 of its JSON value, whose
+lineage, hash and probes say whether to trust it. So with ``output.model_format = "onnx"`` the trainer goes on writing
+JSON to the models topic, which its own recovery, `verify` and every subscriber read, and adds an ONNX copy under the
+same key to a topic beside it, ``<models>.onnx``, in the same transaction: neither is there without the other. An alias
+gives the hash of the JSON only; who takes the copy checks it by scoring the probes of the JSON.
+
+Invariant: decision values are within the tolerance of `streamsvm.model.probes` of those that JSON gives. The same
+version gives the same bytes with the same `onnx` library.
+
+The package `onnx` is an extra; nothing is imported from it before it is needed.
+"""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streamsvm.errors import ConfigurationError
+from streamsvm.model.kernels import Float, RbfKernel
+from streamsvm.model.machine import KernelMachine, LinearMachine, Machine, Scaler
+from streamsvm.model.message import SHA256_HEADER, Version, encode, sha256
+from streamsvm.model.probability import Isotonic, Probability, Sigmoid
+from streamsvm.registry.cloud_events import cloudevent
+
+if TYPE_CHECKING:
+    from onnx import NodeProto, TensorProto
+
+CONTENT_TYPE: Final = "application/x-onnx"
+EVENT_TYPE: Final = "io.streamsvm.model.onnx"
+MODEL_SHA256_HEADER: Final = "streamsvm.model.sha256"
+"""SHA-256 of the JSON value of the version; `SHA256_HEADER` is that of the ONNX bytes themselves."""
+OPSET: Final = 17
+IR_VERSION: Final = 8
+"""Both of 2022, so that runtimes older than this package load the graph."""
+
+
+def require_onnx() -> None:
+    """See that the extra is installed.
+
+    Raises
+    ------
+    ConfigurationError
+        If it is not.
+    """
+    try:
+        import onnx  # noqa: F401
+    except ImportError as error:
+        raise ConfigurationError(
+            f"the package onnx cannot be imported ({error})", "Install the extra: pip install 'streamsvm[onnx]'."
+        ) from None
+
+
+def export(version: Version, value_sha256: str | None = None) -> bytes:
+    """Return a version as an ONNX model.
+
+    Parameters
+    ----------
+    version : Version
+    value_sha256 : str, optional
+        SHA-256 of the version's record, for the metadata; default: of the value that `encode` gives, which is another
+        one if the record is of an older format.
+
+    Raises
+    ------
+    ConfigurationError
+        If the extra is not installed.
+    """
+    require_onnx()
+    from onnx import TensorProto, helper
+
+    graph = _Graph()
+    model, labels = version.model, np.array(version.labels, _label_dtype(version))
+    _decide(graph, "X", model.scaler, model.machine, "decision_function")
+    _choose(graph, "decision_function", labels, "label")
+    outputs = {"decision_function": TensorProto.DOUBLE, "label": helper.np_dtype_to_tensor_dtype(labels.dtype)}
+    if model.probability is not None:
+        _calibrate(graph, "decision_function", model.probability, "probability")
+        outputs["probability"] = TensorProto.DOUBLE
+    made = helper.make_model(
+        helper.make_graph(
+            graph.nodes,
+            version.name,
+            [helper.make_tensor_value_info("X", TensorProto.DOUBLE, ["n", model.dimension])],
+            [helper.make_tensor_value_info(name, kind, ["n"]) for name, kind in outputs.items()],
+            graph.constants,
+        ),
+        producer_name="streamsvm",
+        producer_version=version.lineage.build.get("streamsvm", ""),
+        domain="io.streamsvm",
+        model_version=version.number,
+        doc_string=f"{version.key} of streamsvm",
+        opset_imports=[helper.make_opsetid("", OPSET)],
+        ir_version=IR_VERSION,
+    )
+    helper.set_model_props(made, _metadata(version, value_sha256 or sha256(encode(version))))
+    content: bytes = made.SerializeToString(deterministic=True)
+    return content
+
+
+def headers(version: Version, value: bytes, value_sha256: str, time: datetime) -> tuple[tuple[str, bytes], ...]:
+    """Return the headers of an ONNX record: CloudEvents in binary mode, and both hashes.
+
+    Parameters
+    ----------
+    version : Version
+    value : bytes
+        The ONNX model.
+    value_sha256 : str
+        Of the version's JSON value.
+    time : datetime
+        When the model was made, with a time zone.
+    """
+    attributes = {"id": f"{version.key}/onnx", "type": EVENT_TYPE, "datacontenttype": CONTENT_TYPE}
+    own = {SHA256_HEADER: sha256(value), MODEL_SHA256_HEADER: value_sha256}
+    return cloudevent(version, time, attributes, own)
+
+
+def _metadata(version: Version, value_sha256: str) -> dict[str, str]:
+    named = {
+        "streamsvm.name": version.name,
+        "streamsvm.version": str(version.number),
+        "streamsvm.sha256": value_sha256,
+    }
+    if version.feature_names:
+        named["streamsvm.features"] = json.dumps(version.feature_names, ensure_ascii=False)
+    return named
+
+
+def _label_dtype(version: Version) -> type[Any]:
+    kind = type(version.labels[0])
+    return {bool: np.bool_, int: np.int64}.get(kind, np.object_)
+
+
+class _Graph:
+    """Nodes and constants in the order in which they are added; names are numbered."""
+
+    def __init__(self) -> None:
+        from onnx import TensorProto, helper, numpy_helper
+
+        self.nodes: list[NodeProto] = []
+        self.constants: list[TensorProto] = []
+        self._integer = TensorProto.INT64
+        self._make = helper.make_node
+        self._from_array = numpy_helper.from_array
+
+    def constant(self, name: str, array: Any, dtype: type[Any] = np.float64) -> str:
+        """Add an array, or a number, under a name, and return the name."""
+        self.constants.append(self._from_array(np.array(array, dtype, order="C"), name))
+        return name
+
+    def node(self, operator: str, *inputs: str, output: str = "", **attributes: Any) -> str:
+        """Add a node, and return the name of its output."""
+        made = output or f"{operator}_{len(self.nodes)}"
+        self.nodes.append(self._make(operator, list(inputs), [made], **attributes))
+        return made
+
+    def integers(self, truth: str) -> str:
+        """Turn false and true into 0 and 1."""
+        return self.node("Cast", truth, to=self._integer)
+
+
+def _decide(graph: _Graph, X: str, scaler: Scaler, machine: Machine, output: str) -> None:
+    """Scale, weigh and sum; of a product and a sum, not a matrix product, where that could follow the scaling.
+
+    onnxruntime fuses a matrix product with a division by a single number, of one feature's scale for example, into an
+    operator that keeps the number as float32.
+    """
+    graph.constant("columns", [1], np.int64)
+    shifted = graph.node("Sub", X, graph.constant("mean", scaler.mean))
+    Z = graph.node("Div", shifted, graph.constant("scale", scaler.scale))
+    if isinstance(machine, LinearMachine):
+        weighted = _weighed(graph, Z, machine.coefficients)
+    elif len(machine.dual):
+        column = graph.constant("dual", machine.dual.reshape(-1, 1))
+        weighted = graph.node("Squeeze", graph.node("MatMul", _kernel(graph, Z, machine), column), "columns")
+    else:
+        weighted = _weighed(graph, Z, np.zeros(len(scaler.mean)))
+    graph.node("Add", weighted, graph.constant("intercept", machine.intercept), output=output)
+
+
+def _weighed(graph: _Graph, Z: str, coefficients: Float) -> str:
+    terms = graph.node("Mul", Z, graph.constant("coefficients", coefficients))
+    return graph.node("ReduceSum", terms, "columns", keepdims=0)
+
+
+def _kernel(graph: _Graph, Z: str, machine: KernelMachine) -> str:
+    """Expand the squared distance about the mean of the support vectors, as `RbfKernel.gram` does."""
+    kernel: RbfKernel = machine.kernel
+    centre = machine.support.mean(axis=0)
+    support = machine.support - centre
+    A = graph.node("Sub", Z, graph.constant("centre", centre))
+    rows = graph.node("Mul", A, A)
+    norms = graph.node("ReduceSum", rows, "columns", keepdims=1)
+    own = graph.constant("support_norms", np.square(support).sum(axis=1))
+    doubled = graph.node("MatMul", A, graph.constant("twice_support", 2.0 * support.T))
+    squared = graph.node("Sub", graph.node("Add", norms, own), doubled)
+    positive = graph.node("Max", squared, graph.constant("zero_distance", 0.0))
+    return graph.node("Exp", graph.node("Mul", positive, graph.constant("minus_gamma", -kernel.gamma)))
+
+
+def _choose(graph: _Graph, decision: str, labels: NDArray[Any], output: str) -> None:
+    above = graph.node("Greater", decision, graph.constant("zero", 0.0))
+    chosen = graph.constant("labels", labels, labels.dtype.type)
+    graph.node("Gather", chosen, graph.integers(above), output=output)
+
+
+def _calibrate(graph: _Graph, decision: str, probability: Probability, output: str) -> None:
+    if isinstance(probability, Sigmoid):
+        sloped = graph.node("Mul", decision, graph.constant("minus_a", -probability.a))
+        shifted = graph.node("Sub", sloped, graph.constant("b", probability.b))
+        graph.node("Sigmoid", shifted, output=output)
+    else:
+        _interpolate(graph, decision, probability, output)
+
+
+def _interpolate(graph: _Graph, decision: str, knots: Isotonic, output: str) -> None:
+    """Interpolate between the knots, having found the one to the left by counting those that are not above."""
+    x, y = (knots.x, knots.y) if len(knots.x) > 1 else (np.append(knots.x, knots.x + 1.0), np.repeat(knots.y, 2))
+    width = np.diff(x)
+    slope = np.divide(np.diff(y), width, out=np.zeros(len(width)), where=width > 0)
+    inside = graph.node("Max", decision, graph.constant("first_knot", float(x[0])))
+    inside = graph.node("Min", inside, graph.constant("last_knot", float(x[-1])))
+    column = graph.node("Unsqueeze", inside, "columns")
+    passed = graph.node("GreaterOrEqual", column, graph.constant("inner_knots", x[1:-1].reshape(1, -1)))
+    left = graph.node("ReduceSum", graph.integers(passed), "columns", keepdims=0)
+    start = graph.node("Gather", graph.constant("knots", x[:-1]), left)
+    rise = graph.node("Gather", graph.constant("slopes", slope), left)
+    base = graph.node("Gather", graph.constant("knot_probabilities", y[:-1]), left)
+    risen = graph.node("Mul", rise, graph.node("Sub", inside, start))
+    graph.node("Add", base, risen, output=output)

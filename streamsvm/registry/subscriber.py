@@ -1,0 +1,810 @@
+"""Following a model: whichever version an alias names is fetched, checked, and swapped in whole.
+
+Two topics are read, both in partition 0, and no consumer group is joined. The aliases topic says which version
+`name@current` is: the pin `name@current#pin` if there is one (set by people, taken back by a tombstone), else what the
+trainer last published. It gives the version's number, the offset of its record in the models topic, and the SHA-256 of
+the record's value; exactly that record is fetched.
+
+Or a version is held by its number, or by its SHA-256, and no alias moves it: `streamsvm.registry.anchoring` finds its
+record, and no other that stands under the same number.
+
+With public keys (`streamsvm.registry.signing`) only versions that one of them signed are taken.
+
+Invariants: what serves is one frozen reference, so nobody ever sees half of a new version. A record that is damaged,
+foreign or unfit never replaces a version that serves. Only the newest word of an alias counts: versions that were
+superseded before they could be fetched are passed over.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import re
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
+from dataclasses import dataclass
+from datetime import datetime
+from types import MappingProxyType
+from typing import Any, Final, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streamsvm.errors import ConfigurationError, InvalidMessage, StreamsvmError, TopicMissing, TransientError
+from streamsvm.kafka import (
+    Backoff,
+    Connection,
+    DamagedBatch,
+    OffsetOutOfRange,
+    Option,
+    Record,
+    Tail,
+    connection_of,
+    describe_topic,
+    fetch_one,
+    log_range,
+    read_to_end,
+)
+from streamsvm.model import deciles_header as deciles
+from streamsvm.model import message as model_codec
+from streamsvm.model.deciles import Deciles
+from streamsvm.model.described import points_fault
+from streamsvm.model.kernels import Float
+from streamsvm.model.machine import Model
+from streamsvm.model.message import Alias, Version
+from streamsvm.registry.anchoring import Finder, reference
+from streamsvm.registry.signing import TrustedKeys
+
+PARTITION: Final = 0
+"""Models and aliases each live in one partition, so that their order means something."""
+
+REASONS: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "alias_unreadable": "the alias record is not one",
+        "record_missing": "no record is at the offset that the alias gives, or a tombstone is",
+        "foreign": "the record's key, or the name or number in its value, are not those that were asked for",
+        "hash_mismatch": "the value's SHA-256 is not the one in its header, or not the alias's",
+        "undecodable": "the value is not a model message that this build understands",
+        "not_signed": "public keys are given, and none of them signed the version",
+        "wrong_dimension": "the version scores points of another dimension than was expected",
+    }
+)
+"""Every reason for refusing a message, with its meaning."""
+
+POLL_S: Final = 0.2
+BATCH_RECORDS: Final = 500
+FETCH_TIMEOUT_S: Final = 10.0
+READ_TIMEOUT_S: Final = 10.0
+CLOSE_TIMEOUT_S: Final = 10.0
+FIRST_RETRY_S: Final = 0.1
+LONGEST_RETRY_S: Final = 5.0
+MOST_REMEMBERED: Final = 1_000
+
+ALIAS: Final = re.compile(r"[A-Za-z][A-Za-z0-9._-]{0,99}")
+RESERVED_ALIASES: Final = frozenset({"head", "owner", "retired"})
+"""Keys of the aliases topic that belong to the trainer and name no version."""
+
+logger = logging.getLogger("streamsvm.registry.subscriber")
+
+
+class NoModel(TransientError):
+    """No version has been loaded yet; the message says what is missing."""
+
+
+class RefusedMessage(InvalidMessage):
+    """A model message or alias that failed a check.
+
+    Parameters
+    ----------
+    reason : str
+        One of `REASONS`.
+    what : str
+        Which record, and the particulars.
+    """
+
+    def __init__(self, reason: str, what: str) -> None:
+        self.reason = reason
+        super().__init__(what)
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """A version that passed every check.
+
+    Attributes
+    ----------
+    version : Version
+    sha256 : str
+        Of its record's value, lower-case hexadecimal.
+    offset : int
+        Of its record in the models topic.
+    loaded_at : float
+        When it was loaded, seconds since the epoch.
+    published_at : float or None
+        When it was made, by its own header; None if that cannot be read.
+    audit_scores : Deciles or None
+        How its scores lay on its audit sample, by a header that no hash covers; None without one.
+    """
+
+    version: Version
+    sha256: str
+    offset: int
+    loaded_at: float
+    published_at: float | None = None
+    audit_scores: Deciles | None = None
+
+    def decision_function(self, X: Any) -> Float:
+        """Score raw features: see `streamsvm.model.machine.Model.decision_function`, which says what `X` may be."""
+        return self.version.model.decision_function(X)
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Return the label of each row, as it stands in the records, shape (n,).
+
+        The second of `version.labels` where the decision value is above 0, else the first. Raises as
+        `decision_function` does.
+        """
+        labels = self.version.labels
+        told = np.array(labels, dtype=None if type(labels[0]) is type(labels[1]) else object)
+        return told[(self.version.model.predict_sign(X) > 0).astype(np.intp)]
+
+    def predict_proba(self, X: Any) -> Float:
+        """Return the probability of the first and of the second label of each row, shape (n, 2).
+
+        Raises
+        ------
+        ConfigurationError
+            If the version has no probabilities.
+        InvalidFeatures
+            As `decision_function` does.
+        """
+        return self.version.model.predict_proba(X)
+
+
+class ModelSubscriber:
+    """Keeps the version that an alias names loaded, in a thread of its own.
+
+    Thread-safe. A context manager: entering starts it, leaving closes it.
+
+    Parameters
+    ----------
+    connection : Connection, or mapping of librdkafka's options
+    name : str
+        Name of the model.
+    models_topic : str
+        Topic of versions; the aliases are in the topic of this name + `.aliases`.
+    alias : str
+        Which alias to follow; `current` is what the trainer published last.
+    version : int or str, optional
+        Hold this version instead, whatever any alias says: its number, or its SHA-256 (the first 12 or more hexadecimal
+        digits). If it is not there, is not fit, or its number could be forged, that ends the subscriber.
+    trusted : TrustedKeys, optional
+        Take versions that one of these public keys signed, and no others. Default: any.
+    callback : callable, optional
+        Called with each `Loaded` after it was swapped in, in the subscriber's thread: nothing newer is loaded while it
+        runs. What it raises is logged.
+    dimension : int, optional
+        Number of features that a version must have; others are refused. Default: any.
+    patience_s : float
+        Seconds after which a version's record that is not there counts as refused; it is looked for on and on.
+    clock : callable
+        Seconds since the epoch.
+
+    Raises
+    ------
+    ConfigurationError
+        If no alias can have that name, or no version can be named so.
+    """
+
+    def __init__(
+        self,
+        connection: Connection | Mapping[str, Option],
+        name: str,
+        *,
+        models_topic: str = "models",
+        alias: str = "current",
+        version: int | str | None = None,
+        trusted: TrustedKeys | None = None,
+        callback: Callable[[Loaded], None] | None = None,
+        dimension: int | None = None,
+        patience_s: float = 30.0,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._connection = connection_of(connection)
+        self._name = name
+        self._models_topic = models_topic
+        self._aliases_topic = _aliases_topic(models_topic)
+        self._aliases = _Aliases(name, alias)
+        self._version = None if version is None else reference(version)
+        self._trusted = trusted
+        self._callback = callback
+        self._dimension = dimension
+        self._patience_s = patience_s
+        self._clock = clock
+        self._changed = threading.Condition()
+        self._loaded: Loaded | None = None
+        self._missing = "the subscriber was not started"
+        self._fault: BaseException | None = None
+        self._tail: Tail | None = None
+        self._wanted: _Wanted | None = None
+        self._refusals: Counter[str] = Counter()
+        self._reported: set[str] = set()
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=f"subscriber-{name}", daemon=True)
+
+    def start(self) -> None:
+        """See that the topics exist, and begin to follow; call it once.
+
+        Blocks at most a few times the connection's request timeout; `wait_ready` waits for a version.
+
+        Raises
+        ------
+        TopicMissing
+            If there is no models topic, or no aliases topic.
+        BrokerUnavailable
+            If no broker answers in time.
+        ConfigurationError
+            If the broker refuses us.
+        """
+        for topic in (self._models_topic, self._aliases_topic):
+            describe_topic(self._connection, topic)
+        self._missing = f"reading {self._aliases_topic}"
+        self._thread.start()
+
+    def close(self) -> None:
+        """Stop following; the loaded version stays. Blocks until the thread ends, at most 10 s."""
+        self._stopping.set()
+        with self._changed:
+            self._changed.notify_all()
+        if self._thread.is_alive() and threading.current_thread() is not self._thread:
+            self._thread.join(CLOSE_TIMEOUT_S)
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    # ---------------------------------------------------------------- answers
+
+    @property
+    def loaded(self) -> Loaded | None:
+        """The version that serves now, None before the first; never blocks.
+
+        Take it once and score a whole batch with it. Raises what ended the subscriber, if anything did.
+        """
+        self._raise_fault()
+        return self._loaded
+
+    @property
+    def model(self) -> Model:
+        """The model that serves now; never blocks. Raises `NoModel` before the first."""
+        return self._require().version.model
+
+    @property
+    def age_s(self) -> float | None:
+        """Seconds since the serving version was loaded, None before the first."""
+        loaded = self._loaded
+        return None if loaded is None else max(0.0, self._clock() - loaded.loaded_at)
+
+    @property
+    def model_age_s(self) -> float | None:
+        """Seconds since the serving version was made, by its own header; None before the first, or without one."""
+        loaded = self._loaded
+        made = None if loaded is None else loaded.published_at
+        return None if made is None else max(0.0, self._clock() - made)
+
+    @property
+    def connected(self) -> bool:
+        """Whether aliases are being followed and a broker's connection was up a moment ago; or a version is held."""
+        if self._version is not None:
+            return self._loaded is not None and self._fault is None
+        tail = self._tail
+        return tail is not None and self._fault is None and tail.connected()
+
+    @property
+    def missing(self) -> str:
+        """Why the version that is wanted does not serve, for people; empty if it does."""
+        return self._missing
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Models of which the aliases topic says something, sorted, as far as it was read; never blocks."""
+        return tuple(sorted(self._aliases.names))
+
+    @property
+    def refused(self) -> int:
+        """How many messages were refused, each counted once."""
+        with self._changed:
+            return self._refusals.total()
+
+    @property
+    def refusals(self) -> dict[str, int]:
+        """How many messages were refused, by reason (`REASONS`)."""
+        with self._changed:
+            return dict(self._refusals)
+
+    def wait_ready(self, timeout_s: float) -> Loaded:
+        """Wait until a version serves, and return it; blocks at most `timeout_s`.
+
+        Raises
+        ------
+        NoModel
+            If there is none by then; the message says why.
+        StreamsvmError
+            What ended the subscriber, if anything did.
+        """
+        return self._wait(lambda loaded: True, timeout_s)  # noqa: ARG005
+
+    def wait_for(self, number: int, timeout_s: float) -> Loaded:
+        """Wait until version `number` or a later one serves, and return it; blocks at most `timeout_s`.
+
+        Raises as `wait_ready` does.
+        """
+        return self._wait(lambda loaded: loaded.version.number >= number, timeout_s, f" {number}")
+
+    def updates(self, timeout_s: float | None = None) -> Iterator[Loaded]:
+        """Iterate over the version that serves and each one swapped in after it; every step blocks.
+
+        A reader slower than the swaps gets the newest, not every one. The iterator ends when nothing came for
+        `timeout_s` (default: never) and when the subscriber is closed; it raises what ended the subscriber.
+        """
+        seen: Loaded | None = None
+        while (newest := self._newer(seen, timeout_s)) is not None:
+            yield newest
+            seen = newest
+
+    def _newer(self, seen: Loaded | None, timeout_s: float | None) -> Loaded | None:
+        with self._changed:
+            self._changed.wait_for(lambda: self._loaded is not seen or self._over, timeout_s)
+            newest = self._loaded
+        self._raise_fault()
+        return None if newest is seen else newest
+
+    @property
+    def _over(self) -> bool:
+        return self._fault is not None or self._stopping.is_set()
+
+    def _wait(self, fits: Callable[[Loaded], bool], timeout_s: float, which: str = "") -> Loaded:
+        def ready() -> bool:
+            return self._over or (self._loaded is not None and fits(self._loaded))
+
+        with self._changed:
+            self._changed.wait_for(ready, timeout_s)
+            loaded = self._loaded
+        self._raise_fault()
+        if loaded is not None and fits(loaded):
+            return loaded
+        ended = "the subscriber was closed" if self._stopping.is_set() else f"not within {timeout_s:g} s"
+        serving = f"; {loaded.version.key} serves" if loaded else ""
+        why = f": {self._missing}" if self._missing else ""
+        raise NoModel(f"no version{which} of {self._name} was loaded, {ended}{serving}{why}")
+
+    def _require(self) -> Loaded:
+        loaded = self.loaded
+        if loaded is None:
+            raise NoModel(f"no version of {self._name} is loaded yet: {self._missing}", "Call wait_ready first.")
+        return loaded
+
+    def _raise_fault(self) -> None:
+        fault = self._fault
+        if fault is not None:
+            raise fault.with_traceback(None)
+
+    # ----------------------------------------------------------------- thread
+
+    def _run(self) -> None:
+        """Follow until closed; begin anew after whatever may pass."""
+        backoff, level = Backoff(FIRST_RETRY_S, LONGEST_RETRY_S), logging.WARNING
+        try:
+            while not self._stopping.is_set():
+                try:
+                    if self._version is not None:
+                        self._hold(self._version)
+                        return
+                    with closing(self._catch_up()) as self._tail:
+                        level = logging.WARNING
+                        backoff.reset()
+                        self._follow(self._tail)
+                except (TransientError, TopicMissing, OffsetOutOfRange) as error:
+                    logger.log(level, "following %s was interrupted, trying on: %s", self._aliases_topic, error)
+                    level = logging.DEBUG
+                    self._lack(str(error))
+                finally:
+                    self._tail = None
+                self._stopping.wait(backoff.next_s(random.random()))
+        except BaseException as error:  # noqa: BLE001 - kept for whoever asks next
+            self._end(error)
+
+    def _end(self, error: BaseException) -> None:
+        unexpected = not isinstance(error, StreamsvmError)
+        logger.error("following %s ended: %s", self._aliases_topic, error, exc_info=error if unexpected else None)
+        with self._changed:
+            self._fault = error
+            self._changed.notify_all()
+
+    def _hold(self, version: int | str) -> None:
+        """Load one version, and keep it until closed."""
+        self._lack(f"reading {self._models_topic}")
+        record = Finder(self._connection, self._name, self._models_topic, READ_TIMEOUT_S).find(version)
+        number = _number_of(record.key, self._name)
+        found = check(record, self._name, number, dimension=self._dimension, trusted=self._trusted)
+        self._swap(_loaded(record, found, self._clock()))
+        self._stopping.wait()
+
+    def _catch_up(self) -> Tail:
+        """Read the aliases topic to its end, and return a follower that goes on from there."""
+        topic = self._aliases_topic
+        self._aliases.forget()
+        self._wanted = None
+        position, _ = log_range(self._connection, topic, PARTITION)
+        for record in read_to_end(self._connection, topic, PARTITION, start=position, timeout_s=READ_TIMEOUT_S):
+            self._note(record)
+            position = record.offset + 1
+        return Tail(self._connection, topic, PARTITION, position)
+
+    def _follow(self, tail: Tail) -> None:
+        while not self._stopping.is_set():
+            self._settle()
+            for record in tail.poll(BATCH_RECORDS, POLL_S):
+                self._note(record)
+
+    def _note(self, record: Record) -> None:
+        try:
+            self._aliases.note(record)
+        except InvalidMessage as error:
+            self._refuse(f"{record.topic}[{record.partition}]@{record.offset}", "alias_unreadable", str(error))
+
+    def _settle(self) -> None:
+        """Load the version that the alias names, unless it serves, was refused, or is not due for another try."""
+        alias = self._aliases.wanted
+        if alias is None:
+            self._lack(f"{self._aliases_topic} names no version as {self._aliases.key}")
+            return
+        if self._wanted is None or self._wanted.alias != alias:
+            self._wanted = _Wanted(alias, time.monotonic(), settled=_names(alias, self._loaded))
+            if self._wanted.settled:
+                self._lack("")
+        wanted = self._wanted
+        if wanted.settled or time.monotonic() < wanted.retry_at:
+            return
+        try:
+            self._swap(self._fetch(alias))
+            wanted.settled = True
+        except RefusedMessage as error:
+            self._lack(str(error))
+            wanted.settled = error.reason != "record_missing"
+            if wanted.settled or wanted.waited_s > self._patience_s:
+                self._refuse(self._place(alias), error.reason, str(error))
+            wanted.postpone()
+        except (TransientError, TopicMissing) as error:
+            self._lack(str(error))
+            if not wanted.tries:
+                logger.warning("%s could not be fetched, trying on: %s", self._place(alias), error)
+            wanted.postpone()
+
+    def _fetch(self, alias: Alias) -> Loaded:
+        try:
+            record = fetch_one(self._connection, self._models_topic, PARTITION, alias.offset, FETCH_TIMEOUT_S)
+        except DamagedBatch as error:
+            raise RefusedMessage("undecodable", str(error)) from error
+        if record is None:
+            raise RefusedMessage("record_missing", f"no record is at {self._place(alias)}")
+        version = check(record, self._name, alias.number, alias.sha256, self._dimension, self._trusted)
+        return _loaded(record, version, self._clock())
+
+    def _swap(self, loaded: Loaded) -> None:
+        with self._changed:
+            self._loaded = loaded
+            self._missing = ""
+            self._changed.notify_all()
+        logger.info("loaded %s from %s[%d]@%d", loaded.version.key, self._models_topic, PARTITION, loaded.offset)
+        if self._callback is None:
+            return
+        try:
+            self._callback(loaded)
+        except Exception:
+            logger.exception("the callback failed for %s", loaded.version.key)
+
+    def _refuse(self, place: str, reason: str, what: str) -> None:
+        """Count and report a bad message, once."""
+        if place in self._reported:
+            return
+        if len(self._reported) >= MOST_REMEMBERED:
+            self._reported.clear()
+        self._reported.add(place)
+        with self._changed:
+            self._refusals[reason] += 1
+        serving = self._loaded
+        kept = f"{serving.version.key} goes on serving" if serving else "nothing serves yet"
+        logger.warning("refused the message at %s (%s): %s; %s", place, reason, what, kept)
+
+    def _lack(self, why: str) -> None:
+        self._missing = why
+
+    def _place(self, alias: Alias) -> str:
+        key = model_codec.version_key(self._name, alias.number)
+        return f"{self._models_topic}[{PARTITION}]@{alias.offset}, named as {key}"
+
+
+class _Wanted:
+    """The version that ought to serve, and the attempts to load it."""
+
+    def __init__(self, alias: Alias, since: float, *, settled: bool) -> None:
+        self.alias = alias
+        self.settled = settled
+        self.tries = 0
+        self.retry_at = since
+        self._since = since
+
+    @property
+    def waited_s(self) -> float:
+        """Seconds since it was first wanted."""
+        return time.monotonic() - self._since
+
+    def postpone(self) -> None:
+        """Wait longer after each attempt."""
+        self.retry_at = time.monotonic() + min(FIRST_RETRY_S * 2**self.tries, LONGEST_RETRY_S)
+        self.tries = min(self.tries + 1, 30)
+
+
+class _Aliases:
+    """What the aliases topic says about one alias; other keys are ignored."""
+
+    def __init__(self, name: str, alias: str) -> None:
+        if not ALIAS.fullmatch(alias) or alias in RESERVED_ALIASES:
+            raise ConfigurationError(
+                f"{alias!r} cannot be an alias",
+                "A letter, then letters, digits, dots, dashes; not head, owner or retired.",
+            )
+        self.key = model_codec.current_key(name) if alias == "current" else f"{name}@{alias}"
+        self._keys = {self.key.encode(): "moved"}
+        if alias == "current":
+            self._keys[model_codec.pin_key(name).encode()] = "pin"
+        self._named: dict[str, Alias] = {}
+        self.names: frozenset[str] = frozenset()
+        """Models under whose names a record was met, the first `MOST_REMEMBERED` of them."""
+
+    @property
+    def wanted(self) -> Alias | None:
+        """The pin if there is one, else the alias; None if the topic has neither."""
+        return self._named.get("pin") or self._named.get("moved")
+
+    def forget(self) -> None:
+        """Begin anew, before the topic is read from its beginning."""
+        self._named.clear()
+
+    def note(self, record: Record) -> None:
+        """Take a record in; `InvalidMessage` if it is under our key and unreadable, which changes nothing."""
+        self._hear_of(record)
+        which = self._keys.get(record.key or b"")
+        if which is None:
+            return
+        if record.value is None:
+            self._named.pop(which, None)
+            return
+        self._named[which] = _readable(record.value)
+
+    def _hear_of(self, record: Record) -> None:
+        name = (record.key or b"").split(b"@", 1)[0].decode(errors="replace")
+        if name and name not in self.names and record.value is not None and len(self.names) < MOST_REMEMBERED:
+            self.names |= {name}
+
+
+def _readable(value: bytes) -> Alias:
+    alias = model_codec.decode_alias(value)
+    if alias.number < 1 or alias.offset < 0:
+        raise InvalidMessage(f"an alias cannot name version {alias.number} at offset {alias.offset}")
+    return alias
+
+
+def _names(alias: Alias, loaded: Loaded | None) -> bool:
+    return loaded is not None and alias == Alias(loaded.version.number, loaded.sha256, loaded.offset)
+
+
+def _aliases_topic(models_topic: str) -> str:
+    return f"{models_topic}.aliases"
+
+
+def check(
+    record: Record,
+    name: str,
+    number: int,
+    sha256: str | None = None,
+    dimension: int | None = None,
+    trusted: TrustedKeys | None = None,
+) -> Version:
+    """Decode a record of the models topic, having checked that it is what was asked for.
+
+    Parameters
+    ----------
+    record : Record
+    name, number
+        Of the version that it must be.
+    sha256 : str, optional
+        What its value's SHA-256 must be, besides what its header says.
+    dimension : int, optional
+        Number of features that it must have.
+    trusted : TrustedKeys, optional
+        One of which must have signed it.
+
+    Raises
+    ------
+    RefusedMessage
+        If it is damaged, foreign or unfit.
+    """
+    place = f"{record.topic}[{record.partition}]@{record.offset}"
+    key = model_codec.version_key(name, number)
+    if record.value is None:
+        raise RefusedMessage("record_missing", f"{place} is a tombstone: {key} was retired")
+    if record.key != key.encode():
+        raise RefusedMessage("foreign", f"the key of {place} is {record.key!r}, not {key}")
+    found = _check_hash(record, place, sha256)
+    if trusted is not None:
+        _check_signature(record, place, key, found, trusted)
+    try:
+        version = model_codec.decode(record.value)
+    except InvalidMessage as error:
+        raise RefusedMessage("undecodable", f"{place}: {error}") from None
+    if fault := points_fault(version.model.dimension, version.labels, version.feature_names):
+        raise RefusedMessage("undecodable", f"{place}: {version.key} describes impossible points: {fault}")
+    if version.key != key:
+        raise RefusedMessage("foreign", f"the value of {place} is {version.key}, not {key}")
+    if dimension is not None and version.model.dimension != dimension:
+        raise RefusedMessage(
+            "wrong_dimension", f"{key} at {place} has {version.model.dimension} features, {dimension} were expected"
+        )
+    return version
+
+
+def _check_signature(record: Record, place: str, key: str, sha256: str, trusted: TrustedKeys) -> None:
+    signature = dict(record.headers).get(model_codec.SIGNATURE_HEADER)
+    if not trusted.signed(key, sha256, signature):
+        what = "is not signed" if signature is None else "is signed by none of the trusted keys"
+        raise RefusedMessage("not_signed", f"{key} at {place}, SHA-256 {sha256}, {what}")
+
+
+def _check_hash(record: Record, place: str, expected: str | None) -> str:
+    found = model_codec.sha256(record.value or b"")
+    written = [content for header, content in record.headers if header == model_codec.SHA256_HEADER]
+    if written != [found.encode()]:
+        said = ", ".join(content.decode(errors="replace") for content in written) or "missing"
+        raise RefusedMessage("hash_mismatch", f"the value of {place} has the SHA-256 {found}, its header is {said}")
+    if expected is not None and found != expected:
+        raise RefusedMessage(
+            "hash_mismatch", f"the value of {place} has the SHA-256 {found}, the alias says {expected}"
+        )
+    return found
+
+
+def load_version(
+    connection: Connection | Mapping[str, Option],
+    name: str,
+    *,
+    models_topic: str = "models",
+    number: int | str | None = None,
+    alias: str = "current",
+    trusted: TrustedKeys | None = None,
+    timeout_s: float = 30.0,
+) -> Loaded:
+    """Fetch and check one version, without following it; see `load_record`."""
+    loaded, _ = load_record(
+        connection,
+        name,
+        models_topic=models_topic,
+        number=number,
+        alias=alias,
+        trusted=trusted,
+        timeout_s=timeout_s,
+    )
+    return loaded
+
+
+def load_record(
+    connection: Connection | Mapping[str, Option],
+    name: str,
+    *,
+    models_topic: str = "models",
+    number: int | str | None = None,
+    alias: str = "current",
+    trusted: TrustedKeys | None = None,
+    timeout_s: float = 30.0,
+) -> tuple[Loaded, bytes]:
+    """Fetch and check one version, and return it with the bytes of its record.
+
+    Blocks: the aliases topic is read, and one record; with a number as many more as `streamsvm.registry.anchoring`
+    needs.
+
+    Parameters
+    ----------
+    connection : Connection, or mapping of librdkafka's options
+    name : str
+    models_topic : str
+    number : int or str, optional
+        Which version, by its number, or by its SHA-256 (the first 12 or more hexadecimal digits); default: the one that
+        `alias` names, a pin first.
+    alias : str
+    trusted : TrustedKeys, optional
+        One of which must have signed it.
+    timeout_s : float
+        Seconds to wait without progress.
+
+    Raises
+    ------
+    ConfigurationError
+        If there is no such version or alias (the message says what there is), or, as `TopicMissing`, no such topic.
+    RefusedMessage
+        If its record is damaged, foreign, gone or not signed as it must be.
+    NotAnchored
+        If it was asked for by its number, and cannot be told from a forgery.
+    BrokerUnavailable
+        If no broker answers in time.
+    """
+    connection = connection_of(connection)
+    if number is None:
+        return _load_named(connection, name, models_topic, alias, trusted, timeout_s)
+    return _load_numbered(connection, name, models_topic, number, trusted, timeout_s)
+
+
+def _load_named(
+    connection: Connection,
+    name: str,
+    models_topic: str,
+    alias: str,
+    trusted: TrustedKeys | None,
+    timeout_s: float,
+) -> tuple[Loaded, bytes]:
+    topic = _aliases_topic(models_topic)
+    aliases = _Aliases(name, alias)
+    for record in read_to_end(connection, topic, PARTITION, timeout_s=timeout_s):
+        try:
+            aliases.note(record)
+        except InvalidMessage as error:
+            logger.warning("passed over %s[%d]@%d: %s", topic, PARTITION, record.offset, error)
+    named = aliases.wanted
+    if named is None:
+        raise ConfigurationError(
+            f"{topic} names no version as {aliases.key}", "Look at the name, or publish one first."
+        )
+    found = fetch_one(connection, models_topic, PARTITION, named.offset, timeout_s)
+    if found is None:
+        key = model_codec.version_key(name, named.number)
+        raise RefusedMessage("record_missing", f"no record is at {models_topic}[{PARTITION}]@{named.offset}, for {key}")
+    return _loaded(found, check(found, name, named.number, named.sha256, trusted=trusted)), found.value or b""
+
+
+def _load_numbered(
+    connection: Connection,
+    name: str,
+    models_topic: str,
+    version: int | str,
+    trusted: TrustedKeys | None,
+    timeout_s: float,
+) -> tuple[Loaded, bytes]:
+    found = Finder(connection, name, models_topic, timeout_s).find(version)
+    number = _number_of(found.key, name)
+    return _loaded(found, check(found, name, number, trusted=trusted)), found.value or b""
+
+
+def _loaded(record: Record, version: Version, now: float | None = None) -> Loaded:
+    """Return a record that passed every check."""
+    sha256 = model_codec.sha256(record.value or b"")
+    loaded_at, scores = time.time() if now is None else now, deciles.decode(record.headers)
+    return Loaded(version, sha256, record.offset, loaded_at, _published_at(record), scores)
+
+
+def _published_at(record: Record) -> float | None:
+    """Return when a version was made, by its own header; None if that cannot be read."""
+    try:
+        return datetime.fromisoformat(dict(record.headers)["ce_time"].decode()).timestamp()
+    except (KeyError, ValueError):
+        return None
+
+
+def _number_of(key: bytes | None, name: str) -> int:
+    """Return the number in the key of a version of this name; 0 for any other key."""
+    digits = (key or b"").removeprefix(f"{name}@".encode())
+    return int(digits) if digits != key and digits.isdigit() and len(digits) < 20 else 0

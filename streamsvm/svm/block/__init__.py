@@ -1,0 +1,1 @@
+"""The production solver: block descent with Newton steps, and an interior-point method."""

@@ -1,0 +1,494 @@
+r"""STDA-SVM at full speed: the paper's first level of caching taken to its end.
+
+Problem (the dual of `streamsvm.svm.objective`), with a box of its own for each point:
+
+    min f(a) = 1/2 sum_ij a_i a_j y_i y_j k_ij - sum_i a_i,   0 <= a_i <= C_i,   sum_i y_i a_i = 0.
+
+Source: Liuzzi, Lucidi, Manno and Rinaldi 2015, whose method `streamsvm.svm.paper.stda` keeps to the letter; variables
+and signs are the ones there: b_i = y_i a_i, F_i = grad f_i / y_i, R may rise, S may fall. The paper's first level
+prefers pairs whose columns are cached, as long as they violate by more than a share eta of the worst. Here the cache is
+a block W, a few hundred points with all kernel values among them:
+
+1. the greatest F of S and the least of R join half of the previous block (`inner.choose`);
+2. pairs inside W are moved until the violation inside is at most `SHARE` of what it was (`inner.solve_block`);
+3. F is brought up to date once, by the columns of the points that moved (`RbfBlocks.add`; for the linear kernel by the
+   change of w).
+
+Pairs alone need millions of steps where boxes are large and few features make the problem ill-conditioned. So with the
+linear kernel, when they have cost as much as an interior-point method would, b is put where that method ends, and the
+blocks go on from there (`streamsvm.svm.block.interior_point`). With the RBF kernel, as often as the pairs of one block
+have cost twice what Newton's method over its free points would, that method takes its turn
+(`streamsvm.svm.block.newton`); and where more points are free than a block holds and blocks have cost enough, over all
+free points at once, as long as it helps.
+
+So a column is computed about as often as a point becomes a support vector, and thrown away: computing it again is
+cheaper than keeping it.
+
+Precision: kernel values are float32 where the tolerance allows, sums and variables always float64. When the running F
+meets the tolerance it is recomputed from scratch in float64: that gap is the one that counts and that is reported. If
+it is larger than asked for, the run goes on from the true F, which corrects what float32 had got wrong; if that no
+longer helps, with float64 values; if that does not help either, it ends unconverged, and says so.
+
+Points are centred first. No chance, no clock, no reordered sums: the same problem gives the same bits on the same
+build, CPU target and number of BLAS threads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+import numpy as np
+
+from streamsvm.linalg import Index
+from streamsvm.model.kernels import Float, Kernel, RbfKernel
+from streamsvm.points import Signs
+from streamsvm.svm.block import interior_point as interior
+from streamsvm.svm.block import linear_kernel as linear
+from streamsvm.svm.block import newton as face
+from streamsvm.svm.block import rbf_tiles as blocks
+from streamsvm.svm.block.linear_kernel import LinearBlocks
+from streamsvm.svm.block.rbf_tiles import RbfBlocks, Values
+from streamsvm.svm.block.working_set import amount, choose, extremes, solve_block
+
+BLOCK: Final = 256
+"""Points of a block at first, of few points."""
+LINEAR_BLOCK: Final = 192
+"""Points of a block of the linear kernel, whose columns cost nothing: large ones gain less than their steps cost."""
+NARROW_BLOCK: Final = 48
+"""The same of up to `NARROW` features: few points are free at once."""
+NARROW: Final = 16
+LARGE_BLOCK: Final = 512
+"""The same of the RBF kernel and `MANY` points."""
+MANY: Final = 10_000
+LARGEST_BLOCK: Final = 2048
+CROWDED: Final = 0.8
+"""Share of a block's points that are free above which the next is twice as large: they should meet in one block."""
+WHOLE: Final = 384
+"""Points up to which all are one block."""
+SHARE: Final = 0.1
+"""A block is solved until its violation is this share of what it was: the paper's eta."""
+FLOOR: Final = 0.5
+"""Share of the tolerance below which no block is solved further."""
+SINGLE: Final = 1e-5
+"""Tolerance below which kernel values are float64 from the start."""
+BLOCK_STEPS: Final = 200_000
+"""Most steps inside a block before its result is handed on."""
+CROWD_PATIENCE: Final = 2.0
+"""How many times what Newton's method over all free points costs blocks may cost before it takes its turn; four times
+as much after each time that it did not help."""
+FEW_LEAVE: Final = 0.12
+"""Points that would leave their bounds, over the free ones, above which it is too early for that."""
+PHASES: Final = ("setup", "choose", "solve", "update", "interior", "leap", "confirm")
+STEP_NS, POINT_NS, ENTRY_NS = 1.2, 12.0, 0.7
+"""About what a step along a pair costs for each point of its block, and a block for each point and each entry; only
+their ratio to `interior.cost_ns` matters, and no clock decides."""
+PATIENCE: Final = 0.5
+"""Share of an interior-point method's cost after which it takes over."""
+PROGRESS: Final = 0.5
+"""Share of the last true gap that the next must fall below, else the precision is not enough."""
+
+MOST_DECISIVE: Final = 0.9
+"""Share of the points above which all are recomputed at once."""
+LOOK: Final = 100
+"""Blocks after which f is looked at."""
+EPSILON: Final = float(np.finfo(np.float64).eps)
+PROGRESS_OF_F: Final = 1e-12
+"""Relative decrease of f that counts as one."""
+
+Progress = Callable[[int, int, float], bool]
+"""Called between blocks with blocks so far, steps so far and the running gap; false ends the run."""
+
+Clock = Callable[[], float]
+"""Returns seconds."""
+
+
+class BlockDescent:
+    """One run of the method.
+
+    Parameters
+    ----------
+    Z : ndarray of shape (n, d), float64
+        Finite.
+    y : ndarray of shape (n,), -1 or +1, both present
+    upper : ndarray of shape (n,), float64, positive
+    kernel : Kernel
+    tolerance : float
+        KKT gap below which the point counts as optimal.
+    progress : callable, optional
+        See `Progress`.
+    clock : callable, optional
+        For `seconds` and `max_seconds`; without it no time is taken.
+    max_seconds : float, optional
+        The run ends at the first block's end after so long, and counts as ended by `progress`.
+
+    Attributes
+    ----------
+    b, F : ndarray of shape (n,), float64
+        y_i a_i, and sum_j b_j k_ij - y_i.
+    iterations : int
+        Steps along pairs.
+    blocks : int
+        Blocks solved.
+    converged : bool
+        Whether the true gap, from scratch, is below the tolerance.
+    exact : bool
+        Whether F is from scratch, at all points where it decides gap, objectives or bias.
+    seconds : dict of str to float, or None
+        Time in `setup`, `choose` (with the blocks' kernel values), `solve`, `update`,
+        `interior`, `leap` (all free points at once) and `confirm`.
+    """
+
+    def __init__(
+        self,
+        Z: Float,
+        y: Signs,
+        upper: Float,
+        kernel: Kernel,
+        tolerance: float,
+        progress: Progress | None = None,
+        clock: Clock | None = None,
+        max_seconds: float | None = None,
+    ) -> None:
+        n = len(y)
+        self._clock, self._max_seconds = clock, max_seconds
+        self.seconds = dict.fromkeys(PHASES, 0.0) if clock else None
+        self._began = self._lapped = clock() if clock else 0.0
+        self._Z = np.require(Z, np.float64, ["C", "W"])
+        self._kernel, self._tolerance = kernel, tolerance
+        self._y = y.astype(np.float64)
+        bound = self._y * upper
+        self._low, self._high = np.minimum(bound, 0.0), np.maximum(bound, 0.0)
+        self.b, self.F = np.zeros(n), -self._y
+        self._source: RbfBlocks | LinearBlocks
+        self.centre = np.zeros(self._Z.shape[1])
+        if isinstance(kernel, RbfKernel):
+            self._source = RbfBlocks(self._Z, kernel.gamma, np.float32 if tolerance >= SINGLE else np.float64)
+            size = LARGE_BLOCK if n >= MANY else BLOCK
+        else:
+            self._source = LinearBlocks(self._Z, self._y)
+            self.centre = self._source.centre
+            size = NARROW_BLOCK if self._Z.shape[1] <= NARROW else LINEAR_BLOCK
+        self._single = isinstance(kernel, RbfKernel) and tolerance >= SINGLE
+        self._whole: Values | None = None
+        self._size = n if n <= WHOLE else size
+        self._members = np.arange(self._size)
+        self._previous: Index = np.empty(0, np.int64)
+        self._mark, self._places = np.zeros(n, np.bool_), np.empty((2, n), np.int32)
+        self._progress = progress
+        self._last_true_gap = np.inf
+        self._columns_before = 0
+        self._next_look, self._last_f = LOOK, np.inf
+        self._moved = np.zeros(n)
+        self._spent_ns = self._block_ns = self._crowded_ns = 0.0
+        self._crowd_patience = CROWD_PATIENCE
+        self._precise: RbfBlocks | None = None
+        self._patience_ns = np.inf
+        if isinstance(self._source, LinearBlocks):
+            self._patience_ns = PATIENCE * interior.cost_ns(n, self._Z.shape[1], self._source.entries)
+            self._block_ns = n * (POINT_NS + ENTRY_NS * self._source.entries)
+        self.iterations = self.blocks = 0
+        self.converged, self.exact = False, True
+        self._lap("setup")
+
+    @property
+    def alpha(self) -> Float:
+        """Dual variables, shape (n,)."""
+        return np.asarray(self._y * self.b, dtype=np.float64)
+
+    @property
+    def columns(self) -> int:
+        """Columns of the kernel matrix that were computed."""
+        return self._columns_before + self._source.computed
+
+    @property
+    def coefficients(self) -> Float | None:
+        """Coefficients of the linear kernel, from centred points, shape (d,); None for other kernels."""
+        return None if isinstance(self._source, RbfBlocks) else self._source.coefficients(self.b)
+
+    @property
+    def gap(self) -> float:
+        """KKT gap by the present F; 0 if no pair can move."""
+        top, bottom = extremes(self.F, self.b, self._low, self._high)
+        return max(0.0, float(top - bottom)) if np.isfinite(top - bottom) else 0.0
+
+    @property
+    def centred_intercept(self) -> float:
+        """Bias of the machine over centred points.
+
+        The mean of -F over the free support vectors; without any, the middle of the interval in which the optimality
+        conditions leave it.
+        """
+        free = (self.b > self._low) & (self.b < self._high)
+        if free.any():
+            return -float(self.F[free].mean())
+        top, bottom = extremes(self.F, self.b, self._low, self._high)
+        return -0.5 * float(top + bottom)
+
+    def advance(self, limit: int) -> None:
+        """Move until the true gap is below the tolerance, nothing moves any more, or `limit` steps are done.
+
+        F is from scratch afterwards, unless `progress` ended the run.
+        """
+        stop = self.iterations + limit
+        while self.iterations < stop:
+            if self._spent_ns > self._patience_ns:
+                self._jump(stop - self.iterations)
+            top, bottom = extremes(self.F, self.b, self._low, self._high)
+            rounding = self._rounding
+            reached = not top - bottom >= max(self._tolerance, rounding)
+            if reached or self._stagnant() or not self._move(top, bottom, rounding, stop - self.iterations):
+                if not self._confirm():
+                    return
+            elif self._ended(top - bottom):
+                return
+        if not self.exact:
+            self._confirm()
+
+    def scale_boxes(self, factor: float) -> None:
+        """Take boxes of `factor` times the size, and go on from variables so much larger: a path over C is followed.
+
+        Variables on a bound stay on it, the constraint stays met, and F follows without a kernel value.
+        """
+        self.b *= factor
+        self._low, self._high = factor * self._low, factor * self._high
+        self.b = np.clip(self.b, self._low, self._high)
+        self.F = factor * (self.F + self._y) - self._y
+        self._moved *= factor
+        self._last_true_gap = self._last_f = np.inf
+        self._next_look = self.blocks + LOOK
+        self.converged, self.exact, self._crowded_ns = False, False, 0.0
+        if isinstance(self._source, LinearBlocks):
+            self._spent_ns = 0.0
+            self._patience_ns = PATIENCE * interior.cost_ns(len(self.b), self._Z.shape[1], self._source.entries)
+
+    def refresh(self) -> None:
+        """Recompute F from scratch, in float64."""
+        if not self.exact:
+            self._recompute(np.arange(len(self.b)))
+            self.exact = True
+            self._moved[:] = 0.0
+            self._lap("confirm")
+
+    def _recompute(self, targets: Index) -> None:
+        support = np.flatnonzero(self.b)
+        self.F[targets] = self._source.scores(support, self.b[support], targets) - self._y[targets]
+
+    def _decisive(self, source: RbfBlocks) -> Index:
+        """Return the points whose F decides: support vectors, and others that may be extremes or have a loss.
+
+        A point without a dual variable whose F lies beyond the extreme of its side, by more than what both may be wrong
+        by and twice the tolerance, is no extreme itself and has no loss.
+        """
+        changed = np.flatnonzero(self._moved)
+        wrong = source.uncertainty(changed, self._moved[changed])
+        falls, rises = self.b > self._low, self.b < self._high
+        top = np.max(self.F - wrong, where=falls, initial=-np.inf)
+        bottom = np.min(self.F + wrong, where=rises, initial=np.inf)
+        room = np.where(self._y > 0, self.F - bottom, top - self.F) - wrong
+        return np.flatnonzero((self.b != 0) | ~(room > 2.0 * self._tolerance))
+
+    @property
+    def _rounding(self) -> float:
+        """A gap of this size is rounding: F is a sum of so large terms."""
+        return float(EPSILON * self._source.largest * amount(self.b))
+
+    @property
+    def _f(self) -> float:
+        """The dual objective to be minimised, at the running F."""
+        return 0.5 * float(self.b @ (self.F - self._y))
+
+    def _stagnant(self) -> bool:
+        """Whether many blocks have not lowered f: steps are lost in rounding, and only the true gap can tell."""
+        if self.blocks < self._next_look:
+            return False
+        self._next_look = self.blocks + LOOK
+        f = self._f
+        stagnant = f > self._last_f - PROGRESS_OF_F * abs(f)
+        self._last_f = f
+        return stagnant
+
+    def _ended(self, gap: float) -> bool:
+        """Whether the caller or the bound on time ends the run."""
+        late = self._clock and self._max_seconds is not None and self._clock() - self._began > self._max_seconds
+        return bool(late) or (self._progress is not None and not self._progress(self.blocks, self.iterations, gap))
+
+    def _lap(self, phase: str) -> None:
+        """Count the time since the last lap to a phase."""
+        if self._clock and self.seconds is not None:
+            now = self._clock()
+            self.seconds[phase] += now - self._lapped
+            self._lapped = now
+
+    def _move(self, top: float, bottom: float, rounding: float, limit: int) -> bool:
+        """Move all free points if that is due and helps, else solve one block; return whether anything moved."""
+        return (self._due() and self._leap(limit)) or self._solve_one(top, bottom, rounding, limit)
+
+    def _due(self) -> bool:
+        """Whether blocks have cost enough, and all free points can move at once."""
+        if not self._crowded_ns > 0.0:
+            return False
+        free = int(np.count_nonzero((self.b > self._low) & (self.b < self._high)))
+        if not 1 < free <= face.MOST_FREE or self._crowded_ns < self._crowd_patience * face.newton_ns(free):
+            return False
+        leave = np.count_nonzero(face.leaving(self.F, self.b, self._low, self._high, self._tolerance))
+        return bool(leave <= FEW_LEAVE * free)
+
+    def _leap(self, limit: int) -> bool:
+        """Move all free points at once; return whether anything moved, and then do so again next time."""
+        if self._precise is None:
+            assert isinstance(self._source, RbfBlocks)
+            assert isinstance(self._kernel, RbfKernel)
+            self._precise = RbfBlocks(self._Z, self._kernel.gamma, np.float64) if self._single else self._source
+        if self._moved.any():
+            self.refresh()
+        before = self._precise.computed
+        bounds = self._low, self._high
+        steps = face.move_all(self._precise, self.F, self.b, *bounds, self._tolerance, limit)
+        self._columns_before += self._precise.computed - before if self._precise is not self._source else 0
+        self._crowded_ns = np.inf if steps else 0.0
+        self._crowd_patience *= 1.0 if steps else 4.0
+        self.iterations += steps
+        self.blocks += 1
+        self.exact = self.exact and not steps
+        self._lap("leap")
+        return steps > 0
+
+    def _solve_one(self, top: float, bottom: float, rounding: float, limit: int) -> bool:
+        """Choose and solve one block; return whether anything moved."""
+        K, members = self._block(top, bottom)
+        self._lap("choose")
+        change = np.empty(len(members))
+        share = 0.0 if self._whole is not None else SHARE
+        floor = max(FLOOR * self._tolerance, rounding)
+        step_ns = STEP_NS * len(members)
+        most_steps = int(min(limit, BLOCK_STEPS, 1.0 + max(0.0, self._patience_ns - self._spent_ns) / step_ns))
+        inside = face.solve_block if isinstance(self._source, RbfBlocks) else solve_block
+        steps = inside(K, members, self.F, self.b, self._low, self._high, share, floor, most_steps, change)
+        moved = np.flatnonzero(change)
+        self._grow(members)
+        self.iterations += steps
+        self.blocks += 1
+        self._lap("solve")
+        if not len(moved):
+            return False
+        self._source.add(members[moved], change[moved], self.F)
+        self._spent_ns += step_ns * steps + self._block_ns
+        self.exact = False
+        if isinstance(self._source, RbfBlocks):
+            self._moved[members] += np.abs(change)
+            if self._size >= LARGEST_BLOCK and self._whole is None:
+                self._crowded_ns += face.PAIR_NS * len(members) * steps
+        self._lap("update")
+        return True
+
+    def _grow(self, members: Index) -> None:
+        """Make the next block larger if this one is crowded with free points; not with w, whose rank is small."""
+        if isinstance(self._source, LinearBlocks):
+            return
+        b = self.b[members]
+        free = np.count_nonzero((b > self._low[members]) & (b < self._high[members]))
+        if free > CROWDED * self._size and self._size < min(LARGEST_BLOCK, len(self.b)):
+            self._size = min(2 * self._size, LARGEST_BLOCK, len(self.b))
+            self._members = np.arange(self._size)
+
+    def _jump(self, limit: int) -> None:
+        """Go to where an interior-point method ends, once; not if its bound on steps left it at a larger f."""
+        self._patience_ns = np.inf
+        assert isinstance(self._source, LinearBlocks)
+        b, F, f = self.b, self.F.copy(), self._f
+        self.b, steps = interior.near_optimum(self._source.rows, self._high - self._low, self._tolerance, limit)
+        self.iterations += steps
+        self._last_true_gap = np.inf
+        self.exact = False
+        self._lap("interior")
+        self.refresh()
+        if self._f > f:
+            self.b, self.F, self.exact = b, F, False
+
+    def _block(self, top: float, bottom: float) -> tuple[Values, Index]:
+        """Return the next block and the kernel values inside it."""
+        if self._size == len(self.b):
+            if self._whole is None:
+                self._whole = self._source.gram(self._members)
+            return self._whole, self._members
+        fresh = self._size // (4 if len(self._previous) else 2)
+        room = self._places, self._mark, self._members
+        count = choose(self.F, self.b, self._low, self._high, top, bottom, self._previous, fresh, *room)
+        self._previous = self._members[:count].copy()
+        return self._source.gram(self._previous), self._previous
+
+    def _confirm(self) -> bool:
+        """Judge by the true gap; return whether to go on."""
+        self._settle()
+        gap = self.gap
+        self.converged = gap < self._tolerance
+        if self.converged:
+            return False
+        enough = gap < PROGRESS * self._last_true_gap
+        self._last_true_gap = gap
+        if enough:
+            return True
+        if not self._single:
+            return False
+        self._use_double()
+        return True
+
+    def _settle(self) -> None:
+        """Recompute F from scratch where it decides."""
+        if self.exact:
+            return
+        decisive = self._decisive(self._source) if isinstance(self._source, RbfBlocks) else None
+        if decisive is not None and len(decisive) < MOST_DECISIVE * len(self.b):
+            self._recompute(decisive)
+            self.exact = True
+            self._lap("confirm")
+        else:
+            self.refresh()
+
+    def _use_double(self) -> None:
+        """Go on with float64 kernel values."""
+        assert isinstance(self._kernel, RbfKernel)
+        self._columns_before = self.columns
+        self._source = RbfBlocks(self._Z, self._kernel.gamma, np.float64)
+        self._single, self._whole = False, None
+
+
+def warm_up(kernel: Kernel, say: Callable[[str], None] = lambda _: None) -> None:
+    """Compile, or load from numba's file cache, everything that a run with this kind of kernel may call.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        Its parameters do not matter.
+    say : callable
+        Called with a sentence before each part that this process has not yet got ready.
+    """
+    for part, compiled, dimension, tolerance in _parts(kernel):
+        if not compiled():
+            say(f"preparing the solver's {part}; the first start on a machine compiles it, which takes seconds")
+            _exercise(kernel, dimension, tolerance)
+
+
+def _parts(kernel: Kernel) -> list[tuple[str, Callable[[], bool], int, float]]:
+    """Return what there is to compile: its name, whether it is, and features and tolerance that lead there."""
+    if isinstance(kernel, RbfKernel):
+        return [
+            ("float32 kernel values", lambda: blocks.is_compiled(np.float32), 2, 1e-3),
+            ("float64 kernel values", lambda: blocks.is_compiled(np.float64), 2, 1e-7),
+        ]
+    return [("linear kernel", linear.is_compiled, 2, 1e-3)]
+
+
+def _exercise(kernel: Kernel, dimension: int, tolerance: float) -> None:
+    """Solve a problem of more points than one block, and of one block, along every path."""
+    for n in (2 * WHOLE, 8):
+        place = np.arange(n * dimension, dtype=np.float64).reshape(n, dimension)
+        y = np.where(np.arange(n) % 2 > 0, 1, -1).astype(np.int8)
+        run = BlockDescent(np.cos(place * place), y, np.ones(n), kernel, tolerance)
+        run.advance(1_000)
+    if isinstance(kernel, RbfKernel):
+        face.warm_up(np.float32 if tolerance >= SINGLE else np.float64)
+    else:
+        run._jump(3)
+        linear.warm_up()

@@ -1,0 +1,348 @@
+r"""The linear kernel by an interior-point method: rough pilots with a certificate, and starts near the optimum.
+
+Conditions of the optimum of `streamsvm.svm.objective`, rows r_i = y_i (z_i, 1), v = (w, b), s_i = 1 - <r_i, v>:
+
+    w = sum_i a_i y_i z_i,   sum_i y_i a_i = 0,   xi_i - zeta_i = s_i,   a_i zeta_i = c_i xi_i = 0,   c = upper - a,
+
+xi, zeta >= 0 the multipliers of a <= upper and a >= 0. Newton's method follows the path on which both products are mu,
+mu falling to 0. With D_i = xi_i / c_i + zeta_i / a_i a step needs only a system of d + 1 unknowns,
+diag(1, ..., 1, 0) + sum_i r_i r_i' / D_i, and some twenty steps are enough whatever the boxes: pairs take millions
+where boxes are large and few features make the problem ill-conditioned. With fewer points than features, the points are
+written in the coordinates of their own span, so that n takes the place of d.
+
+The path is sought from v = 0, a in the middle of its box and multipliers of 1. It ends
+
+- for a pilot when F(v) and the D of a made feasible are near enough to each other;
+- for a start when a point with its variables near a bound put on it has the KKT gap that is wanted: looked at, not
+  estimated. The result is a start, not a claim: the blocks of `streamsvm.svm.block.descent` go on from there.
+
+Sources: Ferris and Munson 2002, "Interior-point methods for massive support vector machines"; Mehrotra 1992 (predictor
+and corrector). No BLAS: see `streamsvm.linalg`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numba import njit
+
+from streamsvm.linalg import REORDERED, factorise, substitute
+from streamsvm.model.kernels import Float, LinearKernel
+from streamsvm.svm.block.signed_rows import (
+    FEW,
+    SignedRows,
+    coefficients_of,
+    combine,
+    dot,
+    multiply,
+    signed_rows,
+    spanned,
+    weighted_gram,
+)
+from streamsvm.svm.block.vector_math import least, most
+from streamsvm.svm.problem import CheckedSolver, Problem, Solution
+
+MOST_FEATURES: Final = 1_000
+"""Most features, or points where those are fewer, for which steps are affordable: they cost their cube."""
+MOST_STEPS: Final = 200
+"""Ten are usual at a gap of 2 %, thirty to fifty at a KKT gap of 1e-3 with boxes of 10^4."""
+TO_THE_BORDER: Final = 0.98
+"""Share of the way to the nearest bound that a step goes."""
+SNAP: Final = 0.4
+"""Share of the tolerance: a variable whose multiplier is larger is put on its bound."""
+NEAR: Final = 1e-6
+"""Relative duality gap below which snapped points are looked at."""
+CAUTION: Final = 4
+"""Power of the predictor's success by which the products shrink; Mehrotra's own is 3."""
+CONFIDENT: Final = 0.95
+"""Share of the tolerance that a snapped point must meet: another order of sums must not undo it."""
+ROUNDING: Final = 1e-14
+"""Share of the sum of a that counts as 0."""
+EXHAUSTED: Final = 1e-7
+"""Share of the tolerance at which products are lost in rounding: further steps would go astray."""
+
+
+@dataclass(frozen=True, slots=True)
+class InteriorPointSolver(CheckedSolver):
+    """Solves a linear problem to a relative duality gap; releases the GIL while it does.
+
+    `tolerance` of the problem, a KKT gap, has no meaning here; `max_iterations` bounds the steps, as `MOST_STEPS` does.
+
+    Attributes
+    ----------
+    gap : float
+        (F - D) / F at which to stop.
+    """
+
+    gap: float = 0.02
+
+    def _solve(self, problem: Problem) -> Solution:
+        assert isinstance(problem.kernel, LinearKernel)
+        rows = signed_rows(problem.Z, problem.y.astype(np.float64))
+        used = _shortest(rows)
+        v, a = np.zeros(len(used.common) + 1), np.empty(len(problem.y))
+        limit = min(problem.max_iterations, MOST_STEPS)
+        steps, converged = _follow(used, np.require(problem.upper, np.float64, ["C", "W"]), self.gap, 0.0, limit, v, a)
+        w = v[:-1] if used is rows else coefficients_of(rows, used, v[:-1])
+        intercept = float(v[-1] - np.einsum("j,j->", w, rows.common))
+        return Solution(a, intercept, int(steps), bool(converged), w)
+
+
+def near_optimum(rows: SignedRows, upper: Float, tolerance: float, limit: int = MOST_STEPS) -> tuple[Float, int]:
+    """Return b = y a near the optimum, within its bounds and of sum 0 to rounding, and the steps made.
+
+    Parameters
+    ----------
+    rows : SignedRows
+        Both labels present.
+    upper : ndarray of shape (n,), float64, positive
+    tolerance : float
+        KKT gap that is wanted in the end.
+    limit : int
+        Most steps.
+    """
+    used = _shortest(rows)
+    v, a = np.zeros(len(used.common) + 1), np.empty(len(upper))
+    steps, _ = _follow(used, upper, 0.0, tolerance, min(limit, MOST_STEPS), v, a)
+    return rows.sign * a, int(steps)
+
+
+def cost_ns(n: int, d: int, entries: float) -> float:
+    """Return about what `near_optimum` takes, in nanoseconds of a core of 2023; infinite beyond `MOST_FEATURES`.
+
+    `entries` is the mean number of features in which a point differs from the common ones; d where points are dense.
+    """
+    if min(n, d) >= MOST_FEATURES:
+        return float("inf")
+    width = min(entries, n)
+    return 25.0 * (n * (20.0 + 2.0 * width + 0.1 * width * width) + 0.05 * min(n, d) ** 3)
+
+
+def warm_up() -> None:
+    """Compile, or load from numba's file cache, all of it: dense, sparse and short points, both ways to end."""
+    y = np.array([1.0, -1.0] * 10)
+    for d in (1, FEW + 1, 2 * FEW):
+        Z = np.zeros((len(y), d))
+        Z[:, 0] = y
+        near_optimum(signed_rows(Z, y), np.ones(len(y)), 1.0, 1)
+        InteriorPointSolver().solve(Problem(Z, y.astype(np.int8), np.ones(len(y)), LinearKernel(), 1.0, 1))
+
+
+def _shortest(rows: SignedRows) -> SignedRows:
+    """Return the same points with as few coordinates as they need."""
+    return spanned(rows) if len(rows.sign) < len(rows.common) else rows
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _follow(rows, upper, gap, tolerance, limit, best, point):  # type: ignore[no-untyped-def]
+    """Follow the path until it is good enough; return the steps made and whether it was.
+
+    Parameters
+    ----------
+    rows : SignedRows
+    upper : ndarray of shape (n,), float64, positive
+    gap : float
+        Relative duality gap to stop at; 0 to be stopped by the tolerance.
+    tolerance : float
+        KKT gap to stop at once variables near a bound are on it; 0 to be stopped by the duality gap.
+    limit : int
+    best : ndarray of shape (d + 1,), float64
+        Out: the v of least F.
+    point : ndarray of shape (n,), float64
+        Out: a feasible dual point, the snapped one if there is a tolerance.
+    """
+    n, order = len(upper), len(best)
+    state, work, slack = np.ones((4, n)), np.empty((7, n)), np.ones(n)
+    a, c, zeta, xi = state
+    inverse, target, along = work[2], work[3], work[4]
+    for i in range(n):
+        a[i] = c[i] = 0.5 * upper[i]
+    v, dv, held, right = np.zeros(order), np.empty(order), np.empty(order), np.empty(order)
+    matrix = np.empty((order, order))
+    primal, near, enough, steps = np.inf, max(gap, NEAR * (tolerance > 0.0)), False, limit
+    for step in range(limit + 1):
+        combine(rows, a, held)
+        loss, total, products = _sums(upper, a, c, zeta, xi, slack)
+        value = loss + 0.5 * dot(v[:-1], v[:-1])
+        if value < primal:
+            primal = value
+            best[:] = v
+        if primal - total + 0.5 * dot(held[:-1], held[:-1]) <= near * primal:
+            if tolerance > 0.0:
+                enough = _snap(rows, upper, state, SNAP * tolerance, right, along, point) <= CONFIDENT * tolerance
+            else:
+                enough = primal - _dual(rows, a, right, point) <= gap * primal
+        mean = products / (2 * n)
+        if enough or step == limit or not EXHAUSTED * tolerance < mean < np.inf:
+            steps = step
+            break
+        _weigh(state, slack, work)
+        weighted_gram(rows, inverse, matrix)
+        for j in range(order - 1):
+            matrix[j, j] += 1.0
+            held[j] -= v[j]
+        if not factorise(matrix):
+            steps = step
+            break
+        combine(rows, target, right)
+        right[:-1] -= v[:-1]
+        substitute(matrix, right, dv)
+        multiply(rows, dv, along)
+        centring = mean * min(1.0, (_predict(state, slack, work) / products) ** CAUTION)
+        _aim(state, slack, work, centring, point)
+        combine(rows, point, right)
+        right += held
+        substitute(matrix, right, dv)
+        multiply(rows, dv, along)
+        v += _move(state, slack, work) * dv
+    if not enough:
+        if tolerance > 0.0:
+            _snap(rows, upper, state, SNAP * tolerance, right, along, point)
+        else:
+            _dual(rows, a, right, point)
+    return steps, enough
+
+
+@njit(cache=True, nogil=True, fastmath=REORDERED)
+def _sums(upper, a, c, zeta, xi, slack):  # type: ignore[no-untyped-def]
+    """Return the loss, the sum of a, and the sum of all products."""
+    loss = total = products = 0.0
+    for i in range(len(a)):
+        loss += upper[i] * most(slack[i], 0.0)
+        total += a[i]
+        products += a[i] * zeta[i] + c[i] * xi[i]
+    return loss, total, products
+
+
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
+def _weigh(state, slack, work):  # type: ignore[no-untyped-def]
+    """Fill 1 / a, 1 / c, 1 / D, and what the predictor's right-hand side sums."""
+    a, c, zeta, xi = state
+    up, down, inverse, target, _, _, _ = work
+    for i in range(len(a)):
+        up[i], down[i] = 1.0 / a[i], 1.0 / c[i]
+        inverse[i] = 1.0 / (zeta[i] * up[i] + xi[i] * down[i])
+        target[i] = a[i] + inverse[i] * slack[i]
+
+
+@njit(cache=True, nogil=True, fastmath=REORDERED)
+def _predict(state, slack, work):  # type: ignore[no-untyped-def]
+    """Return the sum of products at the longest step towards mu = 0; `along` holds <r_i, dv>."""
+    a, c, zeta, xi = state
+    up, down, inverse, _, along, _, _ = work
+    worst = 1.0
+    for i in range(len(a)):
+        change = inverse[i] * (slack[i] - along[i])
+        p, q = change * up[i], change * down[i]
+        worst = most(worst, most(most(-p, q), most(1.0 + p, 1.0 - q)))
+    length, after = 1.0 / worst, 0.0
+    for i in range(len(a)):
+        change = inverse[i] * (slack[i] - along[i])
+        p, q = change * up[i], change * down[i]
+        after += a[i] * zeta[i] * (1.0 + length * p) * (1.0 - length * (1.0 + p))
+        after += c[i] * xi[i] * (1.0 - length * q) * (1.0 - length * (1.0 - q))
+    return after
+
+
+@njit(cache=True, nogil=True, fastmath={"contract"})
+def _aim(state, slack, work, centring, share):  # type: ignore[no-untyped-def]
+    """Fill the right-hand sides of the corrector: products of `centring`, less the second-order terms.
+
+    `low` and `high` become the residuals of the products over a and over c, `share` the part of <r_i, dv> = 0.
+    """
+    _, _, zeta, xi = state
+    up, down, inverse, target, along, low, high = work
+    for i in range(len(slack)):
+        change = inverse[i] * (slack[i] - along[i])
+        p, q = change * up[i], change * down[i]
+        low[i] = zeta[i] * (1.0 - p * (1.0 + p)) - centring * up[i]
+        high[i] = xi[i] * (1.0 + q * (1.0 - q)) - centring * down[i]
+        target[i] = slack[i] - xi[i] + zeta[i] + high[i] - low[i]
+        share[i] = inverse[i] * target[i]
+
+
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract", "nnan", "nsz"})
+def _move(state, slack, work):  # type: ignore[no-untyped-def]
+    """Go along the corrected direction, not quite to the nearest bound; return the step's length."""
+    a, c, zeta, xi = state
+    up, down, inverse, target, along, low, high = work
+    worst = TO_THE_BORDER
+    for i in range(len(a)):
+        change = inverse[i] * (target[i] - along[i])
+        p, q = change * up[i], change * down[i]
+        target[i] = change
+        low[i] = -low[i] - zeta[i] * p
+        high[i] = xi[i] * q - high[i]
+        worst = most(worst, most(most(-p, q), most(-low[i] / zeta[i], -high[i] / xi[i])))
+    length = TO_THE_BORDER / worst
+    for i in range(len(a)):
+        a[i] += length * target[i]
+        c[i] -= length * target[i]
+        zeta[i] += length * low[i]
+        xi[i] += length * high[i]
+        slack[i] -= length * along[i]
+    return length
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _dual(rows, a, w, feasible):  # type: ignore[no-untyped-def]
+    """Make a dual point feasible: scale one label down to the other, then both to the best D; return that D."""
+    positive = negative = 0.0
+    for i in range(len(a)):
+        positive += a[i] * (rows.sign[i] > 0.0)
+        negative += a[i] * (rows.sign[i] < 0.0)
+    total = min(positive, negative)
+    for i in range(len(a)):
+        feasible[i] = a[i] * (total / (positive if rows.sign[i] > 0.0 else negative))
+    combine(rows, feasible, w)
+    norm = dot(w[:-1], w[:-1])
+    scale = min(1.0, 2.0 * total / norm) if norm > 0.0 else 1.0
+    feasible *= scale
+    return scale * 2.0 * total - 0.5 * scale * scale * norm
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _snap(rows, upper, state, least_multiplier, w, scores, point):  # type: ignore[no-untyped-def]
+    """Put variables whose multiplier is large on their bound and balance the rest; return the KKT gap of that point."""
+    a, _, zeta, xi = state
+    for i in range(len(a)):
+        multiplier = zeta[i] - xi[i]
+        point[i] = 0.0 if multiplier > least_multiplier else (upper[i] if multiplier < -least_multiplier else a[i])
+    _balance(rows.sign, upper, point)
+    combine(rows, point, w)
+    w[-1] = 0.0
+    multiply(rows, w, scores)
+    return _violation(rows.sign, upper, point, scores)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _balance(sign, upper, point):  # type: ignore[no-untyped-def]
+    """Let sum y a be 0: every point off its bounds gives a part in proportion to its room; all, if those cannot."""
+    for free_only in (True, True, False):
+        excess, room = dot(sign, point), 0.0
+        if abs(excess) <= ROUNDING * point.sum():
+            return
+        for i in range(len(point)):
+            if not free_only or 0.0 < point[i] < upper[i]:
+                room += point[i] if sign[i] * excess > 0.0 else upper[i] - point[i]
+        share = min(1.0, abs(excess) / room) if room > 0.0 else 0.0
+        for i in range(len(point)):
+            if not free_only or 0.0 < point[i] < upper[i]:
+                if sign[i] * excess > 0.0:
+                    point[i] -= share * point[i]
+                else:
+                    point[i] = min(point[i] + share * (upper[i] - point[i]), upper[i])
+
+
+@njit(cache=True, nogil=True, fastmath={"nnan", "nsz"})
+def _violation(sign, upper, point, scores):  # type: ignore[no-untyped-def]
+    """Return max F over the points that may fall less min F over those that may rise, F_i = y_i (scores_i - 1)."""
+    top, bottom = -np.inf, np.inf
+    for i in range(len(point)):
+        F = sign[i] * (scores[i] - 1.0)
+        grows, shrinks = point[i] < upper[i], point[i] > 0.0
+        top = most(top, F if (shrinks if sign[i] > 0.0 else grows) else -np.inf)
+        bottom = least(bottom, F if (grows if sign[i] > 0.0 else shrinks) else np.inf)
+    return top - bottom

@@ -1,0 +1,432 @@
+r"""Kernel values of a few points against many, made where they are used and thrown away.
+
+A block is a few points ("rows") times a tile of others; the RBF kernel is a power of two,
+
+    k_ij = 2^(<s_i, s_j> - h_i - h_j),    s = sqrt(2 gamma log2 e) (z - centre),   h = |s|^2 / 2,
+
+so a row is a sum of features times numbers, then a power. Points are stored tile by tile and, in a tile, feature by
+feature, each line at a cache line's border: every loop runs along the points of one tile, which stays in a fast cache,
+and the compiler makes vectors of it. Two ways to the products:
+
+- *dense*: a matrix product (BLAS) of so many rows with a tile that it takes OpenBLAS's path for small matrices, which
+  packs nothing;
+- *sparse*: only the features in which a row differs from the centre, which is then each feature's most common value (a
+  standardised one-hot table is sparse around it, though it has no zeros).
+
+Invariant: values depend on the points and the precision, not on where an array lies in memory; sums over rows are
+float64, in an order that the numbers of rows and points fix.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from streamsvm.linalg import Index
+from streamsvm.model.kernels import Float
+from streamsvm.svm.block.vector_math import fused, least, power_of_two, widest_vectors
+
+Values = NDArray[np.float32 | np.float64]
+
+CACHE_LINE = 64
+SPARSE_LINE, DENSE_LINE = 2048, 1024
+"""Bytes of a feature's line in a tile: the sparse way reads few features of a row, the dense way all."""
+SPARSE_ROWS = 4
+SMALL_PRODUCT = 1_000_000
+"""Multiply-adds up to which OpenBLAS takes a matrix product as small."""
+FEWEST_ROWS, MOST_ROWS = 32, 256
+"""Rows that make a small product worth while; rows of a product that cannot be small."""
+STRIP = 16
+"""Points that are transposed together."""
+SAMPLE = 128
+"""Points by which sparsity is judged."""
+DENSE = 0.3
+"""Share of features different from the centre above which points count as dense."""
+
+
+class Layout(NamedTuple):
+    """How points are stored.
+
+    Attributes
+    ----------
+    centre : ndarray of shape (d,), float64
+    scale : float
+        sqrt(2 gamma log2 e).
+    sparse : bool
+    """
+
+    centre: Float
+    scale: float
+    sparse: bool
+
+
+class Tiles(NamedTuple):
+    """Many points, ready to be multiplied with rows; arrays only, so that compiled code can take it.
+
+    Attributes
+    ----------
+    features : ndarray of shape (tiles, d, width)
+        0 beyond the last point.
+    half : ndarray of shape (tiles, width)
+        |s|^2 / 2.
+    room : ndarray of shape (rows, width)
+        For the values of so many rows with one tile; rows are taken so many at a time.
+    """
+
+    features: Values
+    half: Values
+    room: Values
+
+
+class Rows(NamedTuple):
+    """Some points, ready to be multiplied with others.
+
+    Attributes
+    ----------
+    dense : ndarray of shape (m, d)
+    half : ndarray of shape (m,)
+        |s|^2 / 2.
+    start, feature : ndarray of int64
+        Row i differs from the centre in the features `feature[start[i]:start[i + 1]]`; empty unless sparse.
+    value : ndarray
+        By how much, for each entry of `feature`.
+    """
+
+    dense: Values
+    half: Values
+    start: Index
+    feature: Index
+    value: Values
+
+
+def layout_of(Z: Float, gamma: float) -> Layout:
+    """Choose the centre and whether points are sparse around it, from an even sample of them."""
+    sample = Z[:: max(1, len(Z) // SAMPLE)]
+    scale = float(np.sqrt(2.0 * gamma * np.log2(np.e)))
+    if Z.shape[1] > 8:
+        common = np.sort(sample, axis=0)[len(sample) // 2]
+        if np.count_nonzero(sample != common) < DENSE * sample.size:
+            return Layout(common, scale, sparse=True)
+    return Layout(Z.mean(axis=0), scale, sparse=False)
+
+
+class RbfBlocks:
+    """The RBF kernel of a set of points.
+
+    Parameters
+    ----------
+    Z : ndarray of shape (n, d), float64, C-contiguous
+    gamma : float
+    precision : type
+        float32 or float64, of the kernel values.
+
+    Attributes
+    ----------
+    computed : int
+        Columns of the whole kernel matrix that were computed so far.
+    largest : float
+        Largest kernel value: 1.
+    """
+
+    largest = 1.0
+
+    def __init__(self, Z: Float, gamma: float, precision: type[np.float32 | np.float64]) -> None:
+        self._Z, self._precision = Z, precision
+        self.layout = layout_of(Z, gamma)
+        self._tiles = _tiles_of(Z, np.arange(len(Z)), self.layout, precision)
+        self.computed = 0
+
+    def gram(self, members: Index) -> Values:
+        """Return the kernel values among some points, shape (m, m); exactly 1 on the diagonal."""
+        rows = _rows_of(self._Z, members, self.layout, self._precision)
+        K: Values = np.empty((len(members), len(members)), self._precision)
+        every = np.array_equal(members, np.arange(len(self._Z)))
+        tiles = self._tiles if every else _tiles_of(self._Z, members, self.layout, self._precision)
+        _gram(tiles, rows, self.layout.sparse, K)
+        return K
+
+    def add(self, members: Index, change: Float, F: Float) -> None:
+        """Add to every F_j the sum over members i of change_i k_ij.
+
+        Parameters
+        ----------
+        members : ndarray of shape (m,), int64
+        change : ndarray of shape (m,), float64
+        F : ndarray of shape (n,), float64
+            In and out.
+        """
+        self.computed += len(members)
+        rows = _rows_of(self._Z, members, self.layout, self._precision)
+        _add(self._tiles, rows, self.layout.sparse, change, F)
+
+    def uncertainty(self, members: Index, amounts: Float) -> Float:
+        """Return a bound on the error of every F_j after `add` of changes that amount to so much, shape (n,).
+
+        A kernel value is at most 1 and 2 to an exponent, so its error is at most the exponent's, but for the rounding
+        of the power. The exponent is <s_i, s_j>, a sum of as many terms as row i has features apart from the centre,
+        less h_i + h_j; features are themselves rounded.
+
+        Parameters
+        ----------
+        members : ndarray of shape (m,), int64
+        amounts : ndarray of shape (m,), float64
+            Sum of the absolute changes of each member.
+        """
+        rows = _rows_of(self._Z, members, self.layout, np.float64)
+        terms = np.diff(rows.start) if self.layout.sparse else np.full(len(members), self._Z.shape[1])
+        half = self._tiles.half.reshape(-1)[: len(self._Z)].astype(np.float64)
+        products = float(amounts @ ((terms + 3.0) * np.sqrt(2.0 * rows.half))) * np.sqrt(2.0 * half)
+        halves = 4.0 * float(amounts @ rows.half) + 4.0 * float(amounts.sum()) * (half + 1.0)
+        return np.asarray(0.5 * float(np.finfo(self._precision).eps) * (products + halves), dtype=np.float64)
+
+    def scores(self, members: Index, weights: Float, targets: Index) -> Float:
+        """Return sum_i weights_i k_ij for some points j, from scratch and in float64, shape (len(targets),)."""
+        return rbf_sums(self._Z, members, weights, targets, self.layout)
+
+
+def rbf_sums(Z: Float, members: Index, weights: Float, targets: Index, layout: Layout) -> Float:
+    """Return sum_i weights_i k_ij over the members i, for every target j; float64.
+
+    Parameters
+    ----------
+    Z : ndarray of shape (n, d), float64, C-contiguous
+    members : ndarray of shape (m,), int64
+        Distinct.
+    weights : ndarray of shape (m,), float64
+    targets : ndarray of shape (k,), int64
+        Distinct.
+    layout : Layout
+
+    Returns
+    -------
+    ndarray of shape (k,), float64
+    """
+    if not len(members):
+        return np.zeros(len(targets))
+    sums = np.zeros(len(Z))
+    rows = _rows_of(Z, members, layout, np.float64)
+    asked = np.zeros(len(Z), np.bool_)
+    asked[targets] = True
+    if asked[members].all():
+        within = np.zeros(len(members))
+        _add_within(_tiles_of(Z, members, layout, np.float64), rows, layout.sparse, weights, within)
+        sums[members] = within
+        asked[members] = False
+    others = np.flatnonzero(asked)
+    if len(others):
+        outside = np.zeros(len(others))
+        _add(_tiles_of(Z, others, layout, np.float64), rows, layout.sparse, weights, outside)
+        sums[others] = outside
+    return np.asarray(sums[targets], dtype=np.float64)
+
+
+def is_compiled(precision: type) -> bool:
+    """Whether this process has code for a precision."""
+    part: Any = _gram
+    return any(signature[-1].dtype.name == precision.__name__ for signature in part.signatures)
+
+
+def _aligned(shape: tuple[int, ...], precision: type) -> Values:
+    """Return an uninitialised array that begins at a cache line's border."""
+    count = int(np.prod(shape))
+    raw = np.empty(count * np.dtype(precision).itemsize + CACHE_LINE, np.uint8)
+    first = -raw.ctypes.data % CACHE_LINE
+    made: Values = raw[first : first + count * np.dtype(precision).itemsize].view(precision).reshape(shape)
+    return made
+
+
+def _tiles_of(Z: Float, chosen: Index, layout: Layout, precision: type) -> Tiles:
+    """Return scaled points as tiles, and room that suits them."""
+    d = Z.shape[1]
+    width = (SPARSE_LINE if layout.sparse else DENSE_LINE) // np.dtype(precision).itemsize
+    width = min(width, -(-len(chosen) // STRIP) * STRIP)
+    small = SMALL_PRODUCT // (width * d) // 8 * 8
+    rows = SPARSE_ROWS if layout.sparse else min(small, MOST_ROWS) if small >= FEWEST_ROWS else MOST_ROWS
+    count = -(-len(chosen) // width)
+    features, half = _aligned((count, d, width), precision), _aligned((count, width), precision)
+    _fill(Z, chosen, layout.centre, layout.scale, features, half)
+    return Tiles(features, half, _aligned((rows, width), precision))
+
+
+def _rows_of(Z: Float, members: Index, layout: Layout, precision: type) -> Rows:
+    m, d = len(members), Z.shape[1]
+    dense: Values = np.empty((m, d), precision)
+    half: Values = np.empty(m, precision)
+    room = m * d + 1 if layout.sparse else 0
+    start, feature, value = np.zeros(m + 1, np.int64), np.empty(room, np.int64), np.empty(room, precision)
+    _gather(Z, members, layout.centre, layout.scale, layout.sparse, dense, half, start, feature, value)
+    return Rows(dense, half, start, feature, value)
+
+
+@njit(cache=True, nogil=True)
+def _fill(Z, chosen, centre, scale, features, half):  # type: ignore[no-untyped-def]
+    """Write scaled features, transposed a few points at a time, and half the squares."""
+    n, (tiles, d, width) = len(chosen), features.shape
+    strip = np.zeros((STRIP, d), features.dtype)
+    for start in range(0, tiles * width, STRIP):
+        tile, first = features[start // width], start % width
+        count = max(0, min(n - start, STRIP))
+        for j in range(count):
+            _scale(Z[chosen[start + j]], centre, scale, strip[j])
+            half[start // width, first + j] = _half_square(strip[j])
+        if count < STRIP:
+            strip[count:] = 0.0
+            half[start // width, first + count : first + STRIP] = 0.0
+        for k in range(d):
+            line = tile[k, first : first + STRIP]
+            for j in range(STRIP):
+                line[j] = strip[j, k]
+
+
+@njit(cache=True, nogil=True)
+def _gather(Z, members, centre, scale, sparse, dense, half, start, feature, value):  # type: ignore[no-untyped-def]
+    """Write the parts of `Rows`."""
+    filled = 0
+    for r in range(len(members)):
+        _scale(Z[members[r]], centre, scale, dense[r])
+        half[r] = _half_square(dense[r])
+        if sparse:
+            for k in range(dense.shape[1]):
+                feature[filled] = k
+                value[filled] = dense[r, k]
+                filled += dense[r, k] != 0.0
+        start[r + 1] = filled
+
+
+@njit(cache=True, nogil=True)
+def _scale(point, centre, scale, out):  # type: ignore[no-untyped-def]
+    widest_vectors()
+    for k in range(len(out)):
+        out[k] = (point[k] - centre[k]) * scale
+
+
+@njit(cache=True, nogil=True, fastmath={"reassoc"})
+def _half_square(point):  # type: ignore[no-untyped-def]
+    """Return |s|^2 / 2 of a point as it was rounded; the compiler may fix another order of the terms."""
+    widest_vectors()
+    square = 0.0
+    for k in range(len(point)):
+        square += np.float64(point[k]) * np.float64(point[k])
+    return 0.5 * square
+
+
+@njit(cache=True, nogil=True)
+def _gram(tiles, rows, sparse, K):  # type: ignore[no-untyped-def]
+    """Write the kernel values of every row with every row, the diagonal exactly 1."""
+    m = len(K)
+    chunk, width = tiles.room.shape
+    for t in range(len(tiles.half)):
+        first, last = t * width, min(m, (t + 1) * width)
+        for r in range(0, m, chunk):
+            end = min(m, r + chunk)
+            _kernel_values(tiles, t, last - first, rows, sparse, r, end)
+            K[r:end, first:last] = tiles.room[: end - r, : last - first]
+    for i in range(m):
+        K[i, i] = 1.0
+
+
+@njit(cache=True, nogil=True)
+def _add(tiles, rows, sparse, change, F):  # type: ignore[no-untyped-def]
+    """Add change' K to F, tile by tile."""
+    n, m = len(F), len(rows.half)
+    chunk, width = tiles.room.shape
+    for t in range(len(tiles.half)):
+        part = F[t * width : min(n, (t + 1) * width)]
+        for first in range(0, m, chunk):
+            last = min(m, first + chunk)
+            _kernel_values(tiles, t, len(part), rows, sparse, first, last)
+            _add_rows(tiles.room, change[first:last], part)
+
+
+@njit(cache=True, nogil=True)
+def _add_within(tiles, rows, sparse, weights, sums):  # type: ignore[no-untyped-def]
+    """Add weights' K to the sums of the rows themselves, every pair of different tiles once."""
+    m = len(sums)
+    chunk, width = tiles.room.shape
+    for t in range(len(tiles.half)):
+        begin, end = t * width, min(m, (t + 1) * width)
+        part, own = sums[begin:end], weights[begin:end]
+        for first in range(begin, end, chunk):
+            last = min(end, first + chunk)
+            _kernel_values(tiles, t, end - begin, rows, sparse, first, last)
+            _add_rows(tiles.room, weights[first:last], part)
+        for first in range(end, m, chunk):
+            last = min(m, first + chunk)
+            _kernel_values(tiles, t, end - begin, rows, sparse, first, last)
+            _add_rows(tiles.room, weights[first:last], part)
+            _add_columns(tiles.room, own, sums[first:last])
+
+
+@njit(cache=True, nogil=True)
+def _kernel_values(tiles, t, width, rows, sparse, first, last):  # type: ignore[no-untyped-def]
+    """Write the kernel values of some rows with the first points of a tile into its room."""
+    room, half = tiles.room, tiles.half[t, :width]
+    if sparse:
+        features = tiles.features[t]
+        for r in range(first, last):
+            _sparse_products(features, rows.feature, rows.value, rows.start[r], rows.start[r + 1], room[r - first])
+    else:
+        np.dot(rows.dense[first:last], tiles.features[t], room[: last - first])
+    for r in range(first, last):
+        _powers(room[r - first, :width], half, rows.half[r])
+
+
+@njit(cache=True, nogil=True)
+def _powers(line, half, own):  # type: ignore[no-untyped-def]
+    """Turn the products of one row with others into kernel values."""
+    widest_vectors()
+    zero = line.dtype.type(0.0)
+    for j in range(len(line)):
+        line[j] = power_of_two(least(line[j] - (half[j] + own), zero))
+
+
+@njit(cache=True, nogil=True)
+def _sparse_products(features, feature, value, start, stop, out):  # type: ignore[no-untyped-def]
+    """Write to `out` the sum over t of value_t times feature_t's line, four lines at a time."""
+    widest_vectors()
+    out[:] = 0.0
+    t = start
+    while t + 4 <= stop:
+        v0, v1, v2, v3 = value[t], value[t + 1], value[t + 2], value[t + 3]
+        x0, x1 = features[feature[t]], features[feature[t + 1]]
+        x2, x3 = features[feature[t + 2]], features[feature[t + 3]]
+        for j in range(len(out)):
+            out[j] = fused(v0, x0[j], fused(v1, x1[j], fused(v2, x2[j], fused(v3, x3[j], out[j]))))
+        t += 4
+    while t < stop:
+        v0, x0 = value[t], features[feature[t]]
+        for j in range(len(out)):
+            out[j] = fused(v0, x0[j], out[j])
+        t += 1
+
+
+@njit(cache=True, nogil=True)
+def _add_rows(values, weights, sums):  # type: ignore[no-untyped-def]
+    """Add weights' values to `sums`, four rows at a time; every line a slice of one row, as vectors need it."""
+    widest_vectors()
+    m, width = len(weights), len(sums)
+    for r in range(0, m - m % 4, 4):
+        c0, c1, c2, c3 = weights[r], weights[r + 1], weights[r + 2], weights[r + 3]
+        a, b, c, d = values[r, :width], values[r + 1, :width], values[r + 2, :width], values[r + 3, :width]
+        for j in range(width):
+            sums[j] += c0 * np.float64(a[j]) + c1 * np.float64(b[j]) + c2 * np.float64(c[j]) + c3 * np.float64(d[j])
+    for r in range(m - m % 4, m):
+        c0, a = weights[r], values[r, :width]
+        for j in range(width):
+            sums[j] += c0 * np.float64(a[j])
+
+
+@njit(cache=True, nogil=True, fastmath={"reassoc"})
+def _add_columns(values, weights, sums):  # type: ignore[no-untyped-def]
+    """Add values weights to `sums`; the compiler may fix another order of the terms, so as to make vectors."""
+    widest_vectors()
+    width = len(weights)
+    for r in range(len(sums)):
+        line = values[r, :width]
+        total = 0.0
+        for j in range(width):
+            total += np.float64(line[j]) * weights[j]
+        sums[r] += total

@@ -1,0 +1,264 @@
+r"""The work inside one block: choose its points, solve the problem over them, all else fixed.
+
+Over a block W with its kernel matrix K at hand the problem is
+
+    min 1/2 b'Kb + p'b   over b in W,   low <= b <= high,   sum b fixed,
+
+in the variables of `streamsvm.svm.paper.stda`: b_i = y_i a_i, F_i = grad f_i / y_i. A step moves one pair: the point u
+of R with the least F rises, the point v of S with the greatest (F_v - F_u)^2 / (k_uu + k_vv - 2 k_uv) falls, by the
+exact minimum along the pair or to a bound (Fan, Chen and Lin 2005, "WSS 2").
+
+Invariant: the boxes hold exactly; the sum of b changes by rounding only; every step lowers the objective of K.
+
+Minima and maxima are taken by value first and then looked up: loops of that form become vector instructions. The flags
+on those functions allow the compiler to ignore NaN and the sign of zero, not to reorder sums.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from streamsvm.svm.block.vector_math import least, most, widest_vectors
+
+CLASSES = 1024
+"""Classes of violation by which extremes are selected, 0 for who has none."""
+
+LEAST_CURVATURE = 1e-12
+"""Stands for the curvature along a pair where there is none, as LIBSVM's tau."""
+
+
+@njit(cache=True, nogil=True, fastmath={"nnan", "nsz"})
+def extremes(F, b, low, high):  # type: ignore[no-untyped-def]
+    """Return the greatest F of the points that may fall and the least of those that may rise (-inf, inf if none)."""
+    widest_vectors()
+    top, bottom = -np.inf, np.inf
+    for j in range(len(F)):
+        top = most(top, F[j] if b[j] > low[j] else -np.inf)
+        bottom = least(bottom, F[j] if b[j] < high[j] else np.inf)
+    return top, bottom
+
+
+@njit(cache=True, nogil=True, fastmath={"reassoc"})
+def amount(b):  # type: ignore[no-untyped-def]
+    """Return sum_i |b_i|; the compiler may fix another order of the terms, so as to make vectors."""
+    widest_vectors()
+    total = 0.0
+    for j in range(len(b)):
+        total += abs(b[j])
+    return total
+
+
+@njit(cache=True, nogil=True)
+def choose(F, b, low, high, top, bottom, previous, fresh, places, mark, members):  # type: ignore[no-untyped-def]
+    """Choose a block: the greatest F of S and the least of R, then points of the previous block, the free ones first.
+
+    The extremes are selected by their class of violation, so that no list is sorted; of the last class, which may hold
+    more points than are wanted, an even choice in the order of the points is taken.
+
+    Parameters
+    ----------
+    F, b, low, high : ndarray of shape (n,), float64
+    top, bottom : float
+        From `extremes`; top > bottom.
+    previous : ndarray of int64
+        The previous block, the more recent the nearer to its start.
+    fresh : int
+        Points wanted of either side.
+    places : ndarray of shape (2, n), int32
+        Room.
+    mark : ndarray of shape (n,), bool
+        All false; is so again afterwards.
+    members : ndarray of int64
+        Out: the block.
+
+    Returns
+    -------
+    int
+        Points in the block, at most `len(members)`.
+    """
+    falls, rises = places[0], places[1]
+    _classify(F, b, low, high, top, bottom, falls, rises)
+    last_fall, some_falls, all_falls = _threshold(falls, fresh)
+    last_rise, some_rises, all_rises = _threshold(rises, fresh)
+    count = fall_share = rise_share = 0
+    for j in range(len(F)):
+        if falls[j] < last_fall and rises[j] < last_rise:
+            continue
+        taken = falls[j] > last_fall or rises[j] > last_rise
+        if falls[j] == last_fall:
+            fall_share += some_falls
+            if fall_share >= all_falls:
+                fall_share -= all_falls
+                taken = True
+        if rises[j] == last_rise:
+            rise_share += some_rises
+            if rise_share >= all_rises:
+                rise_share -= all_rises
+                taken = True
+        if taken and count < len(members):
+            members[count] = j
+            mark[j] = True
+            count += 1
+    for free_ones in (True, False):
+        for i in previous:
+            free = low[i] < b[i] < high[i]
+            if count < len(members) and not mark[i] and free == free_ones:
+                members[count] = i
+                mark[i] = True
+                count += 1
+    for i in members[:count]:
+        mark[i] = False
+    return count
+
+
+@njit(cache=True, nogil=True, fastmath={"nnan", "nsz"})
+def _classify(F, b, low, high, top, bottom, falls, rises):  # type: ignore[no-untyped-def]
+    """Write every point's class by how far it could fall and rise; 0 if it cannot."""
+    widest_vectors()
+    scale, most_place = (CLASSES - 1) / (top - bottom), np.float64(CLASSES - 1)
+    for j in range(len(F)):
+        down = most(0.0, least((F[j] - bottom) * scale + 1.0, most_place))
+        up = most(0.0, least((top - F[j]) * scale + 1.0, most_place))
+        falls[j] = np.int32(down if b[j] > low[j] else 0.0)
+        rises[j] = np.int32(up if b[j] < high[j] else 0.0)
+
+
+@njit(cache=True, nogil=True)
+def _threshold(classes, wanted):  # type: ignore[no-untyped-def]
+    """Return the class at which the wanted number is reached from the top, how many of it are wanted, and all of it.
+
+    It is at least 1. Found by bisection: to count is a loop without branches, which a histogram would not be.
+    """
+    last, beyond = 1, CLASSES
+    reached, before = _count(classes, last), 0
+    if reached < wanted:
+        every = reached - _count(classes, 2)
+        return last, every, every
+    while beyond - last > 1:
+        middle = (last + beyond) // 2
+        count = _count(classes, middle)
+        if count >= wanted:
+            last, reached = middle, count
+        else:
+            beyond, before = middle, count
+    return last, wanted - before, reached - before
+
+
+@njit(cache=True, nogil=True)
+def _count(classes, place):  # type: ignore[no-untyped-def]
+    """Return how many are of a class or above it."""
+    widest_vectors()
+    count, least_place = np.int32(0), np.int32(place)
+    for j in range(len(classes)):
+        count = np.int32(count + np.int32(classes[j] >= least_place))
+    return count
+
+
+@njit(cache=True, nogil=True)
+def solve_block(K, members, F, b, low, high, share, floor, limit, change):  # type: ignore[no-untyped-def]
+    """Solve a block's problem until its violation is at most max(share of what it was, floor), and move b.
+
+    Parameters
+    ----------
+    K : ndarray of shape (m, m), float32 or float64
+        Kernel values among the members.
+    members : ndarray of shape (m,), int64
+    F : ndarray of shape (n,), float64
+        Not changed.
+    b : ndarray of shape (n,), float64
+        In and out.
+    low, high : ndarray of shape (n,), float64
+    share, floor : float
+    limit : int
+        Most steps.
+    change : ndarray of shape (m,), float64
+        Out: what was added to b.
+
+    Returns
+    -------
+    int
+        Steps made.
+    """
+    own = b[members]
+    steps = descend(K, F[members], own, low[members], high[members], share, floor, limit)
+    for i in range(len(members)):
+        change[i] = own[i] - b[members[i]]
+        b[members[i]] = own[i]
+    return steps
+
+
+@njit(cache=True, nogil=True, fastmath={"nnan", "nsz"}, error_model="numpy")
+def descend(K, F, b, low, high, share, floor, limit):  # type: ignore[no-untyped-def]
+    """Step along pairs until the violation is small enough; F and b are changed."""
+    widest_vectors()
+    m = len(F)
+    number = K.dtype.type
+    zero, two, least_curvature = number(0.0), number(2.0), number(LEAST_CURVATURE)
+    rise, fall = np.empty(m), np.empty(m)
+    gain, diagonal = np.empty(m, K.dtype), np.empty(m, K.dtype)
+    top, bottom = -np.inf, np.inf
+    for j in range(m):
+        diagonal[j] = K[j, j]
+        rise[j] = 0.0 if b[j] < high[j] else np.inf
+        fall[j] = 0.0 if b[j] > low[j] else np.inf
+        bottom = least(bottom, F[j] + rise[j])
+        top = most(top, F[j] - fall[j])
+    stop = max(floor, share * (top - bottom))
+    for step in range(limit):
+        if not top - bottom > stop:
+            return step
+        u = _place_of_sum(F, rise, bottom)
+        line_u, own = K[u], K[u, u]
+        scale = 1.0 / (top - bottom)
+        best = zero
+        for j in range(m):
+            violation = most(number((F[j] - fall[j] - bottom) * scale), zero)
+            curvature = most(own + diagonal[j] - two * line_u[j], least_curvature)
+            gain[j] = violation * violation / curvature
+            best = most(best, gain[j])
+        v = _place_of(gain, best)
+        curvature_64 = np.float64(K[u, u]) + np.float64(K[v, v]) - 2.0 * np.float64(line_u[v])
+        t = (F[v] - F[u]) / max(curvature_64, LEAST_CURVATURE)
+        t = _move(b, low, high, rise, fall, u, v, t)
+        line_v = K[v]
+        top, bottom = -np.inf, np.inf
+        for j in range(m):
+            F[j] += t * (np.float64(line_u[j]) - np.float64(line_v[j]))
+            bottom = least(bottom, F[j] + rise[j])
+            top = most(top, F[j] - fall[j])
+    return limit
+
+
+@njit(cache=True, nogil=True)
+def _place_of_sum(F, rise, value):  # type: ignore[no-untyped-def]
+    """Return the first place where F + rise is `value`; all are looked at, for that makes vectors."""
+    widest_vectors()
+    last = np.int32(len(F) - 1)
+    place = last
+    for j in range(len(F)):
+        place = min(place, np.int32(j) if F[j] + rise[j] == value else last)
+    return place
+
+
+@njit(cache=True, nogil=True)
+def _place_of(values, value):  # type: ignore[no-untyped-def]
+    """Return the first place of a value; all are looked at, for that makes vectors."""
+    widest_vectors()
+    last = np.int32(len(values) - 1)
+    place = last
+    for j in range(len(values)):
+        place = min(place, np.int32(j) if values[j] == value else last)
+    return place
+
+
+@njit(cache=True, nogil=True)
+def _move(b, low, high, rise, fall, u, v, t):  # type: ignore[no-untyped-def]
+    """Add at most t to b[u] and take it from b[v]; who reaches a bound stands on it exactly. Return what was moved."""
+    up, down = high[u] - b[u], b[v] - low[v]
+    t = min(t, up, down)
+    b[u] = high[u] if t >= up else b[u] + t
+    b[v] = low[v] if t >= down else b[v] - t
+    rise[u], fall[u] = (0.0 if b[u] < high[u] else np.inf), (0.0 if b[u] > low[u] else np.inf)
+    rise[v], fall[v] = (0.0 if b[v] < high[v] else np.inf), (0.0 if b[v] > low[v] else np.inf)
+    return t

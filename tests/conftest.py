@@ -20,7 +20,7 @@ LONG: Final = (
     "tests/simulation/",
     "tests/faults/",
     "tests/interop/",
-    "tests/page/",
+    "tests/consumers/page/",
     "tests/consumers/",
     "tests/deploy/",
 )

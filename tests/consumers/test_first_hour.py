@@ -89,7 +89,6 @@ def test_the_first_hour_goes_as_its_page_says(real_broker: TestBroker, tmp_path:
         env={
             **inherited,
             "PATH": install_command(tmp_path / "bin"),
-            "PYTHONPATH": str(ROOT),
             "STREAMSVM_KAFKA__BOOTSTRAP_SERVERS": real_broker.connection.servers,
             "STREAMSVM_OUTPUT__MODELS_TOPIC": real_broker.name("models"),
             "STREAMSVM_HTTP__PORT": "0",

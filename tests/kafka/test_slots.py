@@ -12,8 +12,8 @@ import pytest
 from streamsvm.errors import ConfigurationError, Fenced, TransientError
 from streamsvm.kafka import Connection, Message, Process, Publisher, Slot, Slots, Subscription
 from tests.brokers.fixtures import TestBroker
-from tests.contract import foreign
-from tests.contract.steps import drain, eventually, numbers, send_values, values_of
+from tests.kafka import foreign
+from tests.kafka.steps import drain, eventually, numbers, send_values, values_of
 
 pytestmark = pytest.mark.real_broker
 

@@ -8,7 +8,7 @@ from streamsvm.errors import ConfigurationError, TopicMissing
 from streamsvm.kafka import Message, TopicSpec, create_topics, describe_topic, read_to_end
 from tests.brokers.fixtures import TestBroker
 from tests.brokers.settings import COMPACT_AT_ONCE
-from tests.contract.steps import PATIENCE_S, eventually, send
+from tests.kafka.steps import PATIENCE_S, eventually, send
 
 
 def test_missing_topics_are_created_and_existing_ones_left(broker: TestBroker) -> None:

@@ -29,8 +29,8 @@ from streamsvm.kafka import (
     stored_at,
 )
 from tests.brokers.fixtures import TestBroker
-from tests.contract import foreign
-from tests.contract.steps import PATIENCE_S, drain, numbers, send_values, values_of
+from tests.kafka import foreign
+from tests.kafka.steps import PATIENCE_S, drain, numbers, send_values, values_of
 from tests.test_subscriber import eventually, restartable_broker
 
 HOUR_MS = 3_600_000

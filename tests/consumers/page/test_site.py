@@ -25,8 +25,8 @@ from consumers.page.status import FORMAT, Figures, Moment, ScorerStatus, Trainer
 from streamsvm.config import HttpConfig, Settings
 from streamsvm.model import message as model_codec
 from streamsvm.registry.subscriber import Loaded
-from tests.page import boards
-from tests.page.boards import HOSTILE, T0
+from tests.consumers.page import boards
+from tests.consumers.page.boards import HOSTILE, T0
 
 PICTURE = boards.drawing(np.array([1.0, -0.5, 0.2]))
 
@@ -108,7 +108,7 @@ def test_a_page_before_anything_happened_is_complete() -> None:
 
 def test_a_scorer_shows_the_version_that_serves() -> None:
     """Number, hash, points covered and how long it has served; every number is that of the status."""
-    value = (Path(__file__).parent.parent / "golden" / "model-3-linear.json").read_bytes()
+    value = (Path(__file__).parents[2] / "golden" / "model-3-linear.json").read_bytes()
     version = model_codec.decode(value)
     metrics, health, board = Metrics(SCORER), Health(60.0, lambda: 0.0), ScorerBoard()
     health.require("model", "")

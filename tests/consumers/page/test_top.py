@@ -18,9 +18,9 @@ from consumers.metrics import TRAINER, Metrics
 from consumers.page.status import TrainerStatus
 from streamsvm.config import HttpConfig
 from streamsvm.errors import ConfigurationError, FatalError, TransientError
+from tests.consumers.page import boards
+from tests.consumers.page.boards import T0
 from tests.consumers.test_cli import run
-from tests.page import boards
-from tests.page.boards import T0
 
 PICTURE = boards.drawing(np.array([1.0, -0.5, 0.2]))
 

@@ -46,7 +46,7 @@ from streamsvm.model.machine import LinearMachine, Model, Scaler
 from streamsvm.model.probability import Sigmoid
 from tests.brokers.fixtures import TestBroker
 from tests.brokers.jvm import JvmBroker
-from tests.contract.foreign import members
+from tests.kafka.foreign import members
 from tests.test_subscriber import DEADLINE_S, NAME, Trainer, eventually, restartable_broker, version_of
 
 # ---------------------------------------------------------------- one batch

@@ -10,8 +10,8 @@ import pytest
 from streamsvm.errors import TopicMissing, TransientError
 from streamsvm.kafka import Input, Message, OffsetOutOfRange, Record, Subscription
 from tests.brokers.fixtures import TestBroker
-from tests.contract import foreign
-from tests.contract.steps import drain, eventually, numbers, send, send_values, values_of
+from tests.kafka import foreign
+from tests.kafka.steps import drain, eventually, numbers, send, send_values, values_of
 
 
 def test_a_record_comes_as_it_was_sent(broker: TestBroker) -> None:

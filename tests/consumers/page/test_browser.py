@@ -21,10 +21,19 @@ from consumers.metrics import TRAINER, Metrics
 from consumers.page.site import Site
 from streamsvm.config import HttpConfig
 from streamsvm.kafka import EmbeddedBroker
-from tests.page import boards
-from tests.page.browser import NoBrowser, programs
-from tests.page.looks import LOOKS, Open, agree_with_the_status, assert_fits, number_of, numbers, troubles, violations
-from tests.page.stage import Stage, staged
+from tests.consumers.page import boards
+from tests.consumers.page.browser import NoBrowser, programs
+from tests.consumers.page.looks import (
+    LOOKS,
+    Open,
+    agree_with_the_status,
+    assert_fits,
+    number_of,
+    numbers,
+    troubles,
+    violations,
+)
+from tests.consumers.page.stage import Stage, staged
 
 PATIENCE_S = 30.0
 PERIOD_S = 2.0

@@ -1,4 +1,4 @@
-"""Takes the pictures of the live page: `python -m tests.page.picture --out deploy/live-page.png`.
+"""Takes the pictures of the live page: `python -m tests.consumers.page.picture --out deploy/live-page.png`.
 
 A trainer learns the HTRU2 survey through an embedded broker, and a headless Chromium shows its page. `--all DIRECTORY`
 takes every look of it: wide and narrow, light and dark, linear and RBF.
@@ -15,8 +15,8 @@ from PIL import Image
 from consumers.host.runtime import configure_logging
 from streamsvm.config import LogConfig
 from streamsvm.kafka import EmbeddedBroker
-from tests.page.browser import chromium, photograph
-from tests.page.stage import staged
+from tests.consumers.page.browser import chromium, photograph
+from tests.consumers.page.stage import staged
 
 HEIGHT = 1_290
 """Of the picture for README."""

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from selenium import webdriver
 
-from tests.page.browser import NoBrowser, chromium, programs
-from tests.page.looks import Open
+from tests.consumers.page.browser import NoBrowser, chromium, programs
+from tests.consumers.page.looks import Open
 
 
 @pytest.fixture

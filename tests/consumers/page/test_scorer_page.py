@@ -11,8 +11,8 @@ from consumers.host.web.server import HttpServer
 from consumers.page.site import Site
 from streamsvm.config import HttpConfig
 from streamsvm.kafka import Connection, EmbeddedBroker
-from tests.page.looks import LOOKS, Open, agree_with_the_status, assert_fits, number_of, numbers, violations
-from tests.test_scorer import Running, points, produce, settings_for
+from tests.consumers.page.looks import LOOKS, Open, agree_with_the_status, assert_fits, number_of, numbers, violations
+from tests.consumers.test_scorer import Running, points, produce, settings_for
 from tests.test_subscriber import Trainer, eventually, version_of
 
 GOOD, BAD = 40, 3

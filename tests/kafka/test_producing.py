@@ -10,8 +10,8 @@ import pytest
 from streamsvm.errors import Fenced, TopicMissing
 from streamsvm.kafka import Message, Outbox, Publisher, PublishRefused, Standing, Standings, Subscription, read_to_end
 from tests.brokers.fixtures import TestBroker
-from tests.contract import foreign
-from tests.contract.steps import PATIENCE_S, drain, numbers, send_values, values_of
+from tests.kafka import foreign
+from tests.kafka.steps import PATIENCE_S, drain, numbers, send_values, values_of
 
 MAX_BYTES = 20_000
 TOO_LARGE_FOR_TOPIC = bytes(range(256)) * 100  # 25,600 bytes

@@ -30,7 +30,7 @@ from streamsvm.kafka import (
     start_positions,
 )
 from streamsvm.kafka.client import ClientLog, Link
-from tests.contract.steps import PATIENCE_S, eventually
+from tests.kafka.steps import PATIENCE_S, eventually
 
 NOBODY = "127.0.0.1:1"
 SECRETS = {

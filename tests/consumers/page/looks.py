@@ -13,8 +13,8 @@ from selenium import webdriver
 from selenium.webdriver.common.by import By
 
 from tests.brokers.jvm import CannotRun
-from tests.page.axe import checker
-from tests.page.test_site import value_at
+from tests.consumers.page.axe import checker
+from tests.consumers.page.test_site import value_at
 
 LOOKS = [(1280, "light"), (1280, "dark"), (360, "light"), (320, "dark")]
 MOVING = ("memory.", "process.")

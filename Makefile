@@ -8,7 +8,7 @@ TOOLS_STAMP := $(TOOLS)/.made
 SHIPPED := requirements/extras.txt requirements/runtime.txt
 SOURCES := streamsvm consumers tests
 
-.PHONY: env demo broker test test-long simulation faults lint bench requirements sbom audit clean test-deploy
+.PHONY: wheel reader-wheel env demo broker test test-long simulation faults lint bench requirements sbom audit clean test-deploy
 
 env: $(STAMP)
 
@@ -53,6 +53,12 @@ lint: env
 
 bench: env
 	$(BIN)/python -m tests.benchmarks.pipeline --points 30000
+
+wheel: env
+	$(BIN)/hatchling build --target wheel
+
+reader-wheel: env
+	cd deploy/reader && $(CURDIR)/$(BIN)/hatchling build --target wheel --directory $(CURDIR)/dist
 
 requirements: env
 	$(BIN)/python -m pip install --quiet uv

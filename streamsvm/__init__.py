@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -14,8 +15,19 @@ __version__ = "0.1.0"
 
 
 def __getattr__(name: str) -> Any:
-    """Load what is offered where it is asked for: the daemons start without the estimators."""
+    """Load what is offered where it is asked for: the daemons start without the estimators.
+
+    Raises
+    ------
+    ImportError
+        If the name is an estimator's and only the wheel `streamsvm-reader`, which has none, is installed.
+    """
     if name in ("STDASVC", "CoresetSVC"):
+        if find_spec("streamsvm.estimators") is None:
+            raise ImportError(
+                f"streamsvm.{name} is not part of streamsvm-reader, which follows and scores models only. "
+                "Install the whole: pip uninstall streamsvm-reader, then pip install streamsvm"
+            )
         from streamsvm import estimators
 
         return getattr(estimators, name)

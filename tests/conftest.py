@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import importlib.util
 import logging
 import os
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Final
 
 import pytest
@@ -13,11 +15,12 @@ import structlog
 
 pytest_plugins = ["tests.brokers.fixtures", "tests.faults.faulty"]
 
+ROOT: Final = Path(__file__).parent.parent
 LONG: Final = (
     "tests/simulation/",
     "tests/faults/",
     "tests/interop/",
-    "tests/page/",
+    "tests/consumers/page/",
     "tests/consumers/",
     "tests/deploy/",
 )
@@ -41,6 +44,7 @@ TRAINING: Final = ("tests/faults/", "tests/consumers/")
 
 def pytest_configure(config: pytest.Config) -> None:
     """Compile before the processes of a parallel run begin, in the one that begins them."""
+    refuse_the_tree_where_the_wheel_is_tested()
     if not hasattr(config, "workerinput") and config.getoption("numprocesses", None) and not config.option.collectonly:
         compile_for_trainers()
 
@@ -52,6 +56,22 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     starts = any(path in item.nodeid for item in session.items for path in TRAINING)
     if starts and not parallel and not config.option.collectonly:
         compile_for_trainers()
+
+
+def refuse_the_tree_where_the_wheel_is_tested() -> None:
+    """End where `.ci/installed` runs and the packages come from this tree all the same.
+
+    Raises
+    ------
+    pytest.UsageError
+        If `STREAMSVM_TEST_INSTALLED` is set and `streamsvm` or `consumers` would be imported from the tree.
+    """
+    if not os.environ.get("STREAMSVM_TEST_INSTALLED"):
+        return
+    for package in ("streamsvm", "consumers"):
+        spec = importlib.util.find_spec(package)
+        if spec is None or spec.origin is None or Path(spec.origin).is_relative_to(ROOT):
+            raise pytest.UsageError(f"{package} is to be tested as installed, but is {spec and spec.origin}")
 
 
 def compile_for_trainers() -> None:

@@ -1,6 +1,6 @@
-"""The configuration reference, CONFIGURATION.md, made from the typed settings.
+"""The configuration reference, deploy/CONFIGURATION.md, made from the typed settings.
 
-python -m consumers.cli.reference > CONFIGURATION.md
+python -m consumers.cli.reference > deploy/CONFIGURATION.md
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from streamsvm.config import ModelConfig
 HEAD = """\
 # Configuration
 
-Made from the settings' own declarations: `python -m consumers.cli.reference > CONFIGURATION.md`.
+Made from the settings' own declarations: `python -m consumers.cli.reference > deploy/CONFIGURATION.md`.
 
 Every option can stand in a TOML file (`--config FILE` or `STREAMSVM_CONFIG`) as `name` under its `[section]`, in the
 environment as `STREAMSVM_SECTION__NAME`, or on the command line as `--section-name`; of several the last of these

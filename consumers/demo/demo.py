@@ -188,7 +188,9 @@ class _Stage:
         try:
             with ModelSubscriber(self._connection, NAME) as subscriber:
                 self._watch(console, subscriber, published, received)
-                self.loaded = subscriber.wait_for(received[-1].number, DEADLINE_S) if received else None
+            # By its number: the quality gate may have kept an earlier version current.
+            with ModelSubscriber(self._connection, NAME, version=len(received)) as subscriber:
+                self.loaded = subscriber.wait_ready(DEADLINE_S)
         finally:
             published.close()
             self._stop.set()

@@ -18,7 +18,7 @@ AGAIN_AT: Final = 10
 SORTED: Final = (
     "shuffle the producer's rows if it can, or raise coreset.memory_points; coreset.structure = chain bears more"
 )
-SMALL: Final = "raise coreset.memory_points (or bucket_points), or lower coreset.max_partitions; see README, Limits"
+SMALL: Final = "raise coreset.memory_points (or bucket_points), or lower coreset.max_partitions; see METHOD.md, Limits"
 CONDITIONS: Final[Mapping[str, tuple[str, str]]] = {
     "by_weight": (
         "a coreset was made of points of one label only: nothing tells yet which of them will matter, so it is a plain "

@@ -1,33 +1,43 @@
-"""Writes the PrometheusRule: `python deploy/kubernetes/generate.py` after a change of `deploy/prometheus/rules.yml`.
+"""Prints the alert rules of `deploy/prometheus/rules.yml` as a PrometheusRule.
 
-The operator takes rules only inside of its own kind of resource. The text is the file's, indented, so that there is one
-place to change a rule in; the test suite compares the two.
+    python3 deploy/kubernetes/generate.py | kubectl apply --namespace kafka -f -
+
+The operator takes rules only inside of its own kind of resource. The text is the file's, indented, so that the rules
+stand in one place; `--label release=prometheus` adds what your Prometheus selects rules by.
 """
 
 from __future__ import annotations
 
+import argparse
+import json
+import sys
 import textwrap
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-DEPLOY: Final = Path(__file__).parent.parent
-RULES: Final = DEPLOY / "prometheus" / "rules.yml"
-RESOURCE: Final = DEPLOY / "kubernetes" / "monitoring" / "prometheus-rule.yaml"
+RULES: Final = Path(__file__).parent.parent / "prometheus" / "rules.yml"
+LABELS: Final = {"app.kubernetes.io/part-of": "streamsvm"}
 HEAD: Final = """\
-# Made by deploy/kubernetes/generate.py from deploy/prometheus/rules.yml; change that.
-# yamllint disable rule:line-length
 apiVersion: monitoring.coreos.com/v1
 kind: PrometheusRule
 metadata:
   name: streamsvm
+  labels: {labels}
 spec:
 """
 
 
-def rendered() -> str:
-    """Return the resource as YAML."""
-    return HEAD + textwrap.indent(RULES.read_text(), "  ")
+def rendered(labels: Sequence[str] = ()) -> str:
+    """Return the resource as YAML; `labels`, each `name=value`, join its own."""
+    given = LABELS | dict(label.split("=", 1) for label in labels)
+    return HEAD.format(labels=json.dumps(given)) + textwrap.indent(RULES.read_text(), "  ")
 
 
 if __name__ == "__main__":
-    RESOURCE.write_text(rendered())
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--label", action="append", default=[], metavar="NAME=VALUE", help="another label; repeatable")
+    options = parser.parse_args()
+    if wrong := [label for label in options.label if "=" not in label]:
+        parser.error(f"a label is NAME=VALUE, not {wrong[0]!r}")
+    sys.stdout.write(rendered(options.label))

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 DOMAIN: Final = "streamsvm.model.signature/1"
 MOST_KEY_BYTES: Final = 65_536
 """More is no file of keys."""
-EXTRA: Final = "pip install 'streamsvm[sign]'"
+EXTRA: Final = "pip install 'streamsvm[sign]', or 'streamsvm-reader[sign]' where that is what you use"
 _BEGIN, _END = "-----BEGIN PUBLIC KEY-----", "-----END PUBLIC KEY-----"
 
 

@@ -192,7 +192,7 @@ def test_a_locked_checkpoint_directory(tmp_path: Path) -> None:
 
 
 def test_replay_train_show_and_score_by_command_line(real_broker: TestBroker, tmp_path: Path) -> None:
-    """The README's commands, in their order, on a real broker."""
+    """README's commands on one's own Kafka, in their order, on a real broker."""
     broker = ["--bootstrap-servers", str(real_broker.connection.options["bootstrap.servers"])]
     topic, models, unlabeled = (real_broker.name(hint) for hint in ("in", "models", "unlabeled"))
     name = ["--name", "pulsar", "--output-models-topic", models]

@@ -1,4 +1,4 @@
-"""README's first hour, command by command, on a real broker: what it shows is what is printed."""
+"""The page of the first hour, command by command, on a real broker: what it shows is what is printed."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ until_logged() {
 
 def console_of_the_first_hour() -> list[str]:
     """Return the lines of its console: commands after a dollar, what they print below."""
-    section = (ROOT / "README.md").read_text().split("### The first hour")[1].split("\n### ")[0]
+    section = (ROOT / "deploy" / "FIRST_HOUR.md").read_text().split("## A session")[1].split("\n## ")[0]
     (block,) = re.findall(r"```console\n(.*?)```", section, re.DOTALL)
     return str(block).splitlines()
 
@@ -76,8 +76,8 @@ def write_csv(path: Path) -> None:
         table.writerows([*map(float, X[row]), "pulsar" if y[row] > 0 else "noise"] for row in order)
 
 
-def test_the_first_hour_goes_as_readme_says(real_broker: TestBroker, tmp_path: Path) -> None:
-    """A bad record, a kill and a rollback: every line that README shows is printed, and the auditor finds nothing."""
+def test_the_first_hour_goes_as_its_page_says(real_broker: TestBroker, tmp_path: Path) -> None:
+    """A bad record, a kill and a rollback: every line that the page shows is printed, and the auditor finds nothing."""
     topic = real_broker.name("pulsars")
     write_csv(tmp_path / f"{topic}.csv")
     console = console_of_the_first_hour()
@@ -89,7 +89,6 @@ def test_the_first_hour_goes_as_readme_says(real_broker: TestBroker, tmp_path: P
         env={
             **inherited,
             "PATH": install_command(tmp_path / "bin"),
-            "PYTHONPATH": str(ROOT),
             "STREAMSVM_KAFKA__BOOTSTRAP_SERVERS": real_broker.connection.servers,
             "STREAMSVM_OUTPUT__MODELS_TOPIC": real_broker.name("models"),
             "STREAMSVM_HTTP__PORT": "0",

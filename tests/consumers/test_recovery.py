@@ -41,8 +41,8 @@ from streamsvm.learning.training import train
 from streamsvm.model import message as model_codec
 from tests.brokers.fixtures import TestBroker
 from tests.consumers.trainers import Running, produce, records, run_until, settings_for, topic, versions
-from tests.contract import foreign
 from tests.faults.admin import set_option
+from tests.kafka import foreign
 
 pytestmark = pytest.mark.real_broker
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from consumers.cli.reference import markdown
 from consumers.options import fields, sections
-from tests.deploy.files import ROOT
+from tests.deploy.files import DEPLOY
 
 
 def test_file_is_what_the_settings_say() -> None:
     """Nobody changed an option without making the reference anew."""
-    assert (ROOT / "CONFIGURATION.md").read_text() == markdown(), (
-        "run python -m consumers.cli.reference > CONFIGURATION.md"
-    )
+    written = (DEPLOY / "CONFIGURATION.md").read_text()
+    assert written == markdown(), "run python -m consumers.cli.reference > deploy/CONFIGURATION.md"
 
 
 def test_every_option_has_a_row_with_its_meaning() -> None:

@@ -23,7 +23,7 @@ from consumers.host.web.server import HttpServer
 from consumers.metrics import SCORER, TRAINER, Metrics
 from streamsvm.config import HttpConfig, LogConfig, load
 from streamsvm.errors import BrokerUnavailable, ConfigurationError, CorruptCheckpoint, Fenced, StreamsvmError
-from tests.contract.steps import eventually
+from tests.kafka.steps import eventually
 
 
 class Clock:

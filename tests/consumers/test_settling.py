@@ -32,10 +32,10 @@ from streamsvm.kafka import (
 from streamsvm.kafka.attempts import HEADER
 from streamsvm.model import message as model_codec
 from tests.brokers.jvm import CannotRun, JvmBroker
+from tests.consumers.test_scorer import Running as Scoring
 from tests.consumers.trainers import Running, produce, records, settings_for, topic, versions
 from tests.faults.proxy import Proxy
 from tests.faults.unmarked import UNVERIFIED, Unmarked
-from tests.test_scorer import Running as Scoring
 from tests.test_subscriber import NAME, eventually, version_of
 from tests.test_subscriber import Trainer as ModelTrainer
 

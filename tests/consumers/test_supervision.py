@@ -26,7 +26,7 @@ from consumers.host.runtime import (
     Health,
 )
 from consumers.host.supervision import Supervision
-from tests.deploy.files import DEPLOY, ROOT
+from tests.deploy.files import DEPLOY
 
 UNITS = sorted((DEPLOY / "systemd").glob("*.service"))
 
@@ -129,7 +129,7 @@ def test_command_tells_its_supervisor(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "consumers", "train", "--name", "m", "--input-topic", "in", "--points-dimension"]
     ended = subprocess.run(
         [*command, "2", "--bootstrap-servers", "127.0.0.1:9", "--http-port", "0"],
-        env={**os.environ, "NOTIFY_SOCKET": str(tmp_path / "notify"), "PYTHONPATH": str(ROOT)},
+        env={**os.environ, "NOTIFY_SOCKET": str(tmp_path / "notify")},
         cwd=tmp_path,
         capture_output=True,
         check=False,

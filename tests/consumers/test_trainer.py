@@ -36,7 +36,7 @@ from streamsvm.model.message import PartitionCut, Version
 from streamsvm.points import Position
 from tests.brokers.fixtures import TestBroker
 from tests.consumers.trainers import Running, produce, records, run_until, settings_for, topic, versions
-from tests.contract import foreign
+from tests.kafka import foreign
 from tests.streams import gaussian, rows_of
 
 

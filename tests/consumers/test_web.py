@@ -32,7 +32,7 @@ from consumers.metrics import TRAINER, Metrics
 from streamsvm.config import HttpConfig, load
 from streamsvm.errors import ConfigurationError, FatalError
 from tests.brokers.secured import Authority
-from tests.contract.steps import eventually
+from tests.kafka.steps import eventually
 
 PLAIN = b"GET /healthz HTTP/1.1\r\n\r\n"
 TOKEN = "a-token-of-some-length"

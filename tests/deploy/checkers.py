@@ -75,9 +75,16 @@ def prometheus(deploy: Path) -> str:
 
 
 def manifests(deploy: Path) -> str:
-    """Check each resource by itself."""
+    """Check each resource by itself, and that of the alert rules as the generator prints it."""
     files = sorted((deploy / "kubernetes").rglob("*.yaml"))
-    return "\n".join(fault for path in files for fault in faults(documents(path)))
+    resources = [one for path in files for one in documents(path)]
+    return "\n".join(faults([*resources, yaml.safe_load(rule(deploy))]))
+
+
+def rule(deploy: Path, *options: str) -> str:
+    """Return the PrometheusRule, as the generator prints it."""
+    program = [sys.executable, deploy / "kubernetes" / "generate.py", *options]
+    return subprocess.run(program, capture_output=True, text=True, check=True).stdout
 
 
 def rendered(deploy: Path) -> str:
@@ -156,9 +163,7 @@ CHECKERS = {
     "Strimzi's topics": Checker(
         manifests, "kubernetes/strimzi/topics.yaml", "partitions: 1\n", 'partitions: "1"\n', "$.spec.partitions"
     ),
-    "rules of the operator": Checker(
-        manifests, "kubernetes/monitoring/prometheus-rule.yaml", "for: 2m", "for: 2 minutes", "2 minutes"
-    ),
+    "rules of the operator": Checker(manifests, "prometheus/rules.yml", "for: 2m", "for: 2 minutes", "2 minutes"),
     "scraping of the operator": Checker(
         manifests, "kubernetes/monitoring/service-monitor.yaml", "- port: http", "- targetPort: http", "targetPort"
     ),

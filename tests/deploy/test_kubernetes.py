@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import re
-import runpy
+import shutil
+import subprocess
 import tomllib
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml  # type: ignore[import-untyped]
 
 from consumers.streams.topics import output_topics
 from streamsvm.config import Settings, load
-from tests.deploy.checkers import documents
+from tests.deploy.checkers import documents, faults, kubectl, rule
 from tests.deploy.files import DEPLOY, DOCKERFILE, PROMETHEUS, ROOT, RULES, parsed
 
 KUBERNETES = DEPLOY / "kubernetes"
@@ -115,11 +117,24 @@ def test_users_may_do_the_least(who: str) -> None:
 
 
 def test_rules_are_those_of_prometheus() -> None:
-    """The operator gets the rules that are tested, made by the generator."""
-    generator = runpy.run_path(str(KUBERNETES / "generate.py"))
-    resource: Path = generator["RESOURCE"]
-    assert resource.read_text() == generator["rendered"](), "run python deploy/kubernetes/generate.py"
-    assert parsed(resource)["spec"] == parsed(RULES)
+    """The operator gets the rules that are tested, and the labels that were asked for."""
+    printed = yaml.safe_load(rule(DEPLOY, "--label", "release=prometheus"))
+    assert printed["spec"] == parsed(RULES)
+    assert printed["metadata"]["labels"] == {"app.kubernetes.io/part-of": "streamsvm", "release": "prometheus"}
+
+
+def test_rules_can_be_applied_with_an_overlay(tmp_path: Path) -> None:
+    """What the generator prints is a resource to kustomize, and stays what the operator takes."""
+    shutil.copytree(KUBERNETES, tmp_path / "kubernetes")
+    overlay = tmp_path / "kubernetes" / "overlays" / "example"
+    (overlay / "prometheus-rule.yaml").write_text(rule(DEPLOY))
+    file = overlay / "kustomization.yaml"
+    file.write_text(file.read_text().replace("  - ../../base\n", "  - ../../base\n  - prometheus-rule.yaml\n"))
+    built = subprocess.run([kubectl(), "kustomize", overlay], capture_output=True, text=True, check=True).stdout
+    (made,) = [one for one in yaml.safe_load_all(built) if one["kind"] == "PrometheusRule"]
+    assert made["spec"] == parsed(RULES)
+    assert made["metadata"]["namespace"] == "kafka"
+    assert not list(faults([made]))
 
 
 def test_metrics_are_found_under_the_names_that_the_rules_know() -> None:

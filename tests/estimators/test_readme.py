@@ -1,4 +1,4 @@
-"""The examples of the estimators, in README and in the package's own words, run as they stand there."""
+"""The examples of the estimators, in README, on their page and in the package's own words, run as they stand there."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from streamsvm import CoresetSVC, config, estimators
 from streamsvm.config import load
 from streamsvm.datasets import load_htru2
 
-README = Path(__file__).parents[2] / "README.md"
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
@@ -30,13 +30,15 @@ def pulsars(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_the_notebook_examples_run(pulsars: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """README's examples run one after another; the first prints an accuracy that is worth showing."""
-    blocks = re.findall(r"```python\n(.*?)```", README.read_text(), re.DOTALL)
+@pytest.mark.parametrize(("page", "count"), [("README.md", 1), ("streamsvm/ESTIMATORS.md", 2)])
+def test_the_notebook_examples_run(page: str, count: int, pulsars: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A page's examples run one after another; the first prints an accuracy that is worth showing."""
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(), re.DOTALL)
     examples = [code for code in blocks if "CoresetSVC" in code or "model_config" in code]
+    assert len(examples) == count
     known: dict[str, object] = {}
     for example in examples:
-        exec(compile(example, "README.md", "exec"), known)
+        exec(compile(example, page, "exec"), known)
     assert float(capsys.readouterr().out.split()[0]) > 0.97
 
 

@@ -18,7 +18,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 
 from streamsvm.errors import TopicMissing
 from streamsvm.kafka import Connection, describe_topic
-from tests.contract.foreign import TIMEOUT_S, Silent
+from tests.kafka.foreign import TIMEOUT_S, Silent
 
 
 def _ask(connection: Connection, question: Callable[[AdminClient], Mapping[Any, Future[Any]]]) -> None:

@@ -12,7 +12,7 @@ from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from streamsvm.kafka import Connection
-from tests.contract.foreign import Silent
+from tests.kafka.foreign import Silent
 
 Partition = tuple[str, int]
 

@@ -19,14 +19,14 @@ from streamsvm.config import CheckpointConfig
 from streamsvm.kafka import TopicSpec, create_topics
 from tests.brokers.fixtures import TestBroker
 from tests.consumers.trainers import Running, produce, records, settings_for
-from tests.contract.foreign import committed
-from tests.contract.steps import eventually
 from tests.faults.daemon import Daemon
 from tests.faults.disks import RefusingDisk
 from tests.faults.observed import ask
 from tests.faults.planted import EIO_FILE
 from tests.faults.promise import check_counts, check_promise
 from tests.faults.stage import Stage
+from tests.kafka.foreign import committed
+from tests.kafka.steps import eventually
 
 RETRYABLE = 75
 DISK_KIB = 1024

@@ -18,9 +18,9 @@ from confluent_kafka import Producer
 
 from streamsvm.kafka import Connection
 from tests.brokers.jvm import CannotRun
-from tests.contract.foreign import TIMEOUT_S, Silent
 from tests.faults.outages import LOOK_S, SETTINGS, START_AGAIN, OneBroker, Plan, Play, Site, await_work, running
 from tests.faults.subjects import TIMEOUTS_S, TrainerSubject
+from tests.kafka.foreign import TIMEOUT_S, Silent
 
 Note = Callable[[str, object], None]
 AWAY_S = 25.0

@@ -38,8 +38,8 @@ from streamsvm.registry.subscriber import ModelSubscriber, load_version
 from tests.brokers.jvm import CannotRun
 from tests.brokers.secured import SecuredBroker, password_of
 from tests.consumers.trainers import produce, records, settings_for, topic, versions
-from tests.contract.steps import eventually, send
 from tests.faults.daemon import Daemon, arguments
+from tests.kafka.steps import eventually, send
 
 ROOT = Path(__file__).parent.parent.parent
 ROW = re.compile(r"^\| (trainer|scorer|subscriber) \| (\w+) \| (\S+) \| (\w+) \|", re.MULTILINE)

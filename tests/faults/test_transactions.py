@@ -10,8 +10,8 @@ import pytest
 from confluent_kafka import Producer
 
 from streamsvm.kafka import Connection, log_range, start_positions, stored_at
-from tests.contract.foreign import open_transaction
 from tests.faults.faulty import FaultyBroker, Trainee
+from tests.kafka.foreign import open_transaction
 
 LOOK_TIMEOUT_S = 5.0
 

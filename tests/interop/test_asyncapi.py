@@ -26,7 +26,7 @@ from tests.interop.programs import node_program
 from tests.test_subscriber import version_of
 
 ROOT = Path(__file__).parent.parent.parent
-DOCUMENT = ROOT / "asyncapi.yaml"
+DOCUMENT = ROOT / "streamsvm" / "asyncapi.yaml"
 PARSER_TIMEOUT_S = 120.0
 ERROR, WARNING = 0, 1
 PLANTED = {
@@ -52,7 +52,7 @@ def parsed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]
     for number, (mistake, (right, wrong)) in enumerate(PLANTED.items()):
         assert right in text, mistake
         files[mistake] = scratch / f"{number}.yaml"
-        files[mistake].write_text(text.replace(right, wrong, 1).replace("./streamsvm", str(ROOT / "streamsvm")))
+        files[mistake].write_text(text.replace(right, wrong, 1).replace("./model", str(DOCUMENT.parent / "model")))
     command += [str(file) for file in files.values()]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=PARSER_TIMEOUT_S, cwd=scratch)
     return dict(zip(files, map(json.loads, done.stdout.splitlines()), strict=True))

@@ -1,0 +1,213 @@
+"""The live page in a real browser, of a trainer that really runs."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from selenium import webdriver
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
+from selenium.webdriver.support.ui import WebDriverWait
+
+from consumers.host.runtime import Health
+from consumers.host.web.answers import Answer
+from consumers.host.web.server import HttpServer
+from consumers.metrics import TRAINER, Metrics
+from consumers.page.site import Site
+from streamsvm.config import HttpConfig
+from streamsvm.kafka import EmbeddedBroker
+from tests.consumers.page import boards
+from tests.consumers.page.browser import NoBrowser, programs
+from tests.consumers.page.looks import (
+    LOOKS,
+    Open,
+    agree_with_the_status,
+    assert_fits,
+    number_of,
+    numbers,
+    troubles,
+    violations,
+)
+from tests.consumers.page.stage import Stage, staged
+
+PATIENCE_S = 30.0
+PERIOD_S = 2.0
+"""Of the script's looks at the figures."""
+
+
+@pytest.fixture(scope="module")
+def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+    """A trainer that learned 4,000 points of the survey, and refused three records."""
+    try:
+        programs()
+    except NoBrowser as missing:
+        pytest.skip(f"no browser: {missing}")
+    with (
+        EmbeddedBroker() as broker,
+        staged(broker.connection, "candidates", tmp_path_factory.mktemp("state")) as running,
+    ):
+        running.produce(4_000, bad=3)
+        running.settle()
+        yield running
+
+
+def number(chrome: webdriver.Chrome, field: str) -> str:
+    return str(chrome.execute_script(f"return document.querySelector('data[data-field=\"{field}\"]').value"))
+
+
+def test_without_javascript_the_numbers_are_those_of_the_status(stage: Stage, open_browser: Open) -> None:
+    """A browser that runs no script shows every number, each as it stands in /status.json, and the pictures."""
+    chrome = open_browser(javascript=False)
+    chrome.get(stage.url)
+    shown = numbers(chrome)
+    assert len(shown) > 40
+    agree_with_the_status(shown, stage.url)
+    assert number_of(shown, "input.rejected") == 3
+    assert number_of(shown, "input.dead_letters.wrong_dimension") == 3
+    assert number_of(shown, "versions.0.number") == 4
+    assert chrome.find_elements(By.CSS_SELECTOR, "svg.coreset path.border")
+    assert not chrome.find_element(By.ID, "pause").is_displayed()
+
+
+def test_new_versions_appear_without_a_reload(stage: Stage, open_browser: Open) -> None:
+    """Numbers and picture follow the stream on the page that was opened; what was unfolded and focused stays so."""
+    chrome = open_browser()
+    chrome.get(stage.url)
+    chrome.execute_script("window.opened = true")
+    before, picture = int(number(chrome, "versions.0.number")), chrome.find_element(By.CLASS_NAME, "coreset")
+    drawn = picture.get_attribute("innerHTML")
+    summary = chrome.find_element(By.CSS_SELECTOR, "details summary")
+    summary.click()
+    assert chrome.execute_script("return document.activeElement.localName") == "summary"
+    stage.produce(2_000)
+    stage.settle()
+    WebDriverWait(chrome, PATIENCE_S).until(lambda c: int(number(c, "versions.0.number")) >= before + 1)
+    assert chrome.execute_script("return window.opened") is True
+    assert picture.get_attribute("innerHTML") != drawn
+    assert chrome.execute_script("return document.activeElement.localName") == "summary"
+    assert chrome.find_element(By.TAG_NAME, "details").get_attribute("open") is not None
+    assert troubles(chrome) == []
+
+
+def test_paused_or_hidden_it_asks_for_nothing(stage: Stage, open_browser: Open) -> None:
+    """Two periods without a request, whether the button was pressed or the tab is hidden; then it goes on by itself."""
+    chrome = open_browser()
+    chrome.get(stage.url)
+    button = chrome.find_element(By.ID, "pause")
+    hide = "Object.defineProperty(document, 'hidden', {configurable: true, get: () => %s});"
+    for stop, resume in (
+        (button.click, button.click),
+        (
+            lambda: chrome.execute_script((hide % "true") + "document.dispatchEvent(new Event('visibilitychange'))"),
+            lambda: chrome.execute_script((hide % "false") + "document.dispatchEvent(new Event('visibilitychange'))"),
+        ),
+    ):
+        WebDriverWait(chrome, PATIENCE_S).until(lambda c: _requests(c) > 0)
+        stop()
+        WebDriverWait(chrome, PATIENCE_S).until(lambda c: _requests(c) == 0)
+        threading.Event().wait(2.0 * PERIOD_S)  # the absence of requests has no event to wait for
+        assert _requests(chrome) == 0
+        resume()
+        WebDriverWait(chrome, PATIENCE_S).until(lambda c: _requests(c) > 0)
+    assert button.get_attribute("aria-pressed") == "false"
+
+
+def _requests(chrome: webdriver.Chrome) -> int:
+    """Return how many requests were sent since the last call."""
+    events = [json.loads(entry["message"])["message"] for entry in chrome.get_log("performance")]  # type: ignore[no-untyped-call]
+    return sum(event["method"] == "Network.requestWillBeSent" for event in events)
+
+
+@pytest.mark.parametrize(("width", "scheme"), LOOKS)
+def test_the_page_fits(stage: Stage, open_browser: Open, width: int, scheme: str) -> None:
+    """Wide and narrow, light and dark: no scrolling sideways, no complaint, and the scheme is the one asked for."""
+    chrome = open_browser(width, 900, scheme=scheme)
+    chrome.get(stage.url)
+    assert_fits(chrome, width, scheme)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_checker_of_accessibility_finds_nothing(stage: Stage, open_browser: Open, scheme: str) -> None:
+    """axe-core, all of its rules for WCAG 2.2 A and AA and its best practices: no violation."""
+    chrome = open_browser(1280, 1000, scheme=scheme)
+    chrome.get(stage.url)
+    chrome.find_element(By.CSS_SELECTOR, "details summary").click()
+    assert violations(chrome) == []
+
+
+@pytest.mark.parametrize(
+    ("rule", "path", "fault"),
+    [
+        ("image-alt", "/", b'<img src="/icon.svg">'),
+        ("button-name", "/", b'<button type="button"></button>'),
+        ("color-contrast", "/page.css", b"main p { color: #aaa; background: #fff }"),
+    ],
+)
+def test_the_checker_of_accessibility_finds_a_planted_fault(
+    open_browser: Open, rule: str, path: str, fault: bytes
+) -> None:
+    """A copy of the page with an image without words, a button without a name, or pale text: it is reported."""
+    site = boards.site(boards.snapshot(None))
+
+    def answer(asked: str) -> Answer | None:
+        right = site.answer(asked)
+        if right is None or asked != path:
+            return right
+        body = right.body.replace(b"</main>", fault + b"</main>") if path == "/" else right.body + fault
+        return replace(right, body=body)
+
+    with HttpServer(HttpConfig(port=0), Health(stuck_after_s=60.0), Metrics(TRAINER).registry, answer) as server:
+        chrome = open_browser()
+        chrome.get(server.url)
+        assert rule in [found for found, _ in violations(chrome)]
+
+
+def test_the_keyboard_is_enough(stage: Stage, open_browser: Open) -> None:
+    """The first Tab shows the way to the figures, others reach the button, tables and details; focus is seen."""
+    chrome = open_browser()
+    chrome.get(stage.url)
+    reached = []
+    for _ in range(12):
+        chrome.switch_to.active_element.send_keys(Keys.TAB)
+        focused = chrome.switch_to.active_element
+        reached.append(str(focused.get_attribute("id") or focused.get_attribute("class") or focused.tag_name))
+        if len(reached) == 1:
+            assert focused.text == "Skip to the figures"
+            assert focused.rect["y"] >= 0
+        assert chrome.execute_script("return getComputedStyle(document.activeElement).outlineStyle") == "solid"
+    assert reached[:3] == ["skip", "pause", "scroll"]
+    assert "summary" in reached
+
+
+def test_hostile_names_run_nothing(open_browser: Open) -> None:
+    """Topic, labels, features and reasons made of markup are read as they are written, before and after an update."""
+    site = boards.site(boards.snapshot(boards.drawing(np.array([1.0, -0.5, 0.2]))))
+    with HttpServer(HttpConfig(port=0), Health(stuck_after_s=60.0), Metrics(TRAINER).registry, site.answer) as server:
+        chrome = open_browser()
+        chrome.get(server.url)
+        assert boards.HOSTILE in chrome.find_element(By.CLASS_NAME, "about").text
+        _updated(chrome, site)
+        assert chrome.execute_script("return window.hacked === undefined")
+        assert boards.HOSTILE in chrome.find_element(By.CLASS_NAME, "picture").text
+        assert troubles(chrome) == []
+
+
+def _updated(chrome: webdriver.Chrome, site: Site) -> None:
+    site._metrics.increase("streamsvm_input_rows", 41, outcome="accepted")
+    WebDriverWait(chrome, PATIENCE_S).until(lambda c: number(c, "input.accepted") == "41")
+
+
+def test_a_daemon_that_is_gone_is_said(open_browser: Open) -> None:
+    """When no answer comes, the page says so and keeps the last figures; a pause button is still a pause button."""
+    site = boards.site(boards.snapshot(None))
+    with HttpServer(HttpConfig(port=0), Health(stuck_after_s=60.0), Metrics(TRAINER).registry, site.answer) as server:
+        chrome = open_browser()
+        chrome.get(server.url)
+        assert chrome.find_element(By.ID, "connection").text == ""
+    WebDriverWait(chrome, PATIENCE_S).until(lambda c: "No answer" in c.find_element(By.ID, "connection").text)
+    assert number(chrome, "versions.0.number") == "7"

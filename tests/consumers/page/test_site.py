@@ -1,0 +1,232 @@
+"""What the site answers: figures, a page of them, nothing that anybody else wrote."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import timedelta
+from html.parser import HTMLParser
+from importlib.resources import files
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import pytest
+
+from consumers.host.runtime import Health
+from consumers.host.web.server import HttpServer
+from consumers.metrics import SCORER, TRAINER, Metrics
+from consumers.page.board import MOST_MOMENTS, History, ScorerBoard
+from consumers.page.site import Site, etag, site_of
+from consumers.page.status import FORMAT, Figures, Moment, ScorerStatus, TrainerStatus, decode, encode, schema
+from streamsvm.config import HttpConfig, Settings
+from streamsvm.model import message as model_codec
+from streamsvm.registry.subscriber import Loaded
+from tests.consumers.page import boards
+from tests.consumers.page.boards import HOSTILE, T0
+
+PICTURE = boards.drawing(np.array([1.0, -0.5, 0.2]))
+
+
+class Page(HTMLParser):
+    """Elements of a page, and the numbers in its `data` elements."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.open: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+        if tag not in ("meta", "link"):
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def numbers(self) -> dict[str, str]:
+        return {str(given["data-field"]): str(given["value"]) for tag, given in self.elements if tag == "data"}
+
+
+def page_of(site: Site) -> Page:
+    answer = site.answer("/")
+    assert answer is not None
+    return Page(answer.body.decode())
+
+
+def value_at(document: object, path: str) -> object:
+    """Follow a path such as `versions.0.number`; a name may hold dots itself."""
+    for step in path.split("."):
+        document = document[int(step)] if isinstance(document, list) else document[step]  # type: ignore[index]
+    return document
+
+
+def test_every_number_of_the_page_is_that_of_the_status() -> None:
+    """Each `data` element has exactly the value that `/status.json` has at its path; none is missing there."""
+    site = boards.site(boards.snapshot(PICTURE))
+    answer = site.answer("/status.json")
+    assert answer is not None
+    document = json.loads(answer.body)
+    numbers = {field: value for field, value in page_of(site).numbers().items() if HOSTILE not in field}
+    assert len(numbers) > 30
+    for field, value in numbers.items():
+        expected = value_at(document, field)
+        assert value == ("" if expected is None else repr(expected)), field
+
+
+@pytest.mark.parametrize("picture", [PICTURE, None])
+def test_names_from_outside_stay_text(picture: object) -> None:
+    """Topic, labels, features, reasons, a broker's words: no element of theirs comes to be, the page stays balanced."""
+    for ready in (True, False):
+        page = page_of(boards.site(boards.snapshot(picture), ready=ready))  # type: ignore[arg-type]
+        assert page.open == []
+        assert [given.get("src") for tag, given in page.elements if tag == "script"] == ["/page.js"]
+        assert "img" not in {tag for tag, _ in page.elements}
+        assert not [name for _, given in page.elements for name in given if name.startswith("on")]
+        assert not [given for _, given in page.elements if "style" in given]
+
+
+def test_nothing_is_asked_of_another_host() -> None:
+    """Every reference of page, style and script is a path of this server."""
+    page = page_of(boards.site(boards.snapshot(PICTURE)))
+    references = [given[name] for _, given in page.elements for name in ("src", "href") if given.get(name)]
+    assert all(str(reference).startswith(("/", "#")) for reference in references)
+    for file in ("style.css", "script.js"):
+        assert not re.search(r"https?:|url\(|@import|//[a-z]", files("consumers.page").joinpath(file).read_text())
+
+
+def test_a_page_before_anything_happened_is_complete() -> None:
+    """No snapshot, no version, no partition: it says so, with dashes for numbers."""
+    page = page_of(boards.site(None))
+    assert page.open == []
+    assert page.numbers()["versions.0.number"] == ""
+
+
+def test_a_scorer_shows_the_version_that_serves() -> None:
+    """Number, hash, points covered and how long it has served; every number is that of the status."""
+    value = (Path(__file__).parents[2] / "golden" / "model-3-linear.json").read_bytes()
+    version = model_codec.decode(value)
+    metrics, health, board = Metrics(SCORER), Health(stuck_after_s=60.0, clock=lambda: 0.0), ScorerBoard()
+    health.require("model", "")
+    board.serving(
+        Loaded(version=version, sha256=model_codec.sha256(value), offset=0, loaded_at=T0.timestamp(), published_at=None)
+    )
+    metrics.increase("streamsvm_scored_points", 1_234)
+    metrics.begin("streamsvm_scored_batches", "outcome", ("committed", "put_back"))
+    site = Site(Settings(), board, metrics, health, lambda: T0)
+    status, page = site.status(), page_of(site)
+    assert isinstance(status, ScorerStatus)
+    assert status.serving is not None
+    assert (status.verdict.headline, status.serving.number) == ("Scoring", version.number)
+    document = json.loads(encode(status))
+    for field, shown in page.numbers().items():
+        expected = value_at(document, field)
+        assert shown == ("" if expected is None else repr(expected)), field
+    assert page.numbers()["scored_points"] == "1234"
+
+
+def test_many_partitions_fold() -> None:
+    """Eight partitions are shown, the others are one click away, and no id occurs twice."""
+    page = page_of(boards.site(boards.snapshot(PICTURE, partitions=70)))
+    identities = [given["id"] for _, given in page.elements if "id" in given]
+    assert len(identities) == len(set(identities))
+    assert len([tag for tag, _ in page.elements if tag == "article"]) == 70
+    assert ("details", {"class": "more"}) in page.elements
+
+
+def test_the_shape_is_the_documented_one() -> None:
+    """The schema in the repository is that of the code; a change of shape changes it, and the format if it must."""
+    assert files("consumers.page").joinpath("status-1.schema.json").read_text() == schema()
+    status = boards.site(boards.snapshot(None)).status()
+    assert decode(encode(status)) == status
+    document = json.loads(encode(status))
+    assert (document["format"], document["role"]) == (FORMAT, "trainer")
+    with pytest.raises(msgspec.ValidationError, match=r"streamsvm\.status/9"):
+        decode(encode(msgspec.structs.replace(status, format="streamsvm.status/9")))
+
+
+def test_the_tag_ignores_only_when_it_was_taken() -> None:
+    """The same figures a second later have the same tag; one record more has another."""
+    board = boards.snapshot(PICTURE)
+    before = boards.site(board).status()
+    assert isinstance(before, TrainerStatus)
+    later = boards.site(replace(board, taken=T0 + timedelta(seconds=1))).status()
+    assert etag(before) == etag(later)
+    other = msgspec.structs.replace(before, input=msgspec.structs.replace(before.input, records=1))
+    assert etag(before) != etag(other)
+
+
+def test_a_history_stays_short_and_keeps_its_beginning_in_reach() -> None:
+    """However long a process lives: a bounded number of moments at even steps, over nearly all of its life."""
+    history, n = History(), 20 * MOST_MOMENTS
+    for second in range(n):
+        if history.due(float(second)):
+            history.add(Moment(T0 + timedelta(seconds=second), Figures(), 0, None), float(second))
+    seconds = [(moment.time - T0).total_seconds() for moment in history.moments]
+    assert MOST_MOMENTS // 2 <= len(seconds) <= MOST_MOMENTS
+    assert seconds[0] < n / 10
+    assert seconds[-1] > n - 2 * history.interval_s
+    assert len(set(np.diff(seconds))) == 1
+
+
+@pytest.fixture
+def server() -> Iterator[HttpServer]:
+    own = boards.site(boards.snapshot(PICTURE))
+    with HttpServer(HttpConfig(port=0), Health(stuck_after_s=60.0), Metrics(TRAINER).registry, own.answer) as running:
+        yield running
+
+
+def get(server: HttpServer, path: str, **headers: str) -> http.client.HTTPResponse:
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=10)
+    connection.request("GET", path, headers=headers)
+    return connection.getresponse()
+
+
+@pytest.mark.parametrize("path", ["/", "/page.css", "/page.js", "/icon.svg", "/status.json", "/status.schema.json"])
+def test_every_part_is_served_under_a_strict_policy(server: HttpServer, path: str) -> None:
+    """Nothing inline, nothing from elsewhere, nothing sniffed, nothing framed."""
+    answer = get(server, path)
+    assert answer.status == 200
+    assert answer.read()
+    policy = answer.headers["Content-Security-Policy"]
+    assert "default-src 'none'" in policy
+    assert "frame-ancestors 'none'" in policy
+    assert "unsafe" not in policy
+    assert answer.headers["X-Content-Type-Options"] == "nosniff"
+
+
+def test_who_has_the_figures_is_told_so(server: HttpServer) -> None:
+    """A second request that names the tag gets 304 and nothing more; another tag gets the figures."""
+    tag = get(server, "/status.json").headers["ETag"]
+    again = get(server, "/status.json", **{"If-None-Match": tag})
+    assert (again.status, again.read()) == (304, b"")
+    assert get(server, "/status.json", **{"If-None-Match": '"other"'}).status == 200
+
+
+def test_the_page_can_be_switched_off() -> None:
+    """With http.page off there is nothing at / nor at /status.json; health and metrics answer as before."""
+    settings, metrics, health = (
+        Settings(http=HttpConfig(port=0, page=False)),
+        Metrics(SCORER),
+        Health(stuck_after_s=60.0),
+    )
+    site = site_of(settings, ScorerBoard(), metrics, health)
+    with HttpServer(settings.http, health, metrics.registry, site) as running:
+        assert get(running, "/").status == 404
+        assert get(running, "/status.json").status == 404
+        assert get(running, "/metrics").status == 200
+
+
+def test_a_scorer_has_a_page_of_its_own() -> None:
+    """Before its first model: it waits, and counts nothing yet."""
+    metrics, health = Metrics(SCORER), Health(stuck_after_s=60.0)
+    health.require("model", "there is none yet")
+    site = Site(Settings(), ScorerBoard(), metrics, health)
+    status = site.status()
+    assert isinstance(status, ScorerStatus)
+    assert (status.verdict.level, status.serving, status.scored_points) == ("waiting", None, 0)
+    assert page_of(site).open == []

@@ -1,0 +1,289 @@
+"""Readers: records as they were written, positions that are the caller's, groups at least once."""
+
+from __future__ import annotations
+
+import contextlib
+from contextlib import closing
+
+import pytest
+
+from streamsvm.errors import TopicMissing, TransientError
+from streamsvm.kafka import Input, Message, OffsetOutOfRange, Record, Subscription
+from tests.brokers.fixtures import TestBroker
+from tests.kafka import foreign
+from tests.kafka.steps import drain, eventually, numbers, send, send_values, values_of
+
+
+def test_a_record_comes_as_it_was_sent(broker: TestBroker) -> None:
+    """Key, value, repeated headers, tombstone and coordinates survive the way through the broker."""
+    topic = broker.topic()
+    headers = (("kind", b"a"), ("kind", b""), ("\u03c0", b"\x00\xff"))
+    send(
+        broker.connection,
+        [Message(topic, b"\x00v", b"k", headers, partition=0), Message(topic, None, b"k", partition=0)],
+    )
+    with closing(Input(broker.connection, topic, group=None)) as reader:
+        reader.assign({0: 0})
+        first, second = drain(reader, 2)
+    assert (first.topic, first.partition, first.offset) == (topic, 0, 0)
+    assert (first.key, first.value, first.headers) == (b"k", b"\x00v", headers)
+    assert first.timestamp_ms is not None
+    assert first.timestamp_ms > 0
+    assert (second.offset, second.value, second.headers) == (1, None, ())
+
+
+def test_a_key_always_finds_its_partition(broker: TestBroker) -> None:
+    """Without a partition the key decides, and as a Java client would (murmur2)."""
+    topic = broker.topic(partitions=4)
+    send(broker.connection, [Message(topic, b"v", key) for key in (b"21", b"foobar", b"21")])
+    with closing(Input(broker.connection, topic, group=None)) as reader:
+        reader.assign(dict.fromkeys(range(4), 0))
+        partitions = {(record.key, record.partition) for record in drain(reader, 3)}
+    # from the test vectors of the Java client: toPositive(murmur2(key)) % 4
+    assert partitions == {(b"21", (-973932308 & 0x7FFFFFFF) % 4), (b"foobar", (-790332482 & 0x7FFFFFFF) % 4)}
+
+
+def test_reading_resumes_at_a_position(broker: TestBroker) -> None:
+    """A second reader that starts where the first stopped misses nothing and repeats nothing."""
+    topic = broker.topic()
+    send_values(broker.connection, topic, numbers(10))
+    with closing(Input(broker.connection, topic, group=None)) as reader:
+        reader.assign({0: 0})
+        first = reader.poll(4, 10.0)
+    with closing(Input(broker.connection, topic, group=None)) as reader:
+        reader.assign({0: first[-1].offset + 1})
+        rest = drain(reader, 10 - len(first))
+    assert values_of([*first, *rest]) == numbers(10)
+
+
+def test_poll_returns_no_more_than_asked_and_nothing_at_the_end(broker: TestBroker) -> None:
+    """A batch is bounded, and an exhausted partition gives an empty list."""
+    topic = broker.topic()
+    send_values(broker.connection, topic, numbers(5))
+    with closing(Input(broker.connection, topic, group=None)) as reader:
+        reader.assign({0: 0})
+        assert len(reader.poll(2, 10.0)) <= 2
+        drain(reader, 3)
+        assert reader.poll(2, 0.0) == []
+        assert reader.connected()
+        assert reader.high_watermark(0) == 5
+        assert reader.high_watermark(3) is None
+
+
+@pytest.mark.real_broker
+def test_the_end_lies_past_markers_and_aborted_records(broker: TestBroker) -> None:
+    """It is told once it is met, and stands before a transaction that is open; a pause does not go back before it."""
+    topic = broker.topic()
+    with closing(Input(broker.connection, topic, group=None)) as reader:
+        with foreign.open_transaction(broker.connection, topic, numbers(5)) as writer:
+            reader.assign({0: 0})
+            assert reader.seen_end(0) is None
+            eventually(lambda: (reader.poll(1, 0.1), reader.seen_end(0))[1] == 0, "the end is met")
+            writer.commit_transaction(foreign.TIMEOUT_S)
+        assert values_of(drain(reader, 5)) == numbers(5)
+        foreign.aborted(broker.connection, topic, numbers(3))
+        eventually(lambda: (reader.poll(1, 0.1), reader.seen_end(0))[1] == 10, "the end is met")
+        reader.pause()
+        reader.poll(1, 0.1)
+        foreign.delete_records(broker.connection, topic, 0, 10)
+        reader.resume()
+        send_values(broker.connection, topic, numbers(1))
+        assert [record.offset for record in drain(reader, 1)] == [10]
+        reader.assign({0: 10})
+        assert reader.seen_end(0) is None
+
+
+@pytest.mark.parametrize("offset", [6, 2**40])
+def test_a_position_beyond_the_log_is_an_error_with_the_logs_range(broker: TestBroker, offset: int) -> None:
+    """Where the log does not hold a position the reader says so, and never moves by itself."""
+    topic = broker.topic()
+    send_values(broker.connection, topic, numbers(5))
+    with closing(Input(broker.connection, topic, group=None)) as reader:
+        reader.assign({0: offset})
+        with pytest.raises(OffsetOutOfRange, match="the log starts at 0 and ends at 5") as error:
+            drain(reader, 1)
+        assert f"offset {offset} of {topic}[0]" in str(error.value)
+        with pytest.raises(OffsetOutOfRange):
+            reader.poll(1, 0.0)
+
+
+def test_records_before_an_error_are_delivered(broker: TestBroker) -> None:
+    """An error on one partition loses no record of another that was fetched with it."""
+    topic = broker.topic(partitions=2)
+    send(broker.connection, [Message(topic, value, partition=1) for value in numbers(3)])
+    with closing(Input(broker.connection, topic, group=None)) as reader:
+        reader.assign({1: 0})
+        assert values_of(drain(reader, 3)) == numbers(3)
+        reader.assign({0: 99, 1: 1})
+        seen: list[Record] = []
+        with pytest.raises(OffsetOutOfRange):
+            eventually(lambda: seen.extend(reader.poll(10, 0.1)) is not None, "the error is raised")
+    assert values_of(seen) in ([], numbers(2, 1))
+
+
+def test_a_poison_record_passes_untouched(broker: TestBroker) -> None:
+    """Bytes that nobody can decode are a record like any other."""
+    topic = broker.topic()
+    poison = bytes(range(256))
+    send_values(broker.connection, topic, [b"1", poison, b"", b"2"])
+    with closing(Input(broker.connection, topic, group=None)) as reader:
+        reader.assign({0: 0})
+        assert values_of(drain(reader, 4)) == [b"1", poison, b"", b"2"]
+
+
+def test_pausing_loses_nothing(broker: TestBroker) -> None:
+    """What was fetched ahead comes again after a pause, once and in order."""
+    topic = broker.topic()
+    send_values(broker.connection, topic, numbers(50))
+    with closing(Input(broker.connection, topic, group=None)) as reader:
+        reader.assign({0: 0})
+        records = list(reader.poll(7, 10.0))
+        reader.pause()
+        assert reader.poll(7, 0.2) == []
+        reader.resume()
+        records += drain(reader, 50 - len(records))
+    assert values_of(records) == numbers(50)
+
+
+def test_a_committed_position_is_visible_to_observers(broker: TestBroker) -> None:
+    """Positions that are committed, even just before closing, can be seen in the group."""
+    topic, group = broker.topic(), broker.name("group")
+    send_values(broker.connection, topic, numbers(5))
+    with closing(Input(broker.connection, topic, group=group)) as reader:
+        reader.assign({0: 0})
+        drain(reader, 5)
+        reader.commit({0: 3})
+    eventually(lambda: foreign.committed(broker.connection, group, topic, 0) == 3, "the commit is seen")
+
+
+def test_without_a_group_nothing_is_committed(broker: TestBroker) -> None:
+    """A reader without a group ignores commits."""
+    topic = broker.topic()
+    with closing(Input(broker.connection, topic, group=None)) as reader:
+        reader.assign({0: 0})
+        reader.commit({0: 0})
+        reader.poll(1, 0.1)
+    assert foreign.committed(broker.connection, "streamsvm-reader", topic, 0) < 0
+
+
+@pytest.mark.real_broker
+def test_a_missing_topic_is_named(broker: TestBroker) -> None:
+    """Reading a topic that does not exist says so; the embedded broker would create it."""
+    with (
+        closing(Input(broker.connection, "no-such-topic", group=None)) as reader,
+        pytest.raises(TopicMissing, match="no-such-topic"),
+    ):
+        reader.assign({0: 0})
+
+
+def test_a_missing_partition_is_named(broker: TestBroker) -> None:
+    """Reading a partition that does not exist says so."""
+    topic = broker.topic()
+    with (
+        closing(Input(broker.connection, topic, group=None)) as reader,
+        pytest.raises(TopicMissing, match="no partition 9"),
+    ):
+        reader.assign({0: 0, 9: 0})
+
+
+def test_a_negative_position_is_a_mistake_of_ours(broker: TestBroker) -> None:
+    """The client's logical offsets are no positions."""
+    with closing(Input(broker.connection, broker.topic(), group=None)) as reader, pytest.raises(ValueError):
+        reader.assign({0: -2})
+
+
+def test_a_group_goes_on_at_its_committed_position(broker: TestBroker) -> None:
+    """A member that left without committing has its records read again, by whoever comes next."""
+    topic, group = broker.topic(), broker.name("group")
+    send_values(broker.connection, topic, numbers(6))
+    with closing(Subscription(broker.connection, topic, group=group)) as member:
+        records = drain(member, 6)
+        assert values_of(records) == numbers(6)
+        member.commit({0: 4})
+    with closing(Subscription(broker.connection, topic, group=group, start="latest")) as member:
+        assert values_of(drain(member, 2)) == numbers(2, 4)
+        assert member.connected()
+
+
+@pytest.mark.real_broker
+def test_a_new_group_may_start_at_the_end(broker: TestBroker) -> None:
+    """Starting at the latest, a new group sees only what comes after it joined."""
+    topic, group = broker.topic(), broker.name("group")
+    send_values(broker.connection, topic, numbers(3))
+    with closing(Subscription(broker.connection, topic, group=group, start="latest")) as member:
+        eventually(lambda: member.poll(10, 0.1) == [] and _placed(member), "the member has its position")
+        send_values(broker.connection, topic, [b"new"])
+        assert values_of(drain(member, 1)) == [b"new"]
+
+
+@pytest.mark.real_broker
+def test_a_groups_position_that_the_log_lost_is_an_error(broker: TestBroker) -> None:
+    """A group whose position lies outside the log stops, whatever its start is configured to."""
+    topic, group = broker.topic(), broker.name("group")
+    send_values(broker.connection, topic, numbers(3))
+    with closing(Input(broker.connection, topic, group=group)) as reader:
+        reader.assign({0: 0})
+        drain(reader, 3)
+        reader.commit({0: 77})
+    with (
+        closing(Subscription(broker.connection, topic, group=group)) as member,
+        pytest.raises(OffsetOutOfRange, match="offset 77"),
+    ):
+        drain(member, 1)
+
+
+@pytest.mark.real_broker
+def test_a_member_that_lost_its_place_cannot_commit(broker: TestBroker) -> None:
+    """A commit after the group took the partitions away is a passing error or does nothing."""
+    topic, group = broker.topic(), broker.name("group")
+    send_values(broker.connection, topic, numbers(3))
+    slow = broker.connect(max_poll_interval_ms=1000, session_timeout_ms=1000, heartbeat_interval_ms=100)
+    with closing(Subscription(slow, topic, group=group)) as late:
+        drain(late, 3)
+        with closing(Subscription(broker.connection, topic, group=group)) as other:
+            drain(other, 3)  # once the group has given up the one that does not poll
+            other.commit({0: 3})
+            with contextlib.suppress(TransientError):
+                late.commit({0: 1})
+        assert foreign.committed(broker.connection, group, topic, 0) == 3
+
+
+@pytest.mark.real_broker
+def test_a_member_that_leaves_before_its_first_partition_is_gone_at_once(broker: TestBroker) -> None:
+    """Those who stay have every partition again long before its session has run out."""
+    topic, group = broker.topic(partitions=4), broker.name("group")
+    patient = broker.connect(session_timeout_ms=300_000, heartbeat_interval_ms=100)
+    with closing(Subscription(patient, topic, group=group)) as stays:
+        eventually(lambda: stays.poll(1, 0.1) == [] and len(stays._consumer.assignment()) == 4, "it has them all")
+        with closing(Subscription(patient, topic, group=group)) as leaves:
+            eventually(
+                lambda: leaves.poll(1, 0.1) == [] and foreign.members(broker.connection, group) == 2, "it is a member"
+            )
+            leaves.poll(1, 0.5)  # takes in that it has nothing yet: who has it all must give up some first
+            assert leaves._consumer.assignment() == []
+        eventually(lambda: (stays.poll(1, 0.1), foreign.members(broker.connection, group))[1] == 1, "one is left")
+        eventually(lambda: stays.poll(1, 0.1) == [] and len(stays._consumer.assignment()) == 4, "it has them all again")
+
+
+@pytest.mark.real_broker
+def test_a_partition_taken_away_before_it_has_a_position_is_let_go(broker: TestBroker) -> None:
+    """A group without positions: that a partition has none is learned with its revocation, and read on without it."""
+    topic, group = broker.topic(partitions=4), broker.name("group")
+    quick = broker.connect(heartbeat_interval_ms=100)
+    with closing(Subscription(quick, topic, group=group)) as first:
+        eventually(lambda: first.poll(1, 0.0) == [] and len(first._consumer.assignment()) == 4, "it has them all")
+        with closing(Subscription(quick, topic, group=group)) as second:
+            eventually(
+                lambda: second.poll(1, 0.1) == [] and foreign.members(broker.connection, group) == 2, "another joins"
+            )
+            eventually(
+                lambda: first.poll(10, 0.1) == second.poll(10, 0.1) == [] and len(first._consumer.assignment()) == 2,
+                "it gives up two",
+            )
+        send(broker.connection, [Message(topic, b"v", partition=partition) for partition in range(4)])
+        assert {record.partition for record in drain(first, 4)} == set(range(4))
+
+
+def _placed(member: Subscription) -> bool:
+    positions = member._consumer.position(member._consumer.assignment())
+    return bool(positions) and member._consumer.assignment()[0].offset == -1

@@ -1,0 +1,310 @@
+"""One partition's log: its range, where to start, reading to the end, following, single records."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from streamsvm.errors import ConfigurationError, TopicMissing, TransientError
+from streamsvm.kafka import (
+    Connection,
+    Mark,
+    Marks,
+    Message,
+    OffsetOutOfRange,
+    Place,
+    Publisher,
+    Reader,
+    Tail,
+    TopicSpec,
+    create_topics,
+    fetch_one,
+    log_range,
+    read_stored,
+    read_to_end,
+    stamp_of,
+    start_positions,
+    stored_at,
+)
+from tests.brokers.fixtures import TestBroker
+from tests.kafka import foreign
+from tests.kafka.steps import PATIENCE_S, drain, numbers, send_values, values_of
+from tests.test_subscriber import eventually, restartable_broker
+
+HOUR_MS = 3_600_000
+EPOCH_MS = 1_700_000_000_000
+
+
+def read(broker: TestBroker, topic: str, start: int | None = None) -> list[bytes | None]:
+    return values_of(read_to_end(broker.connection, topic, 0, start=start, timeout_s=PATIENCE_S))
+
+
+def test_the_range_of_a_log(broker: TestBroker) -> None:
+    """A log's range is the first offset and the one after the last."""
+    topic = broker.topic()
+    assert log_range(broker.connection, topic, 0) == (0, 0)
+    send_values(broker.connection, topic, numbers(3))
+    assert log_range(broker.connection, topic, 0) == (0, 3)
+
+
+@pytest.mark.real_broker
+def test_the_range_counts_open_transactions_and_the_latest_start_does_not(broker: TestBroker) -> None:
+    """Starting at the latest lies before records that may yet be committed; the log's range holds them."""
+    topic = broker.topic()
+    send_values(broker.connection, topic, numbers(2))
+    with foreign.open_transaction(broker.connection, topic, [b"open"]):
+        assert log_range(broker.connection, topic, 0) == (0, 3)
+        assert start_positions(broker.connection, topic, [0], "latest") == {0: 2}
+
+
+@pytest.mark.real_broker
+def test_marks_tell_what_readers_get_and_what_writers_wrote(broker: TestBroker) -> None:
+    """The stable offset stands before an open transaction; a topic that is missing is named."""
+    topic = broker.topic(partitions=2)
+    send_values(broker.connection, topic, numbers(2))
+    marks = Marks(broker.connection)
+    with foreign.open_transaction(broker.connection, topic, [b"open"]):
+        assert marks.of([(topic, 0), (topic, 1)]) == {(topic, 0): Mark(2, 3), (topic, 1): Mark(0, 0)}
+    with pytest.raises(TopicMissing, match="nowhere"):
+        marks.stable([("nowhere", 0)])
+    assert marks.stable([(topic, 1)]) == {(topic, 1): 0}
+
+
+def test_marks_are_told_again_after_the_broker_was_killed() -> None:
+    """A leader's epoch is another one then; what is asked meanwhile is worth trying again."""
+    with restartable_broker() as broker:
+        connection = Connection(options={"bootstrap.servers": broker.bootstrap_servers})
+        create_topics(connection, [TopicSpec("t", 1)])
+        marks = Marks(connection)
+        eventually(lambda: stable_now(marks) == {("t", 0): 0}, "the topic's leader knows of it")
+        broker.kill()
+        with pytest.raises(TransientError):
+            marks.stable([("t", 0)])
+        broker.start()
+        eventually(lambda: stable_now(marks) == {("t", 0): 0}, "they are told again")
+
+
+def stable_now(marks: Marks) -> dict[Place, int] | None:
+    try:
+        return marks.stable([("t", 0)])
+    except TransientError:
+        return None
+
+
+@pytest.mark.real_broker
+def test_aborted_records_are_read_where_they_are_wanted(broker: TestBroker) -> None:
+    """Each stored record with whether readers get it; an open transaction below the end is no time to ask."""
+    topic = broker.topic()
+    with closing(Publisher(broker.connection, broker.name("id"))) as publisher:
+        publisher.start()
+        publisher.publish([Message(topic, b"0", partition=0)])
+        publisher.sweep([Message(topic, b"swept", partition=0)])
+    found = read_stored(broker.connection, topic, [0], lambda record: True, timeout_s=PATIENCE_S)
+    assert [(one.record.value, one.committed) for one in found] == [(b"0", True), (b"swept", False)]
+    stamps = [stamp_of(one.record.headers) for one in found]
+    assert [(stamp.part, stamp.parts) for stamp in stamps if stamp] == [(1, 1), (1, 1)]
+    assert len({stamp.attempt for stamp in stamps if stamp}) == 2
+    swept = stored_at(broker.connection, topic, 0, 1, PATIENCE_S)
+    assert swept is not None
+    assert swept.value == b"swept"
+    with foreign.open_transaction(broker.connection, topic, [b"open"]), pytest.raises(TransientError, match="open"):
+        read_stored(broker.connection, topic, [0], lambda record: True, timeout_s=0.5)
+
+
+@pytest.mark.real_broker
+def test_stored_records_are_read_between_two_times(broker: TestBroker) -> None:
+    """In each of several partitions, from the first record that is not older to before the first that is not."""
+    topic = broker.topic(partitions=4, config={"retention.ms": "-1"})
+    for hour, partition in [(0, 0), (1, 0), (2, 0), (1, 1), (2, 2)]:
+        foreign.produce(broker.connection, topic, [b"%d" % hour], EPOCH_MS + hour * HOUR_MS, partition)
+
+    def between(since_ms: int | None, until_ms: int | None) -> list[tuple[int, bytes | None]]:
+        found = read_stored(
+            broker.connection,
+            topic,
+            range(4),
+            lambda record: True,
+            since_ms=since_ms,
+            until_ms=until_ms,
+            timeout_s=PATIENCE_S,
+        )
+        assert all(one.committed for one in found)
+        return [(one.record.partition, one.record.value) for one in found]
+
+    assert between(EPOCH_MS + 1, EPOCH_MS + 2 * HOUR_MS) == [(0, b"1"), (1, b"1")]
+    assert between(EPOCH_MS + 2 * HOUR_MS, None) == [(0, b"2"), (2, b"2")]
+    assert between(None, EPOCH_MS + 1) == [(0, b"0")]
+    assert between(EPOCH_MS + 3 * HOUR_MS, None) == []
+
+
+@pytest.mark.real_broker
+def test_a_stored_record_is_told_though_a_transaction_is_open_behind_it(broker: TestBroker) -> None:
+    """What others leave open at the end is no reason to wait for them."""
+    topic = broker.topic()
+    send_values(broker.connection, topic, [b"0"])
+    with foreign.open_transaction(broker.connection, topic, [b"open"]):
+        found = read_stored(broker.connection, topic, [0], lambda record: record.value == b"0", timeout_s=PATIENCE_S)
+    assert [(one.record.value, one.committed) for one in found] == [(b"0", True)]
+
+
+def test_start_positions(broker: TestBroker) -> None:
+    """The earliest start is the first record, the latest the end, for each partition."""
+    topic = broker.topic(partitions=2)
+    send_values(broker.connection, topic, numbers(3))
+    assert start_positions(broker.connection, topic, [0, 1], "earliest") == {0: 0, 1: 0}
+    assert start_positions(broker.connection, topic, [0, 1], "latest") == {0: 3, 1: 0}
+
+
+@pytest.mark.real_broker
+def test_a_start_in_time_is_the_first_record_not_older(broker: TestBroker) -> None:
+    """A time finds the first record that is not older, and the end if all are."""
+    topic = broker.topic(partitions=2, config={"retention.ms": "-1"})  # these records are years old
+    for hour in range(3):
+        foreign.produce(broker.connection, topic, [b"x"], EPOCH_MS + hour * HOUR_MS)
+    first = datetime.fromtimestamp(EPOCH_MS / 1000, UTC)
+
+    def found(hours: float) -> dict[int, int]:
+        return start_positions(broker.connection, topic, [0, 1], first + timedelta(hours=hours))
+
+    assert [found(hours)[0] for hours in (-1e5, 0, 0.5, 2, 2.5)] == [0, 0, 1, 2, 3]
+    assert found(0)[1] == 0
+
+
+@pytest.mark.embedded_broker
+def test_the_embedded_broker_cannot_search_by_time(broker: TestBroker) -> None:
+    """Asking the embedded broker for a time says what to do instead."""
+    with pytest.raises(ConfigurationError, match="earliest or latest"):
+        start_positions(broker.connection, broker.topic(), [0], datetime.now(UTC))
+
+
+def test_a_time_without_zone_is_refused(broker: TestBroker) -> None:
+    """A time without zone would mean something else on every machine."""
+    with pytest.raises(ConfigurationError, match="time zone"):
+        start_positions(broker.connection, broker.topic(), [0], datetime(2026, 1, 1))
+
+
+def test_reading_to_the_end_stops_there(broker: TestBroker) -> None:
+    """Everything below the end comes, from the beginning or from an offset, and then it stops."""
+    topic = broker.topic()
+    assert read(broker, topic) == []
+    send_values(broker.connection, topic, numbers(1200))
+    assert read(broker, topic) == numbers(1200)
+    assert read(broker, topic, start=1190) == numbers(10, 1190)
+    assert read(broker, topic, start=1200) == []
+
+
+def test_the_end_is_taken_at_the_call(broker: TestBroker) -> None:
+    """Records that are stored after the call are not read."""
+    topic = broker.topic()
+    send_values(broker.connection, topic, numbers(3))
+    records = read_to_end(broker.connection, topic, 0, timeout_s=PATIENCE_S)
+    send_values(broker.connection, topic, numbers(3, 3))
+    assert values_of(records) == numbers(3)
+
+
+def test_reading_to_the_end_may_be_given_up(broker: TestBroker) -> None:
+    """An iterator that is closed early lets go of the broker."""
+    topic = broker.topic()
+    send_values(broker.connection, topic, numbers(3))
+    records = read_to_end(broker.connection, topic, 0, timeout_s=PATIENCE_S)
+    assert next(records).value == b"0"
+    records.close()  # type: ignore[attr-defined]
+    assert list(records) == []
+
+
+@pytest.mark.parametrize("start", [-1, 4])
+def test_reading_to_the_end_cannot_start_outside_the_log(broker: TestBroker, start: int) -> None:
+    """A start outside the log is an error at once."""
+    topic = broker.topic()
+    send_values(broker.connection, topic, numbers(3))
+    with pytest.raises(OffsetOutOfRange, match="starts at 0 and ends at 3"):
+        read_to_end(broker.connection, topic, 0, start=start, timeout_s=1.0)
+
+
+def test_control_records_at_the_tail_do_not_hang_it(broker: TestBroker) -> None:
+    """A log that ends with the commit marker of a transaction is read to its end."""
+    topic = broker.topic()
+    with closing(Publisher(broker.connection, broker.name("id"))) as publisher:
+        publisher.start()
+        for value in numbers(3):
+            publisher.publish([Message(topic, value, partition=0)])
+    assert read(broker, topic) == numbers(3)
+    _, high = log_range(broker.connection, topic, 0)
+    assert high == (3 if broker.kind == "embedded" else 6)
+
+
+@pytest.mark.real_broker
+def test_an_aborted_transaction_at_the_tail_is_passed_over(broker: TestBroker) -> None:
+    """Aborted records are invisible, also where they end the log, and where they are all of it."""
+    topic = broker.topic()
+    foreign.aborted(broker.connection, topic, [b"never"])
+    assert read(broker, topic) == []
+    send_values(broker.connection, topic, numbers(2))
+    foreign.aborted(broker.connection, topic, [b"never"])
+    assert read(broker, topic) == numbers(2)
+    assert read(broker, topic, start=5) == []
+
+
+@pytest.mark.real_broker
+def test_an_open_transaction_is_waited_for(broker: TestBroker) -> None:
+    """What a transaction open at the call commits is read, whenever it does."""
+    topic = broker.topic()
+    send_values(broker.connection, topic, [b"before"])
+    with foreign.open_transaction(broker.connection, topic, [b"open"]) as producer:
+        records = read_to_end(broker.connection, topic, 0, timeout_s=PATIENCE_S)
+        assert next(records).value == b"before"
+        producer.commit_transaction(foreign.TIMEOUT_S)
+        assert values_of(records) == [b"open"]
+
+
+@pytest.mark.real_broker
+def test_a_transaction_that_stays_open_is_an_error_and_no_end(broker: TestBroker) -> None:
+    """If the end does not become readable in time, the reader says why and never ends early."""
+    topic = broker.topic()
+    send_values(broker.connection, topic, [b"before"])
+    with foreign.open_transaction(broker.connection, topic, [b"open"]):
+        records = read_to_end(broker.connection, topic, 0, timeout_s=0.7)
+        assert next(records).value == b"before"
+        with pytest.raises(TransientError, match="a transaction is open there"):
+            next(records)
+
+
+def test_a_tail_follows_from_an_offset(broker: TestBroker) -> None:
+    """A follower gets what is there from its offset on, then what is added."""
+    topic = broker.topic()
+    send_values(broker.connection, topic, numbers(3))
+    with closing(Tail(broker.connection, topic, 0, 1)) as tail:
+        assert values_of(drain(tail, 2)) == numbers(2, 1)
+        assert tail.poll(10, 0.0) == []
+        send_values(broker.connection, topic, [b"new"])
+        assert values_of(drain(tail, 1)) == [b"new"]
+        assert tail.position == 4
+        assert tail.connected()
+
+
+def test_a_single_record_by_its_offset(broker: TestBroker) -> None:
+    """A record is fetched by coordinates; where there is none the answer is None."""
+    topic = broker.topic()
+    send_values(broker.connection, topic, numbers(3))
+    found = fetch_one(broker.connection, topic, 0, 1, PATIENCE_S)
+    assert found is not None
+    assert found.value == b"1"
+    with closing(Reader(broker.connection)) as reader:
+        records = [reader.fetch_one(topic, 0, offset, PATIENCE_S) for offset in (2, 0, 3, 99)]
+    assert [record and record.value for record in records] == [b"2", b"0", None, None]
+
+
+@pytest.mark.real_broker
+def test_a_record_that_was_aborted_is_none(broker: TestBroker) -> None:
+    """At the offset of an aborted record, a control record, or an open one there is nothing."""
+    topic = broker.topic()
+    foreign.aborted(broker.connection, topic, [b"never"])
+    send_values(broker.connection, topic, [b"after"])
+    with (
+        closing(Reader(broker.connection)) as reader,
+        foreign.open_transaction(broker.connection, topic, [b"open"]),
+    ):
+        records = [reader.fetch_one(topic, 0, offset, PATIENCE_S) for offset in range(4)]
+    assert [record and record.value for record in records] == [None, None, b"after", None]

@@ -1,0 +1,96 @@
+"""Topics: descriptions, creation, compaction."""
+
+from __future__ import annotations
+
+import pytest
+
+from streamsvm.errors import ConfigurationError, TopicMissing
+from streamsvm.kafka import Message, TopicSpec, create_topics, describe_topic, read_to_end
+from tests.brokers.fixtures import TestBroker
+from tests.brokers.settings import COMPACT_AT_ONCE
+from tests.kafka.steps import PATIENCE_S, eventually, send
+
+
+def test_missing_topics_are_created_and_existing_ones_left(broker: TestBroker) -> None:
+    """Creating returns the names that were missing."""
+    one, two = TopicSpec(broker.name()), TopicSpec(broker.name(), partitions=2)
+    assert create_topics(broker.connection, [one]) == [one.name]
+    assert create_topics(broker.connection, [one, two]) == [two.name]
+    assert create_topics(broker.connection, [one, two]) == []
+
+
+@pytest.mark.real_broker
+def test_a_topic_is_described(broker: TestBroker) -> None:
+    """A description has the topic's id, partitions and settings."""
+    topic = broker.topic(partitions=3, config={"cleanup.policy": "compact", "max.message.bytes": "5000"})
+    info = describe_topic(broker.connection, topic)
+    assert (info.name, info.partitions) == (topic, (0, 1, 2))
+    assert info.config["cleanup.policy"] == "compact"
+    assert info.config["max.message.bytes"] == "5000"
+    assert "retention.ms" in info.config
+    assert info.topic_id
+    assert info.topic_id != describe_topic(broker.connection, broker.topic()).topic_id
+    assert info == describe_topic(broker.connection, topic)
+
+
+@pytest.mark.embedded_broker
+def test_the_embedded_broker_creates_what_is_asked_for(broker: TestBroker) -> None:
+    """On the embedded broker every topic exists, with four partitions and no id."""
+    info = describe_topic(broker.connection, broker.name())
+    assert (info.topic_id, info.partitions, info.config) == (None, (0, 1, 2, 3), {})
+    with pytest.raises(ConfigurationError, match="5 partitions"):
+        create_topics(broker.connection, [TopicSpec(broker.name(), partitions=5)])
+
+
+@pytest.mark.real_broker
+def test_a_missing_topic_is_not_created_by_asking(broker: TestBroker) -> None:
+    """Asking for a topic that does not exist names it, as often as one asks."""
+    topic = broker.name()
+    for _ in range(2):
+        with pytest.raises(TopicMissing, match=topic):
+            describe_topic(broker.connection, topic)
+
+
+@pytest.mark.real_broker
+def test_a_misspelt_topic_is_told_its_neighbours(broker: TestBroker) -> None:
+    """The remedy names those that exist and are spelled nearly so, none where there are none."""
+    topic = broker.name("deliveries")
+    create_topics(broker.connection, [TopicSpec(topic)])
+    with pytest.raises(TopicMissing) as caught:
+        describe_topic(broker.connection, topic.removeprefix("d"))
+    assert topic in caught.value.remedy
+    with pytest.raises(TopicMissing, match=r"correct its name\.$"):
+        describe_topic(broker.connection, "0" * 200)
+
+
+@pytest.mark.real_broker
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"partitions": 0},
+        {"replication_factor": 99},
+        {"config": {"cleanup.policy": "nonsense"}},
+        {"config": {"no.such.setting": "1"}},
+    ],
+)
+def test_a_wrong_specification_is_refused(broker: TestBroker, spec: dict[str, object]) -> None:
+    """What the broker does not accept is a configuration error that names the topic."""
+    name = broker.name()
+    with pytest.raises(ConfigurationError, match=name):
+        create_topics(broker.connection, [TopicSpec(name, **spec)])  # type: ignore[arg-type]
+
+
+@pytest.mark.real_broker
+def test_compaction_keeps_the_newest_of_each_key(broker: TestBroker) -> None:
+    """On a compacted topic older values of a key go, the newest stays."""
+    topic = broker.topic(config=COMPACT_AT_ONCE)
+    send(broker.connection, [Message(topic, b"%d" % n, b"key", partition=0) for n in range(20)])
+
+    def compacted() -> bool:
+        send(broker.connection, [Message(topic, b"filler", b"other", partition=0)])  # closes segments
+        left = read_to_end(broker.connection, topic, 0, timeout_s=PATIENCE_S)
+        values = [record.value for record in left if record.key == b"key"]
+        assert values[-1] == b"19"
+        return values == [b"19"]
+
+    eventually(compacted, "compaction")

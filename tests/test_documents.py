@@ -1,0 +1,72 @@
+"""Every page of the repository points at files, and at sections of files, that exist."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+FOLDERS = ("streamsvm", "consumers", "tests", "deploy")
+PAGES = sorted([*ROOT.glob("*.md"), *(page for folder in FOLDERS for page in (ROOT / folder).rglob("*.md"))])
+FENCED = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
+LINK = re.compile(r"\]\(([^()\s]+)\)")
+TOP = {"CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "Makefile", "README.md", "SECURITY.md", "pyproject.toml"}
+"""What people and hosts look for at the top; all else has a folder."""
+
+
+def targets(page: Path) -> list[str]:
+    """Return what a page links to in this repository."""
+    prose = FENCED.sub("", page.read_text())
+    return [target for target in LINK.findall(prose) if not re.match(r"[a-z]+:", target)]
+
+
+@cache
+def anchors(page: Path) -> set[str]:
+    """Return the anchors of a page's headings, as code hosts make them."""
+    headings = re.findall(r"^#+ (.*)$", FENCED.sub("", page.read_text()), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.strip().lower()).replace(" ", "-") for heading in headings}
+
+
+def broken(page: Path, target: str) -> str:
+    """Say why a link leads nowhere; empty if it does not."""
+    path, _, anchor = target.partition("#")
+    file = page.parent / path if path else page
+    if not file.exists():
+        return f"{target}: no such file"
+    return f"{target}: no such section" if anchor and anchor not in anchors(file) else ""
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_lead_somewhere(page: Path) -> None:
+    """A page or a section that was moved or renamed is missed here."""
+    assert [why for target in targets(page) if (why := broken(page, target))] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_blocks_end(page: Path) -> None:
+    """Every block ends with a bare fence, so that none swallows the text after it."""
+    fences = re.findall(r"(?m)^```(.*)$", page.read_text())
+    assert len(fences) % 2 == 0
+    assert not any(fences[1::2])
+
+
+def test_a_dead_link_is_found(tmp_path: Path) -> None:
+    """A file or a section that is not there is named; one that is there is not."""
+    page = tmp_path / "a.md"
+    page.write_text(
+        "# The one\n[a](#the-one) [b](#the-other) [c](missing.md) [d](https://example.org) [e](a.md#the-one)\n"
+    )
+    found = [why for target in targets(page) if (why := broken(page, target))]
+    assert found == ["#the-other: no such section", "missing.md: no such file"]
+
+
+def test_the_top_level_is_small() -> None:
+    """A page that only some readers want lies in the folder that it is about."""
+    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=False)
+    if listed.returncode:
+        pytest.skip(f"not a clone, so what belongs to it is not known: {listed.stderr.strip()}")
+    assert {name for name in listed.stdout.splitlines() if "/" not in name and not name.startswith(".")} == TOP

@@ -136,7 +136,7 @@ class MarginGate:
     def judge(self, version: Version, cut: Cut) -> Gate | None:
         """Score a version and the current one on the same points."""
         if self.present is None:
-            return self._gate(Verdict(outcome="unscored", why="nothing is current yet"))
+            return self._gate(Verdict(outcome="unscored", why="no version is current yet"))
         present = self._read(self.present)
         if present.version is None:
             return self._gate(Verdict(outcome="refused", why=present.why or "the current version cannot be read"))
@@ -223,9 +223,9 @@ def _say_refused(version: Version, gate: Gate) -> None:
             version=version.key,
             current=gate.against,
             why=gate.why,
-            remedy="the current version stays until a new one can be compared with it: let the trainer read "
-            "output.models_topic, or wait for more points; or pin the new one, or let one start pass everything with "
-            "output.gate_margin = none",
+            remedy="the current version stays until a new one can be compared with it. Let the trainer read "
+            "output.models_topic, or wait for more points; or pin the new version, or start once with "
+            "output.gate_margin = none, which passes every version",
         )
         return
     best, accuracy = best_of(gate)
@@ -239,16 +239,17 @@ def _say_refused(version: Version, gate: Gate) -> None:
         best_balanced_accuracy=accuracy,
         margin=gate.margin,
         points=gate.points,
-        remedy="the current version stays; pin the new one if you know better, or raise output.gate_margin",
+        remedy="the current version stays. Pin the new version if you want it nevertheless, or raise "
+        "output.gate_margin",
     )
 
 
 def _incomparable(version: Version, present: Version) -> str:
     """Say why two versions cannot be scored on the same points, or nothing."""
     if version.model.dimension != present.model.dimension:
-        return f"{present.key} scores {present.model.dimension} features"
+        return f"{present.key} has {present.model.dimension} features"
     if version.labels != present.labels:
-        return f"{present.key} has other labels"
+        return f"{present.key} has different labels"
     return ""
 
 
@@ -275,7 +276,8 @@ def gate_of(
             "gate_blind",
             current=present.number,
             what=present.why,
-            remedy="no new version becomes current until it can be read; the trainer needs Read on output.models_topic",
+            remedy="no new version becomes current until the current one can be read; the trainer needs the permission "
+            "Read on output.models_topic",
         )
     return MarginGate(
         margin,
@@ -301,7 +303,9 @@ def _before(
             continue
         one = present_of(settings, cluster, Alias(rival.number, rival.sha256, rival.offset))
         if one.version is None or _incomparable(one.version, present.version):
-            log.info("gate_forgets", version=rival.number, why=one.why or "it has other features or labels")
+            log.info(
+                "gate_forgets", version=rival.number, why=one.why or "the version has different features or labels"
+            )
             break
         found.append(one)
     return found

@@ -306,21 +306,23 @@ class VersionPublisher:
                 version=version.key,
                 seen=seen,
                 labels=version.labels,
-                remedy="the model answers with that label always; see whether points.labels fits the records",
+                remedy="the model always answers with that label; check that points.labels fits the records",
             )
         if result.trained.no_probability:
             log.warning(
                 "no_probability",
                 version=version.key,
                 reason=result.trained.no_probability,
-                remedy="readers get decision values only; wait for more points, or raise coreset.audit_points",
+                remedy="readers get decision values without probabilities. Wait for more points, or raise "
+                "coreset.audit_points",
             )
         if not fit.converged:
             log.warning(
                 "not_converged",
                 version=version.key,
                 kkt_gap=fit.kkt_gap,
-                remedy="raise svm.max_iterations, or lower svm.C (its boxes grow with the stream; svm.alpha's do not)",
+                remedy="raise svm.max_iterations, or lower svm.C (with svm.C the problem gets harder as the stream "
+                "grows; with svm.alpha it does not)",
             )
         log.info(
             "model_published",
@@ -340,8 +342,8 @@ class VersionPublisher:
             log.warning(
                 "not_tuned",
                 version=version.key,
-                why="a label has fewer points than there are folds",
-                remedy="the configured values stay until the next tuning",
+                why="a label has fewer points than cross-validation has folds",
+                remedy="the configured values stay in force until the next tuning",
             )
             return
         best = max(result.scores, key=lambda score: score.mean)

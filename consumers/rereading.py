@@ -30,12 +30,16 @@ def compare_with_head(name: str, delivery: Delivery, learner: Learner) -> None:
     if found == head.training_set_sha256:
         return
     what = (
-        f"reading again gave another training set for {name}@{head.number}: "
-        f"{found}, published {head.training_set_sha256}"
+        f"replaying the log gave a different training set for {name}@{head.number}: SHA-256 {found}, published "
+        f"{head.training_set_sha256}"
     )
     if head.build == build():
-        raise StateError(what, "The input log no longer holds what that version was made from.")
-    log.warning("training_set_differs", what=what, remedy="this is another build or CPU than the version's")
+        raise StateError(what, "The input log no longer holds the records that this version was made from.")
+    log.warning(
+        "training_set_differs",
+        what=what,
+        remedy="no action needed: this build or CPU differs from the one that made the version",
+    )
 
 
 def refuse_gap(settings: Settings, delivery: Delivery, learner: Learner, partition: int, what_follows: str) -> None:
@@ -59,5 +63,5 @@ def refuse_gap(settings: Settings, delivery: Delivery, learner: Learner, partiti
         f"{settings.name}@{delivery.next_number - 1} was made from {settings.input.topic}"
         f"[{partition}] up to offset {cut.offset} row {cut.row}, but after offset {at.offset} row {at.row} "
         f"the log {what_follows}",
-        "Records were removed in between: an input topic must not be compacted. Put back a newer checkpoint.",
+        "Records in between were removed: an input topic must not be compacted. Restore a newer checkpoint.",
     )

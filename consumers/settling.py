@@ -161,7 +161,7 @@ class Settlement(ABC):
             "transaction_left_open",
             transactional_id=self._id,
             at=[_where(place, offset) for place, offset in held_up.items()],
-            remedy="it is aborted now, and what readers see a part of is completed; nothing to be done",
+            remedy="no action needed: the transaction is aborted, and what readers see a part of is completed",
         )
 
     def _end_others(self, held_up: Mapping[Place, int]) -> None:
@@ -191,10 +191,11 @@ class Settlement(ABC):
             whose = f"a transaction of {who}" if who else "a transaction of a writer that does not name itself"
             return who, Unsettled(
                 f"{whose} is open at {where}",
-                f"It ends by itself, or is ended in {self._patience_s - waited_s:.0f} s; nothing to be done.",
+                f"The transaction ends by itself, or is ended in {self._patience_s - waited_s:.0f} s; no action "
+                "needed.",
             )
         if who == self._id:
-            return who, self._person_needed(place, offset, f"{who}, whose producer the broker has forgotten,")
+            return who, self._person_needed(place, offset, f"{who} (whose producer the broker has forgotten)")
         if not who.startswith(self._family):
             return who, self._person_needed(place, offset, who or "a writer that does not name itself")
         return who, None
@@ -203,9 +204,8 @@ class Settlement(ABC):
         topic, partition = place
         return PersonNeeded(
             f"a transaction of {whose} is open at {_where(place, offset)}, and nothing ends it",
-            "Make sure that its writer is gone, then run: "
-            f"kafka-transactions.sh --bootstrap-server {self._cluster.servers} abort "
-            f"--topic {topic} --partition {partition} --start-offset {offset}",
+            "Make sure that the transaction's writer has ended, then run: kafka-transactions.sh --bootstrap-server "
+            f"{self._cluster.servers} abort --topic {topic} --partition {partition} --start-offset {offset}",
         )
 
     def _settle_for(self, transactional_id: str, places: Sequence[Place]) -> None:
@@ -214,7 +214,8 @@ class Settlement(ABC):
             "taking_over_the_id_of_another",
             transactional_id=transactional_id,
             at=[_where(place, None) for place in places],
-            remedy="its transaction outlived three transaction timeouts; if its process lives, it goes on by itself",
+            remedy="the writer's transaction outlived three transaction timeouts. If the writer still runs, it "
+            "recovers by itself",
         )
         other, publisher = self._of(transactional_id), self._cluster.publisher(transactional_id)
         try:
@@ -250,9 +251,9 @@ class Settlement(ABC):
         """Say what is completed; refuse where it cannot be."""
         if judgement.verdict is Verdict.LOST:
             raise StateError(
-                f"a transaction of {self._id} is half visible, and cannot be completed: {judgement.why}",
-                "The broker lost records that it had stored. Restore them, or go on with other output topics; readers "
-                "keep what their alias names.",
+                f"readers see only a part of a transaction of {self._id}, and it cannot be completed: {judgement.why}",
+                "The broker lost records that it had stored. Restore them, or use other output topics; readers keep "
+                "the version that their alias names.",
             )
         log.warning(
             "transaction_completed",
@@ -260,7 +261,7 @@ class Settlement(ABC):
             attempt=judgement.attempt,
             published_again=[part.where for part in (*judgement.first, *judgement.pointers)],
             gone=list(judgement.gone),
-            remedy="the broker had shown readers a part of it; nothing to be done",
+            remedy="no action needed: readers saw a part of the transaction; the rest is completed",
         )
 
 
@@ -342,7 +343,7 @@ class VersionSettlement(Settlement):
     def _lacks_parts(self, mine: Sequence[Stored], others: Sequence[Place]) -> bool:
         """Tell whether readers get the newest attempt without parts of it that the log holds.
 
-        A part that the log does not hold, such as a version that was retired, is none that could be completed.
+        A part that the log no longer holds, such as a retired version, cannot be completed.
         """
         newest = [one for one in mine if _part(one).attempt == _part(mine[-1]).attempt]
         parts = [_part(one) for one in newest]
@@ -383,10 +384,10 @@ class VersionSettlement(Settlement):
         alone = [f"{self._models_topic}[0]@{one.record.offset}" for one in versions if one.committed]
         if alone:
             raise StateError(
-                f"readers see versions of {self._name} that no head names, and an earlier release wrote them without "
-                f"saying what else belongs to them: {', '.join(alone)}",
-                "Go on with another output.models_topic, or write the head record by hand; readers keep what their "
-                "alias names.",
+                f"readers see versions of {self._name} without a head record, and the earlier release that wrote "
+                f"them did not record which other records belong to them: {', '.join(alone)}",
+                "Use another output.models_topic, or write the head record by hand; readers keep the version that "
+                "their alias names.",
             )
 
 
@@ -548,19 +549,20 @@ class ScoreSettlement(Settlement):
         """Return why positions stay in doubt; after three timeouts settle the slots that nobody has, first."""
         now = self._monotonic()
         self._doubted_at = now if self._doubted_at is None else self._doubted_at
-        what = f"a transaction is open that moves the group in partitions {', '.join(map(str, partitions))}"
+        what = f"an open transaction moves the positions of the group in partitions {', '.join(map(str, partitions))}"
         if now - self._doubted_at < self._patience_s:
-            return Unsettled(what, "It ends by itself, or its slot is settled by this scorer; nothing to be done.")
+            return Unsettled(what, "The transaction ends by itself, or this scorer settles its slot; no action needed.")
         self._doubted_at = now
         for transactional_id in self._group.vacant():
             with suppress(Unsettled):  # it was another slot's
                 self._settle_for(transactional_id, ())
             if not any(one.in_doubt for one in self._group.standings().values()):
-                return Unsettled(f"{what}; it was ended", "Nothing to be done.")
+                return Unsettled(f"{what}; it was ended", "No action needed.")
         return PersonNeeded(
             f"{what}, and nothing ends it",
-            f"Find it: kafka-transactions.sh --bootstrap-server {self._cluster.servers} find-hanging --broker-id ID "
-            "--topic __consumer_offsets --max-transaction-timeout 1; then end it with abort, as it says.",
+            f"Find the transaction: kafka-transactions.sh --bootstrap-server {self._cluster.servers} find-hanging "
+            "--broker-id ID --topic __consumer_offsets --max-transaction-timeout 1; then abort it with the command "
+            "that is printed.",
         )
 
 

@@ -43,7 +43,7 @@ from streamsvm.points import Position, precedes
 
 log = structlog.get_logger("streamsvm.trainer")
 
-RESET_REMEDY: Final = "nothing needed a reset; remove the option"
+RESET_REMEDY: Final = "no reset was needed; remove the option"
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +171,9 @@ class Startup:
         described = {spec.name: cluster.describe(spec.name) for spec in specs}
         if not cluster.embedded:
             for unwise in check_output(settings, described):
-                log.warning("output_topic", what=unwise, remedy="set it to -1, or versions and their trail are deleted")
+                log.warning(
+                    "output_topic", what=unwise, remedy="set it to -1, or Kafka deletes versions and their audit trail"
+                )
         for name in settings.output.version_topics:
             check_message_size(self._config, described[name], cluster.max_message_bytes)
         dead_letters.fit(described[settings.input.dead_letters], cluster.max_message_bytes)
@@ -191,8 +193,8 @@ class Startup:
                 "taking_over",
                 session=found.owner.session,
                 since=found.owner.since,
-                remedy="if that process still runs, it is fenced now and ends; two supervised copies take a model "
-                "from each other for ever: stop one of them",
+                remedy="if that process still runs, it is now fenced and ends. Two supervised copies would fence "
+                "each other for ever: stop one of them",
             )
 
     def _decide(self, topic: TopicInfo, head: Head | None) -> Begin | Resume:
@@ -235,10 +237,17 @@ class Startup:
         every = self._settings.training.every_leaves
         if isinstance(begun, Begin):
             if begun.gap:
-                log.warning("begun_anew", why=begun.gap, incarnation=begun.incarnation, remedy="input.on_gap is reset")
+                log.warning(
+                    "begun_anew",
+                    why=begun.gap,
+                    incarnation=begun.incarnation,
+                    remedy="no action needed: input.on_gap = reset asks for this",
+                )
             if begun.changed:
-                why = f"nothing was learned or published yet, and {begun.changed}"
-                log.warning("begun_anew", why=why, incarnation=begun.incarnation, remedy="no reset was needed")
+                why = f"nothing was learned or published yet, but {begun.changed}"
+                log.warning(
+                    "begun_anew", why=why, incarnation=begun.incarnation, remedy="no action needed: nothing was lost"
+                )
             starts = self._cluster.starts(topic.name, topic.partitions, self._settings.input.start)
             base = {partition: Position(offset) for partition, offset in sorted(starts.items())}
             return Started(topic, base, Learner(self._config, base, every), None, 0, self._settings)
@@ -259,8 +268,8 @@ class Startup:
             log.info(
                 "older_defaults",
                 what="; ".join(changed),
-                remedy="the checkpoint is older than the option and goes on as it was begun; to change that, give the "
-                "option and begin anew with the --reset that the refusal then names",
+                remedy="the checkpoint is older than the option, so the trainer continues with the old value. To "
+                "change it, set the option and begin anew with the --reset that the refusal then prints",
             )
         learner = Learner(settings.models(), base, every)
         learner.restore(snapshot.learner)
@@ -301,8 +310,9 @@ class _Checkpoints:
             at += 1
         if self._faults and not self._read:
             raise StateError(
-                f"no checkpoint in {self._where} is usable: {'; '.join(self._faults)}",
-                "Put back a good copy, or move the directory away to be told how to begin anew.",
+                f"no checkpoint in {self._where} can be used: {'; '.join(self._faults)}",
+                "Restore a good copy, or move the directory away and start again: the trainer then says how to begin "
+                "anew.",
             )
 
     def reject_newer_than(self, chosen: Snapshot) -> None:
@@ -339,8 +349,8 @@ def check_partitions(config: ModelConfig, topic: str, count: int) -> None:
     most = config.coreset.max_partitions
     if count > most:
         raise ConfigurationError(
-            f"the topic {topic} has {count} partitions, coreset.max_partitions is {most}",
-            "Raise coreset.max_partitions: it bounds memory, and belongs to the configuration of a model.",
+            f"the topic {topic} has {count} partitions, but coreset.max_partitions is {most}",
+            "Raise coreset.max_partitions, which bounds memory and decides the models, so a new incarnation begins.",
         )
 
 
@@ -358,6 +368,6 @@ def check_message_size(config: ModelConfig, topic: TopicInfo, client_bytes: int)
     who, limit = min(takes.items(), key=lambda one: one[1])
     if largest > limit:
         raise ConfigurationError(
-            f"a model may take {largest} bytes, {who} takes {limit}",
+            f"a model may take {largest} bytes, but {who} allows only {limit}",
             f"Lower coreset.train_points to {naming.train_points_within(config, limit)}, or raise that limit.",
         )

@@ -183,7 +183,7 @@ class Trainer:
         except (LogGap, OffsetOutOfRange) as gap:
             if self._settings.input.on_gap == "fail" or self._stop.is_set():
                 raise
-            log.warning("starting_over", why=gap.what, remedy="input.on_gap is reset")
+            log.warning("starting_over", why=gap.what, remedy="no action needed: input.on_gap = reset asks for this")
             return True
         return False
 
@@ -195,12 +195,12 @@ class Trainer:
                 self._health.require(condition, "starting")
             checkpoints = stack.enter_context(CheckpointDirectory(self._disk, self._settings.checkpoint.generations))
             if not self._start(stack, checkpoints):
-                log.info("stopped", remedy="it had not begun: nothing was taken over or published")
+                log.info("stopped", remedy="the trainer stopped before it took over the model; nothing was published")
                 return
             self._health.require("start", "")
             while not self._stop.is_set():
                 self._turn()
-            log.info("stopping", remedy="waiting for the model in training; a second signal stops at once")
+            log.info("stopping", remedy="the trainer waits for the model in training; a second signal stops it at once")
             self._finish()
 
     def _use(self, settings: Settings) -> None:
@@ -242,7 +242,7 @@ class Trainer:
             self._is_proven,
             section="input",
             who="trainer",
-            hint=f"Or is input.topic another one? They are in {settings.input.dead_letters}.",
+            hint=f"Or input.topic may be the wrong topic. The rejected records are in {settings.input.dead_letters}.",
         )
         self._unread = UnreadWatch(settings.input.topic, self._metrics)
         self._saver = Saver(settings.checkpoint, checkpoints, self._metrics, self._health, clock.monotonic, clock.now)
@@ -350,7 +350,9 @@ class Trainer:
             return False
         seconds = self._clock.monotonic() - self._compiles_since
         if seconds > LONG_COMPILE_S:
-            log.info("compiled", seconds=round(seconds, 1), remedy="what it compiled, the next start loads")
+            log.info(
+                "compiled", seconds=round(seconds, 1), remedy="the compiled code is cached; the next start loads it"
+            )
         return not self._stop.is_set()
 
     def _warm_up(self) -> None:
@@ -389,7 +391,9 @@ class Trainer:
         self._backlog.clear()
         self._fetched = {partition: self._read_to.get(partition, at.offset) for partition, at in positions.items()}
         self._input.assign(self._fetched)
-        self._health.require("replay", "reading again up to the newest version" if self._catching_up else "")
+        self._health.require(
+            "replay", "the trainer is replaying the log up to the newest version" if self._catching_up else ""
+        )
 
     # ------------------------------------------------------------------- turn
 
@@ -499,7 +503,7 @@ class Trainer:
             rest = rows.slice(done, len(rows))
             if len(rest) and not (self._catching_up and self._reached(rows.partition)):
                 if self._catching_up and not self._learner.cut_due:
-                    goes_on = f"goes on at offset {int(rest.offset[0])}"
+                    goes_on = f"continues at offset {int(rest.offset[0])}"
                     refuse_gap(self._settings, self._delivery, self._learner, rows.partition, goes_on)
                 self._backlog.appendleft(rest)
 
@@ -699,7 +703,7 @@ class Trainer:
                     "stopped_in_doubt",
                     next_version=self._delivery.next_number,
                     what=self._session.trouble,
-                    remedy="the next start asks the topic, and publishes what is still due",
+                    remedy="the next start reads the topic, and publishes versions that are still due",
                 )
                 break
             self._collect(POLL_S)

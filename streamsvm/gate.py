@@ -37,7 +37,7 @@ WINDOW_POINTS: Final = 1_000
 LEAST_OF_A_LABEL: Final = 50
 """Points of each label without which a sample says nothing: of 50, one answer is 0.01 of balanced accuracy."""
 MOST_AUDITED: Final = 4_000
-"""Points of the audit sample that are scored; of a larger one every so manieth."""
+"""Most points of the audit sample that are scored; of a larger sample every k-th point is scored."""
 
 Outcome = Literal["passed", "refused", "unscored"]
 ScoredOn = Literal["window", "audit", "training", ""]
@@ -237,7 +237,7 @@ def judge(
                 window=evidence.spans,
             )
     most = max((len(evidence.points) for _, evidence in candidates if evidence is not None), default=0)
-    return Verdict(outcome="unscored", why=f"too few points of a label among {most}")
+    return Verdict(outcome="unscored", why=f"too few points of one of the labels among {most}")
 
 
 def balanced_accuracy(model: Model, points: Points) -> float:

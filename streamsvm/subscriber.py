@@ -63,13 +63,13 @@ PARTITION: Final = 0
 
 REASONS: Final[Mapping[str, str]] = MappingProxyType(
     {
-        "alias_unreadable": "the alias record is not one",
-        "record_missing": "no record is at the offset that the alias gives, or a tombstone is",
-        "foreign": "the record's key, or the name or number in its value, are not those that were asked for",
-        "hash_mismatch": "the value's SHA-256 is not the one in its header, or not the alias's",
+        "alias_unreadable": "the alias record cannot be parsed",
+        "record_missing": "the offset that the alias names holds no record, or a tombstone",
+        "foreign": "the record's key, or the name or number in its value, differs from what the alias names",
+        "hash_mismatch": "the value's SHA-256 differs from the one in its header or in the alias",
         "undecodable": "the value is not a model message that this build understands",
-        "not_signed": "public keys are given, and none of them signed the version",
-        "wrong_dimension": "the version scores points of another dimension than was expected",
+        "not_signed": "none of the given public keys signed the version",
+        "wrong_dimension": "the version's number of features is not the expected one",
     }
 )
 """Every reason for refusing a message, with its meaning."""
@@ -410,7 +410,7 @@ class ModelSubscriber:
                         backoff.reset()
                         self._follow(self._tail)
                 except (TransientError, TopicMissing, OffsetOutOfRange) as error:
-                    logger.log(level, "following %s was interrupted, trying on: %s", self._aliases_topic, error)
+                    logger.log(level, "following %s was interrupted, trying again: %s", self._aliases_topic, error)
                     level = logging.DEBUG
                     self._lack(str(error))
                 finally:
@@ -421,7 +421,7 @@ class ModelSubscriber:
 
     def _end(self, error: BaseException) -> None:
         unexpected = not isinstance(error, StreamsvmError)
-        logger.error("following %s ended: %s", self._aliases_topic, error, exc_info=error if unexpected else None)
+        logger.error("following %s stopped: %s", self._aliases_topic, error, exc_info=error if unexpected else None)
         with self._changed:
             self._fault = error
             self._changed.notify_all()
@@ -462,7 +462,7 @@ class ModelSubscriber:
         """Load the version that the alias names, unless it serves, was refused, or is not due for another try."""
         alias = self._aliases.wanted
         if alias is None:
-            self._lack(f"{self._aliases_topic} names no version as {self._aliases.key}")
+            self._lack(f"{self._aliases_topic} has no alias {self._aliases.key}")
             return
         if self._wanted is None or self._wanted.alias != alias:
             self._wanted = _Wanted(alias, time.monotonic(), settled=_names(alias, self._loaded))
@@ -483,7 +483,7 @@ class ModelSubscriber:
         except (TransientError, TopicMissing) as error:
             self._lack(str(error))
             if not wanted.tries:
-                logger.warning("%s could not be fetched, trying on: %s", self._place(alias), error)
+                logger.warning("%s could not be fetched, trying again: %s", self._place(alias), error)
             wanted.postpone()
 
     def _fetch(self, alias: Alias) -> Loaded:
@@ -492,7 +492,7 @@ class ModelSubscriber:
         except DamagedBatch as error:
             raise RefusedMessage("undecodable", str(error)) from error
         if record is None:
-            raise RefusedMessage("record_missing", f"no record is at {self._place(alias)}")
+            raise RefusedMessage("record_missing", f"there is no record at {self._place(alias)}")
         version = check(record, self._name, alias.number, alias.sha256, self._dimension, self._trusted)
         return _loaded(record, version, self._clock())
 
@@ -519,7 +519,7 @@ class ModelSubscriber:
         with self._changed:
             self._refusals[reason] += 1
         serving = self._loaded
-        kept = f"{serving.version.key} goes on serving" if serving else "nothing serves yet"
+        kept = f"{serving.version.key} stays in use" if serving else "no version is loaded yet"
         logger.warning("refused the message at %s (%s): %s; %s", place, reason, what, kept)
 
     def _lack(self, why: str) -> None:
@@ -557,8 +557,8 @@ class _Aliases:
     def __init__(self, name: str, alias: str) -> None:
         if not ALIAS.fullmatch(alias) or alias in RESERVED_ALIASES:
             raise ConfigurationError(
-                f"{alias!r} cannot be an alias",
-                "A letter, then letters, digits, dots, dashes; not head, owner or retired.",
+                f"{alias!r} is not a valid alias",
+                "An alias is a letter followed by letters, digits, dots or dashes, and not head, owner or retired.",
             )
         self.key = model_codec.current_key(name) if alias == "current" else f"{name}@{alias}"
         self._keys = {self.key.encode(): "moved"}
@@ -597,7 +597,7 @@ class _Aliases:
 def _readable(value: bytes) -> Alias:
     alias = model_codec.decode_alias(value)
     if alias.number < 1 or alias.offset < 0:
-        raise InvalidMessage(f"an alias cannot name version {alias.number} at offset {alias.offset}")
+        raise InvalidMessage(f"the alias names version {alias.number} at offset {alias.offset}, which is not possible")
     return alias
 
 
@@ -641,7 +641,7 @@ def check(
     if record.value is None:
         raise RefusedMessage("record_missing", f"{place} is a tombstone: {key} was retired")
     if record.key != key.encode():
-        raise RefusedMessage("foreign", f"the key of {place} is {record.key!r}, not {key}")
+        raise RefusedMessage("foreign", f"the record at {place} has the key {record.key!r}, not {key}")
     found = _check_hash(record, place, sha256)
     if trusted is not None:
         _check_signature(record, place, key, found, trusted)
@@ -650,12 +650,12 @@ def check(
     except InvalidMessage as error:
         raise RefusedMessage("undecodable", f"{place}: {error}") from None
     if fault := points_fault(version.model.dimension, version.labels, version.feature_names):
-        raise RefusedMessage("undecodable", f"{place}: {version.key} describes impossible points: {fault}")
+        raise RefusedMessage("undecodable", f"{place}: {version.key} describes points that are not valid: {fault}")
     if version.key != key:
-        raise RefusedMessage("foreign", f"the value of {place} is {version.key}, not {key}")
+        raise RefusedMessage("foreign", f"the record at {place} holds {version.key}, not {key}")
     if dimension is not None and version.model.dimension != dimension:
         raise RefusedMessage(
-            "wrong_dimension", f"{key} at {place} has {version.model.dimension} features, {dimension} were expected"
+            "wrong_dimension", f"{key} at {place} has {version.model.dimension} features, but {dimension} were expected"
         )
     return version
 
@@ -672,10 +672,12 @@ def _check_hash(record: Record, place: str, expected: str | None) -> str:
     written = [content for header, content in record.headers if header == model_codec.SHA256_HEADER]
     if written != [found.encode()]:
         said = ", ".join(content.decode(errors="replace") for content in written) or "missing"
-        raise RefusedMessage("hash_mismatch", f"the value of {place} has the SHA-256 {found}, its header is {said}")
+        raise RefusedMessage(
+            "hash_mismatch", f"the record at {place} has the SHA-256 {found}, but its header says {said}"
+        )
     if expected is not None and found != expected:
         raise RefusedMessage(
-            "hash_mismatch", f"the value of {place} has the SHA-256 {found}, the alias says {expected}"
+            "hash_mismatch", f"the record at {place} has the SHA-256 {found}, but the alias says {expected}"
         )
     return found
 
@@ -738,7 +740,7 @@ def load_record(
     RefusedMessage
         If its record is damaged, foreign, gone or not signed as it must be.
     NotAnchored
-        If it was asked for by its number, and cannot be told from a forgery.
+        If it was asked for by its number, and may be a forgery.
     BrokerUnavailable
         If no broker answers in time.
     """
@@ -762,16 +764,18 @@ def _load_named(
         try:
             aliases.note(record)
         except InvalidMessage as error:
-            logger.warning("passed over %s[%d]@%d: %s", topic, PARTITION, record.offset, error)
+            logger.warning("ignored the record at %s[%d]@%d: %s", topic, PARTITION, record.offset, error)
     named = aliases.wanted
     if named is None:
         raise ConfigurationError(
-            f"{topic} names no version as {aliases.key}", "Look at the name, or publish one first."
+            f"{topic} has no alias {aliases.key}", "Check the model's name, or publish a version first."
         )
     found = fetch_one(connection, models_topic, PARTITION, named.offset, timeout_s)
     if found is None:
         key = model_codec.version_key(name, named.number)
-        raise RefusedMessage("record_missing", f"no record is at {models_topic}[{PARTITION}]@{named.offset}, for {key}")
+        raise RefusedMessage(
+            "record_missing", f"there is no record at {models_topic}[{PARTITION}]@{named.offset}, where {key} should be"
+        )
     return _loaded(found, check(found, name, named.number, named.sha256, trusted=trusted)), found.value or b""
 
 

@@ -267,7 +267,7 @@ def test_a_move_to_a_number_of_two_values_is_refused_and_by_hash_done(
     right, at = topic.hashes[11], topic.offsets[11]
     with pytest.raises(ConfigurationError) as refused:
         perform(connection, records.settings, MOVES[move](records, 11))
-    for said in (f"{right} at offset {at}", f"{sha256} at offset {offset}", f"Later versions name it as {right}"):
+    for said in (f"{right} at offset {at}", f"{sha256} at offset {offset}", f"Later versions name the SHA-256 {right}"):
         assert said in str(refused.value)
     perform(connection, records.settings, MOVES[move](records, right[:12]))
     alias = "current" if move == "pin" else "stable"
@@ -371,7 +371,7 @@ def test_what_names_no_version_is_refused(connection: Connection, topic: Topic) 
             reference(wrong)
     assert [reference(which) for which in (7, "7", "F" * 12, "1" * 12)] == [7, 7, "f" * 12, "1" * 12]
     topic.grow(2)
-    with pytest.raises(ConfigurationError, match="has a SHA-256 that begins with ffffffffffff"):
+    with pytest.raises(ConfigurationError, match="with a SHA-256 that begins with ffffffffffff"):
         load(connection, topic, "f" * 12)
 
 

@@ -65,8 +65,8 @@ def test_resume() -> None:
 
 
 REFUSALS = [
-    ("lost checkpoint", None, {"head": head()}, r"no checkpoint to go on from\."),
-    ("another directory", None, {"head": head(), "checkpoints": "/tmp/c"}, "no checkpoint to go on from in /tmp/c"),
+    ("lost checkpoint", None, {"head": head()}, r"no checkpoint to continue from\."),
+    ("another directory", None, {"head": head(), "checkpoints": "/tmp/c"}, "no checkpoint in /tmp/c to continue from"),
     ("configuration", {}, {"configuration_sha256": "x", "configuration": {**CONFIG, "seed": 2}}, "seed was 1, is 2"),
     (
         "nested configuration",
@@ -82,7 +82,7 @@ REFUSALS = [
     ("retention", {}, {"log": {0: (60, 100), 2: (0, 100)}}, "removed 10 records unread"),
     ("truncated", {}, {"log": {0: (0, 49), 2: (0, 100)}}, "ends at 49"),
     ("truncated inside a record", {}, {"log": {0: (0, 100), 2: (0, 7)}}, r"t\[2\]"),
-    ("head beyond the log", {}, {"head": head(offset=101)}, "m@3 stands at offset 101"),
+    ("head beyond the log", {}, {"head": head(offset=101)}, "m@3 is at offset 101"),
     ("partition gone", {}, {"log": {0: (0, 100)}}, "partition 2"),
 ]
 
@@ -276,7 +276,7 @@ def test_a_replaced_process_writes_nothing_more(owner: Owner | None) -> None:
 def test_a_topic_that_lost_or_won_versions_is_refused_on_renewal(number: int) -> None:
     """With one transaction in doubt the topic ends at its number or the one before, and nowhere else."""
     delivery = doubting(head(3))
-    with pytest.raises(StateError, match=f"m@3, and now ends at m@{number}"):
+    with pytest.raises(StateError, match=f"m@3, but now ends at m@{number}"):
         delivery.renews(OWNER, head(number) if number else None)
     assert delivery.state is State.OVER
 

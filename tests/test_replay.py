@@ -117,7 +117,7 @@ def test_the_id_can_be_the_key_and_the_partition_can_be_fixed() -> None:
     replay(points(2, ids=["a", 7]), outbox, "t", key="id", partition=3)
     assert [(message.key, message.partition) for message in outbox.messages] == [(b"a", 3), (b"7", 3)]
     with pytest.raises(
-        ConfigurationError, match=r"here: row 2 has no id to be its key \(1 points before it are stored\)"
+        ConfigurationError, match=r"here: row 2 has no id to use as its key \(1 points were stored before\)"
     ):
         replay(points(2, ids=["a", None]), outbox, "t", key="id")
     with pytest.raises(ConfigurationError, match="row 1 has no id"):
@@ -362,5 +362,7 @@ def test_a_missing_topic_is_told_with_its_remedy(monkeypatch: pytest.MonkeyPatch
         raise TopicMissing(f"topic {topic} does not exist")
 
     monkeypatch.setattr(module, "describe_topic", missing)
-    with pytest.raises(TopicMissing, match=r"topic none does not exist at somewhere:9092\. Create it, say how many"):
+    with pytest.raises(
+        TopicMissing, match=r"topic none does not exist at somewhere:9092\. Create the topic, give create_partitions"
+    ):
         prepare_topic(Connection({"bootstrap.servers": "somewhere:9092"}), "none")

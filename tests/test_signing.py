@@ -111,7 +111,7 @@ def test_no_file_is_no_key() -> None:
 def test_a_private_key_that_others_may_touch_is_refused(tmp_path: Path, mode: int) -> None:
     """With what to do."""
     file, _ = new_key(tmp_path, mode=mode)
-    with pytest.raises(ConfigurationError, match=rf"its mode is {mode:03o}\. Take their permissions away: chmod 600"):
+    with pytest.raises(ConfigurationError, match=rf"its mode is {mode:03o}\. Remove their permissions: chmod 600"):
         Signer.of(file)
 
 
@@ -125,7 +125,7 @@ def test_what_is_no_private_key_is_refused_and_not_shown(tmp_path: Path) -> None
         file = tmp_path / "wrong.pem"
         file.write_bytes(content)
         file.chmod(0o600)
-        with pytest.raises(ConfigurationError, match="holds no Ed25519 private key") as refused:
+        with pytest.raises(ConfigurationError, match="does not hold an Ed25519 private key") as refused:
             Signer.of(file)
         assert "secret" not in str(refused.value)
     for missing in (tmp_path / "none.pem", tmp_path):

@@ -77,7 +77,9 @@ def test_a_primal_solver_gives_no_bound(solver: str) -> None:
 @pytest.mark.parametrize("solver", ["liblinear", "pegasos"])
 def test_a_linear_solver_with_another_kernel_is_refused(solver: str) -> None:
     """The configuration says which solvers would do."""
-    with pytest.raises(ValidationError, match=f"svm.solver = {solver} knows the linear kernel only, svm.kernel is rbf"):
+    with pytest.raises(
+        ValidationError, match=f"svm.solver = {solver} supports the linear kernel only, but svm.kernel is rbf"
+    ):
         SvmConfig(solver=solver, kernel="rbf")
 
 

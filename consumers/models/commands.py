@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from consumers.models.moving import Records
     from streamsvm.subscriber import Loaded
 
-app = typer.Typer(no_args_is_help=True, help="Look at published models, and say which ones readers get.")
+app = typer.Typer(no_args_is_help=True, help="Show published models, and choose which version readers get.")
 
 OFFSETS_A_VERSION: Final = 3
 """About; a version and its transaction's marker take two."""
 
-NAMED: Final = "Its number, or its SHA-256: the first 12 or more hexadecimal digits."
+NAMED: Final = "The version's number, or its SHA-256: the first 12 or more hexadecimal digits."
 Version = Annotated[str, typer.Argument(help=NAMED)]
-Reason = Annotated[str, typer.Option(help="Why, for the audit trail.")]
+Reason = Annotated[str, typer.Option(help="The reason, for the audit trail.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
@@ -36,7 +36,9 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 def show(
     settings: Settings,
     version: Annotated[str | None, typer.Option(help=NAMED)] = None,
-    alias: Annotated[str | None, typer.Option(help="What names it; what readers have if neither is given.")] = None,
+    alias: Annotated[
+        str | None, typer.Option(help="An alias of the version; default: the version that readers have.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the message itself.")] = False,
 ) -> None:
     """Show a published version: what it is, what it was made from, and how good the fit is."""
@@ -57,8 +59,8 @@ def show(
 @with_settings("output", common=CLIENT)
 def list_versions(
     settings: Settings,
-    last: Annotated[int, typer.Option(min=1, help="How many of the newest.")] = 20,
-    all_: Annotated[bool, typer.Option("--all", help="All of them.")] = False,
+    last: Annotated[int, typer.Option(min=1, help="How many of the newest versions to show.")] = 20,
+    all_: Annotated[bool, typer.Option("--all", help="Show all versions.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """List versions, the newest last: time, points, balanced accuracy, objective, gap, and what names them.
@@ -113,11 +115,14 @@ def diff(settings: Settings, before: Version, after: Version, as_json: AsJson = 
 def export(
     settings: Settings,
     version: Annotated[str | None, typer.Option(help=NAMED)] = None,
-    alias: Annotated[str | None, typer.Option(help="What names it; what readers have if neither is given.")] = None,
+    alias: Annotated[
+        str | None, typer.Option(help="An alias of the version; default: the version that readers have.")
+    ] = None,
     format_: Annotated[
-        Literal["json", "onnx"], typer.Option("--format", help="The message itself, or a graph for ONNX runtimes.")
+        Literal["json", "onnx"],
+        typer.Option("--format", help="json: the message itself; onnx: a graph for ONNX runtimes."),
     ] = "json",
-    out: Annotated[Path | None, typer.Option(help="File to write; standard output if left out.")] = None,
+    out: Annotated[Path | None, typer.Option(help="File to write; default: standard output.")] = None,
 ) -> None:
     """Write a published version to a file; JSON is the very bytes of the topic, whose SHA-256 is the version's."""
     loaded, value = _load(settings, version, alias)
@@ -139,9 +144,9 @@ def export(
 @with_settings("output", common=CLIENT)
 def alias_command(
     settings: Settings,
-    alias: Annotated[str, typer.Argument(help="Any name of your own, such as stable.")],
+    alias: Annotated[str, typer.Argument(help="The alias: any name you choose, such as stable.")],
     version: Annotated[str | None, typer.Argument(help=NAMED)] = None,
-    remove: Annotated[bool, typer.Option("--remove", help="Take the alias away instead.")] = False,
+    remove: Annotated[bool, typer.Option("--remove", help="Remove the alias instead.")] = False,
     reason: Reason = "",
 ) -> None:
     """Let an alias of your own name a version; readers follow it with alias="..."."""
@@ -190,7 +195,7 @@ def rollback_command(settings: Settings, reason: Reason = "") -> None:
 @with_settings("output", common=CLIENT)
 def retire_command(
     settings: Settings,
-    versions: Annotated[list[int], typer.Argument(min=1, help="Numbers of the versions.")],
+    versions: Annotated[list[int], typer.Argument(min=1, help="Numbers of the versions to retire.")],
     reason: Reason = "",
 ) -> None:
     """Retire versions for good: refused for the newest one, and while an alias or a pin names one of them."""
@@ -206,7 +211,7 @@ def _load(settings: Settings, version: str | None, alias: str | None) -> tuple[L
     from streamsvm.subscriber import load_record
 
     if version is not None and alias is not None:
-        raise ConfigurationError("--version and --alias are both given", "Keep one.")
+        raise ConfigurationError("--version and --alias are both given", "Give only one of the two.")
     return load_record(
         connect(settings, "cli"),
         settings.name,

@@ -251,25 +251,26 @@ def decode(content: bytes) -> Snapshot:
         If a byte is damaged, the file is cut short, or its format is of another version.
     """
     if len(content) < _PREFIX.size + _CHECKSUM_BYTES:
-        raise CorruptCheckpoint(f"it has only {len(content)} bytes")
+        raise CorruptCheckpoint(f"the file has only {len(content)} bytes")
     magic, version, header_bytes = _PREFIX.unpack_from(content)
     if magic != MAGIC:
-        raise CorruptCheckpoint(f"it does not begin with {MAGIC.decode()}: not a checkpoint")
+        raise CorruptCheckpoint(f"the file is not a checkpoint: it does not begin with {MAGIC.decode()}")
     body = memoryview(content)[:-_CHECKSUM_BYTES]
     if hashlib.sha256(body).digest() != content[-_CHECKSUM_BYTES:]:
-        raise CorruptCheckpoint("its checksum does not match: bytes were lost or changed")
+        raise CorruptCheckpoint("the file's checksum does not match: bytes were lost or changed")
     if version not in _DECODERS:
         raise _unknown(version)
     return _DECODERS[version](body[_PREFIX.size :], header_bytes)
 
 
 def _unknown(version: int) -> CorruptCheckpoint:
-    read = f"this build reads {', '.join(str(known) for known in sorted(_DECODERS))}"
+    read = f"this build reads the versions {', '.join(str(known) for known in sorted(_DECODERS))}"
     if version > FORMAT:
         return CorruptCheckpoint(
-            f"its format version is {version}, newer than {read}", "Use the build that wrote it, or a newer one."
+            f"the file's format version is {version}, newer than this build's; {read}",
+            "Use the build that wrote the file, or a newer one.",
         )
-    return CorruptCheckpoint(f"its format version is {version}, which no build writes; {read}")
+    return CorruptCheckpoint(f"the file's format version is {version}, which no build writes; {read}")
 
 
 def _decode_1(content: memoryview, header_bytes: int) -> Snapshot:
@@ -299,11 +300,11 @@ def _decode_5(content: memoryview, header_bytes: int) -> Snapshot:
 
 def _decoded(content: memoryview, header_bytes: int, kind: type[_Header1]) -> Snapshot:
     if header_bytes > len(content):
-        raise CorruptCheckpoint("its header is longer than the file")
+        raise CorruptCheckpoint("the file's header is longer than the file")
     try:
         header = msgspec.json.decode(content[:header_bytes], type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise CorruptCheckpoint(f"its header is damaged: {error}") from None
+        raise CorruptCheckpoint(f"the file's header is damaged: {error}") from None
     reader = _Reader(content[header_bytes:])
     snapshot = reader.snapshot(header)
     reader.end()
@@ -416,17 +417,23 @@ class _Reader:
         if placed.dtype not in _DTYPES or not all(0 <= length <= LARGEST_LENGTH for length in placed.shape):
             raise CorruptCheckpoint(f"an array is described as {placed.dtype} {placed.shape}")
         if placed.at != self._at:
-            raise CorruptCheckpoint(f"an array begins at byte {placed.at}, the one before it ends at {self._at}")
+            raise CorruptCheckpoint(
+                f"an array begins at byte {placed.at}, but the array before it ends at byte {self._at}"
+            )
         dtype = np.dtype(placed.dtype)
         self._at += math.prod(placed.shape) * dtype.itemsize
         if self._at > len(self._arrays):
-            raise CorruptCheckpoint(f"an array ends at byte {self._at} of {len(self._arrays)}")
+            raise CorruptCheckpoint(
+                f"an array ends at byte {self._at}, but the file has only {len(self._arrays)} bytes of arrays"
+            )
         flat = np.frombuffer(self._arrays[placed.at : self._at], dtype=dtype)
         return flat.reshape(placed.shape).astype(dtype.newbyteorder("="))
 
     def end(self) -> None:
         if self._at != len(self._arrays):
-            raise CorruptCheckpoint(f"its arrays end at byte {self._at} of {len(self._arrays)}")
+            raise CorruptCheckpoint(
+                f"the arrays end at byte {self._at}, but the file has {len(self._arrays)} bytes of arrays"
+            )
 
     def points(self, placed: _Points) -> Points:
         points = Points(self.array(placed.X), self.array(placed.y), self.array(placed.weight))

@@ -73,12 +73,12 @@ REASONS: Final[Mapping[str, str]] = {
     "oversize_record": "the value is larger than points.max_record_bytes",
     "too_many_rows": "the record holds more rows than points.max_rows_per_record",
     "expands_too_far": "decoding the record could take more memory than points.max_decoded_bytes",
-    "unknown_content_type": "the header content-type names a format that is not read",
+    "unknown_content_type": "the content-type header names an unsupported format",
     "malformed_json": "the value is not JSON (UTF-8 without a byte order mark), or nests deeper than 100",
     "malformed_arrow": "the value is not one Arrow IPC stream (format version 5) of record batches, uncompressed and "
     "without dictionaries",
-    "malformed_avro": "the value is not a zero byte, a schema's id, and one datum of that schema",
-    "unknown_schema": "the schema registry has no schema of the value's id, or none is configured",
+    "malformed_avro": "the value is not a zero byte, a schema id, and one datum of that schema",
+    "unknown_schema": "the schema registry has no schema with the value's id, or no registry is configured",
     "incompatible_schema": "the value's schema does not describe points, or could not be read safely",
     "wrong_type": "a field, or the row itself, has the wrong type",
     "missing_field": "x or y is missing",
@@ -86,30 +86,35 @@ REASONS: Final[Mapping[str, str]] = {
     "not_finite": "an entry of x is NaN, infinite, or beyond the range of points.dtype",
     "unknown_label": "y is not one of points.labels",
     "invalid_weight": "w is not a number in [1e-15, 1e15]",
-    "unsupported_operation": "the row has an op field; only plain points are understood",
-    "undecodable": "the decoder failed on the record in a way that nobody foresaw",
+    "unsupported_operation": "the row has an op field, and only plain points are supported",
+    "undecodable": "the decoder failed on the record unexpectedly: a defect of streamsvm",
 }
 """Every reason for rejecting a row, with its meaning: the labels of the dead-letter metric."""
 
 REMEDIES: Final[Mapping[str, str]] = {
-    "empty_record": "Let the producer leave out tombstones and empty arrays.",
+    "empty_record": "Change the producer: it must not send tombstones or empty arrays.",
     "oversize_record": "Send smaller records, or raise points.max_record_bytes.",
     "too_many_rows": "Send fewer rows in a record, or raise points.max_rows_per_record.",
-    "expands_too_far": "Send smaller records, or raise points.max_decoded_bytes; ask who writes records like this.",
-    "unknown_content_type": "Let the producer name its format, or none for JSON, or set points.format.",
-    "malformed_json": "Mend the producer; if it does not write JSON, set points.format.",
-    "malformed_arrow": "Mend the producer: an IPC stream, not a file, and neither compressed nor with dictionaries.",
-    "malformed_avro": "Mend the producer: it must write through the schema registry, or points.format is wrong.",
-    "unknown_schema": "See that registry.url is the registry of whoever wrote it, and that the schema is still there.",
-    "incompatible_schema": "Compare the schema with the one that streamsvm replay --record-format avro registers.",
-    "wrong_type": "x is a list of numbers; fill what is missing before the topic: null is none.",
-    "missing_field": "A point needs x and y; one without y is for the scorer.",
-    "wrong_dimension": "Set points.dimension to what the records have, or mend the producer.",
-    "not_finite": "Fill or leave out what is missing before the topic.",
+    "expands_too_far": "Send smaller records, or raise points.max_decoded_bytes. Find out who writes such records.",
+    "unknown_content_type": "Let the producer send a supported content-type, or no content-type for JSON, or set "
+    "points.format.",
+    "malformed_json": "Fix the producer. If it does not write JSON, set points.format.",
+    "malformed_arrow": "Fix the producer: it must write an Arrow IPC stream (not an IPC file), uncompressed and "
+    "without dictionaries.",
+    "malformed_avro": "Fix the producer: it must write through the schema registry. If the records are not Avro, "
+    "set points.format.",
+    "unknown_schema": "Check that registry.url names the registry that the producer uses, and that the schema still "
+    "exists there.",
+    "incompatible_schema": "Compare the schema with the one that `streamsvm replay --record-format avro` registers.",
+    "wrong_type": "x must be a list of numbers; null is not allowed. Fill in missing values before producing.",
+    "missing_field": "Every labeled point needs x and y. Send points without y to the scorer's topic.",
+    "wrong_dimension": "Set points.dimension to the length of x in the records, or fix the producer.",
+    "not_finite": "Fill in missing values, or drop the row, before producing.",
     "unknown_label": "Set points.labels to the negative and the positive label as the records write them.",
-    "invalid_weight": "Mend the producer: w is 1 if it is left out.",
-    "unsupported_operation": "Send plain points; nothing that was learned can be taken back.",
-    "undecodable": "Report the record, which the dead letter holds: the decoder has a defect. Look at who wrote it.",
+    "invalid_weight": "Fix the producer: w must be a positive number. A point without w has weight 1.",
+    "unsupported_operation": "Send plain points. A learned point cannot be removed again.",
+    "undecodable": "Report the defect together with the record, which the dead letter holds, and find out who wrote "
+    "it.",
 }
 """What to do about each of them."""
 
@@ -329,14 +334,14 @@ class PointDecoder:
         if len(record.value) > config.max_record_bytes:
             raise InvalidPoint(
                 "oversize_record",
-                f"the value has {len(record.value)} bytes, points.max_record_bytes is {config.max_record_bytes}",
+                f"the value has {len(record.value)} bytes; points.max_record_bytes is {config.max_record_bytes}",
             )
         if format_ == "avro":
             self._avro.prepare(record.value)
         with _blaming_the_record():
             count, columns, points = self._read(format_, record.value)
             if not count:
-                raise InvalidPoint("empty_record", "the array holds no row")
+                raise InvalidPoint("empty_record", "the array is empty")
             if count > config.max_rows_per_record:
                 raise too_many_rows(count, config.max_rows_per_record)
             refuse_expansion(count * (ROW_BYTES + config.dimension * ENTRY_BYTES), config.decoded_bytes)
@@ -356,7 +361,7 @@ class PointDecoder:
             self._unread.count(read.unread, len(read))
             return len(read), read.columns(), read.points
         if not format_:
-            raise InvalidPoint("unknown_content_type", f"the header {CONTENT_TYPE_HEADER} names no format that is read")
+            raise InvalidPoint("unknown_content_type", f"the header {CONTENT_TYPE_HEADER} names an unsupported format")
         rows = self._rows_of(format_, value)
         return len(rows), _columns_of(rows), lambda: rows
 
@@ -430,7 +435,7 @@ class PointDecoder:
             raise InvalidPoint("unsupported_operation", f"op is {excerpt(repr(point.op))}")
         if len(point.x) != self._config.dimension:
             raise InvalidPoint(
-                "wrong_dimension", f"x has {len(point.x)} entries, points.dimension is {self._config.dimension}"
+                "wrong_dimension", f"x has {len(point.x)} entries; points.dimension is {self._config.dimension}"
             )
         largest = LARGEST_FEATURE[self._config.dtype]
         if not (math.isfinite(sum(point.x)) and max(point.x) <= largest and min(point.x) >= -largest):
@@ -448,7 +453,7 @@ class PointDecoder:
         if sign is None:
             negative, positive = self._config.labels
             raise InvalidPoint(
-                "unknown_label", f"y is {excerpt(repr(label))}, points.labels are {negative!r} and {positive!r}"
+                "unknown_label", f"y is {excerpt(repr(label))}; points.labels are {negative!r} and {positive!r}"
             )
         return sign
 

@@ -122,7 +122,7 @@ class _Refusal:
     gap: bool
     """Whether the log is at fault: an older checkpoint may fit it, and `on_gap` decides if none does."""
     changed: bool = False
-    """Whether the configuration is at fault: a checkpoint that learned and published nothing is no loss."""
+    """Whether only the configuration differs; then a checkpoint that learned and published nothing may be dropped."""
 
 
 def reset_token(name: str, incarnation: int) -> str:
@@ -181,9 +181,9 @@ def _refuse_another_models(snapshot: Snapshot, present: Present) -> None:
         return
     where = f" in {present.checkpoints}" if present.checkpoints else ""
     raise StateError(
-        f"the checkpoint{where} belongs to the model {snapshot.name!r}, this one is {present.name!r}",
-        f"Give {present.name} a directory of its own: --checkpoint-directory checkpoint/{present.name}, for example. "
-        "No reset applies here: none touches the checkpoints of another model.",
+        f"the checkpoint{where} belongs to the model {snapshot.name!r}, but this model is {present.name!r}",
+        f"Give {present.name} its own directory, for example --checkpoint-directory checkpoint/{present.name}. "
+        "--reset does not help here: it never touches the checkpoints of another model.",
     )
 
 
@@ -199,7 +199,7 @@ def _without_checkpoint(present: Present) -> Begin:
     if head is None:
         return Begin(FIRST_INCARNATION, None)
     where = f" in {present.checkpoints}" if present.checkpoints else ""
-    refusal = f"the models topic holds {present.name}@{head.number}, but there is no checkpoint to go on from{where}"
+    refusal = f"the models topic holds {present.name}@{head.number}, but there is no checkpoint{where} to continue from"
     return _refuse_or_reset(refusal, present, head.incarnation, head)
 
 
@@ -213,7 +213,7 @@ def _refuse_or_reset(refusal: str, present: Present, ended: int, head: Head | No
         return Begin(ended + 1, head)
     raise StateError(
         refusal,
-        "Put back the checkpoint or the configuration that belongs to it, or begin anew from the configured start "
+        "Restore the checkpoint, or the configuration that belongs to it; or begin anew at the configured start "
         f"(version numbers go on) with --reset {token}",
     )
 
@@ -244,7 +244,7 @@ def _changed(snapshot: Snapshot, present: Present) -> str:
         differences = "; ".join(configuration_differences(snapshot.configuration, present.configuration))
         return f"the configuration differs from the checkpoint's: {differences}"
     if snapshot.topic != present.topic:
-        return f"the checkpoint was made from the topic {snapshot.topic!r}, the input is {present.topic!r}"
+        return f"the checkpoint was made from the topic {snapshot.topic!r}, but the input topic is {present.topic!r}"
     return ""
 
 
@@ -252,8 +252,8 @@ def _foreign(snapshot: Snapshot, present: Present) -> str:
     head, known = present.head, snapshot.head
     if head is not None and head.incarnation > snapshot.incarnation:
         return (
-            f"the models topic is at incarnation {head.incarnation}, the checkpoint at {snapshot.incarnation}: "
-            "another trainer went on"
+            f"the models topic is at incarnation {head.incarnation}, but the checkpoint is at "
+            f"{snapshot.incarnation}: another trainer has continued this model"
         )
     # A head of an earlier incarnation was accepted, found on the topic or not, when this one began.
     ours = known is not None and known.incarnation == snapshot.incarnation
@@ -267,8 +267,8 @@ def _recreated(snapshot: Snapshot, present: Present) -> str:
     if snapshot.topic_id == present.topic_id:
         return ""
     return (
-        f"the checkpoint was made from the topic {snapshot.topic!r} of id {snapshot.topic_id or 'unknown'}, "
-        f"the input has the id {present.topic_id or 'unknown'}: it was recreated"
+        f"the checkpoint was made from the topic {snapshot.topic!r} with id {snapshot.topic_id or 'unknown'}, but "
+        f"the input topic has the id {present.topic_id or 'unknown'}: the topic was recreated"
     )
 
 
@@ -315,25 +315,26 @@ def _gaps(candidate: Candidate, present: Present) -> Iterator[str]:
     for stand in _stands(candidate.snapshot, present.head, present.name):
         where = f"{present.topic}[{stand.partition}]"
         if stand.partition not in present.log:
-            yield f"{stand.who} stands in partition {stand.partition} of {present.topic}, which does not exist"
+            yield f"{stand.who} has a position in partition {stand.partition} of {present.topic}, which does not exist"
             continue
         (first, end), offset = present.log[stand.partition], stand.at.offset
         if offset > end or (offset == end and stand.at.row):
             yield (
-                f"{stand.who} stands at offset {offset} of {where}, which ends at {end}: "
-                "the topic was truncated or recreated"
+                f"{stand.who} is at offset {offset} of {where}, but {where} ends at {end}: the topic was truncated "
+                "or recreated"
             )
         ours = stand.who == "the checkpoint"
         if ours and (reading := reads_on(candidate.snapshot, stand.partition, first, end)) < first:
             yield (
-                f"the checkpoint stands at offset {reading} of {where}, which begins at {first}: "
-                f"retention removed {first - reading} records unread"
+                f"the checkpoint is at offset {reading} of {where}, but {where} begins at {first}: retention removed "
+                f"{first - reading} unread records"
             )
         epoch = candidate.epochs.get(stand.last_read, stand.leader_epoch)
         if stand.leader_epoch >= 0 and epoch != stand.leader_epoch:
             yield (
-                f"{stand.who} read the record at offset {stand.last_read[1]} of {where} under the leader epoch "
-                f"{stand.leader_epoch}, and the one there now has {epoch}: an unclean election replaced it"
+                f"{stand.who} read the record at offset {stand.last_read[1]} of {where} under leader epoch "
+                f"{stand.leader_epoch}, but the record there now has epoch {epoch}: an unclean leader election "
+                "replaced the record"
             )
 
 
@@ -346,5 +347,5 @@ def configuration_differences(before: Mapping[str, Any], now: Mapping[str, Any],
         if isinstance(old, dict) and isinstance(new, dict):
             found += configuration_differences(old, new, name)
         elif old != new:
-            found.append(f"{name} was {old!r}, is {new!r}")
+            found.append(f"{name} was {old!r}, is now {new!r}")
     return found

@@ -216,8 +216,8 @@ class Delivery:
         if number < self._on_topic or (number > self._on_topic and number != self.next_number):
             self._move(Event.ENDED)
             raise StateError(
-                f"the models topic held {self._name}@{self._on_topic}, and now ends at {self._name}@{number}",
-                "It was deleted or written by another program: look at it before you start again.",
+                f"the models topic held {self._name}@{self._on_topic}, but now ends at {self._name}@{number}",
+                "Another program deleted the topic or wrote to it. Find out which before you start again.",
             )
         if on_topic is not None and number > self._on_topic:
             self._head, self._on_topic = on_topic, number
@@ -256,8 +256,8 @@ class Delivery:
         self._move(Event.ENDED)
         whose = f"the process {owner.session} since {owner.since}" if owner else "nobody"
         raise Fenced(
-            f"{self._name} belongs to {whose}, this process is {self._session}",
-            "Leave the other running. Two supervised copies take a model from each other for ever: stop one of them.",
+            f"{self._name} belongs to {whose}, not to this process ({self._session})",
+            "Leave the other process running. Two supervised copies would fence each other for ever: stop one of them.",
         )
 
     def _move(self, event: Event) -> None:

@@ -183,9 +183,9 @@ def _fault(version: Part | None, pointers: Iterable[Part]) -> str:
     """Say why a version and what points at it cannot be brought together; nothing if they can, or there are none."""
     heads = [part for part in pointers if (part.key or b"").endswith(_HEAD.encode())]
     if version is None:
-        return f"the version that {heads[0].where} names is not in the log any more" if heads else ""
+        return f"the version that {heads[0].where} names is no longer in the log" if heads else ""
     if not heads:
-        return f"the head of {version.where} is not in the log any more"
+        return f"the head record of {version.where} is no longer in the log"
     foreign = next((part for part in pointers if not _belongs(part, version)), None)
     return "" if foreign is None else f"{foreign.where} does not name the SHA-256 of {version.where}"
 

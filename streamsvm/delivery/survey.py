@@ -76,7 +76,9 @@ def survey(topic: str, topic_id: str, reached: Positions, look: Look, before: Lo
 def _recreated(topic: str, topic_id: str, look: Look) -> str:
     if look.topic_id == topic_id:
         return ""
-    return f"the topic {topic} was recreated: its id was {topic_id or 'unknown'}, is {look.topic_id or 'unknown'}"
+    return (
+        f"the topic {topic} was recreated: its id was {topic_id or 'unknown'} and is now {look.topic_id or 'unknown'}"
+    )
 
 
 def _gap(topic: str, partition: int, reached: Positions, look: Look) -> str:
@@ -85,11 +87,13 @@ def _gap(topic: str, partition: int, reached: Positions, look: Look) -> str:
     offset, (first, end) = reached[partition].offset, look.log[partition]
     if offset < first:
         return (
-            f"{topic}[{partition}] begins at offset {first}: {first - offset} records from {offset} on are gone unread"
+            f"{topic}[{partition}] begins at offset {first}: {first - offset} unread records from offset {offset} on "
+            "were removed"
         )
     if look.asked.get(partition, 0) > end:
         return (
-            f"{topic}[{partition}] ends at offset {end}, but was read up to {look.asked[partition]}: it was truncated"
+            f"{topic}[{partition}] ends at offset {end}, but was read up to offset {look.asked[partition]}: the "
+            "topic was truncated"
         )
     return ""
 

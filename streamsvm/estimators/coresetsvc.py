@@ -250,7 +250,7 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         features, machines = self._features(X), self._stream.made().machines
         for machine in machines:
             if machine.no_probability:
-                raise ValueError(f"there are no probabilities: {machine.no_probability}")
+                raise ValueError(f"this classifier has no probabilities: {machine.no_probability}")
         if len(machines) == 1:
             return machines[0].model.predict_proba(features)
         positive = np.column_stack([machine.model.predict_proba(features)[:, 1] for machine in machines])
@@ -346,11 +346,11 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             self._begin(features, labels, classes)
         elif classes is not None and list(np.unique(classes)) != list(self.classes_):
             given = np.asarray(classes).tolist()
-            raise ValueError(f"classes = {given} is not the same as on the first call, {self.classes_.tolist()}")
+            raise ValueError(f"classes = {given} differs from the first call's classes, {self.classes_.tolist()}")
         unknown = ~np.isin(labels, self.classes_)
         if unknown.any():
             first_of_them = labels[unknown].tolist()[0]
-            raise ValueError(f"y holds {first_of_them!r}, which is none of the classes {self.classes_.tolist()}")
+            raise ValueError(f"y holds {first_of_them!r}, which is not one of the classes {self.classes_.tolist()}")
         y = np.searchsorted(self.classes_, labels).astype(np.int8)
         if len(self.classes_) == 2:
             y = 2 * y - 1
@@ -361,11 +361,11 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             check_classification_targets(labels)
         found = np.unique(labels if classes is None else classes)
         if not 2 <= len(found) <= MOST_CLASSES:
-            raise ValueError(f"give two classes or more, at most {MOST_CLASSES}; {len(found)} class was given")
+            raise ValueError(f"y must hold 2 to {MOST_CLASSES} classes; {len(found)} class was given")
         if len(found) > 2 and self.tune is not None:
             raise ValueError(
-                f"tune = {self.tune!r} chooses for two classes, {len(found)} classes were given: put this classifier "
-                "into sklearn.model_selection.GridSearchCV"
+                f"tune = {self.tune!r} supports two classes only, but {len(found)} classes were given: put this "
+                "classifier into sklearn.model_selection.GridSearchCV"
             )
         self.classes_ = found
         self._stream = Stream(self._configuration(features), self._task())
@@ -445,15 +445,15 @@ def _check_sizes(features: NDArray[Any], weight: Float, rows: NDArray[np.intp]) 
     if wrong.any():
         row = int(wrong.argmax())
         raise ValueError(
-            f"sample_weight[{rows[row]}] is {weight[row]:g}; a weight is 0 or from {SMALLEST_WEIGHT:g} to "
+            f"sample_weight[{rows[row]}] is {weight[row]:g}; a weight must be 0 or from {SMALLEST_WEIGHT:g} to "
             f"{LARGEST_WEIGHT:g}: scale the weights"
         )
     far = np.abs(features) > LARGEST_FEATURE[features.dtype.name]
     if far.any():
         row, column = (int(at) for at in np.unravel_index(int(far.argmax()), far.shape))
         raise ValueError(
-            f"X[{rows[row]}, {column}] is {features[row, column]:g}; a feature is at most "
-            f"{LARGEST_FEATURE[features.dtype.name]:g}: scale the features"
+            f"X[{rows[row]}, {column}] is {features[row, column]:g}; a feature must be at most "
+            f"{LARGEST_FEATURE[features.dtype.name]:g} in magnitude: scale the features"
         )
 
 

@@ -288,5 +288,5 @@ def _check_classes(classes: NDArray[Any], label: NDArray[np.intp], weight: Float
     weighed = np.bincount(label, weights=weight, minlength=len(classes))
     if np.count_nonzero(weighed) < 2:
         raise ValueError(
-            f"points of positive weight are of {np.count_nonzero(weighed)} class; give two classes or more"
+            f"the points of positive weight have {np.count_nonzero(weighed)} class; give two classes or more"
         )

@@ -39,7 +39,7 @@ _BY_KEY = -1
 _MOST_GAPS = 2
 _PURGED = frozenset({KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT})
 _FORGOTTEN = KafkaError.INVALID_PRODUCER_ID_MAPPING
-_RENEW = "Make a new publisher and read the topic to its end before publishing again."
+_RENEW = "Create a new publisher, and read the topic to its end before publishing again."
 
 OnDelivery = Callable[[KafkaError | None, Delivered], None]
 
@@ -144,9 +144,9 @@ class Outbox:
             if time.monotonic() >= deadline:
                 trouble = f" ({self._link.last_trouble})" if self._link.last_trouble else ""
                 raise TransientError(
-                    f"{waiting} messages are not acknowledged by {self._connection.servers} "
-                    f"within {timeout_s:g} s{trouble}",
-                    "They remain queued: flush again, or check that the broker runs.",
+                    f"{self._connection.servers} did not acknowledge {waiting} messages within {timeout_s:g} "
+                    f"s{trouble}",
+                    "The messages remain queued: flush again, or check that the broker runs.",
                 )
 
     def close(self) -> None:
@@ -157,9 +157,9 @@ class Outbox:
     def _full(self, topic: str) -> TransientError:
         trouble = f" ({self._link.last_trouble})" if self._link.last_trouble else ""
         return TransientError(
-            f"{len(self._producer)} messages wait for {self._connection.servers}, and there was no room for another "
-            f"one to topic {topic} within {_FULL_S:g} s{trouble}",
-            "See whether that topic takes records: its leader, the replicas in sync, the disk of the broker.",
+            f"the send queue is full: {len(self._producer)} messages wait for {self._connection.servers}, and no "
+            f"room for another message to topic {topic} became free within {_FULL_S:g} s{trouble}",
+            "Check that the topic accepts records: its leader, its in-sync replicas, and the broker's disk.",
         )
 
     def _introduce(self, topic: str) -> None:
@@ -330,7 +330,7 @@ class Publisher:
         """
         deadline, pause_s = time.monotonic() + self._timeout_s, _SHORTEST_LOOK_S
         while self._unmarked:
-            said = "the stable offsets stand still"
+            said = "the last stable offsets do not advance"
             try:
                 stable = self._marks.stable(self._unmarked, self._timeout_s / _LOOKS)
             except TransientError as error:
@@ -342,8 +342,8 @@ class Publisher:
             if time.monotonic() >= deadline:
                 (topic, partition), last = next(iter(self._unmarked.items()))
                 self._ended = OutcomeUnknown(
-                    f"the record at {topic}[{partition}]@{last} of {self._id} was committed, and readers did not pass "
-                    f"it within {self._timeout_s:g} s: {said}",
+                    f"{self._id} committed the record at {topic}[{partition}]@{last}, but readers could not read "
+                    f"past it within {self._timeout_s:g} s: {said}",
                     _RENEW,
                 )
                 raise self._ended
@@ -385,7 +385,7 @@ class Publisher:
         except BaseException as cause:
             self._abort(cause)
             raise
-        self._abort(TransientError(f"a transaction of {self._id} was begun to be aborted", "Go on."))
+        self._abort(TransientError(f"the abort of a transaction of {self._id} did not finish", "Go on."))
 
     def poll(self) -> None:
         """Take in what the client has to say, without blocking; call it now and then while nothing is published."""
@@ -454,7 +454,7 @@ class Publisher:
             serve(self._producer, self._link, SLICE_S)
             if reports.waiting and reports.failure is None and time.monotonic() >= deadline:
                 raise TransientError(
-                    f"{reports.waiting} messages of {self._id} are not acknowledged within {self._timeout_s:g} s",
+                    f"{reports.waiting} messages of {self._id} were not acknowledged within {self._timeout_s:g} s",
                     f"Check that the broker at {self._connection.servers} runs.",
                 )
         if reports.failure is not None:
@@ -492,7 +492,7 @@ class Publisher:
                     return OutcomeUnknown(f"failed to {doing}: {text_of(reason)}", _RENEW)
                 if reason.txn_requires_abort() and issubclass(fault_of(reason).error, ConfigurationError):
                     return self._link.failure(reason, doing)
-        return _Purged(f"failed to {doing}: the client dropped it", "Try again.")
+        return _Purged(f"failed to {doing}: the client library dropped the message", "Try again.")
 
     def _queue(self, message: Message, on_delivery: OnDelivery, deadline: float) -> None:
         while True:
@@ -502,7 +502,7 @@ class Publisher:
                 serve(self._producer, self._link, SLICE_S)
                 if time.monotonic() >= deadline:
                     raise TransientError(
-                        f"no room for a message of {self._id} within {self._timeout_s:g} s",
+                        f"no room in the send queue for a message of {self._id} within {self._timeout_s:g} s",
                         f"Check that the broker at {self._connection.servers} runs.",
                     ) from None
             except KafkaException as error:
@@ -561,7 +561,8 @@ class Publisher:
         serve(self._producer, self._link)
         if self._log.lost:
             self._ended = OutcomeUnknown(
-                f"a connection was lost while a transaction of {self._id} was ended: its end may arrive twice", _RENEW
+                f"a connection was lost while a transaction of {self._id} was being ended: its end may arrive twice",
+                _RENEW,
             )
 
     def _uncommitted(self, exception: KafkaException) -> StreamsvmError:

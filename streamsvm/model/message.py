@@ -586,13 +586,13 @@ def decode(value: bytes, expected_sha256: str | None = None) -> Version:
         If it is damaged or inconsistent in itself.
     """
     if expected_sha256 is not None and sha256(value) != expected_sha256:
-        raise InvalidMessage(f"the value's SHA-256 is {sha256(value)}, not {expected_sha256} as its header says")
+        raise InvalidMessage(f"the value has the SHA-256 {sha256(value)}, but its header says {expected_sha256}")
     try:
         form = msgspec.json.decode(value, type=_Format).format
         if form not in _MESSAGES:
             read = ", ".join(_MESSAGES)
             fault = UnknownFormat if form.startswith(_ANY_FORMAT) else InvalidMessage
-            raise fault(f"the format is {form!r}, this build reads {read}", "Upgrade the reader.")
+            raise fault(f"the message format is {form!r}, but this build reads {read}", "Upgrade the reader.")
         message = msgspec.json.decode(value, type=_MESSAGES[form])
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise InvalidMessage(f"the value is not a streamsvm.model message: {error}") from None
@@ -629,7 +629,7 @@ def _checked(message: _Message1) -> Version:
     features, training = message.features, message.training
     dimension = features.dimension
     if message.version < 1 or dimension < 1:
-        raise InvalidMessage(f"version {message.version} with {dimension} features cannot be")
+        raise InvalidMessage(f"a version {message.version} with {dimension} features is not valid")
     scaler = Scaler(
         _bounded(_vector(features.mean, dimension, "mean"), "mean"),
         _bounded(_vector(features.scale, dimension, "scale"), "scale"),
@@ -668,7 +668,7 @@ def _decode_fit(training: _Training1) -> Fit:
     fit = Fit(**{field: getattr(training, field) for field in _FIT})
     if isinstance(training, _Training) and training.duality_gap != _duality_gap(fit):
         raise InvalidMessage(
-            f"training.duality_gap is {training.duality_gap}, the objectives are {_duality_gap(fit)} apart"
+            f"training.duality_gap is {training.duality_gap}, but the objectives differ by {_duality_gap(fit)}"
         )
     return fit
 
@@ -686,9 +686,9 @@ def _decode_lineage(message: _Message1) -> Lineage:
     lineage = _recast(message.lineage, Lineage)
     numbers = [link.number for link in lineage.links]
     if numbers != [number for number in linked(message.version) if number in numbers]:
-        raise InvalidMessage(f"version {message.version} cannot link to {numbers}")
+        raise InvalidMessage(f"version {message.version} cannot have lineage.links to {numbers}")
     if wrong := [link.sha256 for link in lineage.links if not SHA256.fullmatch(link.sha256)]:
-        raise InvalidMessage(f"lineage.links holds {wrong[0]!r}, which is no SHA-256")
+        raise InvalidMessage(f"lineage.links holds {wrong[0]!r}, which is not a SHA-256")
     return lineage
 
 
@@ -710,7 +710,7 @@ def _decode_probes(probes: _Probes, dimension: int) -> Probes:
     if not count:
         raise InvalidMessage("there are no probes")
     if count > most:  # each is evaluated against every support vector, twice
-        raise InvalidMessage(f"there are {count} probes, a model of {dimension} features has at most {most}")
+        raise InvalidMessage(f"there are {count} probes, but a model of {dimension} features has at most {most}")
     return Probes(
         np.array([_vector(x, dimension, "a probe") for x in probes.x]),
         _vector(probes.decision, count, "probes.decision", "probes"),
@@ -724,7 +724,8 @@ def _decode_audit(audit: _Audit | None) -> Audit | None:
         return None
     if not audit.low <= audit.objective <= audit.high or audit.points < 1:
         raise InvalidMessage(
-            f"the audit of {audit.points} points says {audit.objective}, between {audit.low} and {audit.high}"
+            f"the audit of {audit.points} points is inconsistent: objective {audit.objective}, interval {audit.low} "
+            f"to {audit.high}"
         )
     return Audit(audit.objective, audit.low, audit.high, audit.points)
 
@@ -737,16 +738,18 @@ def _encode_machine(machine: Machine) -> _Linear | _Rbf:
 
 def _decode_machine(machine: _Linear | _Rbf, dimension: int) -> Machine:
     if not abs(machine.intercept) <= LARGEST:
-        raise InvalidMessage(f"the intercept is {machine.intercept}")
+        raise InvalidMessage(f"the intercept is {machine.intercept}, which is not valid")
     if isinstance(machine, _Linear):
         coefficients = _vector(machine.coefficients, dimension, "coefficients")
         return LinearMachine(_bounded(coefficients, "coefficients"), machine.intercept)
     if not 0 < machine.gamma < math.inf:
-        raise InvalidMessage(f"gamma is {machine.gamma}")
+        raise InvalidMessage(f"gamma is {machine.gamma}, which is not valid")
     dual = _bounded(_from_base64(machine.dual_coefficients, "dual_coefficients"), "dual_coefficients")
     support = _bounded(_from_base64(machine.support_vectors, "support_vectors"), "support_vectors")
     if len(support) != len(dual) * dimension:
-        raise InvalidMessage(f"{len(support)} support vector entries for {len(dual)} duals of {dimension} features")
+        raise InvalidMessage(
+            f"{len(support)} support vector entries do not fit {len(dual)} dual coefficients and {dimension} features"
+        )
     return KernelMachine(RbfKernel(machine.gamma), support.reshape(len(dual), dimension), dual, machine.intercept)
 
 
@@ -761,9 +764,7 @@ def _vector(entries: list[float], length: int, name: str, of: str = "features") 
 
 def _bounded(array: Float, name: str) -> Float:
     if len(array) and (largest := float(np.abs(array).max())) > LARGEST:
-        raise InvalidMessage(
-            f"an entry of {name} is {largest:.3g} in magnitude; the largest that can be is {LARGEST:g}"
-        )
+        raise InvalidMessage(f"an entry of {name} is {largest:.3g} in magnitude; the largest allowed is {LARGEST:g}")
     return array
 
 
@@ -787,7 +788,7 @@ def encode_head(head: Head) -> bytes:
 
 
 def decode_head(value: bytes) -> Head:
-    """Decode a head record's value; `InvalidMessage` if it is none."""
+    """Decode a head record's value; `InvalidMessage` if it is not one."""
     return _decode_record(value, Head)
 
 
@@ -797,7 +798,7 @@ def encode_owner(owner: Owner) -> bytes:
 
 
 def decode_owner(value: bytes) -> Owner:
-    """Decode an owner record's value; `InvalidMessage` if it is none."""
+    """Decode an owner record's value; `InvalidMessage` if it is not one."""
     return _decode_record(value, Owner)
 
 
@@ -807,7 +808,7 @@ def encode_retired(retired: Retired) -> bytes:
 
 
 def decode_retired(value: bytes) -> Retired:
-    """Decode the value of that record; `InvalidMessage` if it is none."""
+    """Decode the value of the record of retired versions; `InvalidMessage` if it is not one."""
     return _decode_record(value, Retired)
 
 
@@ -817,7 +818,7 @@ def encode_alias(alias: Alias) -> bytes:
 
 
 def decode_alias(value: bytes) -> Alias:
-    """Decode an alias record's value; `InvalidMessage` if it is none."""
+    """Decode an alias record's value; `InvalidMessage` if it is not one."""
     return _decode_record(value, Alias)
 
 

@@ -289,7 +289,7 @@ def test_records_removed_before_they_were_read(on_gap: str, settings: Settings, 
     foreign.delete_records(connection, settings.input.topic, 0, 60)
     told = changed(settings, "input", on_gap=on_gap)
     if on_gap == "fail":
-        with pytest.raises(StateError, match=r"stands at offset 50 .* begins at 60: retention removed 10 records"):
+        with pytest.raises(StateError, match=r"is at offset 50 .* begins at 60: retention removed 10 unread records"):
             run_until(told, connection, 0)
         return
     run_until(told, connection, 90)
@@ -424,7 +424,7 @@ def test_too_many_bad_records_after_each_other_stop_the_trainer(settings: Settin
     produce(connection, settings.input.topic, [*records(5), *rejected(29), *records(5), *rejected(40)])
     with (
         pytest.raises(
-            ConfigurationError, match=r"30 records after each other .* as malformed_json, .*\[0\]@68 row 0"
+            ConfigurationError, match=r"30 records in a row .* because of malformed_json, .*\[0\]@68 row 0"
         ) as stopped,
         Running(limited, connection) as running,
     ):
@@ -456,7 +456,7 @@ def test_bad_records_do_not_stop_a_trainer_whose_input_is_proven(settings: Setti
             running.wait_until(lambda: running.value("streamsvm_input_mostly_rejected") == 1.0)
             ready, answer = running.health.ready()
             assert not ready
-            assert "records after each other" in answer["waiting_for"]["input"]
+            assert "records in a row" in answer["waiting_for"]["input"]
             assert running.health.healthy()[0]
         produce(connection, settings.input.topic, rejected(40))
     produce(connection, settings.input.topic, records(1, seed=9))
@@ -472,7 +472,7 @@ def test_a_wrong_topic_stops_the_trainer_at_every_start(settings: Settings, conn
     produce(connection, settings.input.topic, [*records(99), *rejected(60)])
     for _ in range(2):
         with (
-            pytest.raises(ConfigurationError, match="30 records after each other"),
+            pytest.raises(ConfigurationError, match="30 records in a row"),
             Running(limited, connection) as running,
         ):
             running.wait_until(lambda: False)
@@ -535,7 +535,7 @@ def test_leader_epochs_of_the_log_are_compared(settings: Settings, connection: C
             return None if epoch is None else epoch + 1
 
     run_until(settings, connection, 50)
-    with pytest.raises(StateError, match="an unclean election replaced it"):
+    with pytest.raises(StateError, match="an unclean leader election replaced the record"):
         run_until(settings, connection, 0, cluster=Elected(connection))
 
 

@@ -264,7 +264,7 @@ def test_a_page_that_fails_is_one_warning(running: HttpServer, gate: Gate, caplo
     """500 for whoever asks; the log says why once, however often it is asked for, and others are answered."""
     with caplog.at_level(logging.INFO, "streamsvm.http"):
         assert [status(running, "/broken") for _ in range(3)] == [500] * 3
-    assert [record.message for record in caplog.records] == ["failed to make an answer"]
+    assert [record.message for record in caplog.records] == ["failed to create an answer"]
     assert status(running, "/page") == 200
 
 

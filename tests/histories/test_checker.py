@@ -362,7 +362,7 @@ def a_stable_offset_stands_still_and_all_is_green(told: Story) -> None:
 
 
 def a_daemon_refuses_to_start(told: Story) -> None:
-    told.tell("trainer-1", "fail", "life", exit=78, said="the models topic held m@7, and now ends at m@6")
+    told.tell("trainer-1", "fail", "life", exit=78, said="the models topic held m@7, but now ends at m@6")
 
 
 SPOILT: list[tuple[Callable[[Story], None], set[str]]] = [

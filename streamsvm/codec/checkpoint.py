@@ -12,11 +12,12 @@ end-32  32    SHA-256 of everything before
 ======  ====  =========================================================================
 
 ``CHECKPOINT.md``, in the package above, describes the header. The first twelve bytes and the checksum at the end are
-the same in every format, past or future: so a damaged file is told from one that another build wrote. Each partition's
-part stands by itself: position, leader epoch, buckets, open leaf, the exact moments of each, and the audit sample.
+the same in every format, past or future, so that a damaged file can be distinguished from one that another build wrote.
+The part of each partition is independent of the others: position, leader epoch, buckets, open leaf, the exact moments
+of each, and the audit sample.
 
-Invariant: a reader checks the checksum first, then every size against the bytes at hand before it allocates; each byte
-of the arrays belongs to exactly one of them, so what is allocated is bounded by the file's length.
+Invariant: a reader checks the checksum first, and then compares every size with the file's length before it allocates
+memory. Each byte of the arrays belongs to exactly one array, so the file's length bounds the memory.
 """
 
 from __future__ import annotations
@@ -47,25 +48,26 @@ FORMAT: Final = 5
 _PREFIX: Final = struct.Struct("<8sIQ")
 _CHECKSUM_BYTES: Final = 32
 LARGEST_LENGTH: Final = 1 << 40
-"""Of an array along one axis: it bounds what an empty array may claim along the others."""
+"""Largest length of an array along one axis. An array with an empty axis holds no bytes, so only this bounds its
+others."""
 _DTYPES: Final = frozenset({"<f4", "<f8", "|i1"})
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """A pure function of the log, and what it belongs to.
+    """The learner's state, a pure function of the log, and what it belongs to.
 
     Attributes
     ----------
     name : str
     incarnation : int
     sequence : int
-        Rises by one with each checkpoint written.
+        Increases by one with each checkpoint written.
     topic, topic_id : str
     base : mapping of partition to Position
         Where this incarnation began.
     configuration : mapping
-        The model-affecting configuration.
+        The part of the configuration that affects models.
     configuration_sha256 : str
     build : mapping of str to str
     head : Head or None
@@ -74,8 +76,8 @@ class Snapshot:
     pending : Cut or None
         A cut that was not published yet, with its training set.
     read_to : mapping of partition to int
-        Offsets past the positions of some partitions: up to them the log held nothing more to learn, only markers of
-        transactions and aborted records.
+        Offsets past the positions of some partitions. Between position and offset the log held nothing to learn, only
+        transaction markers and aborted records.
     """
 
     name: str
@@ -274,27 +276,27 @@ def _unknown(version: int) -> CorruptCheckpoint:
 
 
 def _decode_1(content: memoryview, header_bytes: int) -> Snapshot:
-    """Decode what stands between the prefix and the checksum of format 1, which had no `read_to`."""
+    """Decode the bytes between prefix and checksum of format 1, which had no `read_to`."""
     return _decoded(content, header_bytes, _Header1)
 
 
 def _decode_2(content: memoryview, header_bytes: int) -> Snapshot:
-    """Decode what stands between the prefix and the checksum of format 2, without screened leaves and audit samples."""
+    """Decode the bytes between prefix and checksum of format 2, without screened leaves and audit samples."""
     return _decoded(content, header_bytes, _Header2)
 
 
 def _decode_3(content: memoryview, header_bytes: int) -> Snapshot:
-    """Decode what stands between the prefix and the checksum of format 3, whose head had no tuning and no gate."""
+    """Decode the bytes between prefix and checksum of format 3, whose head had no tuning and no gate."""
     return _decoded(content, header_bytes, _Header)
 
 
 def _decode_4(content: memoryview, header_bytes: int) -> Snapshot:
-    """Decode what stands between the prefix and the checksum of format 4, whose gate named no earlier versions."""
+    """Decode the bytes between prefix and checksum of format 4, whose gate named no earlier versions."""
     return _decoded(content, header_bytes, _Header)
 
 
 def _decode_5(content: memoryview, header_bytes: int) -> Snapshot:
-    """Decode what stands between the prefix and the checksum of format 5."""
+    """Decode the bytes between prefix and checksum of format 5."""
     return _decoded(content, header_bytes, _Header)
 
 
@@ -318,11 +320,11 @@ _DECODERS: Final[dict[int, Callable[[memoryview, int], Snapshot]]] = {
     4: _decode_4,
     5: _decode_5,
 }
-"""One for each format that is still read; the newest is the one that is written."""
+"""The decoder of each format that can be read; only the newest format is written."""
 
 
 class _Writer:
-    """Lays arrays one after another and remembers where."""
+    """Appends arrays one after another and keeps their places."""
 
     def __init__(self) -> None:
         self.parts: list[bytes] = []
@@ -407,7 +409,7 @@ class _Writer:
 
 
 class _Reader:
-    """Reads arrays back, in the order in which they were laid; every size is checked against the bytes at hand."""
+    """Reads arrays in the order in which they were written; checks every size against the bytes that are left."""
 
     def __init__(self, arrays: memoryview) -> None:
         self._arrays = arrays

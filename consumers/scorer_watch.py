@@ -126,7 +126,7 @@ class ScorerWatch:
         more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
         close = get_close_matches(self._name, names, 1)
         asked = f" Did you mean {printable(close[0])}?" if close else ""
-        return f"Its models are {listed}{more}: choose one with --name.{asked}"
+        return f"Choose one of its models with --name: {listed}{more}.{asked}"
 
     def serving(self, loaded: Loaded) -> None:
         """Note the version that scores from now on, and what its scores are compared with."""

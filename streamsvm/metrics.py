@@ -626,7 +626,8 @@ PROCESS: Final = (
         "process_cpu_seconds",
         "counter",
         "Total user and system CPU time spent in seconds.",
-        "Its rate is the processors in use; at the container's limit, training and learning wait for each other.",
+        "The rate of this counter is the number of processors in use. At the container's limit, training and "
+        "learning wait for each other.",
     ),
     Definition(
         "process_open_fds",

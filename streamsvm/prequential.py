@@ -172,7 +172,7 @@ class Baseline:
         self._asked = np.full(dimension + 1, np.nan)
 
     def add(self, points: Points, beside: Values | None = None) -> tuple[Values, Values]:
-        """Return decision values, NaN where there is none to be had or the point is learned; then learn its share.
+        """Return decision values, NaN for learned points and where there is none; then learn its share of the points.
 
         Parameters
         ----------

@@ -441,7 +441,7 @@ def _roles(path: Path, names: Sequence[str], options: _Options, *, last_is_label
                 "Use each column once: as a feature, the label, the weight or the id.",
             )
     if not features:
-        raise ConfigurationError(f"{path} has no feature column", f"Its columns are {_listed(names)}.")
+        raise ConfigurationError(f"{path} has no feature column", f"The columns are {_listed(names)}.")
     return roles
 
 
@@ -456,7 +456,7 @@ def _find(path: Path, names: Sequence[str], column: Column) -> int:
         index = int(column)
         if -len(names) <= index < len(names):
             return index % len(names)
-    raise ConfigurationError(f"{path} has no column {column}", f"Its columns are {_listed(names)}.")
+    raise ConfigurationError(f"{path} has no column {column}", f"The columns are {_listed(names)}.")
 
 
 def _guess_label(path: Path, names: Sequence[str], *, last_is_label: bool) -> int:

@@ -399,7 +399,7 @@ class Chain:
     def _parent_faults(self, link: Link) -> list[str]:
         parent = link.lineage.parent
         if parent is None:
-            return [] if link.number == 1 else ["the version names no parent, but it is not the first version"]
+            return [] if link.number == 1 else ["the version does not name a parent, but it is not the first version"]
         if link.number == 1:
             return [f"this is the first version, but it names the parent {parent}"]
         known = self._survey.hashes(link.number - 1)

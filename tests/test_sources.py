@@ -487,7 +487,7 @@ def test_a_missing_file_and_a_directory_are_told_apart(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        ({"label_column": "grade"}, "no column grade.*Its columns are a, b, y"),
+        ({"label_column": "grade"}, "no column grade.*The columns are a, b, y"),
         ({"label_column": 3}, "no column 3"),
         ({"columns": ["a", "a"]}, "column a is used twice"),
         ({"columns": ["a", "y"]}, "column y is used twice"),

@@ -367,6 +367,6 @@ def read_names(connection: Connection, settings: Settings, timeout_s: float = RE
         known = ", ".join(sorted(others - {""}))
         raise ConfigurationError(
             f"{topic} has no model {settings.name}",
-            f"Its models are {known}: choose one with --name." if known else "No version was published there yet.",
+            f"Choose one of its models with --name: {known}." if known else "No version was published there yet.",
         )
     return aliases_in(newest, settings.name)

@@ -236,7 +236,7 @@ def test_what_is_not_peoples_to_move_is_refused(records: Records, alias: str) ->
 def test_a_model_that_is_not_there_is_named_with_those_that_are(records: Records) -> None:
     """By the aliases topic."""
     other = records.settings.model_copy(update={"name": "quasar"})
-    with pytest.raises(ConfigurationError, match=f"has no model quasar. Its models are {NAME}: choose one with --name"):
+    with pytest.raises(ConfigurationError, match=f"has no model quasar. Choose one of its models with --name: {NAME}"):
         read_names(records.connection, other)
 
 

@@ -161,7 +161,7 @@ def test_a_misspelt_name_is_answered_with_the_names_there_are(
     with Running(misspelt, connection) as running:
         eventually(lambda: "It knows" in running.waiting_for().get("model", ""), "the names are told")
         said = running.waiting_for()["model"]
-    assert f"Its models are {published.name}: choose one with --name. Did you mean {published.name}?" in said
+    assert f"Choose one of its models with --name: {published.name}. Did you mean {published.name}?" in said
 
 
 def with_scores(trainer: Trainer, scores: np.ndarray) -> None:

@@ -162,7 +162,7 @@ def joined(header: Any, arrays: bytes, version: int = codec.FORMAT) -> bytes:
         ({"shape": [0, 1 << 62]}, "an array is described as"),
         ({"shape": [-1, 3]}, "an array is described as"),
         ({"shape": [10**30]}, "damaged|described"),
-        ({"at": 8}, "an array begins at byte 8, the one before it ends at 0"),
+        ({"at": 8}, "an array begins at byte 8, but the array before it ends at byte 0"),
         ({"at": -8}, "an array begins at byte -8"),
         ({"dtype": "|O"}, "an array is described as"),
     ],

@@ -111,7 +111,7 @@ def test_what_differs_from_the_defaults_is_told_and_no_more() -> None:
         ({"points": {"dimension": 1, "labels": [1, 2, 3]}}, "points.labels: must have at most 2 entries, 3 are given"),
         ({"svm": {"C": -1}}, "svm.C: must be at least 1e-100 (got -1)"),
         ({"points": {"dimension": 1, "labels": [1, 1]}}, "the same label twice"),
-        ({"points": {"dimension": 1, "labels": [1, "1"]}}, "mixes types"),
+        ({"points": {"dimension": 1, "labels": [1, "1"]}}, "mixes two types"),
         ({"points": {"dimension": 2, "feature_names": ["a"]}}, "has 1 names, but points.dimension is 2"),
         (
             {"input": {"start": "yesterday"}},

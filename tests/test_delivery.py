@@ -79,7 +79,7 @@ REFUSALS = [
     ("newer incarnation", {}, {"head": head(incarnation=2)}, "incarnation 2"),
     ("models topic lost", {"head": head(9)}, {}, "m@9"),
     ("models topic recreated", {"head": head(9)}, {"head": head(2)}, "m@2"),
-    ("retention", {}, {"log": {0: (60, 100), 2: (0, 100)}}, "removed 10 records unread"),
+    ("retention", {}, {"log": {0: (60, 100), 2: (0, 100)}}, "removed 10 unread records"),
     ("truncated", {}, {"log": {0: (0, 49), 2: (0, 100)}}, "ends at 49"),
     ("truncated inside a record", {}, {"log": {0: (0, 100), 2: (0, 7)}}, r"t\[2\]"),
     ("head beyond the log", {}, {"head": head(offset=101)}, "m@3 is at offset 101"),
@@ -159,7 +159,7 @@ def test_what_learned_or_published_anything_needs_its_reset(change: str) -> None
 
 def test_a_gap_is_never_passed_over_for_having_learned_nothing() -> None:
     """Records that retention removed unread are told of, whatever was learned before."""
-    with pytest.raises(StateError, match="removed 10 records unread"):
+    with pytest.raises(StateError, match="removed 10 unread records"):
         decide(nothing_learned(), present(log={0: (60, 100), 2: (0, 100)}))
 
 
@@ -396,14 +396,14 @@ def test_no_generation_of_an_earlier_incarnation_is_gone_back_to() -> None:
 
 
 def test_another_leader_epoch_under_the_last_record_is_a_gap() -> None:
-    """The same offsets, written by another leader: an unclean election replaced what was learned."""
+    """The same offsets, written by another leader: an unclean leader election replaced what was learned."""
     snapshot = saved()
     wanted = places(snapshot, None)
     assert wanted
     same = {place: stored_epoch(snapshot, place[0]) for place in wanted}
     assert isinstance(decide_among([Candidate(snapshot, same)], present()), Resume)
     other = {place: epoch + 1 for place, epoch in same.items()}
-    with pytest.raises(StateError, match="unclean election"):
+    with pytest.raises(StateError, match="unclean leader election"):
         decide_among([Candidate(snapshot, other)], present())
 
 

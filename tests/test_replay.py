@@ -214,7 +214,7 @@ def test_a_bad_row_is_told_with_the_count_of_what_went_before(tmp_path: Path) ->
     """Rows of earlier batches are on the topic by then, and stored."""
     path, outbox = tmp_path / "a.jsonl", FakeOutbox()
     path.write_text('{"x":[1],"y":0}\n' * 300_000 + '{"x":[1]}\n')
-    with pytest.raises(ConfigurationError, match=r"row 300001, column y: .* \(262144 points before it are stored\)"):
+    with pytest.raises(ConfigurationError, match=r"row 300001, column y: .* \(262144 points were stored before\)"):
         replay(open_source(path), outbox, "t")
     assert outbox.stored == 262_144
 
@@ -229,7 +229,7 @@ def test_a_record_that_is_too_large_is_told_with_the_count_of_what_went_before()
             super().send(message)
 
     outbox = Refusing()
-    with pytest.raises(PublishRefused, match=r"too large \(20 points before it are stored\)\. Send less\."):
+    with pytest.raises(PublishRefused, match=r"too large \(20 points were stored before\)\. Send less\."):
         replay(points(100), outbox, "t", rows_per_record=10)
     assert outbox.stored == 2
 

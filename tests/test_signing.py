@@ -129,7 +129,7 @@ def test_what_is_no_private_key_is_refused_and_not_shown(tmp_path: Path) -> None
             Signer.of(file)
         assert "secret" not in str(refused.value)
     for missing in (tmp_path / "none.pem", tmp_path):
-        with pytest.raises(ConfigurationError, match=r"cannot be read|is no file"):
+        with pytest.raises(ConfigurationError, match=r"cannot be read|is not a regular file"):
             Signer.of(missing)
 
 

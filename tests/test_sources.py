@@ -456,7 +456,7 @@ def test_a_wide_row_of_a_csv_is_read(tmp_path: Path) -> None:
         ),
         ("a.jsonl", '{"a":1,"y":0}\n{"a":null,"y":0}\n', "row 2, column a: the value is missing"),
         ("a.jsonl", '{"a":1,"y":0}\n{"a":"1","y":0}\n', "row 2, column a: '1' is not a number"),
-        ("a.jsonl", '{"a":1,"y":0}\n{"a":1' + "0" * 400 + ',"y":0}\n', "beyond float64"),
+        ("a.jsonl", '{"a":1,"y":0}\n{"a":1' + "0" * 400 + ',"y":0}\n', "too large for float64"),
         ("a.jsonl", '{"a":1,"b":2}\n', "no column named y, label, class or target.*a, b"),
         ("a.jsonl", '{"a":1,"y":2,"label":2}\n', "several columns named y, label"),
         ("a.jsonl", '{"a":1,"y":[2]}\n', r"row 1, column y: the label \[2\] is neither"),

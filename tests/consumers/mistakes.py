@@ -163,7 +163,7 @@ MISTAKES: Final = (
         "train --points-dimension 2",
         78,
         r"STREAMSVM_INPT__TOPIC does not name an option",
-        "for example STREAMSVM_INPUT__TOPIC",
+        "an example is STREAMSVM_INPUT__TOPIC",
         environment={"STREAMSVM_INPT__TOPIC": "x"},
     ),
     _one(
@@ -359,7 +359,7 @@ MISTAKES: Final = (
         "dead-letters --resend t --mended nope.jsonl",
         78,
         r"nope.jsonl cannot be read",
-        "--json's lines",
+        "that --json printed",
     ),
     _one(
         "a page of nobody", "top --once --url http://127.0.0.1:1", 75, r"nothing answers at http://127.0.0.1:1", "--url"

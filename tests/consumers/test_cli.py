@@ -215,7 +215,7 @@ def test_replay_train_show_and_score_by_command_line(real_broker: TestBroker, tm
     assert message["stream"]["points"] == 16_000
     absent = run("model", "show", "--version", "99", *name, *broker)
     assert absent.returncode == 78
-    assert "there is no version 99 of pulsar" in error_of(absent)
+    assert "pulsar has no version 99" in error_of(absent)
 
     run("replay", "--dataset", "htru2", "--topic", unlabeled, "--unlabeled", "--create", "1", "--limit", "500", *broker)
     scorer = Daemon(

@@ -167,7 +167,7 @@ def test_without_an_optimum_there_are_no_gaps(source: Source, monkeypatch: pytes
     monkeypatch.setattr(passes, "MOST_CELLS", 10_000)
     too_large = evaluate(source, PLAN)
     for found, note in (
-        (unwanted, "not sought"),
+        (unwanted, "not computed"),
         (too_large, "skipped: 19,200 values, more than 10,000; --optimum computes it all the same"),
     ):
         assert named(found, "optimum") == Row("optimum", note=note)
@@ -329,7 +329,7 @@ def test_what_is_no_classifier_is_refused(name: str, said: str) -> None:
     ("content", "said"),
     [
         ("raise RuntimeError('out of\\norder')", "cannot be imported: out of order"),
-        ("class Peer:\n    def fit(self, X, y): ...\n    def predict(self, X): ...\n", "scikit-learn's kind"),
+        ("class Peer:\n    def fit(self, X, y): ...\n    def predict(self, X): ...\n", "not a scikit-learn classifier"),
     ],
 )
 def test_foreign_modules_are_refused_in_one_line(
@@ -353,7 +353,7 @@ def test_the_table_shows_every_row(report: Report, capsys: pytest.CaptureFixture
     """Figures or dashes; gaps that the optimum is too uncertain for are shown as bounds."""
     Console(width=100, no_color=True).print(describe(report))
     text = capsys.readouterr().out
-    assert headline(report) == "pulsars: one pass over 2,400 points, 600 set aside; 8 features, C 1"
+    assert headline(report) == "pulsars: one pass over 2,400 points, 600 held out; 8 features, C 1"
     for row in report.rows:
         assert row.name.rpartition(".")[2] in text
     uncertain = replace(report, uncertainty=0.5)

@@ -115,7 +115,7 @@ def test_an_alias_names_a_version_until_it_is_moved_or_taken_away(records: Recor
 def test_a_pin_holds_readers_until_it_is_taken_away(records: Records) -> None:
     """Pinning and unpinning twice says that it is done already."""
     assert do(records, pin(records, 3)) == f"readers of current are pinned to {NAME}@3"
-    assert do(records, pin(records, 3)) == f"readers are held at {NAME}@3 already"
+    assert do(records, pin(records, 3)) == f"readers are pinned to {NAME}@3 already"
     assert serves(records) == 3
     assert do(records, unpin(records)) == f"unpinned; current is {NAME}@5"
     assert do(records, unpin(records)) == f"no version is pinned;  current is {NAME}@5"
@@ -180,7 +180,7 @@ def test_retired_versions_are_tombstones_in_one_transaction(records: Records) ->
     """Those that are retired already are passed over."""
     assert do(records, retire(records, [4, 1, 1])) == f"retired {NAME}@1, {NAME}@4"
     assert do(records, retire(records, [1, 2])) == f"retired {NAME}@2"
-    assert do(records, retire(records, [1, 2])) == "retired already"
+    assert do(records, retire(records, [1, 2])) == "the versions were already retired"
     assert retired(records) == [f"{NAME}@{number}".encode() for number in (1, 4, 2)]
     assert [entry["versions"] for entry in audited(records)] == [[1, 4], [2]]
 
@@ -218,7 +218,7 @@ def test_a_version_that_is_not_there_is_refused_with_those_that_are(
 ) -> None:
     """Nothing is written."""
     do(records, retire(records, [2]))
-    with pytest.raises(ConfigurationError, match=rf"{NAME}@9 is not in .*\. There are 1, 3-5\."):
+    with pytest.raises(ConfigurationError, match=rf"{NAME}@9 is not in .*\. Available: 1, 3-5\."):
         do(records, decide(records))
     with pytest.raises(ConfigurationError, match=f"{NAME}@2 was retired"):
         do(records, pin(records, 2))
@@ -316,7 +316,7 @@ def test_a_subscriber_can_hold_a_version(connection: Connection, settings: Setti
         assert list(held.updates(0.3)) == [loaded]
     with (
         ModelSubscriber(connection, NAME, models_topic=models, version=9) as missing,
-        pytest.raises(ConfigurationError, match=f"there is no version 9 of {NAME}; the newest is 7"),
+        pytest.raises(ConfigurationError, match=f"{NAME} has no version 9; the newest is 7"),
     ):
         missing.wait_ready(DEADLINE_S)
 
@@ -360,7 +360,7 @@ def test_the_commands_do_and_show_it(connection: Connection, settings: Settings,
     text = model("list", "--last", "4")
     assert "current#pin" in text
     assert "stable" in text
-    assert f"readers are held at {NAME}@3 by the pin; current is 5" in text
+    assert f"readers are pinned to {NAME}@3 by the pin; current is 5" in text
     difference = json.loads(model("diff", "2", "5", "--json"))
     assert difference["coefficients"]["cosine"] == pytest.approx(1.0)
     assert difference["figures"]["points covered"] == {"before": 180, "after": 450}

@@ -239,7 +239,7 @@ def test_more_partitions_than_memory_is_divided_by_stop_the_trainer(settings: Se
     with Running(watchful, connection) as running:
         running.wait_until(lambda: running.health.ready()[0])
         foreign.add_partitions(connection, settings.input.topic, 5)
-        with pytest.raises(ConfigurationError, match=r"has 5 partitions, coreset\.max_partitions is 4"):
+        with pytest.raises(ConfigurationError, match=r"has 5 partitions, but coreset\.max_partitions is 4"):
             running.wait_until(lambda: False)
         running.failure = None
 
@@ -260,7 +260,7 @@ def test_a_recreated_topic_stops_the_trainer(settings: Settings, connection: Con
             running.wait_until(lambda: False)
         assert not running.health.healthy()[0]
         running.failure = None
-    with pytest.raises(StateError, match=r"it was recreated.*--reset m/1"):
+    with pytest.raises(StateError, match=r"the topic was recreated.*--reset m/1"):
         run_until(watchful, connection, 0)
 
 

@@ -159,7 +159,7 @@ def test_a_misspelt_name_is_answered_with_the_names_there_are(
     trainer.publish(published)
     misspelt = settings.model_copy(update={"name": published.name + "x"})
     with Running(misspelt, connection) as running:
-        eventually(lambda: "It knows" in running.waiting_for().get("model", ""), "the names are told")
+        eventually(lambda: "Choose one of its models" in running.waiting_for().get("model", ""), "the names are told")
         said = running.waiting_for()["model"]
     assert f"Choose one of its models with --name: {published.name}. Did you mean {published.name}?" in said
 

@@ -304,7 +304,7 @@ def test_damaged_checkpoints_are_named(settings: Settings, connection: Connectio
 def test_too_many_partitions_are_refused(settings: Settings, connection: Connection) -> None:
     """The bound of the memory budget is checked before anything is read."""
     few = settings.model_copy(update={"coreset": settings.coreset.model_copy(update={"max_partitions": 3})})
-    with pytest.raises(ConfigurationError, match=r"has 4 partitions, coreset\.max_partitions is 3"):
+    with pytest.raises(ConfigurationError, match=r"has 4 partitions, but coreset\.max_partitions is 3"):
         run_until(few, connection, 0)
 
 

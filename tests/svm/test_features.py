@@ -173,7 +173,7 @@ def test_what_the_model_does_not_look_at_must_be_finite_too(order: Any, entry: f
 @pytest.mark.parametrize("given", [{"mean": 1}, Frame(columns(*NAMES)), [{"mean": 1}]])
 def test_a_version_without_names_takes_none(given: Any) -> None:
     """A name that nobody checks is an order that nobody checks."""
-    with pytest.raises(ValueError, match="names no features"):
+    with pytest.raises(ValueError, match="has no feature names"):
         NAMELESS.decision_function(given)
     with pytest.raises(ValueError, match=r"x\[1\] is nan"):
         NAMELESS.decision_function([[0.0, math.nan, 0.0]])
@@ -182,7 +182,7 @@ def test_a_version_without_names_takes_none(given: Any) -> None:
 def test_two_features_of_one_name_are_not_told_apart() -> None:
     """An array still says which is which."""
     alike = Model(SCALER, LINEAR.machine, None, ("a", "a", "b"))
-    with pytest.raises(ValueError, match="have one name"):
+    with pytest.raises(ValueError, match="have the same name"):
         alike.decision_function({"a": 1.0, "b": 2.0})
     assert alike.decision_function([ROW]).tolist() == [EXPECTED]
 

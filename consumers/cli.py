@@ -1,4 +1,4 @@
-"""The command line: every command in a few lines, each of them a join of what the library offers."""
+"""The command line: every command is a few lines that join parts of the library."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ TRAINER_SECTIONS = ("input", "points", "registry", "coreset", "svm", "training",
 
 
 def main() -> None:
-    """Run the command line; errors become one line and a documented exit status, a defect its traceback before that."""
+    """Run the command line. Errors become one line and a documented exit status; a defect prints its traceback, too."""
     try:
         if crash_at := os.environ.get("STREAMSVM_TEST_CRASH_AT"):
             arm(crash_at)
@@ -98,7 +98,7 @@ def train(
         ),
     ] = "",
 ) -> None:
-    """Learn from a topic of labeled points and publish model versions, until told to stop."""
+    """Learn from a topic of labeled points and publish model versions, until stopped."""
     from consumers.page.board import TrainerBoard
     from consumers.page.site import site_of
     from consumers.places import with_old_checkpoint
@@ -297,10 +297,10 @@ def evaluate_command(
 ) -> None:
     """Learn a file's points in one shuffled pass with a chosen memory, and compare; needs no broker.
 
-    Beside it: a uniform sample of the same size (reservoir), SGD in one pass, and the optimum on all training points.
-    Peers of --against are fitted on all training points, scaled; those with a parameter C get the same C and kernel.
-    A gap is (F - F*) / F*, F the SVM's objective on the training part; of more than two labels, the sum over each
-    against the rest.
+    Compared with: a uniform sample of the same size (reservoir), SGD in one pass, and the optimum on all training
+    points. Classifiers given by --against are fitted on all training points, scaled; those with a parameter C get the
+    same C and kernel. A gap is (F - F*) / F*, where F is the SVM's objective on the training part; with more than two
+    labels, the sum over the problems of one label against the rest.
     """
     from rich.console import Console
 
@@ -366,7 +366,7 @@ def _gamma(text: str) -> Literal["scale", "auto"] | float:
 
 
 def log_start(settings: Settings, url: str) -> None:
-    """Say once what the effective configuration is, secrets masked; to people, what of it is not the default."""
+    """Log the effective configuration once, secrets masked; on a console only options that are not the default."""
     import structlog
 
     log = structlog.get_logger("streamsvm")
@@ -381,7 +381,8 @@ def log_start(settings: Settings, url: str) -> None:
 def topics_create(settings: Settings) -> None:
     """Create the output topics of a trainer, with the settings they need.
 
-    Those that exist are left as they are, and checked, the input too: status 78 if one would lose what it must keep.
+    Existing topics are not changed, but checked, the input topic too. Status 78: a topic would lose records that it
+    must keep.
     """
     from consumers.topics import check_names, output_topics, unfit, unfit_input
     from streamsvm.kafka import create_topics, describe_topic
@@ -436,9 +437,9 @@ def verify_command(
 ) -> None:
     """Recompute published versions from the input's log, and compare them byte for byte.
 
-    Needs the broker and the model's name only: everything else stands in the versions. Exit status: 0 all checked and
-    clean; 1 something differs; 3 nothing differs, but not all could be checked (removed from the log, or made by
-    another build or CPU and different here).
+    Needs only the broker and the model's name: everything else is in the versions. Exit status: 0, all versions were
+    checked and are correct; 1, something differs; 3, nothing differs, but not all could be checked (removed from the
+    log, or made by another build or CPU and different here).
     """
     from consumers.verify import progress_bar, summary_line, verify
 
@@ -483,10 +484,10 @@ def dead_letters_command(
         bool, typer.Option("--json", help="Print JSON, one line per letter, with complete values.")
     ] = False,
 ) -> None:
-    """Show rejected records: where each stood, why it was rejected, and what to do about it; or send them again.
+    """Show rejected records: where each is, why it was rejected, and what to do about it; or send them again.
 
-    Without --resend nothing is written. With it all letters that fit are sent, however many --last shows, but never
-    one that was sent before; the dead-letter topic keeps a receipt of each.
+    Without --resend nothing is written. With it, all matching letters are sent, regardless of --last, except those that
+    were sent before; the dead-letter topic keeps a receipt of each.
     """
     from datetime import UTC, datetime
 
@@ -536,7 +537,7 @@ def top(
         Path | None, typer.Option(help="File with the bearer token: the daemon's http.bearer_file.")
     ] = (None),
 ) -> None:
-    """Show a running daemon's figures in the terminal: what the live page shows, until interrupted."""
+    """Show a running daemon's figures in the terminal, the same as on the live page, until interrupted."""
     from consumers.top import show
 
     show(url, every_s, once=once, as_json=as_json, bearer_file=bearer_file)

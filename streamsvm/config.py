@@ -1,8 +1,8 @@
-"""Every option, once: its type, default, unit and consequence.
+"""All options, each declared once with type, default, unit and consequence.
 
 The command line, the environment, the TOML file, the configuration reference and the configuration hash are all made
-from these classes. Sections under `ModelConfig` decide what a model is and are hashed into its lineage; the others
-decide only when and where things happen, and may change between two starts.
+from these classes. Sections under `ModelConfig` decide what a model is, and are hashed into its lineage. The others
+only decide when and where things happen, and may change between two starts.
 """
 
 from __future__ import annotations
@@ -84,13 +84,13 @@ class Section(BaseModel):
 
 
 LARGEST_EXPANSION: Final = 256
-"""Bytes of memory for each byte of the largest record that decoding may take: plain points take 10 to 70 for each."""
+"""Default of `max_decoded_bytes`, per byte of `max_record_bytes`. Plain points take 10 to 70 bytes for each byte."""
 
 SectionType = TypeVar("SectionType", bound=Section)
 
 
 class PointsConfig(Section):
-    """What a valid point is; decides which rows are rejected."""
+    """What a valid point is. Other rows are rejected."""
 
     dimension: Annotated[int, Field(ge=1, le=100_000)] = Field(
         description="Number of features of every point. A row of another length becomes a dead letter."
@@ -144,12 +144,12 @@ class PointsConfig(Section):
 
     @property
     def decoded_bytes(self) -> int:
-        """Memory that decoding one record may take."""
+        """Bytes of memory that decoding one record may take."""
         return self.max_decoded_bytes or LARGEST_EXPANSION * self.max_record_bytes
 
     @property
     def point_bytes(self) -> int:
-        """Bytes of a point that is held: features, label and weight."""
+        """Bytes of memory per point held: features, label and weight."""
         return self.dimension * self.numpy_dtype.itemsize + 9
 
 
@@ -250,24 +250,27 @@ class CoresetConfig(Section):
     )
 
     CHAIN_BUCKET_SHARE: ClassVar[float] = 0.7
-    """Of a partition's memory in a chain; the rest is its leaf. Measured from 0.3 to 0.85: a larger bucket comes nearer
-    the optimum and loses less on sorted streams, a larger leaf is reduced less often, so that it takes less time."""
+    """The bucket's share of a partition's memory in a chain; the rest is the leaf. Measured from 0.3 to 0.85: a larger
+    bucket comes nearer to the optimum and loses less on sorted streams; a larger leaf is reduced less often, which
+    takes less time."""
     AUDIT_SHARE: ClassVar[float] = 0.05
-    """Of a partition's memory, for the audit sample: gaps fall about as m^-1.3, so that the coreset loses some 7 %."""
+    """The audit sample's share of a partition's memory. Gaps fall about as m^-1.3, so this costs the coreset some 7
+    %."""
     LONGEST_STREAM: ClassVar[int] = 1 << 40
-    """Rows of a partition for which a tree's buckets must have room."""
+    """Number of rows of a partition for which a tree must have enough levels."""
     WORKING_COPIES: ClassVar[int] = 3
-    """Arrays of float64 features, as many rows as a reduction has points, that it and its pilot hold at their most."""
+    """Most arrays of float64 features, one row per point, that a reduction and its pilot hold at the same time."""
     WORKING_NUMBERS: ClassVar[int] = 24
-    """Further numbers of 8 bytes a point of a reduction: margins, dual variables, slacks, steps, shares, orders."""
+    """Further numbers of 8 bytes per point of a reduction: margins, dual variables, slacks, steps, shares, orders."""
     WORKING_SQUARES: ClassVar[int] = 4
-    """Matrices of features by features that a reduction and its pilot hold at their most."""
+    """Most matrices of features by features that a reduction and its pilot hold at the same time."""
     LEAST_BUCKET: ClassVar[int] = 16
-    """Points of a bucket that a budget in bytes must pay for: fewer summarise nothing, and the unit is likely wrong."""
+    """Fewest points per bucket that a budget in bytes must allow. A smaller budget is probably given in the wrong
+    unit."""
     AUDIT_BYTES: ClassVar[int] = 16
-    """Of a point of the audit sample besides the point: its priority and its place in a heap."""
+    """Bytes per point of the audit sample besides the point itself: its priority and its place in a heap."""
     BUCKET_BYTES: ClassVar[int] = 2_048
-    """Of a bucket's objects besides points and moments."""
+    """Bytes of a bucket's Python objects besides points and moments."""
 
     @model_validator(mode="after")
     def _one_budget(self) -> Self:
@@ -280,9 +283,9 @@ class CoresetConfig(Section):
         return self._sizes_of_the_memory()
 
     def _sizes_of_the_memory(self) -> Self:
-        """Settle `leaf_rows`, `bucket_points` and `audit_points`, where one is not given, by `memory_points`.
+        """Compute those of `leaf_rows`, `bucket_points` and `audit_points` that are not given from `memory_points`.
 
-        They wait for a `structure` that is not given: see `settled`.
+        If `structure` is not given either, `settled` does this later.
         """
         if self.memory_points is None or self.structure is None:
             return self
@@ -346,7 +349,7 @@ class CoresetConfig(Section):
 
     @property
     def reduced_points(self) -> int:
-        """The most points that one reduction or pilot takes: of a node, of all partitions, or of one for its screen."""
+        """The most points of one reduction or pilot: of a node, of all partitions, or of one partition's screen."""
         if self.structure == "chain":
             node = self.leaf_rows + self.bucket_points
         else:
@@ -356,7 +359,7 @@ class CoresetConfig(Section):
         return max(node, self.coreset_points if self.coreset_points > self.train_points else 0)
 
     def largest_bytes(self, points: PointsConfig) -> int:
-        """Return the most bytes that all partitions, a reduction at work and a training set take at once."""
+        """Return the most bytes that all partitions, a running reduction and a training set take together."""
         audited = self.max_partitions * self.audit_points
         buckets = self.max_partitions + self.coreset_points // self.bucket_points
         held = (self.coreset_points + audited) * points.point_bytes + audited * self.AUDIT_BYTES
@@ -370,12 +373,12 @@ class CoresetConfig(Section):
     def settled(self, points: PointsConfig, kernel: str) -> CoresetConfig:
         """Return this section with the structure that suits a kernel, and the sizes that follow from a budget.
 
-        What is given stays as it is.
+        Options that are given do not change.
 
         Raises
         ------
         ValueError
-            If the budget is too small; of `memory_bytes`, with the least that is enough.
+            If the budget is too small. For `memory_bytes` the message names the smallest sufficient budget.
         """
         if self.structure is None:
             chosen = self.model_copy(update={"structure": "tree" if kernel == "linear" else "chain"})
@@ -412,7 +415,7 @@ class CoresetConfig(Section):
 
 
 def _least_bytes(of: Callable[[int], CoresetConfig | None], points: PointsConfig) -> int:
-    """Return the bytes of the smallest sizes that there are."""
+    """Return the bytes that the smallest possible sizes take."""
     enough = bisect_left(range(1 << 30), True, lo=16, key=lambda memory_points: of(memory_points) is not None)
     made = of(enough)
     return made.largest_bytes(points) if made else 0
@@ -531,7 +534,7 @@ class SvmConfig(Section):
         return 1.0 / ((self.DEFAULT_ALPHA if self.alpha is None else self.alpha) * weight)
 
     def class_weights(self, class_weight: Sequence[float] | NDArray[np.float64]) -> tuple[float, float]:
-        """Return what the weights of negative and positive points are multiplied by.
+        """Return the factors for the weights of negative and positive points.
 
         Parameters
         ----------
@@ -548,7 +551,7 @@ class SvmConfig(Section):
 
 
 def _require_audit(svm: SvmConfig, coreset: CoresetConfig) -> None:
-    """Refuse probabilities without the points that they are fitted to."""
+    """Refuse probabilities without an audit sample, to which they are fitted."""
     if svm.probability is not None and not coreset.audit_points:
         raise ValueError(
             f"svm.probability = {svm.probability} needs an audit sample, but coreset.audit_points is 0: raise it, or "
@@ -562,14 +565,14 @@ section. An option with this value is left out of the canonical configuration, s
 
 
 def _with_defaults(section: SectionType, values: Mapping[str, object]) -> SectionType:
-    """Return a section with other values of options that are not given, and that still count as not given."""
+    """Return a section with other values for options that are not given; they still count as not given."""
     changed = section.model_copy(update=values)
     object.__setattr__(changed, "__pydantic_fields_set__", set(section.model_fields_set))
     return changed
 
 
 class ModelConfig(Section):
-    """All that decides what a model is, given the log and a cut; hashed into every lineage."""
+    """Everything that, with the log and a cut, decides what a model is; hashed into every lineage."""
 
     points: PointsConfig
     coreset: CoresetConfig = CoresetConfig()
@@ -583,7 +586,7 @@ class ModelConfig(Section):
         return self
 
     def canonical(self) -> dict[str, Any]:
-        """Return the plain JSON value that is hashed: sizes, not the budget that they came from."""
+        """Return the plain JSON value that is hashed: the sizes, not the budget from which they were computed."""
         plain = self.model_dump(mode="json", exclude={"coreset": {"memory_points", "memory_bytes"}})
         if self.points.format == "auto":  # as what was published before there was a choice
             del plain["points"]["format"]
@@ -597,7 +600,7 @@ class ModelConfig(Section):
 
     @classmethod
     def of_canonical(cls, plain: Mapping[str, Any]) -> Self:
-        """Return the configuration of a canonical value; options that are younger than it have their old values.
+        """Return the configuration of a canonical value; options that are newer than it have their old values.
 
         Raises
         ------
@@ -611,10 +614,10 @@ class ModelConfig(Section):
         return cls.model_validate(completed)
 
     def continuing(self, canonical: Mapping[str, Any]) -> Self:
-        """Return this configuration as it goes on from what was begun under a canonical one.
+        """Return this configuration as it continues an incarnation that began under a canonical one.
 
-        An option that is not given, and that the canonical value leaves out, has its old value: a default that was
-        changed holds for what begins anew.
+        An option that is not given, and that the canonical value leaves out, has its old value: a changed default
+        applies to new incarnations only.
         """
         sections = {}
         for section, options in BEFORE_THERE_WAS.items():
@@ -629,10 +632,10 @@ class ModelConfig(Section):
         return hashlib.sha256(json.dumps(self.canonical(), sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
     def toml(self) -> str:
-        """Return it as the part of a configuration file under which a trainer makes the same models.
+        """Return the part of a configuration file with which a trainer makes the same models.
 
-        What is not in it, such as the topics, does not change a model of the same rows. Further top-level options go
-        before it, further tables after it.
+        Options that are not in it, such as the topics, do not change a model of the same rows. Put further top-level
+        options before it, and further tables after it.
 
         Examples
         --------
@@ -883,7 +886,7 @@ def _named(directory: Path, name: str) -> Path:
 
 
 class SecurityConfig(Section):
-    """What protects the way to the broker, besides the options of librdkafka."""
+    """Protection of the connection to the broker, besides the options of librdkafka."""
 
     allow_insecure_tls: bool = Field(
         default=False,
@@ -892,7 +895,7 @@ class SecurityConfig(Section):
 
 
 class QualityConfig(Section):
-    """How the current version is watched on points that it has not learned."""
+    """How the current version is evaluated on points that it has not learned."""
 
     enabled: bool = Field(
         default=True,
@@ -969,7 +972,7 @@ class HttpConfig(Section):
 
 
 class LogConfig(Section):
-    """Logs."""
+    """What is logged, and in which format."""
 
     level: Literal["debug", "info", "warning", "error"] = Field(
         default="info", description="Lowest level that is written."
@@ -981,7 +984,7 @@ class LogConfig(Section):
 
 
 class ScoringConfig(Section):
-    """Where unlabeled points come from and scores go."""
+    """Where unlabeled points come from, and where scores go."""
 
     topic: Annotated[str, Field(min_length=1, max_length=249)] = Field(
         default="points", description="Topic of unlabeled points."
@@ -1059,7 +1062,7 @@ def _dotted(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class Settings(BaseSettings):
-    """All options; the strongest source first: options, environment, secrets directory, TOML file, defaults."""
+    """All options. Sources by precedence: command line, environment, secrets directory, TOML file, defaults."""
 
     model_config = SettingsConfigDict(
         extra="forbid",
@@ -1102,7 +1105,7 @@ class Settings(BaseSettings):
 
     @model_validator(mode="after")
     def _settled(self) -> Self:
-        """Let the effective configuration, as it is logged, show the directory, the structure and the sizes."""
+        """Fill in directory, structure and sizes, so that the logged configuration shows them."""
         directory = _named(self.checkpoint.directory, self.name)
         object.__setattr__(self, "checkpoint", self.checkpoint.model_copy(update={"directory": directory}))
         if self.points is not None:
@@ -1116,7 +1119,7 @@ class Settings(BaseSettings):
         Raises
         ------
         ConfigurationError
-            If the points are not described.
+            If `points.dimension` is not given.
         """
         if self.points is None:
             raise ConfigurationError(
@@ -1127,7 +1130,7 @@ class Settings(BaseSettings):
         return ModelConfig(points=self.points, coreset=self.coreset, svm=self.svm, seed=self.seed)
 
     def continuing(self, canonical: Mapping[str, Any]) -> Self:
-        """Return these options as they go on from what was begun under a canonical configuration of models."""
+        """Return these options as they continue an incarnation that began under a canonical configuration."""
         models = self.models()
         continued = models.continuing(canonical)
         return self if continued is models else self.model_copy(update={"coreset": continued.coreset})
@@ -1154,18 +1157,18 @@ class Settings(BaseSettings):
 
 
 class _LibrdkafkaNames(PydanticBaseSettingsSource):
-    """A source whose Kafka options have librdkafka's names: to a merge of sources, two spellings are two options."""
+    """A source that spells Kafka options as librdkafka does, because merging sources compares spellings."""
 
     def __init__(self, source: PydanticBaseSettingsSource) -> None:
         super().__init__(source.settings_cls)
         self._source = source
 
     def get_field_value(self, field: FieldInfo, field_name: str) -> tuple[Any, str, bool]:
-        """Return what the source says of one field."""
+        """Return the source's value of one field."""
         return self._source.get_field_value(field, field_name)
 
     def __call__(self) -> dict[str, Any]:
-        """Return all that the source says."""
+        """Return all values of the source."""
         values = self._source()
         kafka = values.get("kafka")
         return values | {"kafka": _dotted(kafka)} if isinstance(kafka, dict) else values
@@ -1179,7 +1182,7 @@ def load(
     Parameters
     ----------
     options : mapping, optional
-        Nested values that win over every other source, as from the command line.
+        Nested values that take precedence over every other source, as from the command line.
     file : Path, optional
         A TOML file.
     secrets : Path, optional
@@ -1189,7 +1192,7 @@ def load(
     Raises
     ------
     ConfigurationError
-        One line that names every option at fault, and where it was looked for.
+        One line that names every wrong option, and the sources that were read.
     """
     for path, kind in ((file, "configuration file"), (secrets, "secrets directory")):
         if path is not None and not path.exists():
@@ -1243,7 +1246,7 @@ def _refuse_unknown_environment(environment: Mapping[str, str]) -> None:
 
 
 def section_class(section: str) -> type[BaseModel] | None:
-    """Return the class of a section; None of an option that stands outside of one."""
+    """Return the class of a section; None for an option outside of sections."""
     annotation = Settings.model_fields[section].annotation
     kinds = [kind for kind in (annotation, *get_args(annotation)) if isinstance(kind, type)]
     return next((kind for kind in kinds if issubclass(kind, BaseModel)), None)
@@ -1271,7 +1274,7 @@ def _meant(where: str) -> str:
 
 
 def _one_line(error: ValidationError) -> str:
-    """Return what is wrong with each option; what several types of one option have to say is one demand."""
+    """Return what is wrong with each option, in one line; alternatives of one option are joined by `or`."""
     faults: dict[str, list[str]] = {}
     shown: dict[str, str] = {}
     for fault in error.errors(include_url=False):
@@ -1287,7 +1290,7 @@ def _one_line(error: ValidationError) -> str:
 
 
 def _option_of(place: tuple[int | str, ...]) -> tuple[int | str, ...]:
-    """Return the place of a fault without the types that were tried there."""
+    """Return the option of a fault, without the types that pydantic tried there."""
     section, *rest = place or ("",)
     kind = section_class(section) if section in Settings.model_fields else None
     if kind is None or not rest or rest[0] not in kind.model_fields:
@@ -1324,4 +1327,4 @@ _DEMANDS: Final[Mapping[str, str]] = {
     "underscores and hyphens, at most 100 characters",
     "missing": "is not given",
 }
-"""What people are told in place of pydantic's words, by the kind of its error."""
+"""Messages for people instead of pydantic's, by type of error."""

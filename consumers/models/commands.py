@@ -63,10 +63,10 @@ def list_versions(
     all_: Annotated[bool, typer.Option("--all", help="Show all versions.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """List versions, the newest last: time, points, balanced accuracy, objective, gap, and what names them.
+    """List versions, the newest last: time, points, balanced accuracy, objective, gap, and the aliases that name them.
 
-    The accuracy is the quality gate's: on points read after the version's cut, on the audit sample, or on its
-    training set.
+    The accuracy is the one that the quality gate measured: on points read after the version's cut, on the audit sample,
+    or on the training set.
     """
     from consumers.models.catalogue import holds_newest, read_catalogue, read_names
     from consumers.models.tables import doubts, head_line, list_table, listed
@@ -124,7 +124,7 @@ def export(
     ] = "json",
     out: Annotated[Path | None, typer.Option(help="File to write; default: standard output.")] = None,
 ) -> None:
-    """Write a published version to a file; JSON is the very bytes of the topic, whose SHA-256 is the version's."""
+    """Write a published version to a file. JSON: exactly the record's bytes, with the version's SHA-256."""
     loaded, value = _load(settings, version, alias)
     if format_ == "onnx":
         from streamsvm.codec.onnx import export as export_onnx
@@ -149,7 +149,7 @@ def alias_command(
     remove: Annotated[bool, typer.Option("--remove", help="Remove the alias instead.")] = False,
     reason: Reason = "",
 ) -> None:
-    """Let an alias of your own name a version; readers follow it with alias="..."."""
+    """Let your own alias name a version; readers follow the alias with alias="..."."""
     from consumers.models.moving import perform, remove_alias, set_alias
     from streamsvm.anchoring import reference
 
@@ -163,7 +163,7 @@ def alias_command(
 @app.command("pin")
 @with_settings("output", common=CLIENT)
 def pin_command(settings: Settings, version: Version, reason: Reason = "") -> None:
-    """Hold the readers of `current` at a version, whatever is published, until unpinned."""
+    """Hold the readers of `current` at a version until unpinned, even if newer versions are published."""
     from consumers.models.moving import perform, pin
     from streamsvm.anchoring import reference
 
@@ -174,7 +174,7 @@ def pin_command(settings: Settings, version: Version, reason: Reason = "") -> No
 @app.command("unpin")
 @with_settings("output", common=CLIENT)
 def unpin_command(settings: Settings, reason: Reason = "") -> None:
-    """Give the readers of `current` what the trainer says again."""
+    """Let the readers of `current` follow the trainer again."""
     from consumers.models.moving import perform, unpin
 
     records = _records(settings, reason)
@@ -184,7 +184,7 @@ def unpin_command(settings: Settings, reason: Reason = "") -> None:
 @app.command("rollback")
 @with_settings("output", common=CLIENT)
 def rollback_command(settings: Settings, reason: Reason = "") -> None:
-    """Pin the version before the one that readers have; those that are retired or that the gate refused are skipped."""
+    """Pin the version before the readers' one; skip versions that are retired or that the gate refused."""
     from consumers.models.moving import RollBack, perform
 
     records = _records(settings, reason)
@@ -198,7 +198,7 @@ def retire_command(
     versions: Annotated[list[int], typer.Argument(min=1, help="Numbers of the versions to retire.")],
     reason: Reason = "",
 ) -> None:
-    """Retire versions for good: refused for the newest one, and while an alias or a pin names one of them."""
+    """Retire versions for good. Refused for the newest version, and for versions that an alias or a pin names."""
     from consumers.models.moving import perform, retire
 
     records = _records(settings, reason)

@@ -1,18 +1,18 @@
-"""Points from files, batch by batch: CSV, LIBSVM/svmlight, JSON lines, Parquet and npz; no Kafka.
+"""Reads points from files, batch by batch: CSV, LIBSVM/svmlight, JSON lines, Parquet and npz. Not from Kafka.
 
-A `Source` is opened once, which reads its schema, and read as often as wanted. Reading takes memory for one batch,
-never for the file; `shuffled` and files of arrays (npz) are the exceptions, and say so.
+Opening a `Source` reads its schema; afterwards it can be read any number of times. Reading takes memory for one batch,
+not for the file; the exceptions, `shuffled` and files of arrays (npz), say so.
 
-Invariants: every batch holds finite float64 features of one dimension, labels that are whole numbers, text or booleans,
-and weights that a record may carry. A file that breaks this raises one error, which names the file, the row and the
-column. Rows are counted from 1 in messages, blank lines and the header not counted.
+Invariants: every batch holds finite float64 features of one dimension; labels that are whole numbers, text or booleans;
+and weights that a record may have. A file that violates this raises one error, which names the file, the row and the
+column. Messages count rows from 1, without blank lines and the header.
 
-What a number or a label is does not depend on where in the file it stands:
+Numbers and labels are read in the same way everywhere in a file:
 
 - a label that is a whole number is an integer, however it is written (``1``, ``+1``, ``1.0``); any other number is
   refused;
-- a CSV has no types, so a cell that reads as a number is one, and spaces around a cell do not count;
-- an identifier stays as it is written: text in a CSV, text or an integer elsewhere.
+- a CSV has no types, so a cell that can be read as a number is a number; spaces around a cell are ignored;
+- an identifier is kept as written: text in a CSV, text or an integer in other formats.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ Column = str | int
 """A column's name, or its index from 0; a negative index counts from the last."""
 Id = str | int
 OnIncomplete = Callable[[int], object]
-"""Told how many rows of a batch were left out."""
+"""Called with the number of rows of a batch that were skipped."""
 
 FORMATS: Final[Mapping[str, Format]] = {
     ".csv": "csv",
@@ -69,24 +69,24 @@ FORMATS: Final[Mapping[str, Format]] = {
 """The format that a file's ending stands for; all but Parquet and npz may be followed by .gz or .bz2."""
 
 LABEL_NAMES: Final = frozenset({"y", "label", "class", "target"})
-"""Names, in lower case, that a column of labels is known by."""
+"""Names, in lower case, by which a column of labels is recognised."""
 
 BATCH_CELLS: Final = 1 << 18
-"""Features in a batch, at most: rows times dimension (a single row may have more)."""
+"""Most features in a batch, rows times dimension; a single row may have more."""
 CSV_BLOCK_BYTES: Final = 1 << 20
-"""Bytes of a CSV that are parsed at once; the reader holds some thirty blocks, read ahead."""
+"""Number of bytes of a CSV that are parsed at once. The reader reads ahead, and holds some thirty such blocks."""
 CSV_CELL_BYTES: Final = 32
-"""A block has room for so many bytes in each cell of a row: more than a float64 takes."""
+"""A block has room for this many bytes per cell of a row, more than a float64 takes."""
 LONGEST_LINE_BYTES: Final = 1 << 24
 LONGEST_INTEGER: Final = 300
-"""Characters of a label that is read as an integer; beyond float64 in any case."""
+"""Most characters of a label that is read as an integer; longer numbers are beyond float64 in any case."""
 SPARSE_ROWS: Final = 4096
-"""Rows of a sparse file that are parsed at once while its dimension is not known."""
+"""Number of rows of a sparse file that are parsed at once while its dimension is not known."""
 LARGEST_DIMENSION: Final = 100_000
-"""As for `points.dimension`; the index in a line of a sparse file asks for memory, so it is checked first."""
+"""The limit of `points.dimension`. An index in a sparse file decides how much memory is allocated, so it is checked."""
 
 MISSING_CELLS: Final = ("", "na", "nan", "null")
-"""What stands in a CSV for a value that is missing, in lower case."""
+"""Cells of a CSV that mean a missing value, in lower case."""
 
 _FOREIGN: Final[Mapping[Format, tuple[str, ...]]] = {
     "csv": ("dimension",),
@@ -127,7 +127,7 @@ class SourceBatch:
     weight : ndarray of shape (n,), float64, or None
         Weights in [1e-15, 1e15]; None where every point weighs 1.
     ids : list of str, int or None, or None
-        Identifiers; None where no point has one.
+        Identifiers; None if no point has one.
     first_row : int
         Index of the first point in the source, from 0.
     """
@@ -144,7 +144,7 @@ class SourceBatch:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Points that can be read again and again, always in the same order.
+    """Points that can be read any number of times, always in the same order.
 
     Attributes
     ----------
@@ -157,10 +157,10 @@ class Source:
     labeled : bool
         Whether batches have labels.
     rows : int or None
-        Number of points, None if only reading would tell.
+        Number of points; None if it is not known without reading all of them.
     batches : callable
-        Return an iterator over the batches; each call starts at the first. It raises `ConfigurationError` at the first
-        row that is not a valid point.
+        Returns an iterator over the batches; each call starts at the first batch. The iterator raises
+        `ConfigurationError` at the first row that is not a valid point.
     """
 
     name: str
@@ -220,27 +220,28 @@ def open_source(
     path : str or Path
         The file; CSV, JSON lines and svm files may be compressed (.gz, .bz2).
     format : {"csv", "jsonl", "npz", "parquet", "svm"}, optional
-        Default: by the file's ending (`FORMATS`). npz holds arrays X and, for labels, y; they stay in memory. JSON
+        Default: by the file's extension (`FORMATS`). npz holds arrays X and, for labels, y; they stay in memory. JSON
         lines are points (``{"x": [...], "y": 1}``) if the first one has a list `x`, else objects with a field for each
         column.
     labeled : bool
-        Whether the file has labels. False: every column is a feature; the label of an svm file is passed over.
+        Whether the file has labels. False: every column is a feature; the labels of an svm file are ignored.
     label_column : str or int, optional
         Default: the column named y, label, class or target, in upper or lower case, if there is exactly one; else the
         last column of a CSV.
     weight_column, id_column : str or int, optional
         Default: none.
     columns : sequence of str or int, optional
-        The features in their order. Default: all other columns.
+        The features, in order. Default: all other columns.
     header : bool, optional
         Whether the first line of a CSV names the columns. Default: it does if it has text over numbers.
     delimiter : str, optional
-        Between the cells of a CSV. Default: a tab for .tsv, else a comma.
+        Character between the cells of a CSV. Default: a tab for .tsv, else a comma.
     dimension : int, optional
-        Number of features of an svm file, which may not say it. Default: its largest index, found by a reading ahead.
+        Number of features of an svm file, which the file may not say. Default: the largest index, found by reading the
+        file once before.
     on_incomplete : callable, optional
-        Leave out the rows of a CSV or Parquet file that lack a feature, the label or the weight (`MISSING_CELLS`, null
-        or NaN), and tell this how many they were, batch by batch. Default: such a row is an error.
+        Skip the rows of a CSV or Parquet file that lack a feature, the label or the weight (`MISSING_CELLS`, null or
+        NaN), and call this with their number, batch by batch. Default: such a row is an error.
 
     Raises
     ------
@@ -289,7 +290,7 @@ def from_arrays(
     name : str
         What messages call it.
     X : array-like of shape (n, d)
-        Finite features. Not copied: float32 becomes float64, which is exact, batch by batch.
+        Finite features. Not copied as a whole: float32 is converted to float64 batch by batch, which is exact.
     y : iterable of n labels, optional
         Whole numbers, text or booleans; also an array.
     weight : array-like of shape (n,), optional
@@ -332,8 +333,8 @@ def from_arrays(
 def shuffled(source: Source, seed: int) -> Source:
     """Return the same points in a random order, which the seed decides.
 
-    Holds the whole source in memory, three times 8 bytes a feature at the peak. A file sorted by class must be shuffled
-    to be streamed, unless learning from a sorted stream is the point.
+    Holds the whole source in memory, at most three times 8 bytes per feature. A file that is sorted by class should be
+    shuffled before it is streamed, unless learning from a sorted stream is intended.
     """
     parts = list(source.batches())
     order = np.random.default_rng(seed).permutation(sum(len(part) for part in parts))

@@ -1,9 +1,9 @@
 """`CoresetSVC`: the daemon's learner and training behind `fit` and `partial_fit`, in bounded memory.
 
-Invariant: rows that are given in any portions are one stream, the one partition that a trainer of the same
-configuration (`model_config`) would read; the model after n rows is, to the last bit, the one that it would publish of
-a cut there. A trainer tells two labels apart; more classes are learned by the same learner, one against the rest over
-one shared structure (`streamsvm.coreset.shared`).
+Invariant: rows form one stream, whatever the portions in which they are given: the same as the only partition that a
+trainer with the same configuration (`model_config`) would read. The model after n rows is, to the last bit, the one
+that this trainer would publish for a cut at that row. A trainer supports two labels; here more classes are learned,
+too, by the same learner, one against the rest over one shared structure (`streamsvm.coreset.shared`).
 """
 
 from __future__ import annotations
@@ -32,24 +32,24 @@ from streamsvm.tasks import MOST_CLASSES, OneVsRest, Task, TwoClasses
 from streamsvm.tuning import Score
 
 AUDIT_POINTS = 1_000
-"""Most points to fit probabilities to, as by the option's default."""
+"""Most points to which probabilities are fitted; the default of `coreset.audit_points`."""
 
 
 class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """Support vector classifier over a weighted coreset of everything that it was shown.
+    """Support vector classifier trained on a weighted coreset of all points given so far.
 
-    `partial_fit` takes a stream in portions of any size, which change nothing; memory is bounded by `memory_points`,
-    and until that many points came nothing is reduced. The model is trained when it is first needed after new points.
-    More than two classes are told apart one against the rest, by machines that share the points held.
+    `partial_fit` takes a stream in portions; their sizes do not affect the model. `memory_points` bounds the memory;
+    nothing is reduced before that many points came. The model is trained when it is first needed after new points. More
+    than two classes are learned one against the rest, by machines that share the points held.
 
     Parameters
     ----------
     memory_points : int, default 10,000
         Most points held at once.
     alpha : float, optional
-        Trade-off of margin against average loss, C = 1 / (alpha U), U the total weight; 1e-4 unless `C` is given.
+        Trade-off between margin and average loss: C = 1 / (alpha U), U the total weight; 1e-4 unless `C` is given.
     C : float, optional
-        SVC's penalty instead: the boxes then grow with the stream.
+        Penalty of scikit-learn's SVC, instead of `alpha`: the total penalty then grows with the stream.
     kernel : "linear" or "rbf", default "linear"
     gamma : "scale", "auto" or float, default "scale"
         RBF width, over the standardised features: 1 / (d times their variance), 1 / d, or a number.
@@ -60,38 +60,38 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     standardize : bool, default True
         Scale features to zero mean and unit variance of everything seen, weights counted.
     probability : "sigmoid", "isotonic" or None, default None
-        What `predict_proba` is fitted by. It takes a tenth of the memory, at most 1,000 points, for an audit sample;
-        ten of each class must be in it. Of a stream no longer than the memory the sample's points are trained on, too,
-        and a machine that overfits them is then too sure of itself: what fits into memory is better served by
-        `sklearn.calibration.CalibratedClassifierCV` around this classifier.
+        Method by which `predict_proba` is fitted. It takes a tenth of the memory, at most 1,000 points, for an audit
+        sample, which must hold ten points of each class. If the whole stream fits into the memory, the points of the
+        sample are also trained on, and the probabilities of a machine that overfits them are too extreme; then rather
+        put this classifier into `sklearn.calibration.CalibratedClassifierCV`.
     structure : "tree" or "chain", default "chain"
         How buckets merge; see the option of that name.
     reducer : "calibrated", "sensitivity" or "uniform", default "calibrated"
-        How many points become few; see the option of that name.
+        How many points are reduced to few; see the option of that name.
     train_points : int, default 20,000
         Most points a model is trained on.
     clip_sd : float, optional
         Standard deviations beyond which features are clipped; see the option of that name.
     max_leverage : float or None, default 0.1
-        Most that one row may add to a feature's variance, and to the weight, as a share of those before it; what lies
-        farther is drawn in, with a warning that names the farthest row. None: no bound. See the option of that name.
+        Largest share by which one row may increase the variance of a feature, or the total weight, over what came
+        before. Values beyond are clipped, with a warning that names the farthest row. None: no bound. See the option of
+        that name.
     tune : "auto" or None, default None
-        Choose `alpha` (or `C`), and `gamma`, by five-fold cross-validation on the points held, whenever a model is
-        made; see `streamsvm.tuning`. Of two classes only.
+        Choose `alpha` (or `C`), and `gamma`, by five-fold cross-validation on the points held, each time a model is
+        trained; see `streamsvm.tuning`. For two classes only.
     alphas, gammas : sequence of float, optional
-        Values to choose among; by default multiples of the given ones, from a hundredth to 100 times `alpha` (or `C`)
-        and from a sixteenth to 16 times `gamma`.
+        Candidates for `tune`. Default: 1/100 to 100 times `alpha` (or `C`), and 1/16 to 16 times `gamma`.
     seed : int, default 0
 
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,)
     model_config : ModelConfig
-        The configuration under which a trainer learns the same from the same rows, if they are of two classes:
-        `model_config.toml()` is its file. Labels that are neither text, whole numbers nor truth values are -1 and 1 to
-        a trainer.
+        The configuration with which a trainer learns the same from the same rows, if they have two classes;
+        `model_config.toml()` is its configuration file. Labels other than text, whole numbers and booleans are -1 and 1
+        for a trainer.
     training_set_sha256_ : str
-        Of the points that the model is trained on.
+        SHA-256 of the points that the model was trained on.
     fit_ : Fit, or tuple of n_classes
         Objectives, KKT gap, penalty and size of the training.
     C_, alpha_ : float
@@ -99,7 +99,7 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     gamma_ : float or None
         The width used; None with the linear kernel.
     tuning_ : tuple of Score
-        What `tune` chose by; empty without it, and where a class has fewer points than there are folds.
+        Scores by which `tune` chose; empty without `tune`, and if a class has fewer points than there are folds.
     model_ : Model, or tuple of n_classes
         Scaler and machine, as a trainer would publish them.
     coef_ : ndarray of shape (1, n_features), or (n_classes, n_features)
@@ -112,9 +112,9 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     Notes
     -----
-    Source: Tukan, Baykal, Feldman and Rus 2020 (merge and reduce); `streamsvm.coreset.calibrated` says what is kept.
-    Of more than two classes, one of which nothing came yet has the decision value -1 everywhere. Points of weight 0 are
-    passed over. float32 input is stored as it is, all other as float64.
+    Source: Tukan, Baykal, Feldman and Rus 2020 (merge and reduce); `streamsvm.coreset.calibrated` says which points are
+    kept. With more than two classes, a class without points so far has the decision value -1 everywhere. Points of
+    weight 0 are ignored. float32 input is stored as float32, all other input as float64.
 
     Examples
     --------

@@ -41,11 +41,11 @@ LOOK_S: Final = 0.1
 TIMEOUTS: Final = 3
 """Number of transaction timeouts after which the transaction of another writer cannot be alive any more."""
 SLACK_MS: Final = 600_000
-"""Seconds by which other records of an attempt may be older than its pointers, because clocks are adjusted."""
+"""Milliseconds by which other records of an attempt may be older than its pointers, because clocks are adjusted."""
 SHORT_SLACK_MS: Final = 40_000
-"""The same where every settlement looks, hang what may: what points at the others, or a position, is stamped last, and
-each step before it may have taken a transaction's timeout. Less, and the first scores of a slow batch would be taken
-for gone."""
+"""The same for the search that every settlement makes. Pointers and positions are stamped last, and each step before
+them may have taken a transaction's timeout. With a shorter time the first scores of a slow batch would be taken for
+missing."""
 FAMILY: Final = "streamsvm/"
 """Prefix of the transactional ids of trainers and of people's moves."""
 FILLER_KEY: Final = b"streamsvm@settling"

@@ -283,7 +283,7 @@ def test_a_rollback_never_goes_to_a_forgery(connection: Connection, topic: Topic
     assert load_version(connection, NAME, models_topic=topic.models).sha256 == topic.hashes[12]
     topic.forge(20, version_of(20))
     perform(connection, records.settings, pin(records, topic.hashes[10]))
-    assert f"held at {NAME}@9" in perform(connection, records.settings, RollBack(records))
+    assert f"pinned to {NAME}@9" in perform(connection, records.settings, RollBack(records))
 
 
 def test_a_forgery_of_a_number_below_does_not_hide_a_version(
@@ -293,7 +293,7 @@ def test_a_forgery_of_a_number_below_does_not_hide_a_version(
     monkeypatch.setattr("consumers.models.catalogue.FIRST_SPAN", 4)
     topic.grow(30)
     topic.forge(1, version_of(1))
-    assert f"held at {NAME}@9" in perform(connection, records.settings, pin(records, 9))
+    assert f"pinned to {NAME}@9" in perform(connection, records.settings, pin(records, 9))
 
 
 def test_a_forged_tombstone_hides_nothing(connection: Connection, topic: Topic, records: Records) -> None:
@@ -303,7 +303,7 @@ def test_a_forged_tombstone_hides_nothing(connection: Connection, topic: Topic, 
         topic.bury(number)
     for find in (load, held):
         assert find(connection, topic, 11).sha256 == topic.hashes[11]
-    assert f"held at {NAME}@11" in perform(connection, records.settings, RollBack(records))
+    assert f"pinned to {NAME}@11" in perform(connection, records.settings, RollBack(records))
     catalogue = read_catalogue(connection, records.settings, records.names(), holds_newest(100))
     assert catalogue.standing == list(range(1, 13))
 
@@ -335,7 +335,7 @@ def test_a_version_that_people_retired_before_is_known_by_the_audit_trail(
     with closing(Publisher(connection, "test/audit")) as publisher:
         publisher.start()
         publisher.publish([trail])
-    assert f"held at {NAME}@3" in perform(connection, records.settings, RollBack(records))
+    assert f"pinned to {NAME}@3" in perform(connection, records.settings, RollBack(records))
 
 
 def test_a_number_that_nothing_leads_to_is_refused_and_its_hash_is_not(

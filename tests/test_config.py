@@ -108,7 +108,7 @@ def test_what_differs_from_the_defaults_is_told_and_no_more() -> None:
         ({"svm": {"class_weight": "fair"}}, "svm.class_weight"),
         ({"coreset": {"clip_sd": 1.0}}, "coreset.clip_sd"),
         ({"points": {"labels": [1, 0]}}, "points.dimension: is not given"),
-        ({"points": {"dimension": 1, "labels": [1, 2, 3]}}, "points.labels: must have at most 2 entries, 3 are given"),
+        ({"points": {"dimension": 1, "labels": [1, 2, 3]}}, "points.labels: must have at most 2 entries, but has 3"),
         ({"svm": {"C": -1}}, "svm.C: must be at least 1e-100 (got -1)"),
         ({"points": {"dimension": 1, "labels": [1, 1]}}, "the same label twice"),
         ({"points": {"dimension": 1, "labels": [1, "1"]}}, "mixes two types"),

@@ -195,7 +195,7 @@ def test_without_ground_there_are_no_probabilities() -> None:
     for learned, sample, said in (
         (points, (), "empty"),
         (points, [audit_sample(gaussian(0), 5)], "empty"),
-        (points, [audit_sample(points, 12)], "label, 10 are needed"),
+        (points, [audit_sample(points, 12)], "label, but 10 are needed"),
         (negative, [audit_sample(negative, 200)], "0 points of the positive label"),
     ):
         trained = fit(learned, config)

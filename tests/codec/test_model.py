@@ -153,7 +153,7 @@ def mutated(field: str, value: object) -> bytes:
         ("features.scale.2", 5.0, "probe 0"),
         ("rbf:model.gamma", 2.5, "probe 0"),
         ("audit", ..., "audit"),
-        ("audit.low", 3.0, "between 3.0 and"),
+        ("audit.low", 3.0, "interval 3.0 to"),
         ("audit.high", None, "high"),
         ("audit.points", 0, "audit of 0 points"),
         ("version", 0, "version 0"),

@@ -95,12 +95,14 @@ def retired(records: Records) -> list[bytes | None]:
 @pytest.mark.usefixtures("trainer")
 def test_an_alias_names_a_version_until_it_is_moved_or_taken_away(records: Records) -> None:
     """Each move is in the audit trail, with who and why; one that changes nothing is not."""
-    assert do(records, set_alias(records, "stable", 2)) == f"{NAME}@stable names {NAME}@2"
+    assert do(records, set_alias(records, "stable", 2)) == f"{NAME}@stable now names {NAME}@2"
     assert serves(records, "stable") == 2
-    assert do(records, set_alias(records, "stable", 2)) == f"{NAME}@stable names {NAME}@2 already"
-    assert do(records, set_alias(records, "stable", 4)) == f"{NAME}@stable names {NAME}@4, it named {NAME}@2"
+    assert do(records, set_alias(records, "stable", 2)) == f"{NAME}@stable already names {NAME}@2"
+    assert (
+        do(records, set_alias(records, "stable", 4)) == f"{NAME}@stable now names {NAME}@4; before, it named {NAME}@2"
+    )
     assert (serves(records, "stable"), serves(records)) == (4, 5)
-    assert do(records, remove_alias(records, "stable")) == f"{NAME}@stable is taken away"
+    assert do(records, remove_alias(records, "stable")) == f"{NAME}@stable is removed"
     assert do(records, remove_alias(records, "stable")) == f"the alias {NAME}@stable does not exist"
     trail = audited(records)
     assert [(entry["event"], entry["from"], entry["to"]) for entry in trail] == [
@@ -170,7 +172,7 @@ def test_a_rollback_whose_commit_was_not_answered_goes_back_once(
         return offsets
 
     monkeypatch.setattr(Publisher, "publish", publish_once)
-    assert f"held at {NAME}@4" in do(records, RollBack(records))
+    assert f"pinned to {NAME}@4" in do(records, RollBack(records))
     assert serves(records) == 4
     assert len(audited(records)) == 1
 
@@ -355,7 +357,7 @@ def test_the_commands_do_and_show_it(connection: Connection, settings: Settings,
     assert rows[-1]["aliases"] == ["current"]
     assert (rows[2]["points"], rows[2]["objective"]) == (270, 1.5)
     assert model("pin", "4", "--reason", "five is odd").strip() == f"readers of current are pinned to {NAME}@4"
-    assert f"held at {NAME}@3" in model("rollback")
+    assert f"pinned to {NAME}@3" in model("rollback")
     model("alias", "stable", "2")
     text = model("list", "--last", "4")
     assert "current#pin" in text
@@ -383,7 +385,7 @@ def test_the_commands_do_and_show_it(connection: Connection, settings: Settings,
     assert "@" in trail[0]["by"]
     for words, said in {
         ("alias", "current", "2"): "only the trainer may move the alias current",
-        ("retire", "2"): f"{NAME}@stable names {NAME}@2",
+        ("retire", "2"): f"{NAME}@stable now names {NAME}@2",
         ("pin", "1"): f"{NAME}@1 was retired",
         ("alias", "new"): "an alias needs a version, or --remove",
     }.items():

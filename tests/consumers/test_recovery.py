@@ -158,7 +158,7 @@ def test_the_first_of_two_trainers_ends_when_the_second_has_taken_over(
             second.wait_until(lambda: second.health.ready()[0])
             produce(connection, settings.input.topic, values[50:])
             second.wait_until(lambda: second.value("streamsvm_model_version") == 3)
-            with pytest.raises(Fenced, match=r"belongs to the process second.*this process is first"):
+            with pytest.raises(Fenced, match=r"belongs to the process second.*not to this process \(first\)"):
                 first.wait_until(lambda: False)
             first.failure = None
     assert numbers(connection, settings) == [(1, 40), (2, 80), (3, 120)]

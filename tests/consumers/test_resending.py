@@ -69,7 +69,7 @@ def test_two_models_letters_of_one_record_are_two() -> None:
         (b'{"x":[1]}', "1 of 1", (0,), b'{"x":[1]}'),
         (b'[ {"x":[1]} , {"x":[2]},{"x":[3]}]', "2 of 3", (0, 2), b'[{"x":[1]},{"x":[3]}]'),
         (b"[1,2]", "2 of 2", (0, 1), b"[1,2]"),
-        (b"[1,2,3]", "2 of 3", (0,), "only 1 of its 2 rejected rows are listed"),
+        (b"[1,2,3]", "2 of 3", (0,), "only 1 of the record's 2 rejected rows are listed"),
         (b"ARROW", "1 of 3", (1,), "rows can be extracted from a JSON array only"),
         (None, "1 of 1", (0,), "the record had no value"),
     ],
@@ -92,7 +92,7 @@ def test_a_cut_value_is_not_sent_again() -> None:
     rows = (RejectedRow(0, "wrong_type", "w"),)
     assert again_of(Rejected("in", 0, 1, "1 of 1", rows, b"be", 900)) == (
         None,
-        "only the first 2 of its 900 bytes were kept",
+        "only the first 2 of the value's 900 bytes were kept",
     )
 
 
@@ -194,7 +194,7 @@ def test_since_is_a_time_or_how_long_ago(since: str, expected: int) -> None:
 
 @pytest.mark.parametrize(
     ("reason", "since", "named"),
-    [("late", "", "there is no reason 'late'"), ("", "yesterday", "yesterday"), ("", "2026-03-04", "zone")],
+    [("late", "", "unknown reason 'late'"), ("", "yesterday", "yesterday"), ("", "2026-03-04", "zone")],
 )
 def test_what_cannot_be_chosen_by_is_named(reason: str, since: str, named: str) -> None:
     """With what can."""

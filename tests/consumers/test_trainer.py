@@ -297,7 +297,7 @@ def test_damaged_checkpoints_are_named(settings: Settings, connection: Connectio
     assert seen(versions(connection, settings)) == oracle(settings.models(), 200)
     for file in settings.checkpoint.directory.glob("checkpoint-*"):
         file.write_bytes(b"damaged")
-    with pytest.raises(StateError, match=r"no checkpoint in .* is usable: checkpoint-000001-.*only 7 bytes"):
+    with pytest.raises(StateError, match=r"no checkpoint in .* can be used:  checkpoint-000001-.*only 7 bytes"):
         run_until(settings, connection, 0)
 
 

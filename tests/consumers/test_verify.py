@@ -387,7 +387,7 @@ def test_an_incarnation_that_the_head_does_not_have_is_found(trained: Settings, 
     forged = Forged(trained, connection)
     forged.change(5, lambda version: version, **{INCARNATION: "7"})
     report = verify(connection, forged.store())
-    assert faults(report)[0] == f"m@head gives incarnation 1, the header {INCARNATION} of m@5 says 7"
+    assert faults(report)[0] == f"m@head gives incarnation 1, but the header {INCARNATION} of m@5 says 7"
     assert report.exit_status == 1
 
 
@@ -494,7 +494,7 @@ def test_a_format_that_this_build_does_not_read_is_no_verdict(trained: Settings,
     report = verify(connection, forged.store())
     assert dict(outcomes(report))[4] is Outcome.UNAVAILABLE
     assert dict(outcomes(report))[5] is Outcome.IDENTICAL, faults(report)
-    assert "the format is 'streamsvm.model/99', this build reads" in "; ".join(report.lines())
+    assert "the message format is 'streamsvm.model/99', but this build reads" in "; ".join(report.lines())
     assert report.exit_status == EXIT_INCOMPLETE
 
 

@@ -414,7 +414,7 @@ def test_probabilities_exist_only_where_they_were_asked_for(htru2) -> None:
     assert not hasattr(CoresetSVC(), "predict_proba")
     rare = np.flatnonzero(y < 0)[:500]
     X, y = np.concatenate((X[rare], X[y > 0][:3])), np.concatenate((y[rare], y[y > 0][:3]))
-    with pytest.warns(UserWarning, match=r"no probabilities: .* points of the positive label, 10 are needed"):
+    with pytest.warns(UserWarning, match=r"no probabilities: .* points of the positive label, but 10 are needed"):
         machine = CoresetSVC(probability="sigmoid").fit(X, y)
     assert set(machine.predict(X)) <= {-1, 1}
     with pytest.raises(ValueError, match="this classifier has no probabilities:  the audit sample holds"):

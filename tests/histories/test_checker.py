@@ -503,7 +503,7 @@ def test_a_standstill_during_a_fault_is_none() -> None:
 def test_a_move_that_was_done_before_writes_nothing() -> None:
     """`ok` without a record is right where the answer says that there was nothing to do."""
     told = story()
-    said = "readers are held at m@2 already"
+    said = "readers of current are already pinned to m@2"
     told.tell("operator", "ok", "move", command="pin", model="m", reason="op-2", exit=0, said=said)
     assert check(told.end()) == []
 

@@ -24,12 +24,12 @@ def resolve(name: str) -> Any:
     Raises
     ------
     ConfigurationError
-        If it cannot be imported, is no classifier, or cannot be made without parameters.
+        If it cannot be imported, is not a classifier, or cannot be made without parameters.
     """
     module, _, attribute = name.rpartition(".")
     remedy = "Give the dotted name of a classifier, such as sklearn.svm.SVC."
     if not (module and all(part.isidentifier() for part in name.split("."))):
-        raise ConfigurationError(f"--against {name!r} is no dotted name", remedy)
+        raise ConfigurationError(f"--against {name!r} is not a dotted name", remedy)
     try:
         found = getattr(importlib.import_module(module), attribute, None)
     except Exception as error:  # noqa: BLE001 - foreign code: what its import raises is not ours to know
@@ -37,14 +37,14 @@ def resolve(name: str) -> Any:
     if found is None:
         raise ConfigurationError(f"--against {name}: {module} has no {attribute}", remedy)
     if not (inspect.isclass(found) and issubclass(found, BaseEstimator) and hasattr(found, "fit")):
-        raise ConfigurationError(f"--against {name} is no classifier of scikit-learn's kind", remedy)
+        raise ConfigurationError(f"--against {name} is not a scikit-learn classifier", remedy)
     try:
         made = found()
     except Exception as error:  # noqa: BLE001 - the same
         what = f"--against {name} cannot be made without parameters: {one_line(error)}"
         raise ConfigurationError(what, remedy) from None
     if not is_classifier(made):
-        raise ConfigurationError(f"--against {name} is no classifier", remedy)
+        raise ConfigurationError(f"--against {name} is not a classifier", remedy)
     return made
 
 

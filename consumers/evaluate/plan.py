@@ -83,7 +83,7 @@ class Plan:
         ConfigurationError
         """
         if self.alpha is not None and self.C is not None:
-            raise ConfigurationError("--alpha and --C are both given", "They are two ways to say one thing: keep one.")
+            raise ConfigurationError("--alpha and --C are both given", "Both set the same trade-off: give only one.")
         if not 0.0 < self.test_share < 1.0:
             raise ConfigurationError(f"--test-share is {self.test_share}", "Give a share above 0 and below 1.")
         for name, value in (("--alpha", self.alpha), ("--C", self.C), ("--gamma", self.gamma)):
@@ -94,7 +94,9 @@ class Plan:
         if self.seed < 0:
             raise ConfigurationError(f"--seed is {self.seed}", "Give 0 or more.")
         if curve and self.find_optimum is False:
-            raise ConfigurationError("--plot shows gaps, which --no-optimum leaves out", "Keep one of them.")
+            raise ConfigurationError(
+                "--plot shows gaps, but --no-optimum leaves the gaps out", "Give only one of the two."
+            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -89,7 +89,7 @@ def verdict_of(facts: Facts) -> Verdict:
         current=True,
         good=None,
         headline="Current",
-        detail=_join(_covers(facts), "how good it is was not measured yet"),
+        detail=_join(_covers(facts), "its quality has not been measured yet"),
     )
 
 
@@ -112,12 +112,16 @@ def _faults(facts: Facts) -> list[str]:
     accuracy, balanced, gate = facts.accuracy, facts.balanced_accuracy, facts.gate
     found = []
     if gate is not None and gate.outcome == "refused":
-        kept = "none is current" if facts.current_number is None else f"version {facts.current_number} stays current"
+        kept = (
+            "no version is current" if facts.current_number is None else f"version {facts.current_number} stays current"
+        )
         found.append(f"the quality gate refused version {facts.number}: {kept}")
     if _beaten(balanced.model, balanced.sgd, SGD_MARGIN):
-        found.append(f"balanced accuracy {balanced.model:.3f}, and an SGD baseline's is {balanced.sgd:.3f}")
+        found.append(f"balanced accuracy {balanced.model:.3f}, below the SGD baseline's {balanced.sgd:.3f}")
     if _beaten(accuracy.model, accuracy.majority, MAJORITY_MARGIN):
-        found.append(f"accuracy {accuracy.model:.3f}, and {accuracy.majority:.3f} by always saying the larger class")
+        found.append(
+            f"accuracy {accuracy.model:.3f}, below the {accuracy.majority:.3f} of always predicting the larger class"
+        )
     return found
 
 
@@ -127,7 +131,7 @@ def _beaten(own: float | None, other: float | None, margin: float) -> bool:
 
 def _covers(facts: Facts) -> str:
     if facts.covered is None:
-        return f"version {facts.number} is the newest; none was published since this process started"
+        return f"version {facts.number} is the newest; this process has not published a version yet"
     return f"version {facts.number} covers {facts.covered:,} of the {facts.learned:,} rows learned"
 
 

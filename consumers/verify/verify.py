@@ -142,10 +142,11 @@ def _require(survey: Survey, settings: Settings, number: int | None) -> None:
     models_topic, name = settings.output.models_topic, settings.name
     if not survey.newest:
         raise ConfigurationError(
-            f"{models_topic} holds no version of {name}", "Name the model with --name, its topic with --output-..."
+            f"{models_topic} holds no version of {name}",
+            "Give the model's name with --name, and its topic with --output-models-topic.",
         )
     if number is not None and number not in survey.found:
-        retired = "was retired" if survey.is_retired(number) else "is not there"
+        retired = "was retired" if survey.is_retired(number) else "does not exist"
         if number in survey.retired:
             retired += f" at offset {survey.retired[number]}"
         raise ConfigurationError(f"version {number} of {name} {retired}; the newest is {survey.newest}")
@@ -355,15 +356,15 @@ class _Source:
     def _stuck(self, behind: Positions, cut: Positions) -> TransientError:
         partition, at = next(iter(sorted(behind.items())))
         return TransientError(
-            f"{self._topic}[{partition}] gave nothing from offset {at.offset} to {cut[partition].offset} "
+            f"{self._topic}[{partition}] returned no records from offset {at.offset} to {cut[partition].offset} "
             f"within {self._timeout_s:g} s",
-            "Check that the broker runs and that no transaction is left open there, and try again.",
+            "Check that the broker runs and that no transaction is open there, and try again.",
         )
 
 
 @contextmanager
 def progress_bar(name: str) -> Iterator[ShowProgress | None]:
-    """Show a bar on standard error while the block runs; None where that is no terminal."""
+    """Show a bar on standard error while the block runs; None where standard error is not a terminal."""
     if not sys.stderr.isatty():
         yield None
         return

@@ -261,7 +261,7 @@ def decisions(models: Sequence[Model], X: Features) -> Float:
 
 
 def machine_of(classifier: Any, kernel: Kernel) -> Machine | None:
-    """Return what a fitted classifier of scikit-learn's kind is as a machine of this kernel; None if it is none.
+    """Return a fitted scikit-learn classifier as a machine of this kernel; None if that is not possible.
 
     Parameters
     ----------

@@ -33,7 +33,7 @@ LEAST_BYTES: Final = 2 * DESCRIPTION_BYTES
 """A topic or client that takes less cannot be written to."""
 MODEL_HEADER: Final = "streamsvm.model"
 RECEIPT_HEADER: Final = "streamsvm.deadletter.resent"
-"""Of a record of the dead-letter topic that is no letter: the id of the letter that was sent again."""
+"""Header of a receipt, a record of the dead-letter topic that is not a letter: the id of the letter sent again."""
 RESENT_HEADER: Final = "streamsvm.resent.id"
 """Of a record that was sent again: the id of its letter."""
 _OURS: Final = ("__streams.errors.", "streamsvm.deadletter.")
@@ -142,7 +142,7 @@ def encode_receipt(receipt: Receipt) -> DeadLetter:
 
 
 def decode_receipt(value: bytes | None, headers: Iterable[tuple[str, bytes]]) -> Receipt | None:
-    """Return what a record says was sent again; None if it is no receipt."""
+    """Return what a record says was sent again; None if it is not a receipt."""
     told = dict(headers).get(RECEIPT_HEADER)
     try:
         receipt = None if told is None else _receipts.decode(value or b"")

@@ -29,7 +29,7 @@ class RejectedRecord:
     ----------
     record : RawRecord
     rows : int
-        Rows the record was told into.
+        Rows of the parsed record.
     rejections : tuple of Rejection
     """
 
@@ -88,7 +88,7 @@ class RowsBuilder:
         self.ids.append(point.id)
 
     def reject(self, record: RawRecord, row: int) -> None:
-        """Add a row that is no valid point: it keeps its place."""
+        """Add a row that is not a valid point: it keeps its place."""
         self._append(record, row, 1, 1.0, accepted=False)
         self.ids.append(None)
 

@@ -16,7 +16,7 @@ Invariant: a pure function of the cut, the configuration and the seed, whichever
 (`svm.solver` has no part in it); bounded by iterations, never by time. Whether a cut is to be tuned is a function of
 its rows and of the tuning in force.
 
-Why not the audit sample, which the coreset has no hand in: a thousand points tell accuracies apart to half a point, and
+Why not the audit sample, which is independent of the coreset: a thousand points resolve accuracies to half a point, and
 the choice by them lost more than a point of cod_rna where that by folds lost a fifth of one
 (`tests/benchmarks/tuning.py`).
 """

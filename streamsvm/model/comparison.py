@@ -216,5 +216,5 @@ def configuration_differences(before: Mapping[str, Any], now: Mapping[str, Any],
         if isinstance(old, dict) and isinstance(new, dict):
             found += configuration_differences(old, new, name)
         elif old != new:
-            found.append(f"{name} was {old!r}, is {new!r}")
+            found.append(f"{name} was {old!r}, is now {new!r}")
     return found

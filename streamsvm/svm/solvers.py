@@ -276,7 +276,7 @@ def _passes(problem: Problem) -> int:
 
 def _linear_only(problem: Problem, name: str) -> None:
     if not isinstance(problem.kernel, LinearKernel):
-        raise ValueError(f"the solver {name} knows the linear kernel only")
+        raise ValueError(f"the solver {name} supports the linear kernel only")
 
 
 def _from_coefficients(problem: Problem, w: Float, centre: Float, iterations: int, converged: bool) -> Solution:

@@ -166,7 +166,7 @@ def contenders(names: list[str], problem: Problem) -> tuple[dict[str, Contender]
         elif name == "stda-paper":
             made[name] = _repeated(PaperStdaSolver(cache_bytes=CACHE_MB * 10**6).solve)
         elif name.startswith("liblinear") and not isinstance(problem.kernel, LinearKernel):
-            absent[name] = "knows the linear kernel only"
+            absent[name] = "supports the linear kernel only"
         elif name == "liblinear":
             made[name] = _repeated(LiblinearSolver().solve)
         elif name.startswith(REACHING):

@@ -75,7 +75,7 @@ def test_a_time_that_is_no_date_is_no_end() -> None:
     """A producer may write any number of milliseconds."""
     version = version_of()
     late = replace(version, stream=msgspec.structs.replace(version.stream, last_time_ms=10**18))
-    assert "which is no date" in shown(describe(Loaded(version=late, sha256="ab", offset=3, loaded_at=0.0)))
+    assert "which is not a valid time" in shown(describe(Loaded(version=late, sha256="ab", offset=3, loaded_at=0.0)))
 
 
 def test_json_for_a_terminal_is_the_same_value() -> None:

@@ -71,7 +71,7 @@ def test_a_removed_directory_is_said_at_once_and_a_checkpoint_is_due(saving: Sav
     with capture_logs() as said:
         saving.watch()
     assert [entry["event"] for entry in said] == ["checkpoint_directory_lost"]
-    assert f"the checkpoint directory {tmp_path / 'held'} is not the one it was" in saving.missing
+    assert f"the checkpoint directory {tmp_path / 'held'} was replaced while it was in use" in saving.missing
     assert saving.failures == 1
     assert saving.saver.due
     saving.saver.save(snapshot(2))

@@ -238,7 +238,7 @@ def test_scores_too_large_for_the_output_are_rejected() -> None:
     scored = batch_scorer(max_message_bytes=2_000).score(records)
     (bad,) = scored.rejected
     assert bad.rejections[0] == Rejection(0, "too_many_rows", bad.rejections[0].what)
-    assert "the output topic takes 2000" in bad.rejections[0].what
+    assert "the output topic allows 2000" in bad.rejections[0].what
     assert len(bad.rejections) == 50
     assert [dict(record.headers)["streamsvm.source"] for record in scored.records] == [b"points/0/1"]
 
@@ -259,7 +259,7 @@ def test_points_are_read_as_float64() -> None:
 
 def test_impossible_labels_are_refused() -> None:
     """A version whose labels cannot be told apart scores nothing."""
-    with pytest.raises(InvalidMessage, match="names the same label twice"):
+    with pytest.raises(InvalidMessage, match="holds the same label twice"):
         batch_scorer(labels=("a", "a"))
 
 
@@ -790,7 +790,7 @@ def test_scores_must_not_go_to_the_input(connection: Connection, settings: Setti
     loop = settings.scoring.model_copy(update={"output_topic": settings.scoring.topic})
     changed = settings.model_copy(update={"scoring": loop})
     with (
-        pytest.raises(ConfigurationError, match=r"is named both for scoring\.topic and for the scores"),
+        pytest.raises(ConfigurationError, match=r"is configured both for scoring\.topic and for the scores"),
         Running(changed, connection) as running,
     ):
         eventually(running.ended, "it ends")

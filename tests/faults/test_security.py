@@ -294,7 +294,7 @@ def start_with_a_wrong_password(site: Site, planted: str = "") -> None:
     """Start a trainer whose password is not the user's any more; it must end with a line."""
     daemon = site.trainer(password="an-old-password", planted=planted)
     assert daemon.wait() == REFUSED_STATUS
-    assert "does not accept this client" in last_words(daemon)
+    assert "rejects this client" in last_words(daemon)
     assert "invalid credentials" in last_words(daemon)
     complaints = [line for line in daemon.log if "SASL authentication error" in line]
     assert 1 <= len(complaints) <= 3, daemon.said

@@ -267,7 +267,7 @@ def test_a_transaction_that_stays_open_is_an_error_and_no_end(broker: TestBroker
     with foreign.open_transaction(broker.connection, topic, [b"open"]):
         records = read_to_end(broker.connection, topic, 0, timeout_s=0.7)
         assert next(records).value == b"before"
-        with pytest.raises(TransientError, match="a transaction is open there"):
+        with pytest.raises(TransientError, match="an open transaction holds readers up there"):
             next(records)
 
 

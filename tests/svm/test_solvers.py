@@ -98,7 +98,7 @@ def test_what_is_no_number_is_refused(name: str, kernel: Kernel, bad: float) -> 
     problem = small(kernel)
     Z = problem.Z.copy()
     Z[3, 1] = bad
-    with pytest.raises(ValueError, match="a feature is not a number, infinite, or beyond"):
+    with pytest.raises(ValueError, match="a feature is NaN, infinite, or beyond"):
         SOLVERS[name]().solve(replace(problem, Z=Z))
 
 
@@ -187,7 +187,7 @@ def test_an_exhausted_solver_says_so(name: str) -> None:
 @pytest.mark.parametrize("name", ["liblinear", "pegasos"])
 def test_linear_solvers_refuse_other_kernels(name: str) -> None:
     """They would solve another problem in silence."""
-    with pytest.raises(ValueError, match=f"{name} knows the linear kernel only"):
+    with pytest.raises(ValueError, match=f"{name} supports the linear kernel only"):
         SOLVERS[name]().solve(small(RBF))
 
 

@@ -164,7 +164,7 @@ class Reducer(Protocol[P_contra]):
     observed: Observed
 
     def reduce(self, points: Points, m: int, random: np.random.Generator, pilot: P_contra | None) -> Points:
-        """Return at most `m` weighted points that stand for `points`; all of them if they are no more than `m`."""
+        """Return at most `m` weighted points that represent `points`; all of them if there are at most `m`."""
         ...
 
 

@@ -69,7 +69,7 @@ def test_a_status_has_the_figures_of_the_metrics() -> None:
     metrics.put("streamsvm_input_lag_records", 4, partition="10")
     metrics.put("streamsvm_input_lag_records", 3, partition="2")
     metrics.put("streamsvm_input_mostly_rejected", 1)
-    health.require("input", "1000 records after each other of points were rejected")
+    health.require("input", "1000 records in a row of points were rejected")
     for second in range(3):
         board.scored(10, 20, 5, 0.25)
         board.look(7, 0.01, T0 + timedelta(seconds=2 * second), 2.0 * second)

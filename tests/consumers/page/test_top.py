@@ -84,8 +84,12 @@ def test_nothing_listening_is_one_line() -> None:
     ("answer", "error", "said"),
     [
         (None, FatalError, "404"),
-        (Answer("application/json", b'{"role":"trainer","format":"streamsvm.status/9"}'), FatalError, "no status of"),
-        (Answer("text/html", b"<html>"), FatalError, "no status of"),
+        (
+            Answer("application/json", b'{"role":"trainer","format":"streamsvm.status/9"}'),
+            FatalError,
+            "not answer with a status",
+        ),
+        (Answer("text/html", b"<html>"), FatalError, "not answer with a status"),
     ],
 )
 def test_what_is_no_status_is_said(answer: Answer | None, error: type[Exception], said: str) -> None:

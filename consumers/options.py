@@ -13,8 +13,9 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from rich.markup import escape
 
-from streamsvm import config
-from streamsvm.config import ENVIRONMENT_PREFIX, Settings, load
+from consumers.loader import load
+from consumers.settings import ENVIRONMENT_PREFIX, Settings
+from consumers.settings import section_class as settings_section
 from streamsvm.errors import ConfigurationError
 from streamsvm.secrecy import is_secret
 
@@ -35,7 +36,7 @@ def fields(section: str) -> dict[str, FieldInfo]:
 
 def section_class(section: str) -> type[BaseModel]:
     """Return the class of a section."""
-    found = config.section_class(section)
+    found = settings_section(section)
     assert found is not None, section
     return found
 

@@ -15,7 +15,7 @@ import pytest
 
 from consumers.models.catalogue import holds_newest, read_catalogue
 from consumers.models.moving import Records, RollBack, perform, pin, retire, set_alias
-from streamsvm.config import OutputConfig, Settings
+from consumers.settings import OutputConfig, Settings
 from streamsvm.errors import ConfigurationError
 from streamsvm.kafka import Connection, Message, Publisher, Reader, TopicSpec, create_topics
 from streamsvm.model import message as model_codec

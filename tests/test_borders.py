@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from streamsvm.config import load
+from consumers.loader import load
 from streamsvm.errors import InvalidMessage
 from streamsvm.ingest import dead_letter as deadletter
 from streamsvm.ingest.decoder import RejectedRecord, Rejection

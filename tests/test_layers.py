@@ -20,6 +20,7 @@ LAYERS: list[set[str]] = [
         "streamsvm.crashpoints",
         "streamsvm.build",
         "streamsvm.linalg",
+        "streamsvm.memory",
     },
     {"streamsvm.model", "streamsvm.kafka"},
     {"streamsvm.config", "streamsvm.coreset", "streamsvm.svm", "streamsvm.registry"},
@@ -31,7 +32,7 @@ LAYERS: list[set[str]] = [
 """From the ground up: a folder imports those of the layers beneath its own, and no neighbour in its own layer; the
 modules of the ground may know each other."""
 DAEMONS: list[set[str]] = [
-    {"consumers.metrics", "consumers.options"},
+    {"consumers.metrics", "consumers.settings", "consumers.loader", "consumers.options"},
     {"consumers.host"},
     {"consumers.streams"},
     {"consumers.page"},
@@ -53,6 +54,7 @@ PURE = {
     "model",
     "points",
     "linalg",
+    "memory",
     "coreset",
     "svm",
     "learning",

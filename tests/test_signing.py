@@ -22,7 +22,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from consumers.models.moving import Records, RollBack, perform, pin
-from streamsvm.config import OutputConfig, Settings
+from consumers.settings import OutputConfig, Settings
 from streamsvm.errors import ConfigurationError
 from streamsvm.kafka import Connection, TopicSpec, create_topics
 from streamsvm.model import message as model_codec

@@ -28,8 +28,9 @@ from consumers.host.untrusted_text import printable
 from consumers.host.web.server import HttpServer
 from consumers.models import commands as models
 from consumers.options import CLIENT, fields, flag, sections, shown_default, shown_type, variable, with_settings
+from consumers.settings import Settings
 from streamsvm import __version__
-from streamsvm.config import ReducerName, Settings
+from streamsvm.config import ReducerName
 from streamsvm.crashpoints import arm
 from streamsvm.errors import ConfigurationError, StreamsvmError, TopicMissing
 from streamsvm.secrecy import is_secret
@@ -416,7 +417,7 @@ def config(
 ) -> None:
     """List every option: its flag, environment variable, type, default and meaning."""
     if effective or file:
-        from streamsvm.config import load
+        from consumers.loader import load
 
         typer.echo(json.dumps(load(file=file).masked(), indent=2))
         return

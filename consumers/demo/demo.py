@@ -29,21 +29,11 @@ from consumers.metrics import TRAINER, Metrics
 from consumers.page.board import TrainerBoard
 from consumers.page.site import site_of
 from consumers.replay.replay import ReplayResult, prepare_topic, replay
+from consumers.settings import CheckpointConfig, HttpConfig, InputConfig, LogConfig, Settings, TrainingConfig
 from consumers.streams.topics import output_topics
 from consumers.trainer.components import Components
 from consumers.trainer.trainer import Trainer
-from streamsvm.config import (
-    CheckpointConfig,
-    CoresetConfig,
-    HttpConfig,
-    InputConfig,
-    LogConfig,
-    PointsConfig,
-    ReducerName,
-    Settings,
-    SvmConfig,
-    TrainingConfig,
-)
+from streamsvm.config import CoresetConfig, PointsConfig, ReducerName, SvmConfig
 from streamsvm.coreset.moments import Moments
 from streamsvm.datasets import load_htru2
 from streamsvm.errors import TransientError

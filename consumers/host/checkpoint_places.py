@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import structlog
 
+from consumers.settings import Settings, default_directory
 from streamsvm.checkpoint.directory import model_of
 from streamsvm.checkpoint.disk import FileSystem
-from streamsvm.config import Settings, default_directory
 
 log = structlog.get_logger("streamsvm.trainer")
 

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import structlog
 
-from streamsvm.config import LogConfig, Settings
+from consumers.settings import LogConfig, Settings
 from streamsvm.errors import ConfigurationError, StateError, StreamsvmError, TransientError
 from streamsvm.kafka import Connection, SchemaRegistry
 

@@ -14,8 +14,8 @@ from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from dataclasses import dataclass
 
+from consumers.settings import Settings
 from consumers.streams.topics import READ_TIMEOUT_S
-from streamsvm.config import Settings
 from streamsvm.errors import ConfigurationError, InvalidMessage
 from streamsvm.kafka import Connection, Record, read_to_end
 from streamsvm.model import message as model_codec

@@ -13,7 +13,7 @@ import typer
 from consumers.host.runtime import connect
 from consumers.host.untrusted_text import json_for, printable
 from consumers.options import CLIENT, with_settings
-from streamsvm.config import Settings
+from consumers.settings import Settings
 from streamsvm.errors import ConfigurationError
 
 if TYPE_CHECKING:

@@ -19,8 +19,8 @@ from datetime import datetime
 from typing import Final
 
 from consumers.models.catalogue import Entry, holds, holds_before, read_catalogue, read_names
+from consumers.settings import Settings
 from consumers.streams.moves import TRANSACTION_TIMEOUT_S, moves_id, settlement_of_moves
-from streamsvm.config import Settings
 from streamsvm.errors import ConfigurationError, Fenced, TransientError
 from streamsvm.kafka import Cluster, Connection, Message, OutcomeUnknown
 from streamsvm.model import message as model_codec

@@ -28,7 +28,8 @@ from consumers.page.status import (
     VersionPart,
 )
 from consumers.page.verdict import Facts, verdict_of
-from streamsvm.config import Label, Settings
+from consumers.settings import Settings
+from streamsvm.config import Label
 from streamsvm.coreset.structure import Bucket
 from streamsvm.learning.learner import Learner
 from streamsvm.learning.partition import OpenLeaf

@@ -21,8 +21,8 @@ from consumers.page.status import (
     TrainerStatus,
     Verdict,
 )
+from consumers.settings import Settings
 from streamsvm import __version__
-from streamsvm.config import Settings
 from streamsvm.registry.subscriber import Loaded
 
 MEBIBYTE = 1 << 20

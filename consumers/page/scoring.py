@@ -16,7 +16,7 @@ from typing import Final
 from consumers.metrics import Metrics
 from consumers.page.board import ServingSnapshot
 from consumers.page.status import DriftPart, ScoringMoment, ScoringPart, Verdict
-from streamsvm.config import Settings
+from consumers.settings import Settings
 from streamsvm.quality.drift import LEAST_SCORES
 
 BEHIND_S: Final = 60.0

@@ -20,7 +20,7 @@ from consumers.page.collect import status_of
 from consumers.page.markup import Markup
 from consumers.page.page import page_of
 from consumers.page.status import Status, encode
-from streamsvm.config import Settings
+from consumers.settings import Settings
 
 POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; "

@@ -22,8 +22,8 @@ from consumers.host.runtime import Health
 from consumers.host.untrusted_text import printable
 from consumers.metrics import Metrics
 from consumers.page.board import ScorerBoard
+from consumers.settings import Settings
 from consumers.streams.rejection_limits import RejectionLimits
-from streamsvm.config import Settings
 from streamsvm.errors import ConfigurationError
 from streamsvm.ingest.decoder import REMEDIES, RejectedRecord
 from streamsvm.ingest.scored import Scored, scores_of

@@ -34,6 +34,7 @@ from consumers.host.runtime import Health, schemas_of
 from consumers.metrics import Metrics
 from consumers.page.board import ScorerBoard
 from consumers.scorer.observing import ScorerWatch
+from consumers.settings import Settings
 from consumers.streams.abandonable import Aside, BoundedCluster
 from consumers.streams.dead_letters import DeadLetters
 from consumers.streams.registry_outage import SchemaWait
@@ -41,7 +42,6 @@ from consumers.streams.settling import TIMEOUTS, PersonNeeded, ScoreSettlement
 from consumers.streams.standstill import Standstill
 from consumers.streams.topics import refuse_shared
 from consumers.streams.unread_fields import UnreadWatch
-from streamsvm.config import Settings
 from streamsvm.crashpoints import crash_point
 from streamsvm.errors import Fenced, StreamsvmError, TransientError
 from streamsvm.ingest.avro import Schemas

@@ -5,10 +5,10 @@ from __future__ import annotations
 import time
 from typing import Final
 
+from consumers.settings import Settings
 from consumers.streams.ports import Cluster
 from consumers.streams.settling import VersionSettlement
 from consumers.streams.topics import written_places
-from streamsvm.config import Settings
 
 TRANSACTION_TIMEOUT_S: Final = 20.0
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol
 
-from streamsvm.config import Start
+from consumers.settings import Start
 from streamsvm.kafka import Mark, Message, Place, Progress, Record, Stored, TopicInfo, TopicSpec
 from streamsvm.learning.learner import Cut
 from streamsvm.learning.recipe import Made

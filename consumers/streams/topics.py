@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
+from consumers.settings import Settings
 from consumers.streams.ports import Cluster
-from streamsvm.config import Settings
 from streamsvm.errors import ConfigurationError, InvalidMessage, StateError
 from streamsvm.kafka import Place, Record, TopicInfo, TopicSpec
 from streamsvm.model import message as model_codec

@@ -10,9 +10,9 @@ import structlog
 
 from consumers.host.runtime import Health
 from consumers.metrics import Metrics
+from consumers.settings import CheckpointConfig
 from streamsvm.checkpoint.directory import CheckpointDirectory
 from streamsvm.checkpoint.format import Snapshot
-from streamsvm.config import CheckpointConfig
 from streamsvm.errors import DirectoryTaken, TransientError
 
 LOOK_INTERVAL_S: Final = 1.0

@@ -18,8 +18,8 @@ from typing import Final, Protocol
 import structlog
 
 from consumers.metrics import Metrics
+from consumers.settings import Settings
 from consumers.streams.ports import Cluster
-from streamsvm.config import Settings
 from streamsvm.errors import InvalidMessage, StreamsvmError
 from streamsvm.learning.learner import Cut
 from streamsvm.model import message as model_codec

@@ -13,12 +13,12 @@ from typing import Final
 
 from consumers.host.runtime import Health
 from consumers.metrics import Metrics
+from consumers.settings import Settings
 from consumers.streams.dead_letters import DeadLetters
 from consumers.streams.ports import Input, Outbox
 from consumers.streams.registry_outage import SchemaWait
 from consumers.streams.rejection_limits import RejectionLimits
 from consumers.streams.unread_fields import UnreadWatch
-from streamsvm.config import Settings
 from streamsvm.crashpoints import crash_point
 from streamsvm.delivery.pipeline import Ends, Pipeline
 from streamsvm.errors import ConfigurationError, LogGap, TopicMissing, TransientError

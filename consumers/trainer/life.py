@@ -16,6 +16,7 @@ import structlog
 
 from consumers.host.clock import Clock
 from consumers.host.runtime import Health, schemas_of
+from consumers.settings import Settings
 from consumers.streams.dead_letters import DeadLetters
 from consumers.streams.ports import Stop, Worker
 from consumers.streams.standstill import Standstill
@@ -31,7 +32,7 @@ from consumers.trainer.stream_quality import QualityWatch
 from consumers.trainer.topic_watch import Surveyor
 from streamsvm.build import build
 from streamsvm.checkpoint.directory import CheckpointDirectory
-from streamsvm.config import ModelConfig, Settings
+from streamsvm.config import ModelConfig
 from streamsvm.delivery import Delivery
 from streamsvm.delivery.pipeline import Pipeline
 from streamsvm.errors import TransientError

@@ -12,13 +12,13 @@ import structlog
 from consumers.host.runtime import Health
 from consumers.metrics import Metrics
 from consumers.page.board import TrainerBoard
+from consumers.settings import Settings
 from consumers.trainer.components import Components
 from consumers.trainer.coreset_conditions import Conditions
 from consumers.trainer.freshness import Freshness
 from consumers.trainer.gauges import Gauges
 from consumers.trainer.life import Life
 from consumers.trainer.outliers import OutlierLog
-from streamsvm.config import Settings
 from streamsvm.delivery.events import (
     Assigned,
     CaughtUp,

@@ -10,10 +10,10 @@ from datetime import datetime
 
 import structlog
 
+from consumers.settings import Settings
 from consumers.trainer.gatekeeping import Gatekeeper
 from consumers.trainer.session import InDoubt, Session
 from streamsvm.build import build
-from streamsvm.config import Settings
 from streamsvm.delivery import publication
 from streamsvm.delivery.events import Published, Refused, Superseded
 from streamsvm.delivery.machine import Delivery

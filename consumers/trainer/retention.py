@@ -15,9 +15,9 @@ from typing import Final
 import structlog
 
 from consumers.metrics import Metrics
+from consumers.settings import Settings
 from consumers.streams.moves import moves_id, settlement_of_moves
 from consumers.streams.ports import Cluster
-from streamsvm.config import Settings
 from streamsvm.errors import StreamsvmError
 from streamsvm.kafka import Message
 from streamsvm.model import message as model_codec

@@ -17,10 +17,10 @@ from typing import Final
 import structlog
 
 from consumers.metrics import Metrics
+from consumers.settings import Settings
 from consumers.streams.ports import Cluster, Publisher
 from consumers.streams.settling import TIMEOUTS, PersonNeeded, Unsettled, VersionSettlement
 from consumers.streams.topics import READ_TIMEOUT_S, Found, read_pointers, written_places
-from streamsvm.config import Settings
 from streamsvm.crashpoints import crash_point
 from streamsvm.delivery import Delivery, State
 from streamsvm.errors import BrokerUnavailable, FatalError, Fenced, StreamsvmError, TransientError

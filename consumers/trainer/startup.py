@@ -14,13 +14,14 @@ from typing import Final
 
 import structlog
 
+from consumers.settings import Settings
 from consumers.streams.dead_letters import DeadLetters
 from consumers.streams.ports import Cluster
 from consumers.streams.topics import Found, check_input, check_names, check_output, output_topics
 from consumers.trainer.session import Session
 from streamsvm.checkpoint.directory import CheckpointDirectory
 from streamsvm.checkpoint.format import Snapshot
-from streamsvm.config import ModelConfig, Settings
+from streamsvm.config import ModelConfig
 from streamsvm.crashpoints import crash_point
 from streamsvm.delivery import (
     Begin,

@@ -13,9 +13,9 @@ from math import nan
 from typing import Final
 
 from consumers.metrics import Metrics
+from consumers.settings import Settings
 from consumers.streams.ports import Cluster
 from consumers.trainer.gatekeeping import Gatekeeper, Present, present_of
-from streamsvm.config import Settings
 from streamsvm.learning.learner import Cut
 from streamsvm.model.message import Alias, Gate, Version
 from streamsvm.points import Rows

@@ -9,8 +9,8 @@ from typing import Protocol
 
 import structlog
 
+from consumers.settings import InputConfig
 from consumers.streams.ports import Cluster
-from streamsvm.config import InputConfig
 from streamsvm.delivery import Look, survey
 from streamsvm.errors import LogGap, TopicMissing, TransientError
 from streamsvm.points import Positions

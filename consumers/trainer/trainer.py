@@ -16,13 +16,13 @@ from typing import Final
 
 import structlog
 
+from consumers.settings import Settings
 from consumers.trainer.components import Components
 from consumers.trainer.life import Life, Stopped, begin
 from consumers.trainer.observer import Observer
 from consumers.trainer.startup import check_partitions
 from streamsvm.checkpoint.directory import CheckpointDirectory
 from streamsvm.checkpoint.disk import FileSystem
-from streamsvm.config import Settings
 from streamsvm.crashpoints import crash_point
 from streamsvm.delivery.events import CaughtUp, CutTaken, Learned, Refused
 from streamsvm.errors import LogGap

@@ -18,8 +18,8 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 
 from consumers.host.runtime import schemas_of
+from consumers.settings import Settings
 from consumers.streams.topics import READ_TIMEOUT_S
-from streamsvm.config import Settings
 from streamsvm.errors import ConfigurationError, TopicMissing, TransientError
 from streamsvm.ingest.decoder import PointDecoder
 from streamsvm.kafka import (

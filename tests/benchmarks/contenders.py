@@ -34,18 +34,10 @@ from sklearn.preprocessing import StandardScaler
 
 from consumers.host.runtime import Health
 from consumers.metrics import TRAINER, Metrics
+from consumers.settings import CheckpointConfig, InputConfig, OutputConfig, Settings, TrainingConfig
 from consumers.trainer.components import Components
 from consumers.trainer.trainer import Trainer
-from streamsvm.config import (
-    CheckpointConfig,
-    CoresetConfig,
-    InputConfig,
-    OutputConfig,
-    PointsConfig,
-    Settings,
-    SvmConfig,
-    TrainingConfig,
-)
+from streamsvm.config import CoresetConfig, PointsConfig, SvmConfig
 from streamsvm.ingest.decoder import PointDecoder, encode
 from streamsvm.kafka import Cluster, Connection, Input, Record
 from streamsvm.kafka.embedded import EMBEDDED_PARTITIONS

@@ -32,17 +32,10 @@ from confluent_kafka import Producer
 from threadpoolctl import threadpool_limits
 
 from consumers.host.runtime import configure_logging, spare_the_collector
+from consumers.settings import CheckpointConfig, InputConfig, LogConfig, OutputConfig, Settings, TrainingConfig
 from consumers.trainer.components import Components
 from consumers.trainer.trainer import Trainer
-from streamsvm.config import (
-    CheckpointConfig,
-    InputConfig,
-    LogConfig,
-    OutputConfig,
-    PointsConfig,
-    Settings,
-    TrainingConfig,
-)
+from streamsvm.config import PointsConfig
 from streamsvm.ingest import arrow, avro
 from streamsvm.ingest.decoder import PointDecoder, encode
 from streamsvm.kafka import Cluster, Connection, Record, TopicSpec, create_topics

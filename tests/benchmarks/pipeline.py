@@ -24,7 +24,7 @@ from rich.table import Table
 from threadpoolctl import threadpool_limits
 
 from consumers.host.runtime import configure_logging
-from streamsvm.config import LogConfig
+from consumers.settings import LogConfig
 from tests.benchmarks.broker import broker_process
 from tests.benchmarks.contenders import CONTENDERS, make_stream, whole
 from tests.benchmarks.timing import ROUNDS_AT_LEAST, Interval, Outcome, alternate

@@ -27,8 +27,8 @@ import msgspec
 
 from consumers.models.catalogue import holds_newest, read_catalogue, read_names
 from consumers.models.moving import Decide, Records, RollBack, perform, pin, unpin
+from consumers.settings import OutputConfig, Settings
 from consumers.streams.topics import output_topics
-from streamsvm.config import OutputConfig, Settings
 from streamsvm.kafka import Connection, Message, Publisher, create_topics, log_range, read_to_end
 from streamsvm.model import message as model_codec
 from streamsvm.model.ancestry import Ancestor

@@ -25,7 +25,7 @@ from rich.console import Console
 from consumers.host.runtime import Health
 from consumers.metrics import SCORER, Metrics
 from consumers.scorer.scorer import Scorer
-from streamsvm.config import OutputConfig, ScoringConfig, Settings
+from consumers.settings import OutputConfig, ScoringConfig, Settings
 from streamsvm.ingest.decoder import encode
 from streamsvm.kafka import Connection, Message, Outbox, TopicSpec, create_topics
 from tests.brokers.choice import start_real_broker

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from consumers.replay.replay import RecordFormat, replay
-from streamsvm.config import RegistryConfig, Settings
+from consumers.settings import RegistryConfig, Settings
 from streamsvm.errors import ConfigurationError
 from streamsvm.ingest.decoder import PointDecoder
 from streamsvm.ingest.sources import from_arrays

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from consumers.models.catalogue import holds_newest, read_catalogue, read_names
-from streamsvm.config import CoresetConfig, Settings
+from consumers.settings import Settings
+from streamsvm.config import CoresetConfig
 from streamsvm.errors import ConfigurationError
 from streamsvm.kafka import Cluster, Connection, Record
 from streamsvm.learning.training import Trained, train

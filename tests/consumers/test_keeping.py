@@ -11,11 +11,11 @@ import msgspec
 import pytest
 
 from consumers.models.moving import Records, moves_id, perform, pin, set_alias, unpin
+from consumers.settings import Settings
 from consumers.streams.topics import output_topics
 from consumers.trainer import retention as keeping
 from consumers.trainer.retention import MOST_AT_ONCE, due
 from consumers.verify.verify import verify
-from streamsvm.config import Settings
 from streamsvm.errors import ConfigurationError
 from streamsvm.kafka import Cluster, Connection, Message, Outbox, Publisher, TopicSpec, create_topics
 from streamsvm.model.message import Alias, Retired

@@ -24,7 +24,7 @@ from consumers.models.moving import (
     set_alias,
     unpin,
 )
-from streamsvm.config import OutputConfig, Settings
+from consumers.settings import OutputConfig, Settings
 from streamsvm.errors import ConfigurationError, TransientError
 from streamsvm.kafka import Connection, Message, OutcomeUnknown, Publisher, TopicSpec, create_topics
 from streamsvm.model import message as model_codec

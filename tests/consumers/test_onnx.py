@@ -10,8 +10,8 @@ import onnx
 import onnxruntime
 import pytest
 
+from consumers.settings import Settings
 from consumers.streams.topics import check_names, output_topics
-from streamsvm.config import Settings
 from streamsvm.errors import ConfigurationError
 from streamsvm.kafka import TopicSpec, create_topics, describe_topic, log_range
 from streamsvm.model import message as model_codec

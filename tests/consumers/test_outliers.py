@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
+from consumers.settings import Settings
 from consumers.trainer.outliers import OutlierLog
 from consumers.verify.verify import verify
-from streamsvm.config import CoresetConfig, Settings
+from streamsvm.config import CoresetConfig
 from streamsvm.coreset.outliers import Outlier, Tally
 from streamsvm.errors import StateError
 from streamsvm.ingest.decoder import encode

@@ -9,9 +9,10 @@ import pytest
 import structlog
 
 from consumers.host.checkpoint_places import with_old_checkpoint
+from consumers.loader import load
+from consumers.settings import Settings
 from streamsvm.checkpoint.directory import CheckpointDirectory
 from streamsvm.checkpoint.disk import FileSystem
-from streamsvm.config import Settings, load
 from tests.test_checkpoint import snapshot
 
 

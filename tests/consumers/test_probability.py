@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 from structlog.testing import capture_logs
 
+from consumers.settings import Settings
 from consumers.verify.verify import verify
-from streamsvm.config import ModelConfig, Settings, SvmConfig
+from streamsvm.config import ModelConfig, SvmConfig
 from streamsvm.kafka import Connection, TopicSpec, create_topics
 from streamsvm.learning.learner import Learner
 from streamsvm.learning.training import train, with_probability

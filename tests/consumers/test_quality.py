@@ -10,9 +10,9 @@ import pytest
 from sklearn.metrics import accuracy_score, balanced_accuracy_score, hinge_loss
 
 from consumers.metrics import TRAINER, Metrics
+from consumers.settings import QualityConfig
 from consumers.trainer.gatekeeping import Open
 from consumers.trainer.stream_quality import QualityWatch
-from streamsvm.config import QualityConfig
 from streamsvm.kafka import Cluster
 from streamsvm.model.message import Alias, Gate
 from tests.brokers.fixtures import TestBroker

@@ -18,11 +18,11 @@ import pytest
 import consumers.trainer.life
 from consumers.host.runtime import Health
 from consumers.metrics import TRAINER, Metrics
+from consumers.settings import Settings
 from consumers.streams.topics import output_topics
 from consumers.trainer.components import Components
 from consumers.trainer.trainer import Trainer
 from streamsvm.checkpoint.format import decode
-from streamsvm.config import Settings
 from streamsvm.errors import ConfigurationError, Fenced, LogGap, StateError, TopicMissing
 from streamsvm.ingest.decoder import REMEDIES
 from streamsvm.kafka import (

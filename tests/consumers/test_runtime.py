@@ -20,8 +20,9 @@ from consumers.cli.app import log_start
 from consumers.host import runtime
 from consumers.host.runtime import Health, configure_logging, exit_code
 from consumers.host.web.server import HttpServer
+from consumers.loader import load
 from consumers.metrics import SCORER, TRAINER, Metrics
-from streamsvm.config import HttpConfig, LogConfig, load
+from consumers.settings import HttpConfig, LogConfig
 from streamsvm.errors import BrokerUnavailable, ConfigurationError, CorruptCheckpoint, Fenced, StreamsvmError
 from tests.kafka.steps import eventually
 

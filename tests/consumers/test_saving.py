@@ -12,10 +12,10 @@ from structlog.testing import capture_logs
 
 from consumers.host.runtime import EXIT_RETRYABLE, Health, exit_code
 from consumers.metrics import TRAINER, Metrics
+from consumers.settings import CheckpointConfig
 from consumers.trainer.checkpointing import LOOK_INTERVAL_S, Saver
 from streamsvm.checkpoint.directory import CheckpointDirectory
 from streamsvm.checkpoint.disk import FileSystem
-from streamsvm.config import CheckpointConfig
 from streamsvm.errors import DirectoryTaken, TransientError
 from streamsvm.kafka import TopicSpec, create_topics
 from tests.brokers.fixtures import TestBroker

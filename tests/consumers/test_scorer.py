@@ -20,7 +20,8 @@ from consumers.host.runtime import Health
 from consumers.metrics import SCORER, Metrics
 from consumers.page.board import ScorerBoard
 from consumers.scorer.scorer import Scorer
-from streamsvm.config import Label, OutputConfig, ScoringConfig, Settings
+from consumers.settings import OutputConfig, ScoringConfig, Settings
+from streamsvm.config import Label
 from streamsvm.errors import ConfigurationError, FatalError, Fenced, InvalidMessage, TopicMissing, TransientError
 from streamsvm.ingest import arrow, avro
 from streamsvm.ingest.avro import Schemas

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import consumers.scorer.observing as watch_module
-from streamsvm.config import Settings
+from consumers.settings import Settings
 from streamsvm.errors import ConfigurationError
 from streamsvm.ingest.decoder import encode
 from streamsvm.ingest.scored import scores_of

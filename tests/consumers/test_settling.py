@@ -14,8 +14,8 @@ import pytest
 from confluent_kafka import KafkaException
 
 import consumers.scorer.scorer as scorer_module
+from consumers.settings import ScoringConfig, Settings
 from consumers.streams.settling import PersonNeeded, Unsettled, VersionSettlement, source_of
-from streamsvm.config import ScoringConfig, Settings
 from streamsvm.kafka import (
     Cluster,
     Connection,

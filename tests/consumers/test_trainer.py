@@ -12,7 +12,8 @@ import msgspec
 import numpy as np
 import pytest
 
-from streamsvm.config import ModelConfig, Settings, SvmConfig
+from consumers.settings import Settings
+from streamsvm.config import ModelConfig, SvmConfig
 from streamsvm.errors import ConfigurationError, FatalError, Fenced, StateError, TopicMissing, TransientError
 from streamsvm.kafka import (
     Batch,

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from consumers.settings import Settings
 from consumers.verify.verify import verify
-from streamsvm.config import Settings, SvmConfig
+from streamsvm.config import SvmConfig
 from streamsvm.kafka import Connection, TopicSpec, create_topics
 from streamsvm.learning import naming
 from streamsvm.learning.tuning import STEPS, Tuning

@@ -15,9 +15,10 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_info
 
+from consumers.settings import Settings
 from consumers.verify.verify import summary_line, verify
 from streamsvm.build import build
-from streamsvm.config import Settings, SvmConfig
+from streamsvm.config import SvmConfig
 from streamsvm.errors import ConfigurationError
 from streamsvm.kafka import Connection, Message, Outbox, Publisher, Record, TopicSpec, create_topics, describe_topic
 from streamsvm.learning import training

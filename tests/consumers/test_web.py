@@ -28,8 +28,9 @@ from consumers.host.web.answers import GUARD, Answer
 from consumers.host.web.connections import MOST_CONNECTIONS, Connection, Connections, Phase, address_of
 from consumers.host.web.head import MOST_HEAD_BYTES, MOST_HEADERS, Request, end_of_head, parse
 from consumers.host.web.server import MOST_WAITING, MOST_WAITING_OF_ONE, HttpServer
+from consumers.loader import load
 from consumers.metrics import TRAINER, Metrics
-from streamsvm.config import HttpConfig, load
+from consumers.settings import HttpConfig
 from streamsvm.errors import ConfigurationError, FatalError
 from tests.brokers.secured import Authority
 from tests.kafka.steps import eventually

@@ -10,19 +10,11 @@ from typing import Any
 from consumers.host.runtime import Health
 from consumers.metrics import TRAINER, Metrics
 from consumers.page.board import TrainerBoard
+from consumers.settings import CheckpointConfig, InputConfig, OutputConfig, Settings, TrainingConfig
 from consumers.streams.ports import Cluster as AnyCluster
 from consumers.trainer.components import Components
 from consumers.trainer.trainer import Trainer
-from streamsvm.config import (
-    CheckpointConfig,
-    CoresetConfig,
-    InputConfig,
-    OutputConfig,
-    PointsConfig,
-    Settings,
-    SvmConfig,
-    TrainingConfig,
-)
+from streamsvm.config import CoresetConfig, PointsConfig, SvmConfig
 from streamsvm.ingest.decoder import encode
 from streamsvm.kafka import Cluster, Connection, Message, Outbox, Record, read_to_end
 from streamsvm.model import message as model_codec

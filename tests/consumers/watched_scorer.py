@@ -31,7 +31,7 @@ from consumers.metrics import SCORER, Metrics
 from consumers.page.board import ScorerBoard
 from consumers.page.site import Site
 from consumers.scorer.scorer import Scorer
-from streamsvm.config import OutputConfig, ScoringConfig, Settings
+from consumers.settings import OutputConfig, ScoringConfig, Settings
 from streamsvm.errors import StreamsvmError
 from streamsvm.ingest.decoder import encode
 from streamsvm.kafka import Connection, EmbeddedBroker, Message, Outbox, TopicSpec, create_topics

@@ -7,8 +7,9 @@ import re
 import pytest
 
 from consumers.host.web.access import Access
+from consumers.loader import load
 from consumers.metrics import PROCESS, SCORER, TRAINER
-from streamsvm.config import HttpConfig, load
+from consumers.settings import HttpConfig
 from tests.deploy.files import (
     BY_TAG,
     DEPLOY,

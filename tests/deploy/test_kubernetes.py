@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 import yaml  # type: ignore[import-untyped]
 
+from consumers.loader import load
+from consumers.settings import Settings
 from consumers.streams.topics import output_topics
-from streamsvm.config import Settings, load
 from tests.deploy.checkers import documents, faults, kubectl, rule
 from tests.deploy.files import DEPLOY, DOCKERFILE, PROMETHEUS, ROOT, RULES, parsed
 

@@ -19,8 +19,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+from consumers.loader import load
 from streamsvm import STDASVC, CoresetSVC
-from streamsvm.config import load
 from streamsvm.datasets import load_htru2
 from streamsvm.estimators import coresetsvc
 from streamsvm.ingest.decoder import encode

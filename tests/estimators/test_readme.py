@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from consumers.loader import load
 from streamsvm import CoresetSVC, config, estimators
-from streamsvm.config import load
 from streamsvm.datasets import load_htru2
 
 ROOT = Path(__file__).parents[2]

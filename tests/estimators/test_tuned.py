@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
+from consumers.settings import CheckpointConfig, InputConfig, OutputConfig, Settings, TrainingConfig
 from streamsvm import CoresetSVC
-from streamsvm.config import CheckpointConfig, CoresetConfig, InputConfig, OutputConfig, Settings, TrainingConfig
+from streamsvm.config import CoresetConfig
 from streamsvm.datasets import load_htru2
 from streamsvm.ingest.decoder import encode
 from streamsvm.kafka import TopicSpec, create_topics

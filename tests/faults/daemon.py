@@ -14,7 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from streamsvm.config import Settings
+from consumers.settings import Settings
 from streamsvm.kafka import Connection
 from tests.brokers.jvm import die_with_parent
 

@@ -22,7 +22,7 @@ from typing import Any
 
 import pytest
 
-from streamsvm.config import Settings
+from consumers.settings import Settings
 from streamsvm.kafka import Connection, TopicSpec, create_topics
 from tests.brokers.jvm import CannotRun, JvmBroker
 from tests.consumers.trainers import produce, records, run_until, settings_for

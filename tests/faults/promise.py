@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from itertools import pairwise
 
+from consumers.settings import Settings
 from consumers.verify.verify import verify
-from streamsvm.config import Settings
 from streamsvm.kafka import Connection
 from streamsvm.model import message as model_codec
 from streamsvm.model.message import Head, Version, positions

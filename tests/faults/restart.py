@@ -22,7 +22,8 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from streamsvm.config import CoresetConfig, PointsConfig, Settings, SvmConfig
+from consumers.settings import Settings
+from streamsvm.config import CoresetConfig, PointsConfig, SvmConfig
 from streamsvm.kafka import Connection
 from tests.brokers.jvm import JvmBroker
 from tests.consumers.trainers import produce, settings_for

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from streamsvm.config import InputConfig, Settings
+from consumers.settings import InputConfig, Settings
 from streamsvm.kafka import Connection, TopicSpec, create_topics
 from tests.consumers.trainers import produce
 from tests.faults.daemon import Daemon, arguments

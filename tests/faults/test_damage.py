@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from consumers.settings import Settings
 from streamsvm.checkpoint.directory import CheckpointDirectory
 from streamsvm.checkpoint.format import decode, encode
-from streamsvm.config import Settings
 from streamsvm.errors import CorruptCheckpoint, StateError
 from streamsvm.kafka import Connection, TopicSpec, create_topics
 from tests.brokers.fixtures import TestBroker

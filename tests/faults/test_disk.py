@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
+from consumers.settings import CheckpointConfig
 from streamsvm.checkpoint.directory import CheckpointDirectory
 from streamsvm.checkpoint.disk import FileSystem
-from streamsvm.config import CheckpointConfig
 from streamsvm.kafka import TopicSpec, create_topics
 from tests.brokers.fixtures import TestBroker
 from tests.consumers.trainers import Running, produce, records, settings_for

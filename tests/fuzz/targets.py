@@ -31,8 +31,9 @@ from consumers.host.web.access import Access
 from consumers.host.web.connections import Connection, Phase
 from consumers.host.web.head import Request
 from consumers.host.web.server import _listen, _Loop, _Routes
+from consumers.settings import HttpConfig
 from streamsvm.checkpoint import format as checkpoint
-from streamsvm.config import HttpConfig, PointsConfig
+from streamsvm.config import PointsConfig
 from streamsvm.errors import CorruptCheckpoint, InvalidMessage
 from streamsvm.ingest import dead_letter as deadletter
 from streamsvm.ingest.avro import FRAME

@@ -12,7 +12,7 @@ import jsonschema
 import pytest
 import yaml
 
-from streamsvm.config import ScoringConfig, Settings
+from consumers.settings import ScoringConfig, Settings
 from streamsvm.ingest import dead_letter as deadletter
 from streamsvm.ingest.decoder import encode
 from streamsvm.ingest.scored import BatchScorer

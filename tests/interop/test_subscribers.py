@@ -10,8 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from consumers.settings import Settings
 from consumers.streams.topics import output_topics
-from streamsvm.config import CoresetConfig, PointsConfig, Settings, SvmConfig
+from streamsvm.config import CoresetConfig, PointsConfig, SvmConfig
 from streamsvm.datasets import load_htru2
 from streamsvm.ingest.decoder import encode
 from streamsvm.kafka import Connection, TopicSpec, create_topics

@@ -16,6 +16,7 @@ from unittest import mock
 import msgspec
 
 from consumers.host.runtime import Health
+from consumers.settings import Settings
 from consumers.streams.settling import VersionSettlement
 from consumers.streams.topics import READ_TIMEOUT_S, Found, read_pointers
 from consumers.trainer import startup
@@ -25,7 +26,6 @@ from consumers.trainer.startup import Startup
 from consumers.trainer.trainer import Trainer
 from streamsvm.checkpoint import directory as checkpoint
 from streamsvm.checkpoint.format import Snapshot
-from streamsvm.config import Settings
 from streamsvm.delivery import Candidate, Delivery, Present, publication
 from streamsvm.errors import StateError
 from streamsvm.kafka import Message, OutcomeUnknown, Record

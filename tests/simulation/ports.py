@@ -14,13 +14,14 @@ from typing import Any
 import structlog
 
 from consumers.host.runtime import Health
+from consumers.settings import Settings, Start
 from consumers.streams.standstill import Standstill
 from consumers.trainer.components import Components
 from consumers.trainer.gatekeeping import MarginGate, Present, present_of
 from consumers.trainer.life import WarmUp
 from consumers.trainer.topic_watch import Look, look
 from consumers.trainer.trainer import Trainer
-from streamsvm.config import ModelConfig, Settings, Start
+from streamsvm.config import ModelConfig
 from streamsvm.errors import BrokerUnavailable, Fenced, StateError, StreamsvmError, TopicMissing, TransientError
 from streamsvm.kafka import (
     TRANSACTION_TIMEOUT_S,

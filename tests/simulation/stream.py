@@ -14,17 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from streamsvm.config import (
-    CheckpointConfig,
-    CoresetConfig,
-    InputConfig,
-    ModelConfig,
-    OutputConfig,
-    PointsConfig,
-    Settings,
-    SvmConfig,
-    TrainingConfig,
-)
+from consumers.settings import CheckpointConfig, InputConfig, OutputConfig, Settings, TrainingConfig
+from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig
 from streamsvm.coreset.moments import Moments
 from streamsvm.ingest.decoder import PointDecoder
 from streamsvm.kafka import Record

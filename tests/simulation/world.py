@@ -17,9 +17,9 @@ from typing import Any
 
 from consumers.host.clock import Clock
 from consumers.host.runtime import Health
+from consumers.settings import Settings
 from consumers.trainer.session import STUCK_S
 from consumers.trainer.trainer import Trainer
-from streamsvm.config import Settings
 from streamsvm.errors import StateError, StreamsvmError
 from streamsvm.kafka import TRANSACTION_TIMEOUT_S, stamp_of
 from streamsvm.model.message import owner_key

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from consumers.host.web.head import Request
-from streamsvm.config import HttpConfig
+from consumers.settings import HttpConfig
 from streamsvm.errors import ConfigurationError
 
 LEAST_TOKEN_BYTES: Final = 16

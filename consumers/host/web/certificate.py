@@ -7,7 +7,7 @@ import ssl
 from pathlib import Path
 
 from consumers.host.web.access import WatchedFiles
-from streamsvm.config import HttpConfig
+from consumers.settings import HttpConfig
 from streamsvm.errors import ConfigurationError
 
 logger = logging.getLogger("streamsvm.http")

@@ -27,7 +27,7 @@ from consumers.host.web.answers import Checks, Site, metrics_of, page, probe, re
 from consumers.host.web.certificate import Certificate
 from consumers.host.web.connections import Connection, Connections, Phase, address_of
 from consumers.host.web.head import MOST_HEAD_BYTES, Request, end_of_head, parse
-from streamsvm.config import HttpConfig
+from consumers.settings import HttpConfig
 from streamsvm.errors import ConfigurationError
 
 HEAD_TIMEOUT_S: Final = 5.0

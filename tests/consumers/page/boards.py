@@ -10,7 +10,8 @@ from consumers.page.board import Drawing, Snapshot, TrainerBoard
 from consumers.page.boundary import project
 from consumers.page.site import Site
 from consumers.page.status import BucketPart, Figures, GatePart, LeafPart, Moment, PartitionPart, Verdict, VersionPart
-from streamsvm.config import InputConfig, PointsConfig, Settings
+from consumers.settings import InputConfig, Settings
+from streamsvm.config import PointsConfig
 from streamsvm.model.kernels import Float
 from streamsvm.model.machine import LinearMachine, Model, Scaler
 from tests.streams import gaussian

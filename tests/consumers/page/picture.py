@@ -13,7 +13,7 @@ from pathlib import Path
 from PIL import Image
 
 from consumers.host.runtime import configure_logging
-from streamsvm.config import LogConfig
+from consumers.settings import LogConfig
 from streamsvm.kafka import EmbeddedBroker
 from tests.consumers.page.browser import chromium, photograph
 from tests.consumers.page.stage import staged

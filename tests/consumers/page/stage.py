@@ -13,17 +13,8 @@ import numpy as np
 from consumers.host.web.server import HttpServer
 from consumers.page.site import Site
 from consumers.page.status import TrainerStatus
-from streamsvm.config import (
-    CheckpointConfig,
-    CoresetConfig,
-    HttpConfig,
-    InputConfig,
-    OutputConfig,
-    PointsConfig,
-    Settings,
-    SvmConfig,
-    TrainingConfig,
-)
+from consumers.settings import CheckpointConfig, HttpConfig, InputConfig, OutputConfig, Settings, TrainingConfig
+from streamsvm.config import CoresetConfig, PointsConfig, SvmConfig
 from streamsvm.datasets import load_htru2
 from streamsvm.ingest.decoder import encode
 from streamsvm.kafka import Connection, Message, Outbox, TopicSpec, create_topics

@@ -19,7 +19,7 @@ from consumers.host.web.answers import Answer
 from consumers.host.web.server import HttpServer
 from consumers.metrics import TRAINER, Metrics
 from consumers.page.site import Site
-from streamsvm.config import HttpConfig
+from consumers.settings import HttpConfig
 from streamsvm.kafka import EmbeddedBroker
 from tests.consumers.page import boards
 from tests.consumers.page.browser import NoBrowser, programs

@@ -9,7 +9,7 @@ import pytest
 
 from consumers.host.web.server import HttpServer
 from consumers.page.site import Site
-from streamsvm.config import HttpConfig
+from consumers.settings import HttpConfig
 from streamsvm.kafka import Connection, EmbeddedBroker
 from tests.consumers.page.looks import LOOKS, Open, agree_with_the_status, assert_fits, number_of, numbers, violations
 from tests.consumers.test_scorer import Running, points, produce, settings_for

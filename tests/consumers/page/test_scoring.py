@@ -14,7 +14,7 @@ from consumers.page.collect import status_of
 from consumers.page.page import page_of
 from consumers.page.scoring import Facts, verdict_of
 from consumers.page.status import DriftPart, ScorerStatus, ScoringMoment, decode, encode
-from streamsvm.config import Settings
+from consumers.settings import Settings
 from streamsvm.registry.subscriber import Loaded
 from tests.test_subscriber import version_of
 

@@ -22,7 +22,7 @@ from consumers.metrics import SCORER, TRAINER, Metrics
 from consumers.page.board import MOST_MOMENTS, History, ScorerBoard
 from consumers.page.site import Site, etag, site_of
 from consumers.page.status import FORMAT, Figures, Moment, ScorerStatus, TrainerStatus, decode, encode, schema
-from streamsvm.config import HttpConfig, Settings
+from consumers.settings import HttpConfig, Settings
 from streamsvm.model import message as model_codec
 from streamsvm.registry.subscriber import Loaded
 from tests.consumers.page import boards

@@ -16,7 +16,7 @@ from consumers.host.web.answers import Answer
 from consumers.host.web.server import HttpServer
 from consumers.metrics import TRAINER, Metrics
 from consumers.page.status import TrainerStatus
-from streamsvm.config import HttpConfig
+from consumers.settings import HttpConfig
 from streamsvm.errors import ConfigurationError, FatalError, TransientError
 from tests.consumers.page import boards
 from tests.consumers.page.boards import T0

@@ -1,0 +1,558 @@
+"""Every option of the daemons, once: what each means, its default and its bounds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self, get_args
+
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    Field,
+    field_validator,
+    model_validator,
+)
+from pydantic_settings import (
+    BaseSettings,
+    SettingsConfigDict,
+)
+
+from streamsvm.config import (
+    CoresetConfig,
+    ModelConfig,
+    PointsConfig,
+    Section,
+    SvmConfig,
+    none_in_words,
+    require_audit,
+    split_at_commas,
+)
+from streamsvm.errors import ConfigurationError
+from streamsvm.secrecy import MASK, is_secret
+
+ENVIRONMENT_PREFIX = "STREAMSVM_"
+
+
+def _split_names(value: object) -> object:
+    """Let `a,b` stand for a list of names, of which none is taken for a number."""
+    return [name for part in value.split(",") if (name := part.strip())] if isinstance(value, str) else value
+
+
+Start = Literal["earliest", "latest"] | datetime
+
+
+class InputConfig(Section):
+    """Where labeled points come from."""
+
+    topic: Annotated[str, Field(min_length=1, max_length=249)] = Field(
+        default="labeled", description="Topic of labeled points."
+    )
+    start: Start = Field(
+        default="earliest",
+        description="Where a first start begins reading: earliest, latest, or a time such as 2026-01-31T12:00:00Z. "
+        "Ignored once a checkpoint exists.",
+    )
+    dead_letter_topic: str = Field(
+        default="", description="Topic of rejected records. Default: the input topic's name + `.dlq`."
+    )
+    group: str = Field(
+        default="",
+        description="Consumer group whose offsets show progress to observers. Default: `streamsvm-` + the model's "
+        "name.",
+    )
+    batch_records: Annotated[int, Field(ge=1, le=100_000)] = Field(
+        default=4_000,
+        description="Most records taken from the client at once; fewer if they are large. Does not affect the models.",
+    )
+    on_gap: Literal["fail", "reset"] = Field(
+        default="fail",
+        description="What to do when the log no longer holds records that were read or are to be read next (retention, "
+        "truncation, a recreated topic): `fail` stops with a message; `reset` begins a new incarnation at the "
+        "configured start.",
+    )
+    watch_interval_s: Annotated[float, Field(gt=0)] = Field(
+        default=30.0,
+        description="Seconds between two checks of the input topic for such gaps and for new partitions.",
+    )
+    max_dead_letter_share: Annotated[float, Field(ge=0, le=1)] = Field(
+        default=0.5,
+        description="Largest share of rejected records among the last 1000. Beyond it the trainer stops, or, once "
+        "the input is proven (`proven_after_points`), is not ready. 0: no limit.",
+    )
+    max_consecutive_dead_letters: Annotated[int, Field(ge=0)] = Field(
+        default=1_000,
+        description="Number of rejected records in a row at which the trainer stops, or, once the input is proven "
+        "(`proven_after_points`), is not ready. 0: no limit.",
+    )
+    proven_after_points: Annotated[int, Field(ge=0)] = Field(
+        default=1_000,
+        description="Number of valid points that an incarnation must have learned before its input counts as proven "
+        "to be the right one. Before that, the two limits above stop the trainer with status 78. Afterwards, also "
+        "after restarts, the trainer continues with a warning, and /readyz answers 503 until records are accepted "
+        "again; so nobody can stop the trainer by writing bad records. 0: the limits never stop the trainer.",
+    )
+
+    @field_validator("start", mode="after")
+    @classmethod
+    def _with_zone(cls, start: Start) -> Start:
+        if isinstance(start, datetime) and start.tzinfo is None:
+            raise ValueError(f"start = {start.isoformat()} has no time zone; add Z for UTC")
+        return start
+
+    @property
+    def dead_letters(self) -> str:
+        """The dead-letter topic."""
+        return self.dead_letter_topic or f"{self.topic}.dlq"
+
+
+class RegistryConfig(Section):
+    """The schema registry, for points that come as Avro."""
+
+    url: str = Field(
+        default="",
+        description="Base address of the registry's API (as Confluent's), such as http://registry:8081. Several "
+        "addresses, separated by commas, are tried in turn. Without it every Avro record becomes a dead letter.",
+    )
+    username: str = Field(default="", description="User name for basic authentication. Default: none.")
+    password: str = Field(
+        default="",
+        repr=False,
+        description="Password for basic authentication; only from a file in --secrets or the environment.",
+    )
+    token: str = Field(
+        default="",
+        repr=False,
+        description="Bearer token, instead of user name and password; only from a file in --secrets or the "
+        "environment.",
+    )
+    ca_file: Path | None = Field(
+        default=None,
+        description="PEM file of the authority that signed the registry's certificate. Default: the well-known "
+        "authorities.",
+    )
+    timeout_s: Annotated[float, Field(gt=0, le=60)] = Field(
+        default=2.0,
+        description="Seconds to wait for an answer of the registry. Without an answer the input waits, and the "
+        "registry is asked again.",
+    )
+
+    @model_validator(mode="after")
+    def _one_identity(self) -> Self:
+        if "@" in self.url:
+            raise ValueError(
+                "registry.url contains a user name or password; set registry.username and registry.password instead"
+            )
+        if self.token and self.username:
+            raise ValueError("registry.username and registry.token are both given; give only one")
+        return self
+
+
+class OutputConfig(Section):
+    """Where model versions go."""
+
+    models_topic: Annotated[str, Field(min_length=1, max_length=249)] = Field(
+        default="models", description="Topic of model versions, one immutable record per version, in partition 0."
+    )
+    model_format: Literal["json", "onnx"] = Field(
+        default="json",
+        description="`onnx` adds a copy of every version as an ONNX model, in the same transaction and under the "
+        "same key, in the topic models_topic + `.onnx`. The versions themselves are always JSON. Needs the extra: "
+        "pip install 'streamsvm[onnx]'.",
+    )
+    gate_margin: Annotated[Annotated[float, Field(ge=0, lt=1)] | None, BeforeValidator(none_in_words)] = Field(
+        default=0.1,
+        description="A new version becomes current only if its balanced accuracy is at most this much below the "
+        "current version's. Both are scored on the same points read after the new version's cut, or, where those "
+        "are too few, on the audit sample or the training set. A worse version is published, can be pinned, and is "
+        "listed in the audit topic as refused. While the current version cannot be read, no new version becomes "
+        "current. none: every version becomes current.",
+    )
+    gate_versions: Annotated[int, Field(ge=1, le=32)] = Field(
+        default=5,
+        description="A new version is compared with the best of this many versions that were current most recently, "
+        "so that a series of versions cannot lose the margin again and again. Each of them is held in memory and "
+        "scored for every new version. 1: compare with the current version only.",
+    )
+    keep_versions: Annotated[int, Field(ge=1)] | None = Field(
+        default=None,
+        description="Number of newest versions to keep. Older versions that no alias or pin names are retired by "
+        "tombstones, a tenth of this number at a time, at least 10. If the models topic has cleanup.policy=compact, "
+        "as it has when it is created under this option, their bytes are removed, too. Default: keep all.",
+    )
+    signing_key_file: Path | None = Field(
+        default=None,
+        description="PEM file of the Ed25519 private key that the trainer signs every version with. Only its owner "
+        "may have access to the file. Needs the extra: pip install 'streamsvm[sign]'. Default: versions are not "
+        "signed.",
+    )
+    trusted_keys_file: Path | None = Field(
+        default=None,
+        description="PEM file of one or more Ed25519 public keys. Readers (the scorer, `streamsvm model ...`) "
+        "accept only versions that one of these keys signed. Needs the extra: pip install 'streamsvm[sign]'.",
+    )
+    trusted_keys: Annotated[tuple[str, ...], BeforeValidator(split_at_commas)] = Field(
+        default=(),
+        description="Further public keys, given as text: each is what stands between the first and the last line of "
+        "a public key's PEM file.",
+    )
+
+    @property
+    def onnx_topic(self) -> str:
+        """Topic of the versions' copies as ONNX models, if there are such."""
+        return f"{self.models_topic}.onnx"
+
+    @property
+    def version_topics(self) -> tuple[str, ...]:
+        """Every topic in which a version has a record, the models topic first."""
+        return (self.models_topic, self.onnx_topic) if self.model_format == "onnx" else (self.models_topic,)
+
+    @property
+    def aliases_topic(self) -> str:
+        """Compacted topic that says which version is current."""
+        return f"{self.models_topic}.aliases"
+
+    @property
+    def audit_topic(self) -> str:
+        """Topic of every alias change and refused version, never compacted."""
+        return f"{self.models_topic}.audit"
+
+
+class TrainingConfig(Section):
+    """When models are trained."""
+
+    every_leaves: Annotated[int, Field(ge=1)] = Field(
+        default=1,
+        description="Number of leaves of `coreset.leaf_rows` rows, over all partitions, after which a new model is "
+        "due. A screened leaf counts as several.",
+    )
+    policy: Literal["latest", "every"] = Field(
+        default="latest",
+        description="What happens when a training set falls due while a model trains: `latest` keeps reading and "
+        "trains the newest due set next; `every` trains each one, and pauses the input meanwhile.",
+    )
+    stuck_after_s: Annotated[float, Field(gt=0)] = Field(
+        default=3_600.0, description="Seconds of training one model after which /healthz answers 503."
+    )
+
+
+class CheckpointConfig(Section):
+    """Where and how often state is saved."""
+
+    directory: Path = Field(
+        default=Path("checkpoint/{name}"),
+        description="Directory of the checkpoints; each trainer needs its own. `{name}` stands for the model's "
+        "name. While the default directory holds no checkpoint, the trainer continues from a checkpoint of this "
+        "model in the parent directory, where earlier versions of streamsvm put it.",
+    )
+    interval_s: Annotated[float, Field(gt=0)] = Field(
+        default=30.0,
+        description="Seconds between two checkpoints. After a crash at most this much input is read again.",
+    )
+    generations: Annotated[int, Field(ge=1, le=100)] = Field(
+        default=3, description="Number of checkpoint files to keep."
+    )
+    max_age_s: Annotated[float, Field(gt=0)] = Field(
+        default=600.0,
+        description="Seconds without a good checkpoint, while writing fails, after which /readyz answers 503. "
+        "Models are still published.",
+    )
+    trust_directory: bool = Field(
+        default=False,
+        description="Accept a directory that other users may write to or own, which is refused otherwise. Only for "
+        "a volume that no other process can reach.",
+    )
+
+
+def default_directory(name: str) -> Path:
+    """Return where the checkpoints of a model are by default."""
+    return _named(CheckpointConfig.model_fields["directory"].default, name)
+
+
+def _named(directory: Path, name: str) -> Path:
+    return Path(str(directory).replace("{name}", name))
+
+
+class SecurityConfig(Section):
+    """Protection of the connection to the broker, besides the options of librdkafka."""
+
+    allow_insecure_tls: bool = Field(
+        default=False,
+        description="Allow options that switch off the check of the broker's certificate or host name; for tests only.",
+    )
+
+
+class QualityConfig(Section):
+    """How the current version is evaluated on points that it has not learned."""
+
+    enabled: bool = Field(
+        default=True,
+        description="Score every point with the current version before learning it, next to a baseline and the "
+        "majority class: prequential accuracy and hinge loss, as metrics only. A kernel machine with many support "
+        "vectors scores only every k-th point, with k chosen from their number.",
+    )
+    window: Annotated[int, Field(ge=100, le=1 << 22)] = Field(
+        default=10_000, description="Number of newest scored points that the figures cover."
+    )
+    baseline_every: Annotated[int, Field(ge=0, le=1 << 20)] = Field(
+        default=64,
+        description="The baseline, plain SGD on standardised features at the best of several rates, learns every "
+        "k-th point, k being this number, and is scored on the others. 0: no baseline.",
+    )
+
+
+class HttpConfig(Section):
+    """Metrics, health and the live page."""
+
+    host: str = Field(default="127.0.0.1", description="Address to listen on. Default: loopback only.")
+    port: Annotated[int, Field(ge=0, le=65_535)] = Field(
+        default=9464,
+        description="Port of metrics, health and the live page. 0: a free port, which the log names.",
+    )
+    page: bool = Field(
+        default=True,
+        description="Serve the live page at / and its figures at /status.json. Both show names of topics and "
+        "features, and a projection of points, to whoever reaches the port.",
+    )
+    stuck_after_s: Annotated[float, Field(gt=0)] = Field(
+        default=120.0,
+        description="Seconds without a turn of the poll loop after which /healthz answers 503. One publish to a "
+        "slow but living broker may take 80 s.",
+    )
+    tls_certificate: Path | None = Field(
+        default=None,
+        description="PEM file of the certificate and its chain; with `tls_key`, answers are served over HTTPS.",
+    )
+    tls_key: Path | None = Field(default=None, description="PEM file of the certificate's private key.")
+    allowed_hosts: Annotated[tuple[str, ...], BeforeValidator(_split_names)] = Field(
+        default=(),
+        description="Host names that this daemon answers to, besides `localhost`, `http.host` and every IP address: "
+        "those in the addresses that Prometheus, a proxy or a browser uses. A request to another name gets 421, so "
+        "that no web page can read the answers through a name of its own (DNS rebinding). `*`: any name.",
+    )
+    bearer_file: Path | None = Field(
+        default=None,
+        description="File with a bearer token of at least 16 characters, which every request except probes must send "
+        "(`Authorization: Bearer ...`). The file is read again when it changes. Use a certificate, too: without "
+        "HTTPS the token is sent in the clear.",
+    )
+    tls_client_ca: Path | None = Field(
+        default=None,
+        description="PEM file of the authority whose client certificates are accepted. Every request except probes "
+        "then needs one. Needs `tls_certificate`.",
+    )
+    open_probes: bool = Field(
+        default=True,
+        description="Let /healthz and /readyz answer without token and client certificate, because the probes of "
+        "Kubernetes cannot present them.",
+    )
+
+    @model_validator(mode="after")
+    def _both_or_neither(self) -> Self:
+        if (self.tls_certificate is None) != (self.tls_key is None):
+            raise ValueError("http.tls_certificate and http.tls_key must be given together, but one of them is missing")
+        if self.tls_client_ca is not None and self.tls_certificate is None:
+            raise ValueError(
+                "http.tls_client_ca needs http.tls_certificate and http.tls_key: without HTTPS clients cannot "
+                "present a certificate"
+            )
+        return self
+
+
+class LogConfig(Section):
+    """What is logged, and in which format."""
+
+    level: Literal["debug", "info", "warning", "error"] = Field(
+        default="info", description="Lowest level that is written."
+    )
+    format: Literal["auto", "json", "console"] = Field(
+        default="auto",
+        description="json: one object per line; console: for people; auto: console on a terminal, else json.",
+    )
+
+
+class ScoringConfig(Section):
+    """Where unlabeled points come from, and where scores go."""
+
+    topic: Annotated[str, Field(min_length=1, max_length=249)] = Field(
+        default="points", description="Topic of unlabeled points."
+    )
+    output_topic: Annotated[str, Field(min_length=1, max_length=249)] = Field(
+        default="scores", description="Topic of scores."
+    )
+    dead_letter_topic: str = Field(
+        default="", description="Topic of rejected records. Default: the input topic's name + `.dlq`."
+    )
+    group: str = Field(default="", description="Consumer group of the scorers. Default: the model's name + `-scorer`.")
+    slot: Annotated[int, Field(ge=0, le=9_999)] | None = Field(
+        default=None,
+        description="Number of this scorer in its group. Default: the lowest number that no running scorer has. If "
+        "set, give each scorer a different number: a scorer whose slot another one takes ends with status 70.",
+    )
+    batch_records: Annotated[int, Field(ge=1, le=100_000)] = Field(
+        default=2_000,
+        description="Most records scored at once, in one transaction. Larger transactions cost less per record, but "
+        "are scored again as a whole when they fail.",
+    )
+    max_record_bytes: Annotated[int, Field(ge=64, le=1 << 30)] = Field(
+        default=1_000_000,
+        description="Largest size of a record's value, in bytes. A larger record becomes a dead letter and is not "
+        "decoded.",
+    )
+    max_rows_per_record: Annotated[int, Field(ge=1, le=1 << 24)] = Field(
+        default=10_000, description="Most rows in one record. A record with more rows becomes a dead letter as a whole."
+    )
+    max_decoded_bytes: Annotated[int, Field(ge=1 << 20, le=1 << 40)] | None = Field(
+        default=None,
+        description="Most memory, in bytes, that decoding one record may take. The need is estimated from the "
+        "record's framing before anything is allocated; a record that could take more becomes a dead letter. "
+        "Default: 256 times `max_record_bytes`.",
+    )
+    max_dead_letter_share: Annotated[float, Field(ge=0, le=1)] = Field(
+        default=0.5,
+        description="Largest share of rejected records among the last 1000. Beyond it the scorer stops, or, once "
+        "the input is proven (`proven_after_records`), is not ready. 0: no limit.",
+    )
+    max_consecutive_dead_letters: Annotated[int, Field(ge=0)] = Field(
+        default=1_000,
+        description="Number of rejected records in a row at which the scorer stops, or, once the input is proven "
+        "(`proven_after_records`), is not ready. 0: no limit.",
+    )
+    proven_after_records: Annotated[int, Field(ge=0, le=10_000)] = Field(
+        default=1,
+        description="Number of input records that this model must have scored, now or before this start, before the "
+        "input counts as proven to be the right one. Earlier scores are looked up among the newest records of the "
+        "output topic; if the output topic was written to, but it is no longer known what was scored, the input "
+        "counts as proven. Before that, the two limits above stop the scorer with status 78, and the batch that "
+        "passes a limit is not committed. Afterwards the scorer continues with a warning, and /readyz answers 503 "
+        "until records are scored again. 0: the limits never stop the scorer.",
+    )
+    drift_window: Annotated[int, Field(ge=0, le=10_000_000)] = Field(
+        default=10_000,
+        description="Number of newest scores that are compared with the scores of the version's own audit sample; "
+        "takes a byte per score. Fewer than 200 scores are not compared. A larger window detects smaller changes, "
+        "but later. 0: no comparison, and no drift is shown.",
+    )
+
+    @property
+    def dead_letters(self) -> str:
+        """The dead-letter topic."""
+        return self.dead_letter_topic or f"{self.topic}.dlq"
+
+
+KafkaValue = str | int | bool
+DEFAULT_KAFKA: dict[str, KafkaValue] = {"bootstrap.servers": "localhost:9092"}
+
+
+def dotted(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return librdkafka's options under its own names, which the environment cannot spell."""
+    return {str(name).lower().replace("_", "."): value for name, value in options.items()}
+
+
+class Settings(BaseSettings):
+    """All options. Sources by precedence: command line, environment, secrets directory, TOML file, defaults."""
+
+    model_config = SettingsConfigDict(
+        extra="forbid",
+        frozen=True,
+        env_prefix=ENVIRONMENT_PREFIX,
+        env_nested_delimiter="__",
+        enable_decoding=False,
+    )
+
+    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")] = Field(
+        default="model", description="Name of the model: versions are published as name@1, name@2, ..."
+    )
+    seed: Annotated[int, Field(ge=0, lt=1 << 64)] = Field(
+        default=0, description="Seed of all random numbers. The same stream and seed give the same models."
+    )
+    kafka: dict[str, KafkaValue] = Field(
+        default=DEFAULT_KAFKA,
+        repr=False,
+        description="Options that are passed on to librdkafka, under librdkafka's names (in the environment with _ "
+        "for the dots).",
+    )
+    input: InputConfig = Field(default=InputConfig(), description="Where labeled points come from.")
+    points: PointsConfig | None = Field(default=None, description="What a valid point is.")
+    registry: RegistryConfig = Field(default=RegistryConfig(), description="Where the schemas of Avro points are.")
+    coreset: CoresetConfig = Field(default=CoresetConfig(), description="How a stream is summarised.")
+    svm: SvmConfig = Field(default=SvmConfig(), description="What is trained on the summary.")
+    training: TrainingConfig = Field(default=TrainingConfig(), description="When models are trained.")
+    output: OutputConfig = Field(default=OutputConfig(), description="Where model versions go.")
+    checkpoint: CheckpointConfig = Field(default=CheckpointConfig(), description="Where state is saved.")
+    scoring: ScoringConfig = Field(default=ScoringConfig(), description="What the scorer reads and writes.")
+    security: SecurityConfig = Field(default=SecurityConfig(), description="What protects the way to the broker.")
+    quality: QualityConfig = Field(default=QualityConfig(), description="How quality is watched.")
+    http: HttpConfig = Field(default=HttpConfig(), description="Metrics and health.")
+    log: LogConfig = Field(default=LogConfig(), description="Logs.")
+
+    @field_validator("kafka", mode="before")
+    @classmethod
+    def _named_as_librdkafka(cls, options: object) -> object:
+        return DEFAULT_KAFKA | dotted(options) if isinstance(options, dict) else options
+
+    @model_validator(mode="after")
+    def _settled(self) -> Self:
+        """Fill in directory, structure and sizes, so that the logged configuration shows them."""
+        directory = _named(self.checkpoint.directory, self.name)
+        object.__setattr__(self, "checkpoint", self.checkpoint.model_copy(update={"directory": directory}))
+        if self.points is not None:
+            object.__setattr__(self, "coreset", self.coreset.settled(self.points, self.svm.kernel))
+            require_audit(self.svm, self.coreset)
+        return self
+
+    def models(self) -> ModelConfig:
+        """Return the part that decides what a model is.
+
+        Raises
+        ------
+        ConfigurationError
+            If `points.dimension` is not given.
+        """
+        if self.points is None:
+            raise ConfigurationError(
+                "points.dimension is not given",
+                "Give the number of features of a point: dimension = N under [points] in the TOML file, "
+                "STREAMSVM_POINTS__DIMENSION=N, or --points-dimension N.",
+            )
+        return ModelConfig(points=self.points, coreset=self.coreset, svm=self.svm, seed=self.seed)
+
+    def continuing(self, canonical: Mapping[str, Any]) -> Self:
+        """Return these options as they continue an incarnation that began under a canonical configuration."""
+        models = self.models()
+        continued = models.continuing(canonical)
+        return self if continued is models else self.model_copy(update={"coreset": continued.coreset})
+
+    def masked(self) -> dict[str, Any]:
+        """Return the effective configuration as a plain JSON value, secrets masked."""
+        plain = self.model_dump(mode="json")
+        plain["kafka"] = {key: MASK if is_secret(key) else value for key, value in self.kafka.items()}
+        plain["registry"] |= {key: MASK for key in ("password", "token") if plain["registry"][key]}
+        return plain
+
+    def differing(self) -> dict[str, Any]:
+        """Return the options whose effective value is not the default, by their dotted names, secrets masked."""
+        found: dict[str, Any] = {}
+        for section, value in self.masked().items():
+            if isinstance(value, dict):
+                default = DEFAULT_KAFKA if section == "kafka" else section_defaults(section)
+                found |= {f"{section}.{name}": one for name, one in value.items() if one != default.get(name)}
+            elif value != Settings.model_fields[section].default:
+                found[section] = value
+        if self.checkpoint.directory == default_directory(self.name):
+            found.pop("checkpoint.directory", None)
+        return found
+
+
+def section_class(section: str) -> type[BaseModel] | None:
+    """Return the class of a section; None for an option outside of sections."""
+    annotation = Settings.model_fields[section].annotation
+    kinds = [kind for kind in (annotation, *get_args(annotation)) if isinstance(kind, type)]
+    return next((kind for kind in kinds if issubclass(kind, BaseModel)), None)
+
+
+def section_defaults(section: str) -> dict[str, Any]:
+    """Return a section's defaults as plain JSON values."""
+    kind = section_class(section)
+    return {} if kind is None else kind.model_construct().model_dump(mode="json")

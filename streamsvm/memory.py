@@ -1,0 +1,93 @@
+"""How a budget of points is divided into a leaf and buckets: what holds most at the end of the longest stream.
+
+Integers only; no option is read here. A tree of fan-in f keeps at most f - 1 buckets a level, and a level more each
+time the stream grows f-fold; a chain keeps one bucket. Beside them stands one open leaf.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+LONGEST_STREAM: Final = 1 << 40
+"""Rows of a partition for which a tree's levels are counted."""
+SMALLEST_BUDGET: Final = 16
+LARGEST_BUDGET: Final = 1 << 30
+"""Points; no budget in bytes is given more."""
+
+
+def tree_points(fan_in: int, leaf: int, bucket: int) -> int:
+    """Return the most points that a tree holds over the longest stream, its open leaf included."""
+    levels = 1
+    while leaf * fan_in**levels < LONGEST_STREAM:
+        levels += 1
+    return levels * (fan_in - 1) * bucket + leaf
+
+
+def chain_points(leaf: int, bucket: int) -> int:
+    """Return the most points that a chain holds, its open leaf included."""
+    return leaf + bucket
+
+
+def tree_sizes(memory: int, fan_in: int, leaf: int | None, bucket: int | None) -> tuple[int, int]:
+    """Return leaf and bucket of a tree that holds `memory` points at the end of the longest stream.
+
+    Parameters
+    ----------
+    memory : int
+        Points of one partition, without its audit sample.
+    fan_in : int
+    leaf, bucket : int or None
+        Sizes that are given; None is to be found. A leaf is twice a bucket unless it is given.
+
+    Returns
+    -------
+    tuple of int
+        A bucket of 0 where nothing fits. What is given is returned, fitting or not.
+    """
+
+    def leaf_of(bucket: int) -> int:
+        return 2 * bucket if leaf is None else leaf
+
+    if bucket is not None:
+        return leaf_of(bucket), bucket
+    found = memory // 2
+    while found and tree_points(fan_in, leaf_of(found), found) > memory:
+        found -= max(1, found // 100)
+    return leaf_of(found), found
+
+
+def chain_sizes(memory: int, bucket_share: float, leaf: int | None, bucket: int | None) -> tuple[int, int]:
+    """Return leaf and bucket of a chain that holds `memory` points; parameters as those of `tree_sizes`.
+
+    `bucket_share` is the bucket's share of the memory where neither is given.
+    """
+    if leaf is None:
+        leaf = memory - (int(memory * bucket_share) if bucket is None else bucket)
+    return leaf, memory - leaf if bucket is None else bucket
+
+
+def largest_budget(fits: Callable[[int], bool]) -> int | None:
+    """Return the largest budget in points that fits, by bisection; None if not even the smallest does.
+
+    Parameters
+    ----------
+    fits : callable
+        Monotone: true up to some budget, false beyond.
+    """
+    if not fits(SMALLEST_BUDGET):
+        return None
+    low, high = SMALLEST_BUDGET, LARGEST_BUDGET
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if fits(middle) else (low, middle)
+    return low
+
+
+def smallest_budget(is_possible: Callable[[int], bool]) -> int:
+    """Return the smallest budget in points with which sizes are possible at all, by bisection."""
+    low, high = SMALLEST_BUDGET - 1, LARGEST_BUDGET
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if is_possible(middle) else (middle, high)
+    return high

@@ -385,7 +385,7 @@ def test_the_commands_do_and_show_it(connection: Connection, settings: Settings,
     assert "@" in trail[0]["by"]
     for words, said in {
         ("alias", "current", "2"): "only the trainer may move the alias current",
-        ("retire", "2"): f"{NAME}@stable now names {NAME}@2",
+        ("retire", "2"): f"{NAME}@stable names {NAME}@2",
         ("pin", "1"): f"{NAME}@1 was retired",
         ("alias", "new"): "an alias needs a version, or --remove",
     }.items():

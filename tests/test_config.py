@@ -292,7 +292,9 @@ def test_a_budget_of_bytes_is_kept_and_used(structure: str, dimension: int, part
 
 def test_bytes_that_hold_nothing_are_refused_with_what_would_do() -> None:
     """At the door, and the figure that the message gives is enough."""
-    with pytest.raises(ConfigurationError, match=r"memory_bytes = 1000000 is too little .* takes (\d+) bytes\.") as refused:
+    with pytest.raises(
+        ConfigurationError, match=r"memory_bytes = 1000000 is too little .* takes (\d+) bytes\."
+    ) as refused:
         load({"points": {"dimension": 8}, "coreset": {"memory_bytes": 1_000_000}})
     assert "max_partitions" in str(refused.value)
     found = re.search(r"takes (\d+) bytes\.", str(refused.value))

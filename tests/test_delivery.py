@@ -67,7 +67,12 @@ def test_resume() -> None:
 REFUSALS = [
     ("lost checkpoint", None, {"head": head()}, r"no checkpoint to continue from\."),
     ("another directory", None, {"head": head(), "checkpoints": "/tmp/c"}, "no checkpoint in /tmp/c to continue from"),
-    ("configuration", {}, {"configuration_sha256": "x", "configuration": {**CONFIG, "seed": 2}}, "seed was 1, is now 2"),
+    (
+        "configuration",
+        {},
+        {"configuration_sha256": "x", "configuration": {**CONFIG, "seed": 2}},
+        "seed was 1, is now 2",
+    ),
     (
         "nested configuration",
         {},

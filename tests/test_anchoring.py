@@ -378,7 +378,7 @@ def replace_head(head: Head, **changes: Any) -> Head:
 def test_what_names_no_version_is_refused(connection: Connection, topic: Topic) -> None:
     """Neither a number nor enough of a hash; a hash that is not there; two that begin alike."""
     for wrong in ("0", "-1", "x", "abc", "f" * 11, "f" * 65, 0):
-        with pytest.raises(ConfigurationError, match="names no version"):
+        with pytest.raises(ConfigurationError, match="is not a version"):
             reference(wrong)
     assert [reference(which) for which in (7, "7", "F" * 12, "1" * 12)] == [7, 7, "f" * 12, "1" * 12]
     topic.grow(2)

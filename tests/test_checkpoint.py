@@ -319,7 +319,7 @@ def test_a_file_that_cannot_be_read_is_told() -> None:
         newest = next(reading)
         disk.refuse.clear()
         older = next(reading)
-    assert (newest.snapshot, newest.fault) == (None, "it cannot be read: Input/output error")
+    assert (newest.snapshot, newest.fault) == (None, "the file cannot be read: Input/output error")
     assert older.snapshot is not None
     assert older.snapshot.sequence == 1
 

@@ -83,12 +83,17 @@ def test_resume() -> None:
 REFUSALS = [
     ("lost checkpoint", None, {"head": head()}, r"no checkpoint to continue from\."),
     ("another directory", None, {"head": head(), "checkpoints": "/tmp/c"}, "no checkpoint in /tmp/c to continue from"),
-    ("configuration", {}, {"configuration_sha256": "x", "configuration": {**CONFIG, "seed": 2}}, "seed was 1, is 2"),
+    (
+        "configuration",
+        {},
+        {"configuration_sha256": "x", "configuration": {**CONFIG, "seed": 2}},
+        "seed was 1, is now 2",
+    ),
     (
         "nested configuration",
         {},
         {"configuration_sha256": "x", "configuration": {**CONFIG, "coreset": {"fan_in": 4}}},
-        "coreset.fan_in was 2, is 4",
+        "coreset.fan_in was 2, is now 4",
     ),
     ("other topic", {}, {"topic": "u"}, "'u'"),
     ("recreated topic", {}, {"topic_id": "new"}, "id new"),
@@ -157,7 +162,7 @@ def test_what_learned_and_published_nothing_may_change_without_a_reset(change: s
     begun = decide(nothing_learned(), present(**CHANGES[change]))
     assert isinstance(begun, Begin)
     assert (begun.incarnation, begun.head, begun.gap) == (2, None, "")
-    assert "seed was 1, is 2" in begun.changed or "'u'" in begun.changed
+    assert "seed was 1, is now 2" in begun.changed or "'u'" in begun.changed
     after_a_reset = decide(nothing_learned(incarnation=2), present(**CHANGES[change], head=head()))
     assert isinstance(after_a_reset, Begin)
     assert (after_a_reset.incarnation, after_a_reset.head) == (3, head())

@@ -187,7 +187,7 @@ def _refuse_another_models(snapshot: Snapshot, present: Present) -> None:
     raise StateError(
         f"the checkpoint{where} belongs to the model {snapshot.name!r}, but this model is {present.name!r}",
         f"Give {present.name} its own directory, for example --checkpoint-directory checkpoint/{present.name}. "
-        "--reset does not help here: it never touches the checkpoints of another model.",
+        "A reset does not help here: it never touches the checkpoints of another model.",
     )
 
 

@@ -180,7 +180,7 @@ def mutated(field: str, value: object) -> bytes:
         ("rbf:model.gamma", -1.0, "gamma"),
         ("rbf:model.support_vectors", "AAAA", "support_vectors"),
         ("rbf:model.dual_coefficients", "!", "dual_coefficients"),
-        ("rbf:model.dual_coefficients", "", "duals"),
+        ("rbf:model.dual_coefficients", "", "dual coefficients"),
         ("features.mean.1", 2e150, "an entry of mean is 2e"),
         ("features.scale.1", 2e150, "an entry of scale is 2e"),
         ("model.coefficients.0", -2e150, "an entry of coefficients is 2e"),

@@ -59,7 +59,7 @@ def test_probabilities_survive_their_bytes(probability: Probability | None, writ
         ({"method": "isotonic", "x": [], "y": []}, "0 knots"),
         ({"method": "isotonic", "x": [*range(MOST_KNOTS + 1)], "y": [0.5] * (MOST_KNOTS + 1)}, "1 to"),
         ({"method": "isotonic", "x": [1.0, 1.0], "y": [0.2, 0.5]}, "is not strictly ascending"),
-        ({"method": "isotonic", "x": [0.0, 1.0], "y": [0.5, 0.4]}, "descends"),
+        ({"method": "isotonic", "x": [0.0, 1.0], "y": [0.5, 0.4]}, "probability.y is not ascending"),
         ({"method": "isotonic", "x": [0.0, 1.0], "y": [-0.1, 0.4]}, "not within 0 to 1"),
         ({"method": "isotonic", "x": [0.0, 1.0], "y": [0.1, 1.5]}, "not within 0 to 1"),
     ],

@@ -117,10 +117,10 @@ def test_an_alias_names_a_version_until_it_is_moved_or_taken_away(records: Recor
 def test_a_pin_holds_readers_until_it_is_taken_away(records: Records) -> None:
     """Pinning and unpinning twice says that it is done already."""
     assert do(records, pin(records, 3)) == f"readers of current are pinned to {NAME}@3"
-    assert do(records, pin(records, 3)) == f"readers are pinned to {NAME}@3 already"
+    assert do(records, pin(records, 3)) == f"readers of current are already pinned to {NAME}@3"
     assert serves(records) == 3
     assert do(records, unpin(records)) == f"unpinned; current is {NAME}@5"
-    assert do(records, unpin(records)) == f"no version is pinned;  current is {NAME}@5"
+    assert do(records, unpin(records)) == f"no version is pinned; current is {NAME}@5"
     assert serves(records) == 5
     assert [entry["event"] for entry in audited(records)] == ["pinned", "unpinned"]
 
@@ -362,7 +362,7 @@ def test_the_commands_do_and_show_it(connection: Connection, settings: Settings,
     text = model("list", "--last", "4")
     assert "current#pin" in text
     assert "stable" in text
-    assert f"readers are pinned to {NAME}@3 by the pin; current is 5" in text
+    assert f"readers are pinned to {NAME}@3; current is 5" in text
     difference = json.loads(model("diff", "2", "5", "--json"))
     assert difference["coefficients"]["cosine"] == pytest.approx(1.0)
     assert difference["figures"]["points covered"] == {"before": 180, "after": 450}
@@ -385,7 +385,7 @@ def test_the_commands_do_and_show_it(connection: Connection, settings: Settings,
     assert "@" in trail[0]["by"]
     for words, said in {
         ("alias", "current", "2"): "only the trainer may move the alias current",
-        ("retire", "2"): f"{NAME}@stable now names {NAME}@2",
+        ("retire", "2"): f"{NAME}@stable names {NAME}@2",
         ("pin", "1"): f"{NAME}@1 was retired",
         ("alias", "new"): "an alias needs a version, or --remove",
     }.items():

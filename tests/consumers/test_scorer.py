@@ -447,7 +447,7 @@ def test_nothing_is_consumed_before_there_is_a_model(
     """Without a model the scorer is not ready, says why, and scores every point once a model comes."""
     produce(connection, settings.scoring.topic, points(range(5)))
     with Running(settings, connection) as running:
-        eventually(lambda: "names no version" in running.waiting_for().get("model", ""), "it says what it waits for")
+        eventually(lambda: "has no alias" in running.waiting_for().get("model", ""), "it says what it waits for")
         assert running.value("streamsvm_serving_version") == 0
         trainer.publish_hashed(b"{", 1)
         eventually(lambda: running.value("streamsvm_model_messages_refused_total") == 1, "the refusal is counted")

@@ -266,7 +266,7 @@ def test_another_configuration_is_refused_by_name(settings: Settings, connection
     produce(connection, settings.input.topic, records(100))
     run_until(settings, connection, 100)
     changed = settings.model_copy(update={"svm": SvmConfig(C=2.0)})
-    with pytest.raises(StateError, match=r"svm.C was 1.0, is 2.0.*--reset m/1"):
+    with pytest.raises(StateError, match=r"svm.C was 1.0, is now 2.0.*--reset m/1"):
         run_until(changed, connection, 0)
     assert len(versions(connection, settings)) == 2
     run_until(changed, connection, 100, reset="m/1")

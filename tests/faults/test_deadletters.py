@@ -41,7 +41,7 @@ def keep_letters_waiting(stage: Stage, proxy: Proxy, outage_s: float, planted: s
     proxy.refuse_writes(stage.settings.input.dead_letters)
     stage.feed([*BAD, *records(ROWS_A_VERSION - len(BAD), seed=1)])
     assert daemon.reaches_version(2), daemon.said
-    assert "not acknowledged" in daemon.wait_for("checkpoint_failed")["what"]
+    assert "did not acknowledge" in daemon.wait_for("checkpoint_failed")["what"]
     eventually(lambda: ask(daemon, "readyz")[0] == 503, "it is not ready")
     threading.Event().wait(outage_s)  # the fault itself
     stage.feed(records(ROWS_A_VERSION, seed=2))

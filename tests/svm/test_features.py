@@ -131,7 +131,7 @@ BAD: dict[str, tuple[Callable[[], Any], str]] = {
     "None by name": (lambda: {"mean": 1, "width": None, "skew": 2}, "row 0: 'width' is None"),
     "columns of two lengths": (lambda: {"mean": [1, 2], "width": [1], "skew": [1, 2]}, "'mean' 2, 'width' 1, 'skew' 2"),
     "a number beside columns": (lambda: {"mean": [1], "width": 1, "skew": [1]}, r"'width' has the shape \(\)"),
-    "a frame that lacks one": (lambda: Frame(columns("mean", "skew")), "the columns are not .* missing 'width'"),
+    "a frame that lacks one": (lambda: Frame(columns("mean", "skew")), "the columns do not match .* missing 'width'"),
     "a frame with a label": (lambda: Frame(columns(*NAMES) | {"y": [1]}), "unknown 'y'"),
     "a frame with NaN": (lambda: Frame(columns(*NAMES) | {"skew": [math.nan]}), "row 0: 'skew' is nan"),
     "a frame with text": (lambda: Frame(columns(*NAMES) | {"skew": ["4"]}), "row 0: 'skew' is '4'"),

@@ -35,6 +35,8 @@ CONTENT_TYPE: Final = "application/avro"
 FRAME: Final = struct.Struct(">bI")
 MOST_SCHEMAS: Final = 256
 """Parsed schemas that are kept; more are parsed again."""
+MOST_CHARACTERS: Final = 4_000_000
+"""Of the texts of the parsed schemas that are kept; each takes some twenty times its text."""
 LARGEST_SCHEMA: Final = 1_000_000
 """Characters."""
 DEEPEST_SCHEMA: Final = 32
@@ -103,6 +105,8 @@ class Schemas(Protocol):
 
         Raises
         ------
+        InvalidPoint
+            If it is larger than any that is read.
         TransientError
             If that cannot be told now.
         """
@@ -119,6 +123,7 @@ class _Schema:
     features: tuple[str, ...]
     cost: _Cost
     unread: tuple[str, ...] = ()
+    characters: int = 0
 
 
 class AvroReader:
@@ -140,6 +145,7 @@ class AvroReader:
         self._schemas = schemas
         self._feature_names = feature_names
         self._known: OrderedDict[int, _Schema | InvalidPoint] = OrderedDict()
+        self._characters = 0
         self._fastavro: Any = None if schemas is None else _fastavro()
 
     def prepare(self, value: bytes) -> None:
@@ -233,8 +239,9 @@ class AvroReader:
         if found is None:
             found = self._look_up(schema_id)
             self._known[schema_id] = found
-            if len(self._known) > MOST_SCHEMAS:
-                self._known.popitem(last=False)
+            self._characters += _characters(found)
+            while len(self._known) > MOST_SCHEMAS or self._characters > MOST_CHARACTERS:
+                self._characters -= _characters(self._known.popitem(last=False)[1])
         if isinstance(found, InvalidPoint):
             raise InvalidPoint(found.reason, found.what)
         return found
@@ -243,7 +250,10 @@ class AvroReader:
         """Return a schema, or why it is unfit; one that is unknown is not remembered."""
         if self._schemas is None:
             raise InvalidPoint("unknown_schema", f"schema {schema_id}: no registry.url is configured")
-        text = self._schemas.schema(schema_id)
+        try:
+            text = self._schemas.schema(schema_id)
+        except InvalidPoint as unfit:
+            return unfit
         if text is None:
             raise InvalidPoint("unknown_schema", f"the registry has no schema {schema_id}")
         try:
@@ -276,7 +286,11 @@ class AvroReader:
             raise ValueError("there is no x, nor a number for each of points.feature_names")
         unread = [name for name in fields if name not in READ and name not in features][:MOST_FIELDS]
         row = self._fastavro.parse_schema(_bare(record))
-        return _Schema(parsed, row, many, features, examined.of_a_row, tuple(unread))
+        return _Schema(parsed, row, many, features, examined.of_a_row, tuple(unread), len(text))
+
+
+def _characters(found: _Schema | InvalidPoint) -> int:
+    return found.characters if isinstance(found, _Schema) else 0
 
 
 def _largest(cost: _Cost, value_bytes: int, rows: int) -> float:

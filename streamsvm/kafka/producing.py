@@ -461,7 +461,7 @@ class Publisher:
             error, topic = reports.failure
             serve(self._producer, self._link)
             if error.code() in _PURGED and self._link.fatal is None:
-                raise self._dropped(topic)
+                raise self._dropped(sorted({message.topic for message in messages}))
             raise self._link.failure(error, f"publish to topic {topic}")
         return reports
 
@@ -475,14 +475,14 @@ class Publisher:
         except KafkaException as error:
             raise self._failure(error, f"commit {progress.what}") from error
 
-    def _dropped(self, topic: str) -> StreamsvmError:
-        """Return why the client dropped a group by itself.
+    def _dropped(self, topics: Sequence[str]) -> StreamsvmError:
+        """Return why the client dropped a group by itself; it does not say over which of the group's topics.
 
         It says so only to a call that does not fit the transaction's state, and `begin_transaction` is one: inside a
         transaction it changes nothing. An id that the broker has forgotten may meanwhile have been another instance's,
         whom a client that takes a new id by itself would not notice: that is for whoever reads the topic.
         """
-        doing = f"publish to topic {topic}"
+        doing = f"publish to topic {' or '.join(topics)}"
         if not self._connection.embedded:
             try:
                 self._producer.begin_transaction()

@@ -4,8 +4,9 @@ The datum is a record, which is one row, or an array of records. Fields: `x`, an
 number for each of `points.feature_names`; `y`; optionally `w` (null: 1) and `id`. Other fields are ignored. `op` means
 what it does in JSON.
 
-Invariant: a schema is what the registry gives for the id, for ever; while it cannot be asked nothing is decided. A
-schema under which few bytes could become a large or an endless datum is refused, whatever the datum.
+Invariant: a schema is what the registry gives for the id, for ever; while it cannot be asked nothing is decided. The
+registry is not trusted with this process: a schema under which few bytes could become a large, an endless or a
+bottomless datum is refused, whatever the datum.
 Source: the Avro specification 1.12, https://avro.apache.org/docs; Confluent's wire format.
 """
 
@@ -34,20 +35,30 @@ CONTENT_TYPE: Final = "application/avro"
 FRAME: Final = struct.Struct(">bI")
 MOST_SCHEMAS: Final = 256
 """Parsed schemas that are kept; more are parsed again."""
+MOST_CHARACTERS: Final = 4_000_000
+"""Of the texts of the parsed schemas that are kept; each takes some twenty times its text."""
 LARGEST_SCHEMA: Final = 1_000_000
 """Characters."""
 DEEPEST_SCHEMA: Final = 32
+"""Levels of the text."""
+DEEPEST_DATUM: Final = 500
+"""Levels of a datum. A schema of 1 MB can nest 14,000, its types naming one another; fastavro reads each level by a
+recursion in C, and 8,000 overflow a stack of 8 MB, which ends the process."""
 
 NUMBERS: Final = {"int", "long", "float", "double"}
 
 
 @dataclass(frozen=True, slots=True)
 class _Cost:
-    """What a datum of a schema takes: at least so many bytes; of memory at most `fixed`, and so much for each byte."""
+    """What a datum of a schema takes: at least so many bytes; of memory at most `fixed`, and so much for each byte.
+
+    `depth` is how many levels of other data it holds.
+    """
 
     least_bytes: int
     fixed: float = 0.0
     for_a_byte: float = 0.0
+    depth: int = 0
 
     def repeated(self, place: float) -> float:
         """Return the memory for a byte of many of them, with so much for the place of each."""
@@ -94,6 +105,8 @@ class Schemas(Protocol):
 
         Raises
         ------
+        InvalidPoint
+            If it is larger than any that is read.
         TransientError
             If the registry cannot say so now.
         """
@@ -110,6 +123,7 @@ class _Schema:
     features: tuple[str, ...]
     cost: _Cost
     unread: tuple[str, ...] = ()
+    characters: int = 0
 
 
 class AvroReader:
@@ -131,6 +145,7 @@ class AvroReader:
         self._schemas = schemas
         self._feature_names = feature_names
         self._known: OrderedDict[int, _Schema | InvalidPoint] = OrderedDict()
+        self._characters = 0
         self._fastavro: Any = None if schemas is None else _fastavro()
 
     def prepare(self, value: bytes) -> None:
@@ -224,8 +239,9 @@ class AvroReader:
         if found is None:
             found = self._look_up(schema_id)
             self._known[schema_id] = found
-            if len(self._known) > MOST_SCHEMAS:
-                self._known.popitem(last=False)
+            self._characters += _characters(found)
+            while len(self._known) > MOST_SCHEMAS or self._characters > MOST_CHARACTERS:
+                self._characters -= _characters(self._known.popitem(last=False)[1])
         if isinstance(found, InvalidPoint):
             raise InvalidPoint(found.reason, found.what)
         return found
@@ -236,7 +252,10 @@ class AvroReader:
             raise InvalidPoint(
                 "unknown_schema", f"schema {schema_id} cannot be looked up: registry.url is not configured"
             )
-        text = self._schemas.schema(schema_id)
+        try:
+            text = self._schemas.schema(schema_id)
+        except InvalidPoint as unfit:
+            return unfit
         if text is None:
             raise InvalidPoint("unknown_schema", f"the registry has no schema {schema_id}")
         try:
@@ -253,7 +272,8 @@ class AvroReader:
         if nesting(text.encode(errors="replace")) > DEEPEST_NESTING:
             raise ValueError(f"the schema's text nests deeper than {DEEPEST_NESTING}")
         schema = json.loads(text)
-        examined = _Examined(schema)
+        parsed = self._fastavro.parse_schema(_bare(schema))
+        examined = _Examined(parsed)
         many = isinstance(schema, dict) and schema.get("type") == "array"
         record = schema["items"] if many else schema
         if not isinstance(record, dict) or record.get("type") != "record":
@@ -267,16 +287,26 @@ class AvroReader:
         elif not features or not all(_is_number(fields.get(name)) for name in features):
             raise ValueError("there is no field x, and no numeric field for each of points.feature_names")
         unread = [name for name in fields if name not in READ and name not in features][:MOST_FIELDS]
-        parsed, row = (self._fastavro.parse_schema(_bare(part)) for part in (schema, record))
+        row = self._fastavro.parse_schema(_bare(record))
         return _Schema(
-            parsed=parsed, row=row, many=many, features=features, cost=examined.of_a_row, unread=tuple(unread)
+            parsed=parsed,
+            row=row,
+            many=many,
+            features=features,
+            cost=examined.of_a_row,
+            unread=tuple(unread),
+            characters=len(text),
         )
 
 
+def _characters(found: _Schema | InvalidPoint) -> int:
+    return found.characters if isinstance(found, _Schema) else 0
+
+
 def _largest(cost: _Cost, value_bytes: int, rows: int) -> float:
-    """Return the most memory that at most so many rows of a value take."""
+    """Return the most memory that at most so many rows of a value take, the first of which may be cut off."""
     if cost.least_bytes:
-        rows = min(rows, value_bytes // cost.least_bytes)
+        rows = min(rows, max(1, value_bytes // cost.least_bytes))
     return rows * (cost.fixed + _POINT) + cost.for_a_byte * value_bytes
 
 
@@ -308,6 +338,11 @@ def _refuse_many(value: bytes, most_rows: int) -> None:
 class _Examined:
     """Walks a schema, and refuses one that is recursive, too deep, or repeats what takes no bytes.
 
+    Parameters
+    ----------
+    schema : dict, list or str
+        As fastavro parsed it: there every name is a full one, so that what a name means is not told in two ways.
+
     Attributes
     ----------
     of_a_row : _Cost
@@ -328,12 +363,18 @@ class _Examined:
         """Return what a datum takes."""
         if depth > DEEPEST_SCHEMA:
             raise ValueError(f"the schema nests deeper than {DEEPEST_SCHEMA}")
+        cost = self._cost(schema, depth)
+        if cost.depth > DEEPEST_DATUM:
+            raise ValueError(f"the data of the schema nest deeper than {DEEPEST_DATUM}")
+        return cost
+
+    def _cost(self, schema: Any, depth: int) -> _Cost:
         if isinstance(schema, list):
             return self._union([self._walk(branch, depth + 1) for branch in schema])
         if isinstance(schema, str):
-            if schema.rpartition(".")[2] in self._open:
+            if schema in self._open:
                 raise ValueError(f"the schema {schema[:80]} contains itself")
-            return self._known[schema.rpartition(".")[2]]
+            return self._known[schema]
         kind = schema["type"]
         if kind == "array":
             items = self._items = self._walk(schema["items"], depth + 1)
@@ -341,24 +382,23 @@ class _Examined:
                 raise ValueError(
                     "an array's items take no bytes, so that a few bytes could announce any number of items"
                 )
-            return _Cost(1, _LIST, items.repeated(_POINTER))
+            return _Cost(1, _LIST, items.repeated(_POINTER), items.depth + 1)
         if kind == "map":
             values = self._walk(schema["values"], depth + 1)
             entry = _Cost(1 + values.least_bytes, values.fixed + 80.0, max(4.0, values.for_a_byte))
-            return _Cost(1, _DICT, entry.repeated(2 * _FIELD))
+            return _Cost(1, _DICT, entry.repeated(2 * _FIELD), values.depth + 1)
         if kind == "record":
             return self._named(schema, self._record(self._fields(schema, depth)))
         if kind == "fixed":
-            return self._named(schema, _Cost(int(schema["size"]), 64.0, 1.0))
+            return self._named(schema, _Cost(_size(schema["size"]), 64.0, 1.0))
         if kind == "enum":
             return self._named(schema, _Cost(1))
         return self._walk(kind, depth + 1)
 
     def _fields(self, schema: Mapping[str, Any], depth: int) -> list[_Cost]:
-        name = schema["name"].rpartition(".")[2]
-        self._open.add(name)
+        self._open.add(schema["name"])
         costs = [self._walk(field["type"], depth + 1) for field in schema["fields"]]
-        self._open.discard(name)
+        self._open.discard(schema["name"])
         return costs
 
     @staticmethod
@@ -367,6 +407,7 @@ class _Examined:
             1 + min((branch.least_bytes for branch in branches), default=0),
             max((branch.fixed for branch in branches), default=0.0),
             max((branch.for_a_byte for branch in branches), default=0.0),
+            _deepest(branches),
         )
 
     @staticmethod
@@ -375,17 +416,22 @@ class _Examined:
             sum(field.least_bytes for field in fields),
             _DICT + _FIELD * max(0, len(fields) - 5) + sum(field.fixed for field in fields),
             max((field.for_a_byte for field in fields), default=0.0),
+            _deepest(fields),
         )
 
     def _named(self, schema: Mapping[str, Any], cost: _Cost) -> _Cost:
-        name = schema["name"].rpartition(".")[2]  # two namespaces may share it: what takes more of memory counts
-        other = self._known.get(name, cost)
-        self._known[name] = _Cost(
-            min(cost.least_bytes, other.least_bytes),
-            max(cost.fixed, other.fixed),
-            max(cost.for_a_byte, other.for_a_byte),
-        )
-        return cost
+        return self._known.setdefault(schema["name"], cost)
+
+
+def _deepest(parts: list[_Cost]) -> int:
+    return 1 + max((part.depth for part in parts), default=0)
+
+
+def _size(size: Any) -> int:
+    """Return the size of a fixed; fastavro takes a negative one for everything that is left."""
+    if type(size) is not int or size < 0:
+        raise ValueError(f"the size of a fixed is {size!r}")
+    return size
 
 
 def _bare(schema: Any) -> Any:

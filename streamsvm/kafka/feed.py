@@ -155,7 +155,9 @@ class Feed:
                 f"a record batch of {self._topic}[{partition}] is damaged: {text_of(error)}",
                 Fault.DAMAGED.remedy,
             )
-        meaning = translate(error, self._connection, f"read {self._topic}")
+        of_group = code == KafkaError.GROUP_AUTHORIZATION_FAILED
+        doing = f"read {self._topic} as group {self._group}" if of_group else f"read {self._topic}"
+        meaning = translate(error, self._connection, doing)
         if isinstance(meaning, TransientError):
             self._link.last_trouble = text_of(error)
             logger.debug("temporary error on %s: %s", self._topic, text_of(error))

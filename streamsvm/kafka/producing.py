@@ -462,7 +462,7 @@ class Publisher:
             error, topic = reports.failure
             serve(self._producer, self._link)
             if error.code() in _PURGED and self._link.fatal is None:
-                raise self._dropped(topic)
+                raise self._dropped(sorted({message.topic for message in messages}))
             raise self._link.failure(error, f"publish to topic {topic}")
         return reports
 
@@ -476,15 +476,15 @@ class Publisher:
         except KafkaException as error:
             raise self._failure(error, f"commit {progress.what}") from error
 
-    def _dropped(self, topic: str) -> StreamsvmError:
-        """Return why the client dropped a group by itself.
+    def _dropped(self, topics: Sequence[str]) -> StreamsvmError:
+        """Return why the client dropped a group by itself; it does not say over which of the group's topics.
 
         The client tells the reason only in answer to a call that is not allowed in the transaction's state.
         `begin_transaction` is such a call, and inside a transaction it has no effect. If the broker has forgotten the
         producer id, another instance may have used it meanwhile. A client that takes a new id by itself would not
         notice that, so the outcome counts as unknown, and the caller reads the topic.
         """
-        doing = f"publish to topic {topic}"
+        doing = f"publish to topic {' or '.join(topics)}"
         if not self._connection.embedded:
             try:
                 self._producer.begin_transaction()

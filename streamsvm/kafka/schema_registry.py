@@ -1,22 +1,42 @@
 """The schema registry: a schema's text by its id, and the id of a schema that we write by.
 
-A schema of an id never changes, so each is asked for once. What the registry plainly says does not exist is told apart
-from whatever else goes wrong on the way to it: that may pass, and nothing is decided by it.
+A schema of an id never changes, so each is asked for once, while it is among those kept. What the registry plainly
+says does not exist is told apart from whatever else goes wrong on the way to it: that may pass, and nothing is decided
+by it.
+
+Invariant: whoever answers in the registry's place cannot cost more than a bounded time and memory. An answer has a
+largest size and a time by which it must have come as a whole, is never unpacked, and leads to no other address.
 """
 
 from __future__ import annotations
 
 import importlib
+import sys
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as TookTooLong
+from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, TypeVar
 
-from streamsvm.errors import ConfigurationError, TransientError
+from streamsvm.errors import ConfigurationError, InvalidPoint, TransientError
+
+LARGEST_ANSWER: Final = 8 << 20
+"""Bytes. A schema may have a million characters, of which JSON escapes each by at most six bytes."""
+MOST_KEPT: Final = 256
+MOST_KEPT_CHARACTERS: Final = 16 << 20
+"""Of the schemas that are kept; the oldest of more are asked for again."""
+GRACE_S: Final = 0.5
 
 NOT_FOUND: Final = 404
 NO_SUCH_SCHEMA: Final = 40403
 """The registry's own code; a bare 404 is a wrong address or a proxy, not an answer."""
 REFUSED: Final = (401, 403)
 INVALID: Final = (409, 422)
+
+Answer = TypeVar("Answer")
 
 
 class RegistryOptions(Protocol):
@@ -34,6 +54,10 @@ class RegistryUnavailable(TransientError):
     """The schema registry does not answer, or not as one."""
 
 
+class _TooLarge(Exception):
+    """An answer has more than `LARGEST_ANSWER` bytes."""
+
+
 class SchemaRegistry:
     """A client of one registry; blocks at most about `registry.timeout_s` for each of its addresses a call.
 
@@ -49,8 +73,15 @@ class SchemaRegistry:
     """
 
     def __init__(self, config: RegistryOptions) -> None:
+        self._config = config
         self._url = config.url
         self._library = _library()
+        self._patience_s = config.timeout_s * (1 + config.url.count(",")) + GRACE_S
+        self._kept: OrderedDict[int, str] = OrderedDict()
+        self._client = self._make_client()
+
+    def _make_client(self) -> Any:
+        config = self._config
         options: dict[str, Any] = {"url": config.url, "timeout": config.timeout_s, "max.retries": 0}
         if config.username:
             options["basic.auth.user.info"] = f"{config.username}:{config.password}"
@@ -64,30 +95,79 @@ class SchemaRegistry:
         if config.ca_file is not None:
             options["ssl.ca.location"] = str(config.ca_file)
         try:
-            self._client = self._library.SchemaRegistryClient(options)
-        except (ValueError, TypeError, OSError) as error:
+            client = self._library.SchemaRegistryClient(options)
+            session = client._rest_client.session  # the library has no option for what follows
+            session.headers["Accept-Encoding"] = "identity"
+            session.follow_redirects = False
+            session.event_hooks = {"response": [_bound]}
+        except (ValueError, TypeError, OSError, AttributeError) as error:
             raise ConfigurationError(
                 f"the schema registry {config.url} cannot be used: {_one_line(error)}",
                 "Correct the options of section [registry].",
             ) from None
+        return client
 
     def schema(self, schema_id: int) -> str | None:
         """Return the text of a schema; None if the registry says there is none of this id.
 
         Raises
         ------
+        InvalidPoint
+            If it is larger than any that is read.
         RegistryUnavailable
             If it does not answer.
         ConfigurationError
             If it refuses us.
         """
+        if schema_id in self._kept:
+            return self._kept[schema_id]
         try:
-            text: str | None = self._client.get_schema(schema_id).schema_str
+            text: Any = self._ask(lambda client: client.get_schema(schema_id).schema_str)
+        except _TooLarge:
+            raise InvalidPoint(
+                "incompatible_schema",
+                f"schema {schema_id} does not describe points: it has over {LARGEST_ANSWER} bytes",
+            ) from None
         except Exception as error:
             if self._code_of(error) == (NOT_FOUND, NO_SUCH_SCHEMA):
                 return None
             raise self._failure(error, f"asked for schema {schema_id}") from error
+        if not isinstance(text, str):
+            raise self._failure(TypeError("the answer holds no schema"), f"asked for schema {schema_id}")
+        self._keep(schema_id, text)
         return text
+
+    def _keep(self, schema_id: int, text: str) -> None:
+        self._kept[schema_id] = text
+        while len(self._kept) > MOST_KEPT or sum(map(len, self._kept.values())) > MOST_KEPT_CHARACTERS:
+            self._kept.popitem(last=False)
+
+    def _ask(self, question: Callable[[Any], Answer]) -> Answer:
+        """Return an answer that came in time.
+
+        The client's own timeout is that of each read, which a byte now and then satisfies for ever. So a thread waits
+        for the answer, and is left behind without its connections if there is none: then it ends by itself.
+        """
+        client, answer = self._client, Future[Answer]()
+
+        def wait() -> None:
+            try:
+                answer.set_result(question(client))
+            except Exception as error:  # noqa: BLE001 - raised where it was asked
+                answer.set_exception(error)
+
+        threading.Thread(target=wait, name="schema-registry", daemon=True).start()
+        try:
+            return answer.result(self._patience_s)
+        except TookTooLong:
+            if answer.done():  # it is the answer's own error
+                raise
+            self._client = self._make_client()
+            with suppress(Exception):
+                client.close()
+            raise RegistryUnavailable(f"no whole answer came within {self._patience_s:g} s") from None
+        finally:
+            self._client.clear_caches()  # which have no bound
 
     def register(self, subject: str, schema: str) -> int:
         """Return the id of an Avro schema, which is registered under the subject if it is not yet.
@@ -100,7 +180,8 @@ class SchemaRegistry:
             If it refuses us or the schema.
         """
         try:
-            schema_id: int = self._client.register_schema(subject, self._library.Schema(schema, "AVRO"))
+            described = self._library.Schema(schema, "AVRO")
+            schema_id: int = self._ask(lambda client: client.register_schema(subject, described))
         except Exception as error:
             if self._code_of(error)[0] in INVALID:
                 raise ConfigurationError(
@@ -126,6 +207,28 @@ class SchemaRegistry:
         return RegistryUnavailable(
             what, "Check that the registry runs, and that registry.url is the base address of its API."
         )
+
+
+def _bound(response: Any) -> None:
+    """Let the body of an answer end at `LARGEST_ANSWER`; called with its head, before any of the body is read."""
+    if response.headers.get("Content-Encoding", "identity") != "identity":
+        raise ValueError("the answer is packed, which nobody asked for")
+    whole = response.stream
+    http = sys.modules[type(response).__module__.partition(".")[0]]  # httpx, or what the client takes for it
+
+    class Bounded(http.SyncByteStream):  # type: ignore[misc,name-defined]
+        def __iter__(self) -> Iterator[bytes]:
+            taken = 0
+            for part in whole:
+                taken += len(part)
+                if taken > LARGEST_ANSWER:
+                    raise _TooLarge
+                yield part
+
+        def close(self) -> None:
+            whole.close()
+
+    response.stream = Bounded()
 
 
 def _library() -> Any:

@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -172,11 +173,11 @@ def _rounded(entry: float, decimals: int) -> float:
 def _evaluated(model: Model, X: Float) -> Probes:
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         Z, intercept = model.scaler.transform(X), model.machine.intercept
-        terms, weights = _terms(model.machine, Z)
-        decision = [_sum([*one, intercept]) for one in terms.tolist()]
-        size = (np.abs(terms) * weights).sum(axis=1) + abs(intercept)
-        tolerance = np.array([_short(RELATIVE * one) for one in size.tolist()])
-    return Probes(X, np.array(decision), tolerance, _probabilities(model.probability, decision))
+        decision, tolerance = [], []
+        for terms, weights in _terms(model.machine, Z):
+            decision.append(_sum([*terms.tolist(), intercept]))
+            tolerance.append(_short(RELATIVE * (float((np.abs(terms) * weights).sum()) + abs(intercept))))
+    return Probes(X, np.array(decision), np.array(tolerance), _probabilities(model.probability, decision))
 
 
 def _probabilities(function: Probability | None, decision: list[float]) -> Float | None:
@@ -204,14 +205,20 @@ def _on_knots(function: Probability, f: float) -> float:
     return float(y[right - 1] + share * (y[right] - y[right - 1]))
 
 
-def _terms(machine: Machine, Z: Float) -> tuple[Float, Float]:
-    """Return what adds up to each decision value but for the intercept, and how much each term's rounding counts."""
+def _terms(machine: Machine, Z: Float) -> Iterator[tuple[Float, Float | float]]:
+    """Yield what adds up to each decision value but for the intercept, and how much each term's rounding counts.
+
+    One point after the other: of a kernel machine there is a term for each support vector, and a message may bring
+    millions.
+    """
     if isinstance(machine, LinearMachine):
-        return Z * machine.coefficients, np.ones((1, 1))
+        yield from ((z * machine.coefficients, 1.0) for z in Z)
+        return
     gamma, support = machine.kernel.gamma, machine.support
-    distances = np.array([np.square(support - z).sum(axis=1) for z in Z])
-    norms = np.square(Z).sum(axis=1)[:, None] + np.square(support).sum(axis=1)
-    return machine.dual * np.exp(-gamma * distances), 1.0 + _EXPANSION * gamma * norms
+    norms = np.square(support).sum(axis=1)
+    for z, norm in zip(Z, np.square(Z).sum(axis=1), strict=True):
+        distances = np.square(support - z).sum(axis=1)
+        yield machine.dual * np.exp(-gamma * distances), 1.0 + _EXPANSION * gamma * (norm + norms)
 
 
 def _short(tolerance: float) -> float:

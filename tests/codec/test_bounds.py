@@ -150,6 +150,17 @@ def nested_nothing(depth: int, width: int) -> dict[str, object]:
     return record("P", DOUBLES, inner)
 
 
+def one_in_another(levels: int) -> dict[str, object]:
+    """Return a record that holds a record ... so deep, whose text is flat: each type names the one before it."""
+    chain: list[dict[str, object]] = [{"type": "record", "name": "N0", "fields": []}]
+    chain += [record(f"N{level}", f"N{level - 1}") for level in range(1, levels)]
+    return record("P", DOUBLES, ["null", *chain], f"N{levels - 1}")
+
+
+NAMESAKES = record("a.P", DOUBLES, {"type": "record", "name": "b.P", "fields": []}, ["null", "a.P"])
+"""Holds itself, behind another type of the same name."""
+LESS_THAN_NOTHING = record("Q", *(["null"] * 500), ["null", {"type": "fixed", "name": "F", "size": -5}])
+"""Items whose sizes would add up to less than nothing."""
 EMPTY_ROWS = {"type": "array", "items": record("P", DOUBLES)}
 SCHEMAS = Shelf(
     {
@@ -157,6 +168,11 @@ SCHEMAS = Shelf(
         2: json.dumps({"type": "array", "items": record("P", DOUBLES, *(["null"] * 20_000))}),
         3: json.dumps(EMPTY_ROWS),
         4: json.dumps(record("P", DOUBLES, {"type": "array", "items": record("Q", "int", *(["null"] * 500))})),
+        5: json.dumps(record("R", DOUBLES, nested_nothing(16, 16), {"type": "fixed", "name": "F", "size": 2_000})),
+        6: json.dumps(record("P", DOUBLES, {"type": "array", "items": LESS_THAN_NOTHING})),
+        7: json.dumps(NAMESAKES),
+        8: json.dumps(one_in_another(11_000), separators=(",", ":")),
+        9: json.dumps(one_in_another(400)),
     }
 )
 
@@ -200,6 +216,14 @@ BOMBS = {
     "avro-field-of-nothings": Bomb(
         lambda: framed(4, b"\0" + zigzag(900_000) + bytes(900_001)), "expands_too_far", AVRO
     ),
+    "avro-nothing-before-what-is-cut-off": Bomb(lambda: framed(5, b"\0\0"), "expands_too_far", AVRO),
+    "avro-negative-size": Bomb(
+        lambda: framed(6, b"\0" + zigzag(200_000) + bytes(200_001)), "incompatible_schema", AVRO
+    ),
+    "avro-namesakes-without-a-bottom": Bomb(
+        lambda: framed(7, b"\0\2" * 400_000 + b"\0\0"), "incompatible_schema", AVRO
+    ),
+    "avro-one-in-another": Bomb(lambda: framed(8, b"\0\0"), "incompatible_schema", AVRO),
     "json-empty-objects": Bomb(lambda: b"[" + b"{}," * 333_000 + b"{}]", "too_many_rows"),
     "json-nested-objects": Bomb(
         lambda: b'{"x":[1,2],"y":NaN,"z":[' + (b'{"":' * 90 + b"0" + b"}" * 90 + b",") * 2_000 + b"0]}", "unknown_label"
@@ -237,6 +261,16 @@ def under_a_limit(folder: Path) -> dict[str, list[str]]:
         name: sorted(reasons((folder / name).read_bytes(), one.headers, one.config, SCHEMAS))
         for name, one in BOMBS.items()
     }
+
+
+def test_types_of_one_name_in_two_namespaces_are_two() -> None:
+    """A point may hold both, and one of them again; and types may name one another some levels deep."""
+    inner = {"type": "record", "name": "b.P", "fields": [{"name": "a", "type": "int"}]}
+    fields = [("x", DOUBLES), ("y", "int"), ("f", inner), ("g", "b.P")]
+    point = {"type": "record", "name": "a.P", "fields": [{"name": name, "type": kind} for name, kind in fields]}
+    value = framed(1, zigzag(2) + struct.pack("<dd", 1.0, 2.0) + b"\0" + zigzag(1) + zigzag(5) + zigzag(6))
+    assert reasons(value, AVRO, shelf=Shelf({1: json.dumps(point)})) == set()
+    assert reasons(framed(9, b"\0\0"), AVRO, shelf=SCHEMAS) == {"wrong_dimension"}
 
 
 # ------------------------------------------------------------------------------------------------------- the option

@@ -10,17 +10,19 @@ import threading
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from copy import copy
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import count
 from pathlib import Path
-from subprocess import TimeoutExpired
+from subprocess import CompletedProcess, TimeoutExpired
 from typing import Any
 
 import pytest
 
 from streamsvm.errors import ConfigurationError, TransientError
+from streamsvm.ingest.decoder import encode
 from streamsvm.kafka import (
     Connection,
     Message,
@@ -37,22 +39,55 @@ from streamsvm.model.message import Alias
 from streamsvm.registry.subscriber import ModelSubscriber, load_version
 from tests.brokers.jvm import CannotRun
 from tests.brokers.secured import SecuredBroker, password_of
+from tests.consumers.test_cli import error_of, run
+from tests.consumers.test_resending import UNLABELED
+from tests.consumers.test_resending import message as letter_of
 from tests.consumers.trainers import produce, records, settings_for, topic, versions
 from tests.faults.daemon import Daemon, arguments
 from tests.kafka.steps import eventually, send
 
 ROOT = Path(__file__).parent.parent.parent
-ROW = re.compile(r"^\| (trainer|scorer|subscriber) \| (\w+) \| (\S+) \| (\w+) \|", re.MULTILINE)
-ROWS = ROW.findall((ROOT / "SECURITY.md").read_text())
-NEEDED = [
-    number
-    for number, (who, kind, name, operation, *_) in enumerate(row for row in ROWS if row[0] == "trainer")
-    if (kind, name, operation) != ("topic", "models.audit", "read")
-]
-"""The trainer's rows by number, but for what it needs only after a broker lost the end of a transaction."""
-REFUSED_STATUS = 78
-
+ROW = re.compile(r"^\| ([\w -]+) \| (topic|group|transactional_id) \| (\S+) \| (\w+) \|", re.MULTILINE)
 Permission = tuple[str, str, str]
+
+ROWS: list[tuple[str, str, str, str]] = ROW.findall((ROOT / "SECURITY.md").read_text())
+LOST_END: Permission = ("topic", "models.audit", "read")
+SELDOM = [("trainer", LOST_END), ("moving readers", LOST_END), ("retiring versions", LOST_END)]
+"""What is not missed before a broker loses the end of a transaction."""
+GOES_ON: Permission = ("topic", "models", "read")
+"""What a trainer publishes without; only its quality gate needs it."""
+REFUSED_STATUS = 78
+ATTEMPTED = {
+    ("topic", "read"): r"failed to (read|look up topic)",
+    ("topic", "write"): r"failed to (publish to|deliver a message to|look up) topic",
+    ("group", "read"): r"failed to (ask who is in|read \S+ as) group",
+    ("transactional_id", "write"): r"failed to take over transactional id",
+}
+"""What a message says was attempted, by the kind and the operation of the permission that is missing."""
+
+FRESH = count(1_000)
+TASKS: Mapping[str, Sequence[str]] = {
+    "reading versions": ("model show", "model list", "model diff 3 4", "model export --version 3"),
+    "moving readers": ("model alias stable 4", "model pin 4", "model rollback", "model unpin"),
+    "retiring versions": ("model retire 2",),
+    "verifying": ("verify",),
+    "reading letters": ("dead-letters {in.dlq}",),
+    "resending letters": ("dead-letters {in.dlq} --resend {in}",),
+}
+"""What people do, by how the documentation calls those who do it."""
+UNDONE = {"model alias stable 4": "model alias {fresh} 4", "model retire 2": "model retire 3", "model unpin": ""}
+"""The same work where it is not done yet; to unpin what is not pinned changes nothing, and needs less."""
+
+
+def documented(*who: str) -> list[tuple[str, Permission]]:
+    """Return whom the documentation lists a permission for, and the permission."""
+    return [(part, (kind, name, operation)) for part, kind, name, operation in ROWS if part in who]
+
+
+def always_needed(*who: str) -> list[Any]:
+    """Return what is documented and refused at once if it is missing."""
+    rows = [row for row in documented(*who) if row not in [*SELDOM, ("trainer", GOES_ON)]]
+    return [pytest.param(part, row, id=" ".join((part, *row))) for part, row in rows]
 
 
 @pytest.fixture(scope="module")
@@ -84,26 +119,48 @@ class Site:
 
     def name(self, documented: str) -> str:
         """Return what a topic, group or id of the documentation is called here."""
-        transactional = documented.startswith("streamsvm/")
-        if transactional:
-            return f"streamsvm/m/{self.prefix}-models"
-        return documented if documented in ("streamsvm-m", "m-scorer", "m-scorer-*") else f"{self.prefix}-{documented}"
+        if documented in ("streamsvm-m", "m-scorer", "m-scorer-*"):
+            return documented
+        if documented.startswith("streamsvm/"):
+            return re.sub(r"/(in\.dlq|models)", rf"/{self.prefix}-\1", documented)
+        return f"{self.prefix}-{documented}"
 
     def permissions(self, who: str) -> list[Permission]:
         """Return what the documentation lists for a part."""
-        return [(kind, self.name(name), operation) for part, kind, name, operation in ROWS if part == who]
+        return [(kind, self.name(name), operation) for _, (kind, name, operation) in documented(who)]
+
+    def permit_all_but(self, user: str, who: str, missing: Permission | None = None) -> None:
+        """Let a user do what the documentation lists for a part, but for one row of it."""
+        rows = [permission for _, permission in documented(who) if permission != missing]
+        if rows:
+            self.broker.permit(user, [(kind, self.name(name), operation) for kind, name, operation in rows])
 
     def daemon(self, command: list[str], user: str, password: str | None = None, planted: str = "") -> Daemon:
         """Start a process as a user, whose password is in a file."""
+        self.started.append(user)
+        module = "tests.faults.planted" if planted else "consumers"
+        given = [*command, *self._client(user)]
+        return Daemon([planted, *given][not planted :], {"STREAMSVM_SECRETS": self._secrets(user, password)}, module)
+
+    def command(self, words: str, user: str) -> CompletedProcess[str]:
+        """Run a command to its end as a user; topics of the documentation stand in braces."""
+        given = [re.sub(r"\{(.+)\}", lambda found: self.name(found[1]), word) for word in words.split()]
+        given += ["--bootstrap-servers", self.admin.servers, "--name", self.settings.name]
+        if given[0] != "dead-letters":
+            given += ["--output-models-topic", self.settings.output.models_topic]
+        return run(*given, *self._client(user), STREAMSVM_SECRETS=self._secrets(user))
+
+    def _client(self, user: str) -> list[str]:
+        """Return the flags of a user's client; the password is in a file."""
+        options = self.broker.options(user)
+        del options["sasl.password"], options["bootstrap.servers"]
+        return [part for name, value in options.items() for part in ("--kafka", f"{name}={value}")]
+
+    def _secrets(self, user: str, password: str | None = None) -> str:
         secrets = self.directory / f"secrets-{user}"
         secrets.mkdir(exist_ok=True)
         (secrets / "kafka__sasl_password").write_text((password or password_of(user)) + "\n")
-        self.started.append(user)
-        options = self.broker.options(user)
-        del options["sasl.password"], options["bootstrap.servers"]
-        given = [part for name, value in options.items() for part in ("--kafka", f"{name}={value}")]
-        module = "tests.faults.planted" if planted else "consumers"
-        return Daemon([planted, *command, *given][not planted :], {"STREAMSVM_SECRETS": str(secrets)}, module)
+        return str(secrets)
 
     def trainer(self, user: str = "trainer", password: str | None = None, planted: str = "") -> Daemon:
         return self.daemon(arguments(self.settings, self.broker.connect()), user, password, planted)
@@ -122,16 +179,23 @@ class Site:
 _sites = iter(range(1000))
 
 
+@contextmanager
+def permitting(secured: SecuredBroker) -> Iterator[None]:
+    """Take back at the end what users were permitted meanwhile."""
+    permitted: list[tuple[str, Permission]] = []
+    secured.on_permit = lambda user, permission: permitted.append((user, permission))
+    yield
+    for user, permission in permitted:
+        secured.forbid(user, permission, missing_ok=True)
+
+
 @pytest.fixture
 def site(secured: SecuredBroker, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Site]:
     """Topics of this test's own; what the users were permitted on them is taken back."""
     made = Site(secured, f"s{next(_sites)}", tmp_path)
-    permitted: list[tuple[str, Permission]] = []
-    secured.on_permit = lambda user, permission: permitted.append((user, permission))
-    yield made
+    with permitting(secured):
+        yield made
     request.node.user_properties.append(("processes", len(made.started)))
-    for user, permission in permitted:
-        secured.forbid(user, permission, missing_ok=True)
 
 
 @contextmanager
@@ -145,6 +209,26 @@ def at_work(site: Site, planted: str = "") -> Iterator[Daemon]:
         yield daemon
     finally:
         daemon.kill()
+
+
+@pytest.fixture(scope="module")
+def published(secured: SecuredBroker, tmp_path_factory: pytest.TempPathFactory) -> Site:
+    """Topics of this module with five versions, of which the first is retired, and no trainer any more."""
+    made = Site(secured, f"s{next(_sites)}", tmp_path_factory.mktemp("published"))
+    with permitting(secured), at_work(made) as trainer:
+        made.send(records(160, seed=1))
+        assert trainer.reaches_version(5), trainer.said
+        assert trainer.stop() == 0
+    retired = made.command("model retire 1", "admin")
+    assert retired.returncode == 0, retired.stderr
+    return made
+
+
+@pytest.fixture
+def history(published: Site) -> Iterator[Site]:
+    """Published versions; what this test's users were permitted is taken back."""
+    with permitting(published.broker):
+        yield published
 
 
 @pytest.fixture
@@ -210,18 +294,14 @@ def test_people_look_as_subscribers_and_pin_with_one_permission_more(working: tu
     assert load_version(person, "m", models_topic=models).version.number == 1
 
 
-def test_a_scorer_and_a_subscriber_work_with_theirs(working: tuple[Site, Daemon]) -> None:
-    """A version reaches the scorer's process and a subscriber in this one; a score and a dead letter come out."""
-    site, trainer = working
-    assert trainer.stop() == 0
-    site.broker.permit("scorer", site.permissions("scorer"))
-    site.broker.permit("reader", site.permissions("subscriber"))
+@contextmanager
+def scoring(site: Site) -> Iterator[Daemon]:
+    """Run a scorer as its user, with a point and what is none in its input."""
     site.send([b'{"x": [1, 2, 3]}', b"no point"], "points")
-    models = site.settings.output.models_topic
     options = {
         "name": "m",
         "bootstrap-servers": site.admin.servers,
-        "output-models-topic": models,
+        "output-models-topic": site.settings.output.models_topic,
         "scoring-topic": site.name("points"),
         "scoring-output-topic": site.name("scores"),
         "http-port": 0,
@@ -230,26 +310,115 @@ def test_a_scorer_and_a_subscriber_work_with_theirs(working: tuple[Site, Daemon]
     command = ["score", *(part for name, value in options.items() for part in (f"--{name}", str(value)))]
     scorer = site.daemon(command, "scorer")
     try:
-        scorer.wait_for("started")
-        eventually(lambda: len(topic(site.admin, site.name("scores"))) == 1, "a score")
-        eventually(lambda: len(topic(site.admin, site.name("points.dlq"))) == 1, "a dead letter")
-        assert scorer.stop() == 0, scorer.said
+        yield scorer
     finally:
         scorer.kill()
-    with ModelSubscriber(site.broker.connect("reader"), "m", models_topic=models) as subscriber:
-        assert subscriber.wait_ready(30.0).version.number == 1
+
+
+def stored(site: Site, name: str) -> int:
+    """Return how many records a topic has."""
+    return len(topic(site.admin, site.name(name)))
+
+
+def work_as_documented(site: Site) -> None:
+    """Let a scorer with the documented permissions write a score and a dead letter, and stop it."""
+    site.permit_all_but("scorer", "scorer")
+    scores, letters = stored(site, "scores"), stored(site, "points.dlq")
+    with scoring(site) as scorer:
+        scorer.wait_for("started")
+        eventually(lambda: stored(site, "scores") > scores, "a score")
+        eventually(lambda: stored(site, "points.dlq") > letters, "a dead letter")
+        assert scorer.stop() == 0, scorer.said
+
+
+def test_a_scorer_and_a_subscriber_work_with_theirs(history: Site) -> None:
+    """A version reaches the scorer's process and a subscriber in this one; a score and a dead letter come out."""
+    work_as_documented(history)
+    history.permit_all_but("reader", "subscriber")
+    models = history.settings.output.models_topic
+    with ModelSubscriber(history.broker.connect("reader"), "m", models_topic=models) as subscriber:
+        assert subscriber.wait_ready(30.0).version.number == 5
+
+
+def check_refusal(said: str, site: Site, missing: Permission) -> None:
+    """Require a line that names what was attempted and on what, and says where the permissions are listed."""
+    kind, name, operation = missing
+    assert re.search(ATTEMPTED[kind, operation], said), said
+    resource = site.name(name)
+    assert re.search(re.escape(resource.removesuffix("*")) + ("" if resource.endswith("*") else r"(?![\w.-])"), said)
+    assert "authorization failed" in said.lower()
+    assert "SECURITY.md lists them" in said
 
 
 @pytest.mark.faults_long
-@pytest.mark.parametrize("row", NEEDED)
-def test_each_documented_permission_of_a_trainer_is_needed(site: Site, row: int) -> None:
-    """Without any one of them the trainer ends with status 78 and says what it may not do."""
-    permissions = site.permissions("trainer")
-    site.broker.permit("trainer", [*permissions[:row], *permissions[row + 1 :]])
+@pytest.mark.parametrize(("who", "missing"), always_needed("trainer"))
+def test_each_documented_permission_of_a_trainer_is_needed(site: Site, who: str, missing: Permission) -> None:
+    """Without any one of them the trainer ends with status 78 and says what it may not do, and on what."""
+    site.permit_all_but("trainer", who, missing)
     site.send([*records(40), b"no point"])
     daemon = site.trainer()
     assert daemon.wait() == REFUSED_STATUS
-    assert "authorization failed" in last_words(daemon).lower()
+    check_refusal(last_words(daemon), site, missing)
+
+
+@pytest.mark.faults_long
+@pytest.mark.parametrize(("who", "missing"), always_needed("scorer"))
+def test_each_documented_permission_of_a_scorer_is_needed(history: Site, who: str, missing: Permission) -> None:
+    """A scorer that follows another ends without it with status 78, and says what it may not do, and on what."""
+    work_as_documented(history)
+    kind, name, operation = missing
+    history.broker.forbid(who, (kind, history.name(name), operation))
+    with scoring(history) as scorer:
+        assert scorer.wait() == REFUSED_STATUS
+        check_refusal(last_words(scorer), history, missing)
+
+
+def dead_letter(site: Site) -> None:
+    """Put a letter that was never sent again into the dead-letter topic."""
+    value = encode([1.0, 2.0, 3.0], "maybe", 1.0)
+    send(site.admin, [letter_of(site.name("in.dlq"), next(FRESH), value, UNLABELED)])
+
+
+@pytest.mark.parametrize("who", TASKS)
+def test_people_do_their_work_with_the_documented_permissions_and_no_others(history: Site, who: str) -> None:
+    """Each command of those who read, move, retire, verify and resend ends with status 0."""
+    history.permit_all_but("reader", who)
+    dead_letter(history)
+    for words in TASKS[who]:
+        finished = history.command(words, "reader")
+        assert finished.returncode == 0, finished.stderr
+        assert password_of("reader") not in finished.stdout + finished.stderr
+
+
+@pytest.mark.faults_long
+@pytest.mark.parametrize(("who", "missing"), always_needed(*TASKS))
+def test_each_documented_permission_of_people_is_needed(history: Site, who: str, missing: Permission) -> None:
+    """Without any one of them each command ends with status 78, and says what it may not do, and on what."""
+    history.permit_all_but("reader", who, missing)
+    dead_letter(history)
+    for words in TASKS[who]:
+        if undone := UNDONE.get(words, words).replace("{fresh}", f"fresh-{next(FRESH)}"):
+            refused = history.command(undone, "reader")
+            assert refused.returncode == REFUSED_STATUS
+            check_refusal(error_of(refused), history, missing)
+
+
+def test_without_reading_versions_a_trainer_lets_none_become_current(site: Site) -> None:
+    """After a start it does not know the current version: it publishes, the gate waits, and the log says why."""
+    with at_work(site) as trainer:
+        assert trainer.stop() == 0
+    site.broker.forbid("trainer", ("topic", site.name("models"), "read"))
+    site.send(records(40, seed=1))
+    again = site.trainer()
+    try:
+        assert again.reaches_version(2), again.said
+        assert again.stop() == 0
+    finally:
+        again.kill()
+    assert len(again.events("gate_blind")) == len(again.events("gate_waits")) == 1
+    assert "Read on output.models_topic" in again.events("gate_blind")[0]["remedy"]
+    models = site.settings.output.models_topic
+    assert load_version(site.admin, "m", models_topic=models).version.number == 1
 
 
 def lose_a_permission(site: Site, daemon: Daemon, row: int) -> None:

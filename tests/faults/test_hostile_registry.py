@@ -1,0 +1,238 @@
+"""Who may write to the schema registry, or answers in its place: what that costs, and what it cannot do."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import struct
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from consumers.verify import verify
+from streamsvm.config import RegistryConfig, Settings
+from streamsvm.errors import InvalidPoint
+from streamsvm.ingest.avro import AvroReader, AvroWriter
+from streamsvm.kafka import Message, Outbox, RegistryUnavailable, SchemaRegistry, TopicSpec, create_topics
+from streamsvm.kafka.schema_registry import LARGEST_ANSWER, MOST_KEPT
+from streamsvm.verification.survey import EXIT_CLEAN, EXIT_DIFFERS
+from tests.brokers.fixtures import TestBroker
+from tests.brokers.jvm import CannotRun
+from tests.brokers.secured import Authority
+from tests.codec.rows import AVRO, POINT
+from tests.consumers.trainers import run_until, settings_for
+from tests.faults.hostile_registry import Answer, Dripping, HostileRegistry, Large, hostile_registry, plain, text
+from tests.streams import DIMENSION, gaussian
+
+MEGABYTE = 1_000_000
+TIMEOUT_S = 0.5
+Client = Callable[..., SchemaRegistry]
+
+
+@pytest.fixture
+def registry() -> Iterator[HostileRegistry]:
+    """One that is honest until a test says otherwise."""
+    with hostile_registry(text(POINT)) as running:
+        yield running
+
+
+@pytest.fixture
+def client() -> Iterator[Client]:
+    """Makes clients, and closes them."""
+    with ExitStack() as stack:
+
+        def make(url: str, **options: Any) -> SchemaRegistry:
+            config = RegistryConfig(url=url, timeout_s=TIMEOUT_S, **options)
+            return stack.enter_context(closing(SchemaRegistry(config)))
+
+        yield make
+
+
+# ------------------------------------------------------------------------------------------------ size and time
+
+
+def test_an_answer_is_taken_up_to_a_bound(registry: HostileRegistry, client: Client) -> None:
+    """Of 200 MB a few are read; the record is at fault, for an honest registry would give the same again and again."""
+    registry.answer = large = Large(200)
+    with pytest.raises(InvalidPoint, match=f"it has over {LARGEST_ANSWER} bytes"):
+        client(registry.url).schema(1)
+    assert large.taken * MEGABYTE < 3 * LARGEST_ANSWER
+
+
+def test_a_schema_that_is_too_large_is_asked_for_once(registry: HostileRegistry, client: Client) -> None:
+    """So that a record after a record of it costs nothing."""
+    registry.answer = Large(20)
+    reader = AvroReader(client(registry.url))
+    for _ in range(3):
+        with pytest.raises(InvalidPoint, match="over"):
+            reader.prepare(b"\0" + struct.pack(">I", 7) + b"\0")
+    assert registry.asked == ["/schemas/ids/7"]
+
+
+def test_an_answer_is_not_unpacked(registry: HostileRegistry, client: Client) -> None:
+    """A megabyte of it could be a gigabyte."""
+    packed = gzip.compress(json.dumps({"schema": POINT}).encode())
+    registry.answer = plain(packed, Content_Encoding="gzip")
+    with pytest.raises(RegistryUnavailable, match="the answer is packed, which nobody asked for"):
+        client(registry.url).schema(1)
+
+
+@pytest.mark.parametrize(
+    "beginning", [b"HTTP/1.1 200 OK\r\nX-Long: ", b"HTTP/1.1 200 OK\r\n\r\n"], ids=["head", "body"]
+)
+def test_an_answer_that_drips_is_given_up(registry: HostileRegistry, client: Client, beginning: bytes) -> None:
+    """While the bytes still come; its connection is closed, and the next question finds whoever answers."""
+    registry.answer = dripping = Dripping(beginning)
+    schemas = client(registry.url)
+    with pytest.raises(RegistryUnavailable, match="no whole answer came within"):
+        schemas.schema(1)
+    assert not dripping.ended.is_set()
+    registry.answer = text(POINT)
+    assert schemas.schema(1) == POINT
+    assert dripping.ended.wait(20.0)
+
+
+def test_what_is_kept_is_bounded(registry: HostileRegistry, client: Client) -> None:
+    """By number and by size: the newest are known without asking, the oldest are asked for again."""
+    schemas = client(registry.url)
+    for number in range(MOST_KEPT + 1):
+        schemas.schema(number)
+    schemas.schema(MOST_KEPT)
+    assert len(registry.asked) == MOST_KEPT + 1
+    schemas.schema(0)
+    assert len(registry.asked) == MOST_KEPT + 2
+    registry.answer = text(POINT + " " * 5 * MEGABYTE)
+    for number in range(1_000, 1_005):
+        schemas.schema(number)
+    before = len(registry.asked)
+    schemas.schema(1_004)
+    assert len(registry.asked) == before
+    schemas.schema(1_000)
+    assert len(registry.asked) == before + 1
+
+
+def test_parsed_schemas_are_bounded_by_their_texts(registry: HostileRegistry) -> None:
+    """Each may be just below the largest, and what is parsed of it takes many times that."""
+    asked: list[int] = []
+
+    class Books:
+        def schema(self, schema_id: int) -> str:
+            asked.append(schema_id)
+            return POINT + " " * (MEGABYTE - len(POINT))
+
+    reader = AvroReader(Books())
+    for number in (*range(6), 5, 0):
+        reader.prepare(b"\0" + struct.pack(">I", number) + b"\0")
+    assert asked == [*range(6), 0]
+
+
+# ------------------------------------------------------------------------------------------------------ answers
+
+NO_ANSWERS: dict[str, Answer] = {
+    "nothing": plain(b""),
+    "null": plain(b"null"),
+    "a list": plain(b"[]"),
+    "half": plain(b'{"schema": "'),
+    "no schema": plain(b"{}"),
+    "null for a schema": plain(b'{"schema": null}'),
+    "a number": plain(b'{"schema": 5}'),
+    "no text": plain(b'{"schema": "\xff\xfe"}'),
+    "nested": plain(b"[" * 200_000),
+    "a proxy's 404": plain(b"<html>", 404),
+    "a failure": plain(b'{"error_code": 50001, "message": "no"}', 500),
+    "a lie of another status": plain(b'{"error_code": 40403, "message": "no"}', 500),
+}
+
+
+@pytest.mark.parametrize("said", NO_ANSWERS)
+def test_what_is_no_answer_decides_nothing(registry: HostileRegistry, client: Client, said: str) -> None:
+    """The input waits, as if nobody answered; once there is an answer, it goes on."""
+    registry.answer = NO_ANSWERS[said]
+    schemas = client(registry.url)
+    with pytest.raises(RegistryUnavailable) as waits:
+        schemas.schema(1)
+    assert len(str(waits.value)) < 600
+    registry.answer = text(POINT)
+    assert schemas.schema(1) == POINT
+
+
+def test_nobody_is_sent_elsewhere(registry: HostileRegistry, client: Client) -> None:
+    """A redirection is no answer, so that neither password nor token goes to another host."""
+    with hostile_registry(text(POINT)) as other:
+        for status in (301, 302, 303, 307, 308):
+            registry.answer = plain(b"", status, Location=f"{other.url}/schemas/ids/1")
+            with pytest.raises(RegistryUnavailable):
+                client(registry.url, token="hush").schema(1)
+        assert other.asked == []
+    assert set(registry.credentials) == {"Bearer hush"}
+
+
+def test_another_authority_or_name_is_not_trusted(tmp_path: Path, client: Client) -> None:
+    """Over https nothing is asked of whoever is not vouched for, by this name."""
+    try:
+        ours, theirs = (Authority(made(tmp_path / name)) for name in ("ours", "theirs"))
+    except CannotRun as error:
+        pytest.skip(f"no certificates: {error}")
+    certificate = ours.certificate("registry")
+    with hostile_registry(text(POINT), certificate=certificate) as right:
+        assert client(right.url, ca_file=ours.ca).schema(1) == POINT
+        with pytest.raises(RegistryUnavailable, match="certificate verify failed"):
+            client(right.url, ca_file=theirs.ca, token="hush").schema(1)
+        with pytest.raises(RegistryUnavailable, match="certificate verify failed"):
+            client(right.url, token="hush").schema(1)
+        assert right.credentials == [""]
+    with hostile_registry(text(POINT), "127.0.0.2", certificate) as misnamed:
+        with pytest.raises(RegistryUnavailable, match=r"certificate verify failed.*127\.0\.0\.2"):
+            client(misnamed.url, ca_file=ours.ca, token="hush").schema(1)
+        assert misnamed.asked == []
+
+
+def made(directory: Path) -> Path:
+    directory.mkdir()
+    return directory
+
+
+# ------------------------------------------------------------------------------------- a schema that changes
+
+
+def schema_of(*names: str) -> str:
+    """Return the schema of a labeled point whose features are fields of these names."""
+    fields = [{"name": name, "type": "double"} for name in names]
+    return json.dumps({"type": "record", "name": "P", "fields": [*fields, {"name": "y", "type": "int"}]})
+
+
+def test_an_id_that_changes_its_meaning_is_found(broker: TestBroker, registry: HostileRegistry, tmp_path: Path) -> None:
+    """A running process has asked and does not ask again; `verify` reads by the new schema, and says what differs."""
+    registry.answer = text(schema_of("a", "b", "c"))
+    settings = named(settings_for(broker.name("r"), tmp_path), registry.url)
+    create_topics(broker.connection, [TopicSpec(settings.input.topic, 1)])
+    feed(broker, settings, 80)
+    run_until(settings, broker.connection, 80)
+    assert registry.asked == ["/schemas/ids/1"]
+    assert verify(broker.connection, settings).exit_status == EXIT_CLEAN
+    registry.answer = text(schema_of("b", "a", "c"))
+    report = verify(broker.connection, settings)
+    assert report.exit_status == EXIT_DIFFERS
+    assert {row.number for row in report.rows if row.faults} == {1, 2}
+
+
+def named(settings: Settings, url: str) -> Settings:
+    """Return settings whose points are Avro, their features fields of names."""
+    assert settings.points is not None
+    assert DIMENSION == 3
+    points = settings.points.model_copy(update={"feature_names": ("a", "b", "c"), "format": "avro"})
+    return settings.model_copy(update={"points": points, "registry": RegistryConfig(url=url, timeout_s=2.0)})
+
+
+def feed(broker: TestBroker, settings: Settings, n: int) -> None:
+    """Put n points into the input, by schema 1."""
+    points, writer = gaussian(n, 0), AvroWriter(schema_of("a", "b", "c"), 1)
+    outbox = Outbox(broker.connection)
+    for x, y in zip(points.X.tolist(), points.y.tolist(), strict=True):
+        value = writer.encode({**dict(zip("abc", x, strict=True)), "y": int(y)})
+        outbox.send(Message(settings.input.topic, value, headers=AVRO, partition=0))
+    outbox.flush(30.0)
+    outbox.close()

@@ -19,10 +19,11 @@ from streamsvm.config import OutputConfig, Settings
 from streamsvm.errors import ConfigurationError
 from streamsvm.kafka import Connection, Message, Publisher, Reader, TopicSpec, create_topics
 from streamsvm.model import message as model_codec
+from streamsvm.model import trail
 from streamsvm.model.ancestry import Ancestor
 from streamsvm.model.machine import LinearMachine, Model
 from streamsvm.model.message import Alias, Head, Retired, Version
-from streamsvm.registry import anchoring
+from streamsvm.registry import backwards
 from streamsvm.registry import cloud_events as events
 from streamsvm.registry.anchoring import NotAnchored, reference
 from streamsvm.registry.signing import Signer
@@ -170,7 +171,7 @@ class Reads:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, models: str) -> None:
         self.fetched, self.scanned = 0, 0
-        fetch, read = Reader.fetch_one, anchoring.read_to_end
+        fetch, read = Reader.fetch_one, backwards.read_to_end
 
         def fetch_one(reader: Reader, *arguments: Any) -> Any:
             self.fetched += 1
@@ -182,7 +183,7 @@ class Reads:
                 yield record
 
         monkeypatch.setattr(Reader, "fetch_one", fetch_one)
-        monkeypatch.setattr(anchoring, "read_to_end", read_to_end)
+        monkeypatch.setattr(backwards, "read_to_end", read_to_end)
 
 
 def test_a_number_among_a_thousand_is_anchored_by_few_reads(
@@ -207,7 +208,7 @@ def test_offsets_that_lead_nowhere_cost_time_only(
     connection: Connection, topic: Topic, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The chain is found by reading back, as in a copy of the topic on another cluster."""
-    monkeypatch.setattr(anchoring, "FIRST_SPAN", 4)
+    monkeypatch.setattr(backwards, "FIRST_SPAN", 4)
     monkeypatch.setattr(model_codec, "LINKS_HEADER", "streamsvm.other")
     topic.grow(40)
     monkeypatch.setattr(model_codec, "LINKS_HEADER", "streamsvm.links")
@@ -290,7 +291,7 @@ def test_a_forgery_of_a_number_below_does_not_hide_a_version(
     connection: Connection, topic: Topic, records: Records, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where reading back would stop at it."""
-    monkeypatch.setattr("consumers.models.catalogue.FIRST_SPAN", 4)
+    monkeypatch.setattr("streamsvm.registry.backwards.FIRST_SPAN", 4)
     topic.grow(30)
     topic.forge(1, version_of(1))
     assert f"held at {NAME}@9" in perform(connection, records.settings, pin(records, 9))
@@ -331,10 +332,11 @@ def test_a_version_that_people_retired_before_is_known_by_the_audit_trail(
     """As it was written by builds whose retirements the aliases topic did not tell."""
     topic.grow(5)
     topic.bury(4)
-    trail = records.audit("version_retired", f"{NAME}@4", versions=[4])
+    said = trail.VersionsRetired(name=NAME, versions=[4], by="ann@host", reason="", time="2026-01-01T00:00:00+00:00")
+    entry = records.audit(f"{NAME}@4", said)
     with closing(Publisher(connection, "test/audit")) as publisher:
         publisher.start()
-        publisher.publish([trail])
+        publisher.publish([entry])
     assert f"held at {NAME}@3" in perform(connection, records.settings, RollBack(records))
 
 

@@ -13,21 +13,18 @@ from collections.abc import Callable, Iterable
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Final
 
 from consumers.streams.topics import READ_TIMEOUT_S
 from streamsvm.config import Settings
 from streamsvm.errors import ConfigurationError, InvalidMessage
-from streamsvm.kafka import Connection, Record, log_range, read_to_end
+from streamsvm.kafka import Connection, Record, read_to_end
 from streamsvm.model import message as model_codec
 from streamsvm.model.comparison import relative_gap
-from streamsvm.model.message import Alias
+from streamsvm.model.message import Alias, version_number
+from streamsvm.registry import backwards
+from streamsvm.registry.aliases import Aliases, read_aliases
 from streamsvm.registry.anchoring import seen_in
-from streamsvm.verification.survey import Aliases, aliases_in, number_in, retired_in
-
-FIRST_SPAN: Final = 512
-"""Offsets that are read first; a version and its transaction's marker take two."""
-GROWTH: Final = 8
+from streamsvm.verification.survey import retired_in
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,7 +252,7 @@ def read_catalogue(
     enough: Enough,
     *,
     figures: bool = False,
-    span: int = FIRST_SPAN,
+    span: int | None = None,
     timeout_s: float = READ_TIMEOUT_S,
 ) -> Catalogue:
     """Read the models topic from the end backwards until a question is answered, or to its beginning.
@@ -271,7 +268,7 @@ def read_catalogue(
         Tells whether what was read answers the question.
     figures : bool
         Whether to decode the versions and keep their figures.
-    span : int
+    span : int, optional
         Offsets at the end to read first.
     timeout_s : float
         Seconds to wait without progress.
@@ -283,23 +280,22 @@ def read_catalogue(
     TransientError
         If no broker answers, or a transaction stays open.
     """
-    topic = settings.output.models_topic
-    while True:
-        low, high = log_range(connection, topic, 0)
-        start = max(low, high - span)
-        entries, tombstones = list[Entry](), set[int]()
-        for record in read_to_end(connection, topic, 0, start=start, timeout_s=timeout_s):
+    topic, entries, tombstones = settings.output.models_topic, list[Entry](), set[int]()
+    for records, complete in backwards.spans(connection, topic, timeout_s, span):
+        found = list[Entry]()
+        for record in records:
             if record.value is None:
-                tombstones.add(number_in(record.key, settings.name) or 0)
+                tombstones.add(version_number(record.key, settings.name) or 0)
             elif (entry := _entry(record, settings.name, figures)) is not None:
-                entries.append(entry)
+                found.append(entry)
+        entries = found + entries
         swept = names.retired
         unsaid = {number for number in tombstones if number and (swept is None or number not in swept)}
         retired = unsaid & _retired_by_trail(connection, settings, timeout_s) if unsaid else unsaid
-        catalogue = Catalogue(settings.name, topic, entries, names, retired, complete=start == low)
-        if catalogue.complete or enough(catalogue):
+        catalogue = Catalogue(settings.name, topic, entries, names, retired, complete=complete)
+        if complete or enough(catalogue):
             return catalogue
-        span *= GROWTH
+    raise AssertionError("the last span is complete")
 
 
 def _retired_by_trail(connection: Connection, settings: Settings, timeout_s: float) -> set[int]:
@@ -353,20 +349,12 @@ def read_names(connection: Connection, settings: Settings, timeout_s: float = RE
     ConfigurationError
         If it says nothing: the message names the models of which it does.
     """
-    prefix, newest, others = f"{settings.name}@".encode(), dict[str, bytes](), set[str]()
     topic = settings.output.aliases_topic
-    for record in read_to_end(connection, topic, 0, timeout_s=timeout_s):
-        key = record.key or b""
-        if not key.startswith(prefix):
-            others.add(key.decode(errors="replace").split("@")[0])
-        elif record.value is None:
-            newest.pop(key.decode(errors="replace"), None)
-        else:
-            newest[key.decode(errors="replace")] = record.value
-    if not newest:
-        known = ", ".join(sorted(others - {""}))
+    names = read_aliases(connection, settings.name, topic, timeout_s)
+    if not names.known:
+        known = ", ".join(sorted(names.others))
         raise ConfigurationError(
             f"{topic} knows no model {settings.name}",
             f"It knows {known}: name one with --name." if known else "Nothing was published there yet.",
         )
-    return aliases_in(newest, settings.name)
+    return names

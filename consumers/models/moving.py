@@ -26,9 +26,9 @@ from streamsvm.kafka import Cluster, Connection, Message, OutcomeUnknown
 from streamsvm.model import message as model_codec
 from streamsvm.model import trail
 from streamsvm.model.message import Alias, Retired
+from streamsvm.registry.aliases import Aliases
 from streamsvm.registry.signing import TrustedKeys
 from streamsvm.registry.subscriber import ALIAS, RESERVED_ALIASES
-from streamsvm.verification.survey import Aliases
 
 ATTEMPTS: Final = 5
 

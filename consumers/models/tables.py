@@ -13,7 +13,7 @@ from consumers.host.untrusted_text import cell
 from consumers.models.catalogue import Catalogue, Entry
 from streamsvm.model import message as model_codec
 from streamsvm.model.comparison import Change, Comparison
-from streamsvm.verification.survey import Aliases
+from streamsvm.registry.aliases import Aliases
 
 
 def listed(entries: Iterable[Entry], names: Aliases, name: str) -> list[dict[str, Any]]:

@@ -25,8 +25,7 @@ from streamsvm.delivery import Judgement, Part, Verdict, judge, redirected
 from streamsvm.errors import StateError, TransientError
 from streamsvm.ingest.scored import SOURCE_HEADER
 from streamsvm.kafka import Message, Place, Progress, Record, Standing, Stored, stamp_of
-from streamsvm.model.message import decode_head, head_key
-from streamsvm.verification.survey import number_in
+from streamsvm.model.message import decode_head, head_key, version_number
 
 log = structlog.get_logger("streamsvm.delivery")
 
@@ -376,7 +375,7 @@ class VersionSettlement(Settlement):
         newest = decode_head(found.value).number if found is not None and found.value else 0
 
         def wanted(record: Record) -> bool:
-            number = number_in(record.key, self._name)
+            number = version_number(record.key, self._name)
             return number is not None and number > newest and stamp_of(record.headers) is None
 
         versions = self._cluster.stored([(self._models_topic, 0)], wanted, timeout_s=READ_TIMEOUT_S)

@@ -23,7 +23,7 @@ from streamsvm.kafka import Message
 from streamsvm.model import message as model_codec
 from streamsvm.model import trail
 from streamsvm.model.message import Retired
-from streamsvm.verification.survey import Aliases, aliases_in
+from streamsvm.registry.aliases import Aliases, aliases_in
 
 log = structlog.get_logger("streamsvm.trainer")
 
@@ -86,8 +86,7 @@ class Keeper:
     def _names(self) -> Aliases:
         name = self._settings.name
         found = self._cluster.newest_under(self._settings.output.aliases_topic, f"{name}@".encode(), READ_TIMEOUT_S)
-        values = {key.decode(errors="replace"): record.value for key, record in found.items()}
-        return aliases_in({key: value for key, value in values.items() if value is not None}, name)
+        return aliases_in(found.values(), name)
 
     def _records(self, going: list[int], retired: Retired) -> list[Message]:
         name, output = self._settings.name, self._settings.output

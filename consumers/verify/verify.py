@@ -33,21 +33,19 @@ from streamsvm.kafka import (
     read_to_end,
 )
 from streamsvm.learning.training import limited
-from streamsvm.model.message import Lineage, Version, format_of
+from streamsvm.model.message import Lineage, Version, format_of, version_number
 from streamsvm.points import Position, Positions, Rows
+from streamsvm.registry.aliases import Aliases, read_aliases
 from streamsvm.verification.survey import (
-    Aliases,
     Auditor,
     NotRecomputable,
     Recomputation,
     Report,
     Survey,
     alias_faults,
-    aliases_in,
     differences,
     incarnation_in,
     missing_input,
-    number_in,
 )
 
 BATCH_RECORDS: Final = 1_000
@@ -91,9 +89,9 @@ def verify(
         If the broker does not answer, or a transaction stays open.
     """
     begun = time.monotonic()
-    before = read_aliases(connection, settings, timeout_s)
+    before = read_aliases(connection, settings.name, settings.output.aliases_topic, timeout_s)
     survey = _surveyed(connection, settings, timeout_s)
-    after = read_aliases(connection, settings, timeout_s)
+    after = read_aliases(connection, settings.name, settings.output.aliases_topic, timeout_s)
     _judge_tombstones(connection, settings, survey, after, timeout_s)
     _require(survey, settings, number)
     auditor, at_head, incarnation, input_rows, done = Auditor(survey, number), {}, None, 0, 0
@@ -116,19 +114,6 @@ def verify(
         input_rows,
         time.monotonic() - begun,
     )
-
-
-def read_aliases(connection: Connection, settings: Settings, timeout_s: float) -> Aliases:
-    """Return the newest aliases of a model, having read their topic to the end."""
-    prefix, newest = f"{settings.name}@".encode(), dict[str, bytes]()
-    for record in read_to_end(connection, settings.output.aliases_topic, 0, timeout_s=timeout_s):
-        if record.key is None or not record.key.startswith(prefix):
-            continue
-        key = record.key.decode(errors="replace")
-        newest.pop(key, None)
-        if record.value is not None:
-            newest[key] = record.value
-    return aliases_in(newest, settings.name)
 
 
 def _surveyed(connection: Connection, settings: Settings, timeout_s: float) -> Survey:
@@ -168,7 +153,7 @@ def _versions(connection: Connection, settings: Settings, survey: Survey, timeou
     for record in read_to_end(connection, settings.output.models_topic, 0, timeout_s=timeout_s):
         if record.offset >= survey.end:
             return
-        if record.value is not None and number_in(record.key, settings.name) is not None:
+        if record.value is not None and version_number(record.key, settings.name) is not None:
             yield record
 
 

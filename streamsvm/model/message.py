@@ -462,6 +462,15 @@ def version_key(name: str, number: int) -> str:
     return f"{name}@{number}"
 
 
+def version_number(key: bytes | None, name: str) -> int | None:
+    """Return the number in the key of a version of this name; None for any other key."""
+    prefix = f"{name}@".encode()
+    if key is None or not key.startswith(prefix):
+        return None
+    digits = key.removeprefix(prefix)
+    return int(digits) if digits.isdigit() and len(digits) < 20 else None
+
+
 def head_key(name: str) -> str:
     """Return the key of the head record."""
     return f"{name}@head"

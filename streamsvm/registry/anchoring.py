@@ -15,22 +15,21 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
 from typing import Final
 
 from streamsvm.errors import ConfigurationError, InvalidMessage
-from streamsvm.kafka import Connection, DamagedBatch, Reader, Record, log_range, read_to_end
+from streamsvm.kafka import Connection, DamagedBatch, Reader, Record
 from streamsvm.model import message as model_codec
 from streamsvm.model.ancestry import Ancestor
-from streamsvm.model.message import Alias, Head, Place, Retired
+from streamsvm.model.message import Alias, Place
+from streamsvm.registry import backwards
+from streamsvm.registry.aliases import Aliases, read_aliases
 
 PARTITION: Final = 0
-FIRST_SPAN: Final = 512
-"""Offsets that are read first, where the chain is looked for; a version and its transaction's marker take two."""
-GROWTH: Final = 8
 
 LEAST_DIGITS: Final = 12
 """Of a SHA-256 that names a version: fewer are a number, or too easy to make another value for."""
@@ -62,74 +61,6 @@ def reference(which: int | str) -> int | str:
         f"{which!r} names no version",
         f"Give a number (1, 2, ...), or a SHA-256 or its first {LEAST_DIGITS} or more hexadecimal digits.",
     )
-
-
-@dataclass(frozen=True, slots=True)
-class Roots:
-    """What the aliases topic says of a model.
-
-    Attributes
-    ----------
-    head : Head or None
-    named : mapping of str to Alias
-        Every alias, and the pin, by its key.
-    retired : Retired or None
-    """
-
-    head: Head | None
-    named: Mapping[str, Alias]
-    retired: Retired | None
-
-    @property
-    def newest(self) -> int:
-        """The greatest number that is known to be published; 0 if none is."""
-        return max((alias.number for alias in self.first), default=0)
-
-    @property
-    def first(self) -> tuple[Alias, ...]:
-        """From where to go: the newest version; every alias where no head is known."""
-        return (self.head.alias,) if self.head else tuple(self.named.values())
-
-    def is_retired(self, number: int) -> bool:
-        """Tell whether a version is retired, and no alias names it."""
-        named = any(alias.number == number for alias in self.named.values())
-        return self.retired is not None and number in self.retired and not named
-
-
-def read_roots(connection: Connection, name: str, aliases_topic: str, timeout_s: float) -> Roots:
-    """Read what the aliases topic says of a model; what cannot be read there is logged and passed over.
-
-    Raises
-    ------
-    TopicMissing, TransientError
-        As for `read_to_end`.
-    """
-    newest: dict[str, bytes] = {}
-    prefix = f"{name}@".encode()
-    for record in read_to_end(connection, aliases_topic, PARTITION, timeout_s=timeout_s):
-        if record.key is None or not record.key.startswith(prefix):
-            continue
-        key = record.key.decode(errors="replace")
-        newest.pop(key, None)
-        if record.value is not None:
-            newest[key] = record.value
-    return roots_in(newest, name)
-
-
-def roots_in(records: Mapping[str, bytes], name: str) -> Roots:
-    """Decode the newest value of each key of a model."""
-    head, retired, named = None, None, dict[str, Alias]()
-    for key, value in records.items():
-        try:
-            if key == model_codec.head_key(name):
-                head = model_codec.decode_head(value)
-            elif key == model_codec.retired_key(name):
-                retired = model_codec.decode_retired(value)
-            elif key != model_codec.owner_key(name):
-                named[key] = model_codec.decode_alias(value)
-        except InvalidMessage as error:
-            logger.warning("passed over %s of the aliases: %s", key, error)
-    return Roots(head, named, retired)
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,15 +176,9 @@ class _Scan:
 
     def spans(self) -> Iterator[None]:
         """Read one span more at each step, until the beginning was read."""
-        low, upper = log_range(self.connection, self.topic, PARTITION)
-        span = FIRST_SPAN
-        while upper > low:
-            start = max(low, upper - span)
-            for record in read_to_end(self.connection, self.topic, PARTITION, start=start, timeout_s=self.timeout_s):
-                if record.offset >= upper:
-                    break
+        for records, _ in backwards.spans(self.connection, self.topic, self.timeout_s):
+            for record in records:
                 self._note(record)
-            upper, span = start, span * GROWTH
             yield
 
     def _note(self, record: Record) -> None:
@@ -317,22 +242,24 @@ class Finder:
             If no broker answers, or a transaction stays open.
         """
         named = reference(which)
-        roots = read_roots(self._connection, self._name, f"{self._topic}.aliases", self._timeout_s)
+        names = read_aliases(self._connection, self._name, f"{self._topic}.aliases", self._timeout_s)
+        for fault in names.faults:
+            logger.warning("passed over: %s", fault)
         if isinstance(named, int):
-            self._require(named, roots)
+            self._require(named, names)
         with closing(Reader(self._connection)) as reader:
-            return self._hashed(named, reader) if isinstance(named, str) else self._numbered(named, reader, roots)
+            return self._hashed(named, reader) if isinstance(named, str) else self._numbered(named, reader, names)
 
-    def _require(self, number: int, roots: Roots) -> None:
-        if not roots.newest:
+    def _require(self, number: int, names: Aliases) -> None:
+        if not names.newest:
             raise ConfigurationError(f"there is no version {number} of {self._name}; {self._topic}.aliases names none")
-        if number > roots.newest:
-            raise ConfigurationError(f"there is no version {number} of {self._name}; the newest is {roots.newest}")
-        if roots.is_retired(number):
-            raise ConfigurationError(f"version {number} of {self._name} was retired; the newest is {roots.newest}")
+        if number > names.newest:
+            raise ConfigurationError(f"there is no version {number} of {self._name}; the newest is {names.newest}")
+        if names.is_retired(number):
+            raise ConfigurationError(f"version {number} of {self._name} was retired; the newest is {names.newest}")
 
-    def _numbered(self, number: int, reader: Reader, roots: Roots) -> Record:
-        chain, scan = Chain(roots.first), self._scan()
+    def _numbered(self, number: int, reader: Reader, names: Aliases) -> Record:
+        chain, scan = Chain(names.roots), self._scan()
         found = chain.descend(number, lambda alias: self._fetch(reader, alias))
         for _ in scan.spans() if found is None else ():
             chain.retry()
@@ -340,11 +267,11 @@ class Finder:
             if found is not None:
                 break
         if found is None:  # the aliases come last: whoever named a forgery once must not be believed before the chain
-            chain.add(roots.named.values())
+            chain.add(names.named.values())
             chain.retry()
             found = chain.descend(number, scan.find)
         if found is None:
-            raise self._not_found(number, chain.sha256(number), scan, roots)
+            raise self._not_found(number, chain.sha256(number), scan, names)
         return found.record or self._again(reader, found)
 
     def _scan(self) -> _Scan:
@@ -371,12 +298,12 @@ class Finder:
             )
         return seen.record
 
-    def _not_found(self, number: int, sha256: str | None, scan: _Scan, roots: Roots) -> Exception:
+    def _not_found(self, number: int, sha256: str | None, scan: _Scan, names: Aliases) -> Exception:
         key, there = model_codec.version_key(self._name, number), scan.said(number)
         if not there:
             which = f", which is {sha256}," if sha256 else ""
             return ConfigurationError(
-                f"{key}{which} is not in {self._topic}; the newest is {roots.newest}", "It was retired or removed."
+                f"{key}{which} is not in {self._topic}; the newest is {names.newest}", "It was retired or removed."
             )
         if sha256 is not None:
             return NotAnchored(

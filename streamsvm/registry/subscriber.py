@@ -55,6 +55,7 @@ from streamsvm.model.described import points_fault
 from streamsvm.model.kernels import Float
 from streamsvm.model.machine import Model
 from streamsvm.model.message import Alias, Version
+from streamsvm.registry.aliases import AliasTable
 from streamsvm.registry.anchoring import Finder, reference
 from streamsvm.registry.signing import TrustedKeys
 
@@ -216,7 +217,7 @@ class ModelSubscriber:
         self._name = name
         self._models_topic = models_topic
         self._aliases_topic = _aliases_topic(models_topic)
-        self._aliases = _Aliases(name, alias)
+        self._aliases = _Followed(name, alias)
         self._version = None if version is None else reference(version)
         self._trusted = trusted
         self._callback = callback
@@ -313,7 +314,7 @@ class ModelSubscriber:
     @property
     def names(self) -> tuple[str, ...]:
         """Models of which the aliases topic says something, sorted, as far as it was read; never blocks."""
-        return tuple(sorted(self._aliases.names))
+        return tuple(sorted(self._aliases.table.models))
 
     @property
     def refused(self) -> int:
@@ -430,7 +431,7 @@ class ModelSubscriber:
         """Load one version, and keep it until closed."""
         self._lack(f"reading {self._models_topic}")
         record = Finder(self._connection, self._name, self._models_topic, READ_TIMEOUT_S).find(version)
-        number = _number_of(record.key, self._name)
+        number = model_codec.version_number(record.key, self._name) or 0
         found = check(record, self._name, number, dimension=self._dimension, trusted=self._trusted)
         self._swap(_loaded(record, found, self._clock()))
         self._stopping.wait()
@@ -438,7 +439,7 @@ class ModelSubscriber:
     def _catch_up(self) -> Tail:
         """Read the aliases topic to its end, and return a follower that goes on from there."""
         topic = self._aliases_topic
-        self._aliases.forget()
+        self._aliases.table.forget()
         self._wanted = None
         position, _ = log_range(self._connection, topic, PARTITION)
         for record in read_to_end(self._connection, topic, PARTITION, start=position, timeout_s=READ_TIMEOUT_S):
@@ -453,10 +454,8 @@ class ModelSubscriber:
                 self._note(record)
 
     def _note(self, record: Record) -> None:
-        try:
-            self._aliases.note(record)
-        except InvalidMessage as error:
-            self._refuse(f"{record.topic}[{record.partition}]@{record.offset}", "alias_unreadable", str(error))
+        if fault := self._aliases.note(record):
+            self._refuse(f"{record.topic}[{record.partition}]@{record.offset}", "alias_unreadable", fault)
 
     def _settle(self) -> None:
         """Load the version that the alias names, unless it serves, was refused, or is not due for another try."""
@@ -551,8 +550,8 @@ class _Wanted:
         self.tries = min(self.tries + 1, 30)
 
 
-class _Aliases:
-    """What the aliases topic says about one alias; other keys are ignored."""
+class _Followed:
+    """What the aliases topic says about one alias, the pin before it."""
 
     def __init__(self, name: str, alias: str) -> None:
         if not ALIAS.fullmatch(alias) or alias in RESERVED_ALIASES:
@@ -561,44 +560,18 @@ class _Aliases:
                 "A letter, then letters, digits, dots, dashes; not head, owner or retired.",
             )
         self.key = model_codec.current_key(name) if alias == "current" else f"{name}@{alias}"
-        self._keys = {self.key.encode(): "moved"}
-        if alias == "current":
-            self._keys[model_codec.pin_key(name).encode()] = "pin"
-        self._named: dict[str, Alias] = {}
-        self.names: frozenset[str] = frozenset()
-        """Models under whose names a record was met, the first `MOST_REMEMBERED` of them."""
+        self._pin_key = model_codec.pin_key(name) if alias == "current" else ""
+        self.table = AliasTable(name)
 
     @property
     def wanted(self) -> Alias | None:
         """The pin if there is one, else the alias; None if the topic has neither."""
-        return self._named.get("pin") or self._named.get("moved")
+        return self.table[self._pin_key] or self.table[self.key]
 
-    def forget(self) -> None:
-        """Begin anew, before the topic is read from its beginning."""
-        self._named.clear()
-
-    def note(self, record: Record) -> None:
-        """Take a record in; `InvalidMessage` if it is under our key and unreadable, which changes nothing."""
-        self._hear_of(record)
-        which = self._keys.get(record.key or b"")
-        if which is None:
-            return
-        if record.value is None:
-            self._named.pop(which, None)
-            return
-        self._named[which] = _readable(record.value)
-
-    def _hear_of(self, record: Record) -> None:
-        name = (record.key or b"").split(b"@", 1)[0].decode(errors="replace")
-        if name and name not in self.names and record.value is not None and len(self.names) < MOST_REMEMBERED:
-            self.names |= {name}
-
-
-def _readable(value: bytes) -> Alias:
-    alias = model_codec.decode_alias(value)
-    if alias.number < 1 or alias.offset < 0:
-        raise InvalidMessage(f"an alias cannot name version {alias.number} at offset {alias.offset}")
-    return alias
+    def note(self, record: Record) -> str:
+        """Take a record in; return what is wrong with it if it is under our key, and cannot be read."""
+        fault = self.table.note(record)
+        return fault if (record.key or b"").decode(errors="replace") in (self.key, self._pin_key) else ""
 
 
 def _names(alias: Alias, loaded: Loaded | None) -> bool:
@@ -758,12 +731,10 @@ def _load_named(
     timeout_s: float,
 ) -> tuple[Loaded, bytes]:
     topic = _aliases_topic(models_topic)
-    aliases = _Aliases(name, alias)
+    aliases = _Followed(name, alias)
     for record in read_to_end(connection, topic, PARTITION, timeout_s=timeout_s):
-        try:
-            aliases.note(record)
-        except InvalidMessage as error:
-            logger.warning("passed over %s[%d]@%d: %s", topic, PARTITION, record.offset, error)
+        if fault := aliases.note(record):
+            logger.warning("passed over %s[%d]@%d: %s", topic, PARTITION, record.offset, fault)
     named = aliases.wanted
     if named is None:
         raise ConfigurationError(
@@ -785,7 +756,7 @@ def _load_numbered(
     timeout_s: float,
 ) -> tuple[Loaded, bytes]:
     found = Finder(connection, name, models_topic, timeout_s).find(version)
-    number = _number_of(found.key, name)
+    number = model_codec.version_number(found.key, name) or 0
     return _loaded(found, check(found, name, number, trusted=trusted)), found.value or b""
 
 
@@ -802,9 +773,3 @@ def _published_at(record: Record) -> float | None:
         return datetime.fromisoformat(dict(record.headers)["ce_time"].decode()).timestamp()
     except (KeyError, ValueError):
         return None
-
-
-def _number_of(key: bytes | None, name: str) -> int:
-    """Return the number in the key of a version of this name; 0 for any other key."""
-    digits = (key or b"").removeprefix(f"{name}@".encode())
-    return int(digits) if digits != key and digits.isdigit() and len(digits) < 20 else 0

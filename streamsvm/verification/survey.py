@@ -36,8 +36,9 @@ from streamsvm.learning.recipe import Origin, make, version_of
 from streamsvm.learning.tuning import Tuning, is_due, tune
 from streamsvm.model import message as model_codec
 from streamsvm.model.ancestry import Ancestor, chosen
-from streamsvm.model.message import Alias, Head, Lineage, PartitionCut, Retired, Version, positions
+from streamsvm.model.message import Head, Lineage, PartitionCut, Retired, Version, positions, version_number
 from streamsvm.points import Position, Positions, Rows, precedes
+from streamsvm.registry.aliases import Aliases
 
 INCARNATION_HEADER: Final = "streamsvm.incarnation"
 
@@ -188,15 +189,6 @@ class Report:
         }
 
 
-def number_in(key: bytes | None, name: str) -> int | None:
-    """Return the number in the key of a version of this name; None for any other key."""
-    prefix = f"{name}@".encode()
-    if key is None or not key.startswith(prefix):
-        return None
-    digits = key.removeprefix(prefix)
-    return int(digits) if digits.isdigit() and len(digits) < 20 else None
-
-
 class _Retirement(msgspec.Struct):
     """What is read of an entry of the audit trail."""
 
@@ -271,7 +263,7 @@ class Survey:
     def note(self, key: bytes | None, value: bytes | None, offset: int) -> None:
         """Take in one record, in the order of the log."""
         self.end = offset + 1
-        number = number_in(key, self.name)
+        number = version_number(key, self.name)
         if number is None:
             return
         if value is None:
@@ -726,53 +718,6 @@ def _shown(leaves: Mapping[str, object], path: str) -> str:
     return text if len(text) <= 80 else f"{text[:77]}..."
 
 
-@dataclass(frozen=True, slots=True)
-class Aliases:
-    """The newest records of a model's aliases.
-
-    Attributes
-    ----------
-    head : Head or None
-    named : mapping of str to Alias
-        Every other alias by its key, such as `name@current`.
-    faults : tuple of str
-        Records that cannot be read.
-    retired : Retired or None
-        How far a trainer that keeps only the newest versions has retired the others.
-    """
-
-    head: Head | None
-    named: Mapping[str, Alias]
-    faults: tuple[str, ...] = ()
-    retired: Retired | None = None
-
-    @property
-    def numbers(self) -> set[int]:
-        """Every number that is named, the head's among them."""
-        head = {self.head.number} if self.head else set()
-        return head | {alias.number for alias in self.named.values()}
-
-
-NOT_ALIASES: Final = ("owner",)
-"""What follows the name in keys of the aliases topic that name no version."""
-
-
-def aliases_in(records: Mapping[str, bytes], name: str) -> Aliases:
-    """Decode the newest value of each key of a model in the aliases topic."""
-    head, retired, named, faults = None, None, {}, []
-    for key, value in records.items():
-        try:
-            if key == model_codec.head_key(name):
-                head = model_codec.decode_head(value)
-            elif key == model_codec.retired_key(name):
-                retired = model_codec.decode_retired(value)
-            elif key.removeprefix(f"{name}@") not in NOT_ALIASES:
-                named[key] = model_codec.decode_alias(value)
-        except InvalidMessage as error:
-            faults.append(f"the alias {key} cannot be read: {error}")
-    return Aliases(head, named, tuple(faults), retired)
-
-
 def alias_faults(
     before: Aliases,
     newest_after: int,
@@ -890,7 +835,7 @@ class Auditor:
             None in place of the version if it is damaged, or of a format that this build does not read: then the note
             says so.
         """
-        number = number_in(key, self._survey.name)
+        number = version_number(key, self._survey.name)
         assert number is not None
         faults = self._chain.number_faults(number, offset)
         claimed = headers.get(model_codec.SHA256_HEADER)

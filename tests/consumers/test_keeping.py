@@ -19,8 +19,9 @@ from streamsvm.config import Settings
 from streamsvm.errors import ConfigurationError
 from streamsvm.kafka import Cluster, Connection, Message, Outbox, Publisher, TopicSpec, create_topics
 from streamsvm.model.message import Alias, Retired
+from streamsvm.registry.aliases import Aliases
 from streamsvm.registry.subscriber import load_version
-from streamsvm.verification.survey import Aliases, Chain, Survey
+from streamsvm.verification.survey import Chain, Survey
 from tests.brokers.fixtures import TestBroker
 from tests.brokers.settings import COMPACT_AT_ONCE
 from tests.consumers.trainers import Running, produce, records, run_until, settings_for, topic

@@ -29,8 +29,8 @@ from streamsvm.errors import ConfigurationError, TransientError
 from streamsvm.kafka import Connection, Message, OutcomeUnknown, Publisher, TopicSpec, create_topics
 from streamsvm.model import message as model_codec
 from streamsvm.model.message import Alias, Retired
+from streamsvm.registry.aliases import Aliases
 from streamsvm.registry.subscriber import ModelSubscriber, load_version
-from streamsvm.verification.survey import Aliases
 from tests.brokers.fixtures import TestBroker
 from tests.consumers.test_cli import error_of, run
 from tests.consumers.trainers import topic
@@ -288,7 +288,7 @@ def test_the_topic_is_read_from_its_end_as_far_as_needed(
     records: Records, trainer: Trainer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With tombstones behind what was found; and to its beginning where that is what it takes."""
-    monkeypatch.setattr("consumers.models.catalogue.GROWTH", 2)
+    monkeypatch.setattr("streamsvm.registry.backwards.GROWTH", 2)
     for number in range(6, 31):
         trainer.publish(version_of(number))
     trainer.retire(f"{NAME}@29")

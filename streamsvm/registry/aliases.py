@@ -1,0 +1,166 @@
+"""What the aliases topic says of a model: the one table that its records are read into.
+
+The topic is compacted; of each key the newest record counts. One that cannot be read changes nothing, and is a fault
+until a readable one follows, so that nobody's typing error takes a model away from its readers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from streamsvm.errors import InvalidMessage
+from streamsvm.kafka import Connection, Record, read_to_end
+from streamsvm.model import message as model_codec
+from streamsvm.model.message import Alias, Head, Retired
+
+PARTITION: Final = 0
+MOST_MODELS: Final = 100
+"""Names of other models that are remembered, for messages that say what there is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Aliases:
+    """The newest records of a model.
+
+    Attributes
+    ----------
+    head : Head or None
+    named : mapping of str to Alias
+        Every alias, and the pin, by its key, such as `name@current`.
+    faults : tuple of str
+        Records that cannot be read.
+    retired : Retired or None
+        Which versions are retired.
+    others : frozenset of str
+        Other models that the topic knows, the first `MOST_MODELS`.
+    """
+
+    head: Head | None
+    named: Mapping[str, Alias]
+    faults: tuple[str, ...] = ()
+    retired: Retired | None = None
+    others: frozenset[str] = frozenset()
+
+    @property
+    def known(self) -> bool:
+        """Whether the topic says anything of the model."""
+        return bool(self.named or self.faults or self.head or self.retired)
+
+    @property
+    def numbers(self) -> set[int]:
+        """Every number that is named, the head's among them."""
+        head = {self.head.number} if self.head else set()
+        return head | {alias.number for alias in self.named.values()}
+
+    @property
+    def newest(self) -> int:
+        """The greatest number that is known to be published; 0 if none is."""
+        return max((alias.number for alias in self.roots), default=0)
+
+    @property
+    def roots(self) -> tuple[Alias, ...]:
+        """From where the chain of hashes leads to the other versions: the head; every alias where there is none."""
+        return (self.head.alias,) if self.head else tuple(self.named.values())
+
+    def is_retired(self, number: int) -> bool:
+        """Tell whether a version is retired, and no alias names it."""
+        named = any(alias.number == number for alias in self.named.values())
+        return self.retired is not None and number in self.retired and not named
+
+
+class AliasTable:
+    """Takes in records of the aliases topic, in their order.
+
+    Parameters
+    ----------
+    name : str
+        Of the model; records of others only tell that there are others.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._prefix = f"{name}@".encode()
+        self._owner_key = model_codec.owner_key(name)
+        self._models: frozenset[str] = frozenset()
+        self.forget()
+
+    def forget(self) -> None:
+        """Begin anew, before the topic is read from its beginning."""
+        self._head: Head | None = None
+        self._retired: Retired | None = None
+        self._named: dict[str, Alias] = {}
+        self._faults: dict[str, str] = {}
+
+    def note(self, record: Record) -> str:
+        """Take a record in; return what is wrong with it, empty if it can be read or is none of this model's."""
+        key = record.key or b""
+        self._hear_of(record)
+        if not key.startswith(self._prefix):
+            return ""
+        name = key.decode(errors="replace")
+        self._faults.pop(name, None)
+        try:
+            self._set(name, record.value)
+        except InvalidMessage as error:
+            self._faults[name] = f"the alias {name} cannot be read: {error}"
+            return str(error)
+        return ""
+
+    def _set(self, key: str, value: bytes | None) -> None:
+        if key == model_codec.head_key(self._name):
+            self._head = None if value is None else model_codec.decode_head(value)
+        elif key == model_codec.retired_key(self._name):
+            self._retired = None if value is None else model_codec.decode_retired(value)
+        elif value is None:
+            self._named.pop(key, None)
+        elif key != self._owner_key:
+            self._named[key] = _alias(value)
+
+    def _hear_of(self, record: Record) -> None:
+        name = (record.key or b"").split(b"@", 1)[0].decode(errors="replace")
+        if name and name not in self._models and record.value is not None and len(self._models) < MOST_MODELS:
+            self._models |= {name}
+
+    def __getitem__(self, key: str) -> Alias | None:
+        """Return what an alias names, by its key; None if there is no such alias."""
+        return self._named.get(key)
+
+    @property
+    def models(self) -> frozenset[str]:
+        """Models that the topic knows, the first `MOST_MODELS`; may be read from any thread."""
+        return self._models
+
+    @property
+    def aliases(self) -> Aliases:
+        """What was taken in so far."""
+        return Aliases(
+            self._head, dict(self._named), tuple(self._faults.values()), self._retired, self._models - {self._name}
+        )
+
+
+def _alias(value: bytes) -> Alias:
+    alias = model_codec.decode_alias(value)
+    if alias.number < 1 or alias.offset < 0:
+        raise InvalidMessage(f"an alias cannot name version {alias.number} at offset {alias.offset}")
+    return alias
+
+
+def aliases_in(records: Iterable[Record], name: str) -> Aliases:
+    """Return what records of the aliases topic, in their order, say of a model."""
+    table = AliasTable(name)
+    for record in records:
+        table.note(record)
+    return table.aliases
+
+
+def read_aliases(connection: Connection, name: str, topic: str, timeout_s: float) -> Aliases:
+    """Read what the aliases topic says of a model, to its end.
+
+    Raises
+    ------
+    TopicMissing, TransientError
+        As for `read_to_end`.
+    """
+    return aliases_in(read_to_end(connection, topic, PARTITION, timeout_s=timeout_s), name)

@@ -1,0 +1,53 @@
+"""A partition read from its end backwards, in growing spans, until whoever asks has seen enough."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from streamsvm.kafka import Connection, Record, log_range, read_to_end
+
+PARTITION: Final = 0
+FIRST_SPAN: Final = 512
+"""Offsets that are read first; a version and its transaction's marker take two."""
+GROWTH: Final = 8
+
+
+def spans(
+    connection: Connection, topic: str, timeout_s: float, first: int | None = None
+) -> Iterator[tuple[Iterator[Record], bool]]:
+    """Yield the records of each span, and whether it is the last: whether it reaches the partition's beginning.
+
+    The first span goes to the partition's end, the others to where the one before begins; each offset is read once.
+    Exhaust the records of a span before asking for the next; an empty partition is one empty span.
+
+    Parameters
+    ----------
+    connection : Connection
+    topic : str
+    timeout_s : float
+        Seconds to wait without progress.
+    first : int, optional
+        Offsets of the first span, `FIRST_SPAN` by default.
+
+    Raises
+    ------
+    TopicMissing, TransientError
+        As for `read_to_end`.
+    """
+    low, upper = log_range(connection, topic, PARTITION)
+    span, end = FIRST_SPAN if first is None else first, None
+    while True:
+        start = max(low, upper - span)
+        yield _between(connection, topic, start, end, timeout_s), start == low
+        if start == low:
+            return
+        end = upper = start
+        span *= GROWTH
+
+
+def _between(connection: Connection, topic: str, start: int, end: int | None, timeout_s: float) -> Iterator[Record]:
+    for record in read_to_end(connection, topic, PARTITION, start=start, timeout_s=timeout_s):
+        if end is not None and record.offset >= end:
+            return
+        yield record

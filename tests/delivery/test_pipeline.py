@@ -1,0 +1,186 @@
+"""The pipeline without a broker, threads or a clock: what is learned, trained and published next."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from streamsvm.delivery import Delivery, Pipeline
+from streamsvm.delivery.events import CaughtUp, CutDeclined, CutTaken, Learned
+from streamsvm.errors import StateError
+from streamsvm.learning.learner import Cut, Learner
+from streamsvm.learning.recipe import make
+from streamsvm.model.message import Head, Owner, partition_cuts
+from streamsvm.points import Position, Rows
+from tests.streams import gaussian, rows_of, small_config
+
+OWNER = Owner("session", "now")
+BUILD = {"numpy": "x"}
+CUT_ROWS = 16
+"""Two leaves of eight rows."""
+
+
+def ready(head: Head | None = None) -> Delivery:
+    """Return a delivery that may publish, behind a head."""
+    delivery = Delivery("m", OWNER.session)
+    delivery.fits()
+    delivery.taken()
+    delivery.settled()
+    delivery.owned()
+    delivery.begins(OWNER, 1, head, head)
+    return delivery
+
+
+def pipeline(head: Head | None = None, *, every_cut: bool = True) -> Pipeline:
+    base = {0: Position(0)}
+    return Pipeline(
+        ready(head),
+        Learner(small_config(), base, 2),
+        small_config(),
+        name="m",
+        topic="t",
+        topic_id="",
+        base=base,
+        build=BUILD,
+        waits_for_training=every_cut,
+    )
+
+
+def stream(n: int) -> Rows:
+    return rows_of(gaussian(4 * CUT_ROWS)).slice(0, n)
+
+
+def kinds(events: Sequence[object]) -> list[str]:
+    return [type(event).__name__ for event in events]
+
+
+def first_cut() -> Cut:
+    """Return the first cut of the stream."""
+    held = pipeline()
+    held.assign({})
+    held.offer(stream(CUT_ROWS))
+    (cut,) = [event.cut for event in held.learn() if isinstance(event, CutTaken)]
+    return cut
+
+
+def head_at(cut: Cut, **changes: object) -> Head:
+    where = partition_cuts(cut.positions, cut.leader_epochs)
+    plain = {"training_set_sha256": cut.points.sha256(), "build": BUILD}
+    return Head(1, 1, where, "ab" * 32, 0, **{**plain, **changes})  # type: ignore[arg-type]
+
+
+def test_every_cut_waits_for_the_training_before_it() -> None:
+    """What is due and cannot be taken stays due; nothing is learned past it, and nothing is lost."""
+    held = pipeline()
+    assert held.assign({}).offsets == {0: 0}
+    held.offer(stream(3 * CUT_ROWS))
+    assert kinds(list(held.learn())) == ["Learned", "CutTaken", "Learned"]
+    assert len(held.backlog[0]) == CUT_ROWS
+    assert list(held.learn()) == []
+    first = held.next_training()
+    assert first is not None
+    assert held.next_training() is None
+    held.trained(make(first, small_config(), None))
+    assert list(held.learn()) == []
+    held.settled()
+    assert kinds(list(held.learn())) == ["CutTaken", "Learned"]
+
+
+def test_the_newest_cut_takes_the_place_of_one_that_waits() -> None:
+    """Nothing is held up where only the newest is wanted; what is in training goes on."""
+    held = pipeline(every_cut=False)
+    held.assign({})
+    held.offer(stream(CUT_ROWS))
+    assert [event.replaced for event in held.learn() if isinstance(event, CutTaken)] == [False]
+    training = held.next_training()
+    held.offer(rows_of(gaussian(2 * CUT_ROWS, seed=1), first_offset=CUT_ROWS))
+    taken = [event for event in held.learn() if isinstance(event, CutTaken)]
+    assert [event.replaced for event in taken] == [False, True]
+    assert held.in_flight == [taken[-1].cut, training]
+
+
+def test_behind_the_newest_version_rows_are_read_again_up_to_its_cut() -> None:
+    """Its cut is declined, as it is published; reading goes on there, and what was read past it comes again."""
+    cut = first_cut()
+    held = pipeline(head_at(cut))
+    assigned = held.assign({})
+    assert (assigned.again, assigned.at_newest, held.reads_again) == (True, False, True)
+    held.offer(stream(2 * CUT_ROWS))
+    held.note_read({0: 2 * CUT_ROWS})
+    events = list(held.learn())
+    assert kinds(events) == ["Learned", "CutDeclined", "CaughtUp"]
+    assert isinstance(events[0], Learned)
+    assert (len(events[0].rows), events[0].again) == (CUT_ROWS, True)
+    assert events[-1] == CaughtUp(1)
+    assigned = held.assign({0: 2 * CUT_ROWS})
+    assert (assigned.offsets, assigned.again, assigned.at_newest) == ({0: CUT_ROWS}, False, True)
+    assert not held.backlog
+
+
+def test_another_training_set_at_the_newest_cut_is_refused_unless_another_build_made_it() -> None:
+    """The log no longer holds what the version was made from; of another build only the difference is told."""
+    cut = first_cut()
+    for build, refused in ((BUILD, True), ({"numpy": "y"}, False)):
+        held = pipeline(head_at(cut, training_set_sha256="cd" * 32, build=build))
+        held.assign({})
+        held.offer(stream(CUT_ROWS))
+        assert kinds(list(held.learn()))[-1] == "CaughtUp"
+        if refused:
+            with pytest.raises(StateError, match="reading again gave another training set for m@1"):
+                held.assign({})
+        else:
+            assert "reading again gave another training set for m@1" in held.assign({}).differs
+
+
+def test_a_log_that_passes_the_newest_cut_without_standing_at_it_is_refused() -> None:
+    """Records were removed in between: what is left cannot give that training set."""
+    cut = first_cut()
+    held = pipeline(head_at(cut))
+    held.assign({})
+    rows = stream(3 * CUT_ROWS)
+    held.offer(rows.slice(0, CUT_ROWS - 4))
+    assert kinds(list(held.learn())) == ["Learned"]
+    held.offer(rows.slice(2 * CUT_ROWS, 3 * CUT_ROWS))
+    with pytest.raises(StateError, match=r"m@1 was made from t\[0\] up to offset 16 .* the log goes on at offset 32"):
+        list(held.learn())
+
+
+def test_a_log_that_ends_without_the_newest_cut_is_refused() -> None:
+    """It would be waited for for ever."""
+    held = pipeline(head_at(first_cut()))
+    held.assign({})
+    held.offer(stream(CUT_ROWS - 4))
+    assert kinds(list(held.learn())) == ["Learned"]
+    held.refuse_missing_end({0: None})
+    held.refuse_missing_end({0: CUT_ROWS - 4})
+    with pytest.raises(StateError, match="the log ends at offset 16"):
+        held.refuse_missing_end({0: CUT_ROWS})
+
+
+def test_reading_passes_markers_and_takes_up_partitions() -> None:
+    """Where all of a partition is learned reading goes on at its end; a new one begins at its first offset."""
+    held = pipeline()
+    held.assign({})
+    held.offer(stream(10))
+    list(held.learn())
+    held.note_read({0: 10})
+    assert held.reading({0: None}) == {0: Position(10)}
+    held.pass_markers({0: 12})
+    assert held.ahead == {0: 12}
+    held.extend({3: 7})
+    assert held.base == {0: Position(0), 3: Position(7)}
+    assert held.assign({0: 12}).offsets == {0: 12, 3: 7}
+
+
+def test_a_declined_cut_is_an_event_of_its_own() -> None:
+    """A cut at the newest version's is never published again."""
+    cut = first_cut()
+    held = pipeline(head_at(cut))
+    held.assign({})
+    held.offer(stream(CUT_ROWS))
+    for event in held.learn():
+        if isinstance(event, Learned):
+            assert held.take_due_cut() == CutDeclined()
+            assert held.take_due_cut() is None
+            break

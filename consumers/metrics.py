@@ -71,22 +71,23 @@ class Definition:
 HELD_UP: Final = Definition(
     "streamsvm_output_held_up_seconds",
     "gauge",
-    "How long the stable offset of an output partition has stood still below its end: the longest of all, or 0.",
-    "More than some seconds: a transaction has no end, and readers of committed records get nothing newer.",
+    "How long the last stable offset of an output partition has stood still below the partition's end: the longest "
+    "of all partitions, or 0.",
+    "More than some seconds: a transaction stays open, and readers of committed records receive nothing newer.",
 )
 
 INPUT_RECORDS: Final = Definition(
     "streamsvm_input_records",
     "counter",
     "Records read from the input topic, by partition.",
-    "Flat while producers write: look at the lag and at readiness.",
+    "Flat while producers write: check the lag and readiness.",
     ("partition",),
 )
 
 INPUT_ROWS: Final = Definition(
     "streamsvm_input_rows",
     "counter",
-    "Rows learned or scored (accepted), or passed over (rejected).",
+    "Rows learned or scored (accepted), or rejected.",
     "A rising share of rejected rows: read the dead letters.",
     ("outcome",),
 )
@@ -94,44 +95,44 @@ INPUT_ROWS: Final = Definition(
 INPUT_LAG_RECORDS: Final = Definition(
     "streamsvm_input_lag_records",
     "gauge",
-    "Records between the trainer's own position, or that of the scorer's group, and the end of the partition; a scorer "
-    "shows the partitions that it has.",
-    "Growing: the daemon is slower than its input. A trainer: see training time, or use the policy `latest`; a scorer: "
-    "start another one in its group.",
+    "Records between the end of the partition and the position of the trainer, or of the scorer's group. A scorer "
+    "shows the partitions assigned to it.",
+    "Growing: the daemon is slower than its input. Trainer: check the training time, or use the policy `latest`. "
+    "Scorer: start another one in its group.",
     ("partition",),
 )
 
 INPUT_MOSTLY_REJECTED: Final = Definition(
     "streamsvm_input_mostly_rejected",
     "gauge",
-    "1 while the newest records pass max_dead_letter_share or max_consecutive_dead_letters of the section input, "
-    "or, of a scorer, scoring, and the daemon goes on, because its input is proven (input.proven_after_points, "
+    "1 while the newest records exceed max_dead_letter_share or max_consecutive_dead_letters (section input for a "
+    "trainer, scoring for a scorer) and the daemon continues because its input is proven (input.proven_after_points, "
     "scoring.proven_after_records); else 0.",
-    "1: the daemon is not ready, and learns or scores little. See who writes to the input; `streamsvm dead-letters` "
-    "shows what.",
+    "1: the daemon is not ready, and learns or scores little. Find out who writes to the input; `streamsvm "
+    "dead-letters` shows the records.",
 )
 
 DEAD_LETTERS: Final = Definition(
     "streamsvm_dead_letters",
     "counter",
     "Rejected rows, by reason.",
-    "`streamsvm dead-letters` shows where each record stood, why it was rejected, and what to do about it.",
+    "`streamsvm dead-letters` shows for each record where it is, why it was rejected, and what to do about it.",
     ("reason",),
 )
 
 UNREAD_FIELDS: Final = Definition(
     "streamsvm_unread_fields",
     "counter",
-    "Rows that had a field which is not read, one count for each such field; up to 16 fields are told apart.",
-    "Rising from a certain time on: a producer writes a field under another name, as `weight` for `w`, which then has "
-    "its default. The log names each field once.",
+    "Rows with a field that is not read, counted once per such field; at most 16 fields are distinguished.",
+    "Rising from some time on: a producer writes a field under another name, such as `weight` for `w`, so that `w` "
+    "has its default. The log names each field once.",
 )
 
 REGISTRY_WAITING_SECONDS: Final = Definition(
     "streamsvm_registry_waiting_seconds",
     "gauge",
     "Seconds for which the input has waited for the schema registry; 0 while it does not.",
-    "Above 0: the registry does not answer; nothing is lost or rejected, and reading goes on when it does.",
+    "Above 0: the registry does not answer. Nothing is lost or rejected; reading continues when the registry answers.",
 )
 
 TRAINER: Final = (
@@ -141,7 +142,8 @@ TRAINER: Final = (
         "streamsvm_input_bytes",
         "counter",
         "Bytes of the values of the records read from the input topic.",
-        "Beside streamsvm_input_records it is the size of a record: one that grows has more rows, or other content.",
+        "Divided by streamsvm_input_records it is the mean size of a record. A growing size means more rows per "
+        "record, or other content.",
     ),
     INPUT_ROWS,
     INPUT_LAG_RECORDS,
@@ -152,86 +154,87 @@ TRAINER: Final = (
     Definition(
         "streamsvm_coreset_points",
         "gauge",
-        "Points held in buckets, by level over all partitions; level `leaf` is the open leaves.",
-        "Bounded by the configuration; grows by one level each time the stream doubles.",
+        "Points held in buckets, by level, over all partitions; the level `leaf` is the open leaves.",
+        "Bounded by the configuration. One level is added each time the stream doubles.",
         ("level",),
     ),
     Definition(
         "streamsvm_coreset_bytes",
         "gauge",
         "Bytes of the points held.",
-        "Compare with the memory you meant to give.",
+        "Compare with the memory that you planned.",
     ),
     Definition(
         "streamsvm_coreset_weight",
         "gauge",
-        "Total weight of the accepted points, which the coreset stands for.",
-        "Grows with the input, by the weight of each point. Far faster than streamsvm_input_rows: somebody sends large "
-        "weights, and they decide the model.",
+        "Total weight of the accepted points, which the coreset represents.",
+        "Grows with the input by the weight of each point. Growing much faster than streamsvm_input_rows: some "
+        "points have large weights, and decide the model.",
     ),
     Definition(
         "streamsvm_coreset_reduce_seconds",
         "histogram",
-        "Seconds of sealing a leaf: its reduction, and the merges that follow from it; one observation a leaf.",
-        "Times the leaves a second it is the share of the main loop that goes into coresets: near 1, raise "
+        "Seconds to seal a leaf, including its reduction and the merges that follow; one observation per leaf.",
+        "Multiplied by the leaves per second it is the share of the main loop spent on coresets. Near 1: raise "
         "coreset.leaf_rows or lower coreset.bucket_points.",
         buckets=REDUCE_BUCKETS_S,
     ),
     Definition(
         "streamsvm_coreset_reductions",
         "gauge",
-        "Reductions of the calibrated reducer since the process started, by what they met: `calibrated`; `by_weight`, "
-        "one label only; `uncalibrated`, too few points for the features; `strained`, weights at their bound. Beside "
-        "these `shifted`, leaves unlike all that their partition held before.",
-        "Any but `calibrated`: the stream comes sorted or drifts, or buckets are too small for the features; the model "
-        "may be no better than one of a plain sample. The log says what to do.",
+        "Reductions of the calibrated reducer since the process started, by outcome: `calibrated`; `by_weight`, one "
+        "label only; `uncalibrated`, too few points for the number of features; `strained`, weights at their bound. "
+        "Additionally `shifted`: leaves that differ from everything their partition held before.",
+        "Any other than `calibrated`: the stream is sorted or drifts, or buckets are too small for the number of "
+        "features; the model may be no better than one from a plain sample. The log says what to do.",
         ("outcome",),
     ),
     Definition(
         "streamsvm_coreset_clipped_rows",
         "gauge",
-        "Accepted rows of which coreset.max_leverage or coreset.clip_sd drew a feature in, since the process started.",
-        "A few are what they are for; the log line outlier_drawn_in names the farthest. A rising share: the scale of a "
-        "feature changed, which is followed over some leaves, or clip_sd is too small for it.",
+        "Accepted rows in which coreset.max_leverage or coreset.clip_sd clipped a feature, since the process started.",
+        "A few are normal; the log line outlier_drawn_in names the farthest. A rising share: the scale of a feature "
+        "changed, which is followed over some leaves, or clip_sd is too small for it.",
     ),
     Definition(
         "streamsvm_coreset_bounded_weights",
         "gauge",
-        "Accepted rows of which coreset.max_leverage drew the weight in, since the process started.",
-        "Not 0: single rows claim more than a hundredth of all weight before them; the log line outlier_drawn_in names "
-        "the heaviest. See who wrote them.",
+        "Accepted rows whose weight coreset.max_leverage clipped, since the process started.",
+        "Above 0: single rows have more than a hundredth of all weight before them; the log line outlier_drawn_in "
+        "names the heaviest. Find out who wrote these rows.",
     ),
     Definition(
         "streamsvm_points_held",
         "gauge",
-        "Points held at once: buckets, open leaves, audit samples, decoded rows not learned yet, training sets in "
-        "flight with their audit samples.",
-        "Bounded by the configuration; what memory is planned by.",
+        "Points held now: buckets, open leaves, audit samples, decoded rows that are not learned yet, and training "
+        "sets in flight with their audit samples.",
+        "Bounded by the configuration; plan memory by this figure.",
     ),
     Definition(
         "streamsvm_points_held_peak",
         "gauge",
         "Most points held at once since the process started.",
-        "Bounded by the configuration; what memory is planned by.",
+        "Bounded by the configuration; plan memory by this figure.",
     ),
     Definition(
         "streamsvm_training_points",
         "gauge",
         "Points of the newest training set.",
-        "At coreset.train_points the union is being reduced: raise it if training is fast.",
+        "At coreset.train_points: the union of buckets is reduced to this many. Raise coreset.train_points if "
+        "training is fast.",
     ),
     Definition(
         "streamsvm_training_seconds",
         "histogram",
-        "Seconds of training, one observation a model.",
+        "Seconds of training, one observation per model.",
         "Above the time between two cuts: versions are skipped (`latest`) or the input waits (`every`).",
         buckets=TRAINING_BUCKETS_S,
     ),
     Definition(
         "streamsvm_tuning_seconds",
         "histogram",
-        "Seconds of choosing C and gamma by cross-validation, one observation a tuning; training comes on top.",
-        "Above the time between two cuts: as streamsvm_training_seconds; lower svm.tune_points, or raise "
+        "Seconds to choose C and gamma by cross-validation, one observation per tuning; training comes on top.",
+        "Above the time between two cuts: same as streamsvm_training_seconds. Lower svm.tune_points, or raise "
         "svm.tune_every_leaves.",
         buckets=TRAINING_BUCKETS_S,
     ),
@@ -239,59 +242,61 @@ TRAINER: Final = (
         "streamsvm_trainings",
         "counter",
         "Trainings by outcome: converged, or iteration_limit.",
-        "iteration_limit: the published model is rough; look at C, scaling and svm.max_iterations.",
+        "iteration_limit: the published model is inaccurate. Check C, the scaling of features and svm.max_iterations.",
         ("outcome",),
     ),
     Definition(
         "streamsvm_training_iterations",
         "gauge",
         "Iterations of the solver for the newest version.",
-        "At svm.max_iterations the model is rough; rising from version to version: see the scaling and C.",
+        "At svm.max_iterations: the model is inaccurate. Rising from version to version: check the scaling of "
+        "features and C.",
     ),
     Definition(
         "streamsvm_cuts_skipped",
         "counter",
-        "Due training sets that a newer one replaced before they were trained (policy `latest`).",
-        "Normal when input is faster than training; use `every` where each must be trained.",
+        "Training sets that a newer one replaced before they were trained (policy `latest`).",
+        "Normal when input is faster than training; use the policy `every` if each set must be trained.",
     ),
     Definition(
         "streamsvm_model_version",
         "gauge",
         "Number of the newest published version.",
-        "Flat while rows are learned: look at training time and at the log.",
+        "Flat while rows are learned: check the training time and the log.",
     ),
     Definition(
         "streamsvm_model_published_timestamp_seconds",
         "gauge",
-        "When the newest version was published, seconds since the epoch; its age is time() less this.",
+        "Time at which the newest version was published, seconds since the epoch; its age is time() minus this.",
         "Old while rows are learned: see streamsvm_model_version.",
     ),
     Definition(
         "streamsvm_model_staleness_seconds",
         "histogram",
-        "Seconds from the sealing of the leaf that made a version due to its publication, one observation a version.",
-        "Above the time between two cuts: versions describe the stream before last; see streamsvm_training_seconds.",
+        "Seconds from sealing the leaf that made a version due to its publication, one observation per version.",
+        "Above the time between two cuts: a version is older than one cut when it is published; see "
+        "streamsvm_training_seconds.",
         buckets=STALENESS_BUCKETS_S,
     ),
     Definition(
         "streamsvm_model_rows_behind",
         "gauge",
-        "Rows learned or passed over that the newest version's cut does not cover.",
-        "More than a few times streamsvm_model_rows_between_cuts: no version comes although rows do; see training time "
-        "and the log.",
+        "Rows, learned or rejected, that the newest version does not cover.",
+        "More than a few times streamsvm_model_rows_between_cuts: rows arrive, but no version is published. Check "
+        "the training time and the log.",
     ),
     Definition(
         "streamsvm_model_rows_between_cuts",
         "gauge",
-        "Rows after which a cut falls due: coreset.leaf_rows times training.every_leaves.",
+        "Rows after which a model is due: coreset.leaf_rows times training.every_leaves.",
         "Changes with the configuration only.",
     ),
     Definition(
         "streamsvm_model_message_bytes",
         "gauge",
         "Bytes of the newest version's message.",
-        "Of a kernel model it grows with its support vectors; the start refuses a configuration whose largest one "
-        "would not fit the broker's limits.",
+        "Grows with the number of support vectors of a kernel model. The trainer does not start under a "
+        "configuration whose largest model would exceed the broker's limits.",
     ),
     Definition(
         "streamsvm_model_points_covered",
@@ -308,34 +313,35 @@ TRAINER: Final = (
     Definition(
         "streamsvm_model_kkt_gap",
         "gauge",
-        "Violation of optimality of the newest version on its training set.",
+        "KKT gap of the newest version on its training set: by how much it violates optimality.",
         "Above svm.tolerance: the solver stopped early.",
     ),
     Definition(
         "streamsvm_model_penalty",
         "gauge",
-        "C of the newest version, whichever way it was set.",
-        "With svm.alpha it falls as the weight of the stream grows; for what svm.tune chose see streamsvm_model_alpha.",
+        "C of the newest version, whether given, derived from svm.alpha, or tuned.",
+        "With svm.alpha C falls as the weight of the stream grows. For the value that svm.tune chose see "
+        "streamsvm_model_alpha.",
     ),
     Definition(
         "streamsvm_model_alpha",
         "gauge",
-        "1 / (C U) of the newest version, U the weight of the stream up to its cut.",
-        "Moves with svm.tune only, or with a fixed svm.C. At the end of the values to choose among, tuning after "
-        "tuning: give svm.tune_alphas that go further.",
+        "alpha = 1 / (C U) of the newest version, U being the weight of the stream up to its cut.",
+        "Changes only with svm.tune or with a fixed svm.C. At the smallest or largest candidate, tuning after "
+        "tuning: give svm.tune_alphas with a wider range.",
     ),
     Definition(
         "streamsvm_model_gamma",
         "gauge",
         "Gamma of the newest version; only with the kernel rbf.",
-        "At the end of the values to choose among, tuning after tuning: give svm.tune_gammas that go further.",
+        "At the smallest or largest candidate, tuning after tuning: give svm.tune_gammas with a wider range.",
     ),
     Definition(
         "streamsvm_model_objective",
         "gauge",
         "Objective of the newest version on its training set, in the objective's own units.",
-        "Its distance from streamsvm_model_dual_objective is how far the solver is from the training set's optimum; "
-        "outside the audit's interval, the coreset is wrong about the model.",
+        "The difference to streamsvm_model_dual_objective bounds the distance to the training set's optimum. Outside "
+        "the audit's interval: the coreset misjudges the model.",
     ),
     Definition(
         "streamsvm_model_dual_objective",
@@ -346,28 +352,28 @@ TRAINER: Final = (
     Definition(
         "streamsvm_audit_objective",
         "gauge",
-        "Objective of the newest version over the whole stream, estimated from the audit sample, in which the coreset "
-        "has no hand.",
-        "streamsvm_model_objective outside of the interval, version after version: the coreset misses what matters; "
-        "raise coreset.memory_points, and see streamsvm_coreset_reductions.",
+        "Objective of the newest version over the whole stream, estimated from the audit sample, which is "
+        "independent of the coreset.",
+        "If streamsvm_model_objective is outside the interval, version after version: the coreset misses important "
+        "points. Raise coreset.memory_points, and see streamsvm_coreset_reductions.",
     ),
     Definition(
         "streamsvm_audit_objective_low",
         "gauge",
-        "Lower end of its interval, which holds the truth in 95 of 100 cases.",
+        "Lower end of the 95 % interval of streamsvm_audit_objective.",
         "See streamsvm_audit_objective.",
     ),
     Definition(
         "streamsvm_audit_objective_high",
         "gauge",
-        "Upper end of its interval.",
-        "Too far from the lower one to tell anything: raise coreset.audit_points.",
+        "Upper end of the 95 % interval of streamsvm_audit_objective.",
+        "Too far from the lower end to be useful: raise coreset.audit_points.",
     ),
     Definition(
         "streamsvm_audit_points",
         "gauge",
         "Points of the newest version's audit sample.",
-        "Bounded by coreset.audit_points a partition; fewer than that: it holds the partition's whole stream.",
+        "At most coreset.audit_points per partition; fewer if the sample holds the partition's whole stream.",
     ),
     Definition(
         "streamsvm_publishes",
@@ -379,97 +385,103 @@ TRAINER: Final = (
     Definition(
         "streamsvm_gate_verdicts",
         "counter",
-        "Versions by what the quality gate said: passed, refused, or unscored where there was nothing to judge by.",
-        "refused: current stays where it is; see what changed in the input, and the accuracies, or, where the log says "
-        "gate_waits, why nothing could be compared. Only unscored: hardly any points of one of the labels.",
+        "Versions by the verdict of the quality gate: passed, refused, or unscored because there were too few points "
+        "to judge by.",
+        "refused: the current version stays; check what changed in the input, and the accuracies, or, if the log "
+        "shows gate_waits, why nothing could be compared. Only unscored: there are hardly any points of one of the "
+        "labels.",
         ("outcome",),
     ),
     Definition(
         "streamsvm_gate_candidate_accuracy",
         "gauge",
         "Balanced accuracy of the newest version on the points that the quality gate scored.",
-        "Compare with streamsvm_gate_present_accuracy; both falling: the stream changes faster than the models.",
+        "Compare with streamsvm_gate_present_accuracy. If both fall, the stream changes faster than the models.",
     ),
     Definition(
         "streamsvm_gate_best_accuracy",
         "gauge",
-        "Balanced accuracy on the same points of the best of the versions that were current last "
+        "Balanced accuracy, on the same points, of the best of the versions that were current most recently "
         "(output.gate_versions).",
-        "Above streamsvm_gate_present_accuracy: versions have become worse one after another, each within the margin.",
+        "Above streamsvm_gate_present_accuracy: versions became worse one after another, each within the margin.",
     ),
     Definition(
         "streamsvm_gate_present_accuracy",
         "gauge",
-        "Balanced accuracy on the same points of the version that was current then.",
+        "Balanced accuracy, on the same points, of the version that was current then.",
         "See streamsvm_gate_candidate_accuracy.",
     ),
     Definition(
         "streamsvm_prequential_points",
         "counter",
-        "Points scored by the current version before they were learned: all of them, or, by a kernel machine of more "
-        "than 16 support vectors, one in a sixteenth as many points as it has of them, which bounds its time.",
-        "Flat while rows are learned: nothing is current yet, input is being read again, or quality.enabled is off.",
+        "Points scored by the current version before they were learned. All points; or, for a kernel machine with "
+        "more than 16 support vectors, one in every n / 16 points, n being the number of support vectors, which "
+        "bounds the time.",
+        "Flat while rows are learned: no version is current yet, the log is being replayed, or quality.enabled is off.",
     ),
     Definition(
         "streamsvm_prequential_seconds",
         "counter",
-        "Seconds that such scoring and its baseline took.",
-        "A few hundredths of the learning's own: too much for you? Set quality.enabled to false.",
+        "Seconds spent on this scoring and its baseline.",
+        "Normally a few per cent of the learning time. If that is too much, set quality.enabled to false.",
     ),
     Definition(
         "streamsvm_prequential_accuracy",
         "gauge",
-        "Share of the weight of the newest quality.window scored points that is answered right: by the current version "
-        "(`model`), by plain SGD on every quality.baseline_every-th point at the best of several rates (`sgd`), by the "
-        "commoner label (`majority`).",
-        "model falling: the stream changes, or its labels went wrong; below sgd: the baseline forgets, the coreset "
-        "does not, so the stream drifts, or the coreset is too small; below majority: see svm.class_weight.",
+        "Share of the weight of the newest quality.window scored points that is classified correctly: by the current "
+        "version (`model`), by plain SGD on every k-th point, k = quality.baseline_every, at the best of several "
+        "rates (`sgd`), by always predicting the more frequent label (`majority`).",
+        "model falling: the stream changes, or its labels became wrong. model below sgd: the baseline forgets, the "
+        "coreset does not, so the stream drifts, or the coreset is too small. model below majority: see "
+        "svm.class_weight.",
         ("scorer",),
     ),
     Definition(
         "streamsvm_prequential_balanced_accuracy",
         "gauge",
-        "The same, as the mean over the two labels; not a number while the window lacks one.",
-        "See streamsvm_prequential_accuracy; to be preferred where one label is rare.",
+        "Balanced accuracy on the same points: the mean over the two labels; NaN while the window lacks one label.",
+        "See streamsvm_prequential_accuracy; more telling where one label is rare.",
         ("scorer",),
     ),
     Definition(
         "streamsvm_prequential_hinge_loss",
         "gauge",
-        "Mean hinge loss on the same points, by weight; the majority has none.",
-        "Rising while accuracy stays: margins shrink, or a few points lie far out; see coreset.clip_sd.",
+        "Mean hinge loss on the same points, by weight; `majority` has none.",
+        "Rising while accuracy stays: margins shrink, or a few points are far out; see coreset.clip_sd.",
         ("scorer",),
     ),
     Definition(
         "streamsvm_versions_retired",
         "counter",
-        "Versions retired because output.keep_versions newer ones are kept.",
-        "Flat with the option set: the log says what keeps versions from being retired.",
+        "Versions retired because output.keep_versions newer ones exist.",
+        "Flat although output.keep_versions is set: look for `retiring_waits` in the log, which says what keeps "
+        "versions from being retired.",
     ),
     Definition(
         "streamsvm_producer_renewals",
         "counter",
-        "Times that the producer of versions was replaced, after a commit in doubt or an outage.",
-        "Some with every outage of the broker; often without one: see the log for what fails.",
+        "Number of times the producer of versions was replaced, after a commit of unknown outcome or an outage.",
+        "A few with every outage of the broker are normal. Many without an outage: see the log for the failure.",
     ),
     Definition(
         "streamsvm_training_running_seconds",
         "gauge",
-        "How long the model in training has been training; 0 while none is.",
-        "Far above streamsvm_training_seconds: the solver hangs, or the machine is short of processors.",
+        "How long the current training has been running; 0 while no model trains.",
+        "Far above streamsvm_training_seconds: the solver hangs, or the machine lacks processor time.",
     ),
     Definition(
         "streamsvm_input_headroom_records",
         "gauge",
-        "Records between the first one that the log still holds and the trainer's position, by partition.",
-        "Falling to 0: retention is about to remove records unread; make the trainer faster or retention longer.",
+        "Records between the first record that the log still holds and the trainer's position, by partition.",
+        "Falling to 0: retention is about to remove unread records; make the trainer faster, or increase the topic's "
+        "retention.",
         ("partition",),
     ),
     Definition(
         "streamsvm_checkpoint_timestamp_seconds",
         "gauge",
-        "When the newest checkpoint was written, seconds since the epoch.",
-        "Old: look for checkpoint failures; a restart reads again from there.",
+        "Time at which the newest checkpoint was written, seconds since the epoch.",
+        "Old: check for checkpoint failures; a restart reads again from this time on.",
     ),
     Definition(
         "streamsvm_checkpoint_bytes",
@@ -488,7 +500,7 @@ TRAINER: Final = (
         "streamsvm_checkpoint_failures",
         "counter",
         "Checkpoints that could not be written.",
-        "Any: look at the disk; the log names the file and the error.",
+        "Above 0: check the disk; the log names the file and the error.",
     ),
 )
 """Metrics of the trainer."""
@@ -506,120 +518,122 @@ SCORER: Final = (
         "streamsvm_scored_points",
         "counter",
         "Points scored.",
-        "Flat while producers write: look at readiness; without a model nothing is scored.",
+        "Flat while producers write: check readiness; without a model nothing is scored.",
     ),
     Definition(
         "streamsvm_scores",
         "counter",
-        "Scores committed, by the label that they mean: `negative`, the first of the version's labels, or `positive`, "
-        "the second.",
-        "The share of `positive` moves: the input changed, or another version serves; see streamsvm_score_drift and "
-        "streamsvm_serving_version.",
+        "Scores committed, by predicted label: `negative`, the first of the version's labels, or `positive`, the "
+        "second.",
+        "The share of `positive` changes: the input changed, or another version serves; see streamsvm_score_drift "
+        "and streamsvm_serving_version.",
         ("label",),
     ),
     Definition(
         "streamsvm_score_values",
         "histogram",
-        "Decision values committed, one observation a score; 0 is the border, -1 and 1 are the margins. It has buckets "
-        "only, as values may be negative.",
-        "Another shape than yesterday, under the same version: the input changed. All of them between -0.1 and 0.1: "
-        "the model knows nothing, see its quality at the trainer.",
+        "Decision values committed, one observation per score; 0 is the decision boundary, -1 and 1 are the margins. "
+        "The histogram has buckets only, because values may be negative.",
+        "A different shape than yesterday, under the same version: the input changed. All values between -0.1 and "
+        "0.1: the model separates nothing; check its quality at the trainer.",
         buckets=SCORE_BUCKETS,
         bulk=True,
     ),
     Definition(
         "streamsvm_score_latency_seconds",
         "histogram",
-        "Seconds from a record's timestamp to the commit of its scores, one observation a record that has a score.",
-        "Above what a batch takes (streamsvm_scoring_seconds): records waited; see streamsvm_input_lag_records. Where "
-        "the producer sets timestamps, its clock counts, too.",
+        "Seconds from a record's timestamp to the commit of its scores, one observation per scored record.",
+        "Above the time of a batch (streamsvm_scoring_seconds): records waited; see streamsvm_input_lag_records. If "
+        "the producer sets timestamps, errors of its clock are included.",
         buckets=LATENCY_BUCKETS_S,
         bulk=True,
     ),
     Definition(
         "streamsvm_score_drift",
         "gauge",
-        "Population stability index of the newest scores (scoring.drift_window of them) against those of the audit "
-        "sample of the versions that gave them, in tenths of the sample; not a number where the version says nothing "
-        "of its audit sample, or too few scores are there.",
-        "Above streamsvm_score_drift_chance something changed, above 0.25 much: points are not those of which the "
-        "model was made, or a feature has another unit.",
+        "Population stability index of the newest scores (scoring.drift_window of them) against the scores of the "
+        "audit sample of the serving versions, by tenths of the sample. NaN if the version holds no scores of its "
+        "audit sample, or there are too few scores.",
+        "Above streamsvm_score_drift_chance: something changed. Above 0.25: much changed: the points differ from "
+        "those the model was trained on, or a feature has another unit.",
     ),
     Definition(
         "streamsvm_score_drift_chance",
         "gauge",
-        "What streamsvm_score_drift passes by chance once in a thousand times where nothing changed: it falls as the "
-        "window and the audit sample grow.",
+        "Value that streamsvm_score_drift exceeds by chance once in a thousand times if nothing changed; it falls as "
+        "the window and the audit sample grow.",
         "Near 0.25: raise scoring.drift_window, or coreset.audit_points at the trainer.",
     ),
     Definition(
         "streamsvm_score_drift_scores",
         "gauge",
         "Scores in the window of streamsvm_score_drift.",
-        "0 while points are scored: the versions that serve carry no scores of an audit sample.",
+        "0 while points are scored: the serving versions hold no scores of an audit sample.",
     ),
     Definition(
         "streamsvm_scored_batches",
         "counter",
         "Batches by outcome: committed with their positions, or put back to be read and scored again.",
-        "Many put back: the log says why; a group that rebalances without end, or a broker that comes and goes.",
+        "Many put back: the log says why, for example a group that rebalances all the time, or an unstable broker.",
         ("outcome",),
     ),
     Definition(
         "streamsvm_scoring_seconds",
         "histogram",
-        "Seconds from a batch that was read to its scores being committed, one observation a batch.",
+        "Seconds from reading a batch to the commit of its scores, one observation per batch.",
         "Rising: the broker is slow to commit, or the model has more support vectors; see scoring.batch_records.",
         buckets=SCORING_BUCKETS_S,
     ),
     Definition(
         "streamsvm_serving_version",
         "gauge",
-        "Number of the version that scores now; 0 while there is none.",
-        "Behind streamsvm_model_version: a pin holds it, or the subscriber is cut off.",
+        "Number of the version that scores now; 0 while no version is loaded.",
+        "Behind streamsvm_model_version: readers are pinned to an older version, or the scorer is cut off from the "
+        "broker.",
     ),
     Definition(
         "streamsvm_serving_loaded_timestamp_seconds",
         "gauge",
-        "When the serving version was loaded, seconds since the epoch.",
+        "Time at which the serving version was loaded, seconds since the epoch.",
         "Old: no newer version came.",
     ),
     Definition(
         "streamsvm_model_messages_refused",
         "counter",
-        "Model messages that were damaged, foreign or unfit; the version before them goes on serving.",
-        "Any: the log names the record and the fault.",
+        "Model messages that were damaged, foreign or unfit; the previous version stays in use.",
+        "Above 0: the log names the record and the fault.",
     ),
 )
 """Metrics of the scorer."""
 
 PROCESS: Final = (
     Definition(
-        "process_virtual_memory_bytes", "gauge", "Virtual memory size in bytes.", "Resident memory is what counts."
+        "process_virtual_memory_bytes", "gauge", "Virtual memory size in bytes.", "Look at the resident memory instead."
     ),
     Definition(
         "process_resident_memory_bytes",
         "gauge",
         "Resident memory size in bytes.",
-        "Bounded by the configuration; growing for hours: see streamsvm_points_held, then report it.",
+        "Bounded by the configuration. Growing for hours: see streamsvm_points_held, then report it.",
     ),
     Definition(
         "process_start_time_seconds",
         "gauge",
         "Start time of the process since unix epoch in seconds.",
-        "Moving often: the process restarts; its last log line says why.",
+        "Changing often: the process restarts; its last log line says why.",
     ),
     Definition(
         "process_cpu_seconds",
         "counter",
         "Total user and system CPU time spent in seconds.",
-        "Its rate is the processors in use; at the container's limit, training and learning wait for each other.",
+        "The rate of this counter is the number of processors in use. At the container's limit, training and "
+        "learning wait for each other.",
     ),
     Definition(
         "process_open_fds",
         "gauge",
         "Number of open file descriptors.",
-        "Growing without end is a leak; a restart helps, a report more.",
+        "Growing without bound: a leak. A restart helps; please report it, too.",
     ),
     Definition(
         "process_max_fds",
@@ -638,7 +652,7 @@ PROCESS: Final = (
         "python_gc_objects_uncollectable",
         "counter",
         "Uncollectable objects found during GC",
-        "More than 0: report it.",
+        "Above 0: report it.",
         ("generation",),
     ),
     Definition(
@@ -652,7 +666,7 @@ PROCESS: Final = (
         "python_info",
         "gauge",
         "Python platform information",
-        "Says what runs; attach it to a report.",
+        "Shows the Python version; include it in a report.",
         ("version", "implementation", "major", "minor", "patchlevel"),
     ),
 )

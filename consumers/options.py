@@ -142,7 +142,7 @@ def _source_parameters() -> list[inspect.Parameter]:
         _parameter(
             "secrets",
             "--secrets",
-            "Directory with one file a secret, such as kafka__sasl_password.",
+            "Directory with one file per secret, such as kafka__sasl_password.",
             "sources",
             "DIRECTORY",
             "STREAMSVM_SECRETS",
@@ -155,7 +155,7 @@ def _kafka_parameters() -> list[inspect.Parameter]:
         _parameter(
             "bootstrap_servers",
             "--bootstrap-servers",
-            "Brokers to ask first, host:port, separated by commas. \\[default: localhost:9092]",
+            "Brokers to connect to first, host:port, separated by commas. \\[default: localhost:9092]",
             "kafka",
             "TEXT",
         ),
@@ -168,7 +168,7 @@ def _kafka_parameters() -> list[inspect.Parameter]:
                 typer.Option(
                     "--kafka",
                     metavar="OPTION=VALUE",
-                    help="Any option of librdkafka; may be repeated. Secrets only by file or environment.",
+                    help="Any librdkafka option; may be repeated. Secrets only by file or environment.",
                     rich_help_panel="kafka",
                     show_default=False,
                 ),
@@ -225,8 +225,8 @@ def _kafka_options(pairs: Iterable[str]) -> dict[str, str]:
         if is_secret(name):
             raise ConfigurationError(
                 f"--kafka {name}=... would show a secret to everyone who can list processes",
-                f"Give it as a file in --secrets, named kafka__{name.replace('.', '_')}, or in the environment as "
-                f"{ENVIRONMENT_PREFIX}KAFKA__{name.replace('.', '_').upper()}.",
+                f"Put the secret into a file in --secrets, named kafka__{name.replace('.', '_')}, or into the "
+                f"environment as {ENVIRONMENT_PREFIX}KAFKA__{name.replace('.', '_').upper()}.",
             )
         options[name] = value
     return options

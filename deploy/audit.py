@@ -37,7 +37,7 @@ def report(requirements: str, packages: list[dict[str, Any]]) -> int:
     for one, weakness in found:
         mended = ", ".join(weakness["fix_versions"]) or "no version yet"
         names = ", ".join([weakness["id"], *weakness.get("aliases", ())])
-        print(f"{requirements}: {one['name']} {one['version']}: {names}; mended in {mended}")
+        print(f"{requirements}: {one['name']} {one['version']}: {names}; fixed in {mended}")
     for line in skipped:
         print(f"{requirements}: NOT CHECKED: {line}", file=sys.stderr)
     print(f"{requirements}: {len(packages) - len(skipped)} packages asked for, {len(found)} known weaknesses")

@@ -1,8 +1,8 @@
-"""Every option, once: its type, default, unit and consequence.
+"""All options, each declared once with type, default, unit and consequence.
 
 The command line, the environment, the TOML file, the configuration reference and the configuration hash are all made
-from these classes. Sections under `ModelConfig` decide what a model is and are hashed into its lineage; the others
-decide only when and where things happen, and may change between two starts.
+from these classes. Sections under `ModelConfig` decide what a model is, and are hashed into its lineage. The others
+only decide when and where things happen, and may change between two starts.
 """
 
 from __future__ import annotations
@@ -84,44 +84,47 @@ class Section(BaseModel):
 
 
 LARGEST_EXPANSION: Final = 256
-"""Bytes of memory for each byte of the largest record that decoding may take: plain points take 10 to 70 for each."""
+"""Default of `max_decoded_bytes`, per byte of `max_record_bytes`. Plain points take 10 to 70 bytes for each byte."""
 
 SectionType = TypeVar("SectionType", bound=Section)
 
 
 class PointsConfig(Section):
-    """What a valid point is; decides which rows are rejected."""
+    """What a valid point is. Other rows are rejected."""
 
     dimension: Annotated[int, Field(ge=1, le=100_000)] = Field(
-        description="Number of features of every point; a row of another length is a dead letter."
+        description="Number of features of every point. A row of another length becomes a dead letter."
     )
     labels: Annotated[tuple[Label, Label], BeforeValidator(_split)] = Field(
         default=(-1, 1),
-        description="Negative and positive label, as they stand in the records; a score above 0 means the second.",
+        description="The negative and the positive label, as written in the records. A decision value above 0 means "
+        "the positive label.",
     )
     feature_names: Annotated[tuple[str, ...], BeforeValidator(_split)] = Field(
         default=(),
-        description="Names of the features in their order, for people who read the model; empty: none.",
+        description="Names of the features, in order, for people who read the model. Default: no names.",
     )
     dtype: Literal["float32", "float64"] = Field(
-        default="float32", description="How features are stored; float64 doubles the memory a point takes."
+        default="float32", description="Type in which features are stored; float64 doubles the memory per point."
     )
     format: Literal["auto", "json", "arrow", "avro"] = Field(
         default="auto",
-        description="How records are written: JSON, Arrow IPC streams, or Avro with a schema registry; `auto` goes by "
-        "each record's header `content-type`, and takes one without it for JSON.",
+        description="Format of the records: JSON, Arrow IPC streams, or Avro with a schema registry. `auto` follows "
+        "each record's header `content-type`, and reads a record without that header as JSON.",
     )
     max_record_bytes: Annotated[int, Field(ge=64, le=1 << 30)] = Field(
         default=1_000_000,
-        description="A record whose value is larger, in bytes, is a dead letter and is not decoded.",
+        description="Largest size of a record's value, in bytes. A larger record becomes a dead letter and is not "
+        "decoded.",
     )
     max_rows_per_record: Annotated[int, Field(ge=1, le=1 << 24)] = Field(
-        default=10_000, description="A record that holds more rows is a dead letter as a whole."
+        default=10_000, description="Most rows in one record. A record with more rows becomes a dead letter as a whole."
     )
     max_decoded_bytes: Annotated[int, Field(ge=1 << 20, le=1 << 40)] | None = Field(
         default=None,
-        description="Memory, in bytes, that decoding one record may take, told from its framing before anything is "
-        "made of it; a record that could take more is a dead letter. If left out, 256 times `max_record_bytes`.",
+        description="Most memory, in bytes, that decoding one record may take. The need is estimated from the "
+        "record's framing before anything is allocated; a record that could take more becomes a dead letter. "
+        "Default: 256 times `max_record_bytes`.",
     )
 
     @model_validator(mode="after")
@@ -130,7 +133,7 @@ class PointsConfig(Section):
             raise ValueError(f"points.labels {fault}")
         if self.feature_names and len(self.feature_names) != self.dimension:
             raise ValueError(
-                f"points.feature_names has {len(self.feature_names)} names, points.dimension is {self.dimension}"
+                f"points.feature_names has {len(self.feature_names)} names, but points.dimension is {self.dimension}"
             )
         return self
 
@@ -141,12 +144,12 @@ class PointsConfig(Section):
 
     @property
     def decoded_bytes(self) -> int:
-        """Memory that decoding one record may take."""
+        """Bytes of memory that decoding one record may take."""
         return self.max_decoded_bytes or LARGEST_EXPANSION * self.max_record_bytes
 
     @property
     def point_bytes(self) -> int:
-        """Bytes of a point that is held: features, label and weight."""
+        """Bytes of memory per point held: features, label and weight."""
         return self.dimension * self.numpy_dtype.itemsize + 9
 
 
@@ -161,108 +164,118 @@ class CoresetConfig(Section):
 
     reducer: ReducerName = Field(
         default="calibrated",
-        description="How many points become few: `sensitivity` is the paper's Alg. 1, `uniform` samples in proportion "
-        "to weight, `calibrated` follows the margin of a pilot model and keeps exact totals.",
+        description="How many points are reduced to few: `sensitivity` is Alg. 1 of the paper, `uniform` samples in "
+        "proportion to weight, `calibrated` samples by the margin of a pilot model and keeps totals exact.",
     )
     clusters: Literal["log", "elbow", "silhouette"] | Annotated[int, Field(ge=1, le=1_000)] = Field(
         default="log",
-        description="Clusters a label within which `sensitivity` measures distances: a number, `log` = ln n, or chosen "
-        "among 1 to 2 ln n by `elbow` or `silhouette`; more of them take more time.",
+        description="Number of clusters per label within which `sensitivity` measures distances: a number, `log` = "
+        "ln n, or chosen among 1 to 2 ln n by `elbow` or `silhouette`. More clusters take more time.",
     )
     structure: Literal["tree", "chain"] | None = Field(
         default=None,
-        description="How buckets merge: `tree` carries like a counter of base `fan_in`; `chain` has one bucket, which "
-        "is reduced anew with every leaf: it makes the most of little memory. Not given, it is `tree` for a linear "
-        "kernel and `chain` for `rbf`, whose pilot is misled by the small buckets of a tree.",
+        description="How buckets merge: `tree` carries like a counter of base `fan_in`; `chain` keeps one bucket, "
+        "which is reduced again with every leaf, and so makes the most of little memory. Default: `tree` for a "
+        "linear kernel and `chain` for `rbf`, because the small buckets of a tree mislead the pilot of an `rbf` "
+        "model.",
     )
     memory_points: Annotated[int, Field(ge=16, le=1 << 30)] | None = Field(
         default=None,
-        description="Most points that all partitions hold at once, buckets, leaves and audit samples together (one "
-        "takes 4 bytes a feature, 8 for float64, and 9 more). `leaf_rows`, `bucket_points` and `audit_points` that are "
-        "not given follow from it, an equal part for each of `max_partitions`: so a new partition changes no other, "
-        "and unused ones hold nothing.",
+        description="Most points that all partitions hold at once: buckets, leaves and audit samples together. A "
+        "point takes 4 bytes per feature (8 for float64) and 9 more. `leaf_rows`, `bucket_points` and "
+        "`audit_points` follow from this option unless they are given. Each of `max_partitions` gets an equal part, "
+        "so that a new partition does not change the others; the parts of missing partitions stay unused.",
     )
     memory_bytes: Annotated[int, Field(ge=1, le=1 << 50)] | None = Field(
         default=None,
-        description="Instead of memory_points: most bytes that learning and the making of a training set take, from "
-        "which the points follow by the number and type of the features. Counted are the points held, the moments of "
-        "every bucket, one training set with its audit sample, and the arrays of the largest reduction, a few hundred "
-        "bytes for each of its points (they come one after another; a union above train_points is one). Training and "
-        "the Kafka client come on top.",
+        description="Instead of memory_points: most bytes that learning and building a training set may take. The "
+        "number of points follows from it and from the number and type of the features. Counted are the points "
+        "held, the moments of every bucket, one training set with its audit sample, and the arrays of the largest "
+        "reduction, a few hundred bytes per point (reductions run one after another; a union above train_points is "
+        "one, too). Training and the Kafka client need memory on top.",
     )
     fan_in: Annotated[int, Field(ge=2, le=64)] = Field(
-        default=2, description="Buckets of one level that make one of the next; 2 is the paper's Alg. 2."
+        default=2,
+        description="Number of buckets of one level that merge into one of the next level; 2 is Alg. 2 of the paper.",
     )
     leaf_rows: Annotated[int, Field(ge=1, le=1 << 24)] = Field(
         default=2_000,
-        description="Rows seen, accepted or not, after which a leaf is sealed, unless it is screened; the most points "
-        "that a leaf holds.",
+        description="Number of rows, accepted or not, after which a leaf is sealed, unless the leaf is screened. "
+        "Also the most points that a leaf holds.",
     )
     screening: Annotated[float, Field(ge=0, le=1)] = Field(
         default=0.25,
-        description="Most rows of a leaf, as a share of all rows before it, with `calibrated` and a linear kernel. "
-        "Rows beyond `leaf_rows` are screened: kept, or added to exact totals only, by the margin of a model of the "
-        "partition's own buckets. The larger, the fewer reductions; a stream that changes is followed less well. "
-        "0: no screening.",
+        description="Largest size of a leaf, as a share of all rows before it, with `calibrated` and a linear "
+        "kernel. Rows beyond `leaf_rows` are screened by the margin of a model of the partition's own buckets: a "
+        "row is either kept or only added to exact totals. A larger share means fewer reductions, but follows a "
+        "changing stream less closely. 0: no screening.",
     )
     bucket_points: Annotated[int, Field(ge=1, le=1 << 24)] = Field(
-        default=2_000, description="Most points a bucket holds; memory grows with it, the error falls."
+        default=2_000, description="Most points in a bucket. More points take more memory and reduce the error."
     )
     audit_points: Annotated[int, Field(ge=0, le=1 << 24)] = Field(
         default=1_000,
-        description="Points of each partition's audit sample, which is drawn beside the coreset; from it every version "
-        "estimates its objective over the whole stream, with a 95 % interval (at 1000 a quarter to the whole of the "
-        "loss wide, wider where few points have one; four times the points halve it). 0: no estimate. With a budget at "
-        "most a twentieth of it.",
+        description="Number of points in each partition's audit sample, which is drawn independently of the "
+        "coreset. Every version estimates its objective over the whole stream from this sample, with a 95 % "
+        "interval. At 1000 points the interval is a quarter of the loss to the whole loss wide, wider where few "
+        "points have a loss; four times the points halve the interval. With a memory budget the sample takes at "
+        "most a twentieth of the budget. 0: no estimate.",
     )
     train_points: Annotated[int, Field(ge=2, le=1 << 24)] = Field(
-        default=20_000, description="Most points a model is trained on; a larger union is reduced to so many."
+        default=20_000,
+        description="Most points a model is trained on. A larger union of buckets is reduced to this many.",
     )
     clip_sd: Annotated[float, Field(ge=3, le=1e6)] | None = Field(
         default=None,
-        description="Clip each feature of a row to its mean plus or minus so many standard deviations, both of the "
-        "leaves that its partition sealed before; a first leaf by its own, if outliers are fewer than 1 / clip_sd^2 of "
-        "it. A true change of scale is followed over some leaves. Not for rare indicators, whose every 1 is an "
-        "outlier. Default: no clipping.",
+        description="Clip each feature of a row to its mean plus or minus this many standard deviations. Mean and "
+        "deviation come from the leaves that the partition sealed before; the first leaf is clipped by its own, "
+        "which works if outliers are fewer than 1 / clip_sd^2 of its rows. A real change of scale is followed over "
+        "some leaves. Do not use the option with rare indicator features, where every 1 is an outlier. Default: no "
+        "clipping.",
     )
     max_leverage: Annotated[Annotated[float, Field(gt=0, le=1)] | None, BeforeValidator(_none_in_words)] = Field(
         default=0.1,
-        description="Most that one row may add to the variance of a feature, as a share of what its partition sealed "
-        "before it, and, a tenth of that share, to the weight: its features and its weight are drawn in that far, but "
-        "never below ten standard deviations, or ten times the mean weight; of a first leaf by its own points. At 0.1 "
-        "whatever ten points of the past had is never changed, and a true change of scale is followed over some "
-        "leaves. The log names the farthest row. none: no bound; one point at 1e30 then stays in the scaler for ever. "
-        "A checkpoint or version from before there was this option has none, and goes on so unless it is given.",
+        description="Largest share by which one row may increase the variance of a feature over what its partition "
+        "sealed before; and, at a tenth of this share, the total weight. The features and the weight of a row "
+        "beyond these bounds are clipped, but never below ten standard deviations or ten times the mean weight. The "
+        "first leaf is bounded by its own points. At 0.1 a value that ten earlier points had is never changed, and "
+        "a real change of scale is followed over some leaves. The log names the farthest row. none: no bound, and "
+        "one point at 1e30 then stays in the scaler for ever. Checkpoints and versions older than this option have "
+        "no bound, and continue without one unless the option is given.",
     )
     max_partitions: Annotated[int, Field(ge=1, le=100_000)] = Field(
         default=64,
-        description="Most partitions the input may have; more is refused, so that memory stays bounded.",
+        description="Most partitions the input may have. An input with more partitions is refused, so that memory "
+        "stays bounded.",
     )
 
     CHAIN_BUCKET_SHARE: ClassVar[float] = 0.7
-    """Of a partition's memory in a chain; the rest is its leaf. Measured from 0.3 to 0.85: a larger bucket comes nearer
-    the optimum and loses less on sorted streams, a larger leaf is reduced less often, so that it takes less time."""
+    """The bucket's share of a partition's memory in a chain; the rest is the leaf. Measured from 0.3 to 0.85: a larger
+    bucket comes nearer to the optimum and loses less on sorted streams; a larger leaf is reduced less often, which
+    takes less time."""
     AUDIT_SHARE: ClassVar[float] = 0.05
-    """Of a partition's memory, for the audit sample: gaps fall about as m^-1.3, so that the coreset loses some 7 %."""
+    """The audit sample's share of a partition's memory. Gaps fall about as m^-1.3, so this costs the coreset some 7
+    %."""
     LONGEST_STREAM: ClassVar[int] = 1 << 40
-    """Rows of a partition for which a tree's buckets must have room."""
+    """Number of rows of a partition for which a tree must have enough levels."""
     WORKING_COPIES: ClassVar[int] = 3
-    """Arrays of float64 features, as many rows as a reduction has points, that it and its pilot hold at their most."""
+    """Most arrays of float64 features, one row per point, that a reduction and its pilot hold at the same time."""
     WORKING_NUMBERS: ClassVar[int] = 24
-    """Further numbers of 8 bytes a point of a reduction: margins, dual variables, slacks, steps, shares, orders."""
+    """Further numbers of 8 bytes per point of a reduction: margins, dual variables, slacks, steps, shares, orders."""
     WORKING_SQUARES: ClassVar[int] = 4
-    """Matrices of features by features that a reduction and its pilot hold at their most."""
+    """Most matrices of features by features that a reduction and its pilot hold at the same time."""
     LEAST_BUCKET: ClassVar[int] = 16
-    """Points of a bucket that a budget in bytes must pay for: fewer summarise nothing, and the unit is likely wrong."""
+    """Fewest points per bucket that a budget in bytes must allow. A smaller budget is probably given in the wrong
+    unit."""
     AUDIT_BYTES: ClassVar[int] = 16
-    """Of a point of the audit sample besides the point: its priority and its place in a heap."""
+    """Bytes per point of the audit sample besides the point itself: its priority and its place in a heap."""
     BUCKET_BYTES: ClassVar[int] = 2_048
-    """Of a bucket's objects besides points and moments."""
+    """Bytes of a bucket's Python objects besides points and moments."""
 
     @model_validator(mode="after")
     def _one_budget(self) -> Self:
         if self.memory_points is not None and self.memory_bytes is not None:
-            raise ValueError("coreset.memory_points and coreset.memory_bytes are both given; keep one")
+            raise ValueError("coreset.memory_points and coreset.memory_bytes are both given; give only one")
         return self
 
     @model_validator(mode="after")
@@ -270,9 +283,9 @@ class CoresetConfig(Section):
         return self._sizes_of_the_memory()
 
     def _sizes_of_the_memory(self) -> Self:
-        """Settle `leaf_rows`, `bucket_points` and `audit_points`, where one is not given, by `memory_points`.
+        """Compute those of `leaf_rows`, `bucket_points` and `audit_points` that are not given from `memory_points`.
 
-        They wait for a `structure` that is not given: see `settled`.
+        If `structure` is not given either, `settled` does this later.
         """
         if self.memory_points is None or self.structure is None:
             return self
@@ -284,9 +297,9 @@ class CoresetConfig(Section):
             object.__setattr__(self, name, size)
         if min(self.leaf_rows, self.bucket_points) < 1 or self.partition_points > own:
             raise ValueError(
-                f"coreset.memory_points = {self.memory_points} gives each of coreset.max_partitions = "
-                f"{self.max_partitions} {own} points, too few for a {self.structure} of these options; raise it, or "
-                "lower max_partitions, leaf_rows, bucket_points or audit_points"
+                f"coreset.memory_points = {self.memory_points} is too little: each of coreset.max_partitions = "
+                f"{self.max_partitions} gets {own} points, too few for a {self.structure} of these sizes. Raise it, "
+                "or lower max_partitions, leaf_rows, bucket_points or audit_points"
             )
         return self
 
@@ -336,7 +349,7 @@ class CoresetConfig(Section):
 
     @property
     def reduced_points(self) -> int:
-        """The most points that one reduction or pilot takes: of a node, of all partitions, or of one for its screen."""
+        """The most points of one reduction or pilot: of a node, of all partitions, or of one partition's screen."""
         if self.structure == "chain":
             node = self.leaf_rows + self.bucket_points
         else:
@@ -346,7 +359,7 @@ class CoresetConfig(Section):
         return max(node, self.coreset_points if self.coreset_points > self.train_points else 0)
 
     def largest_bytes(self, points: PointsConfig) -> int:
-        """Return the most bytes that all partitions, a reduction at work and a training set take at once."""
+        """Return the most bytes that all partitions, a running reduction and a training set take together."""
         audited = self.max_partitions * self.audit_points
         buckets = self.max_partitions + self.coreset_points // self.bucket_points
         held = (self.coreset_points + audited) * points.point_bytes + audited * self.AUDIT_BYTES
@@ -360,12 +373,12 @@ class CoresetConfig(Section):
     def settled(self, points: PointsConfig, kernel: str) -> CoresetConfig:
         """Return this section with the structure that suits a kernel, and the sizes that follow from a budget.
 
-        What is given stays as it is.
+        Options that are given do not change.
 
         Raises
         ------
         ValueError
-            If the budget is too small; of `memory_bytes`, with the least that is enough.
+            If the budget is too small. For `memory_bytes` the message names the smallest sufficient budget.
         """
         if self.structure is None:
             chosen = self.model_copy(update={"structure": "tree" if kernel == "linear" else "chain"})
@@ -393,16 +406,16 @@ class CoresetConfig(Section):
         if made is None:
             raise ValueError(
                 f"coreset.memory_bytes = {self.memory_bytes} is too little for coreset.max_partitions = "
-                f"{self.max_partitions} and points of {points.dimension} features: the smallest {self.structure} takes "
-                f"{_least_bytes(of, points)}. Raise it, or lower max_partitions, leaf_rows, bucket_points or "
-                "audit_points"
+                f"{self.max_partitions} and points of {points.dimension} features: the smallest {self.structure} "
+                f"takes {_least_bytes(of, points)} bytes. Raise it, or lower max_partitions, leaf_rows, "
+                "bucket_points or audit_points"
             )
         sizes = {name: getattr(made, name) for name in ("leaf_rows", "bucket_points", "audit_points")}
         return made.model_copy(update={"memory_points": made.max_partitions * made.partition_points, **sizes})
 
 
 def _least_bytes(of: Callable[[int], CoresetConfig | None], points: PointsConfig) -> int:
-    """Return the bytes of the smallest sizes that there are."""
+    """Return the bytes that the smallest possible sizes take."""
     enough = bisect_left(range(1 << 30), True, lo=16, key=lambda memory_points: of(memory_points) is not None)
     made = of(enough)
     return made.largest_bytes(points) if made else 0
@@ -413,14 +426,14 @@ class SvmConfig(Section):
 
     solver: Literal["stda", "stda-paper", "libsvm", "liblinear", "pegasos"] = Field(
         default="stda",
-        description="Which solver trains: `stda` is ours, `stda-paper` the same method to its paper's letter and far "
-        "slower, `libsvm` scikit-learn's SVC; `liblinear` (LinearSVC) and "
-        "`pegasos` (SGDClassifier) know the linear kernel only and give no bound on how far the optimum is.",
+        description="The solver: `stda` is streamsvm's own; `stda-paper` follows the paper to the letter and is far "
+        "slower; `libsvm` is scikit-learn's SVC. `liblinear` (LinearSVC) and `pegasos` (SGDClassifier) support the "
+        "linear kernel only, and give no bound on the distance to the optimum.",
     )
     kernel: Literal["linear", "rbf"] = Field(
         default="linear",
-        description="Kernel of the machine. It decides what coreset.structure is where that is not given; the model of "
-        "an `rbf` machine in a `tree` can be worse than that of a plain sample.",
+        description="Kernel of the machine. The default of coreset.structure depends on it. An `rbf` model in a "
+        "`tree` can be worse than one trained on a plain sample.",
     )
     gamma: Literal["scale", "auto"] | Gamma = Field(
         default="scale",
@@ -428,61 +441,65 @@ class SvmConfig(Section):
     )
     alpha: Alpha | None = Field(
         default=None,
-        description="Trade-off of margin against average loss, C = 1 / (alpha U); right for a stream without end. "
-        "Default 1e-4 unless C is given.",
+        description="Trade-off between margin and average loss: C = 1 / (alpha U), U the total weight. Right for an "
+        "unbounded stream. Default: 1e-4, unless C is given.",
     )
     C: Annotated[float, Field(ge=1e-100, le=1e100)] | None = Field(
-        default=None, description="Fixed C of the papers: the boxes grow with the stream, instead of alpha."
+        default=None,
+        description="Fixed C as in the papers, instead of alpha: the total penalty then grows with the stream.",
     )
     class_weight: Literal["none", "balanced"] | Annotated[tuple[ClassWeight, ClassWeight], BeforeValidator(_split)] = (
         Field(
             default="none",
-            description="By what to multiply the weights of the negative and of the positive points, where one class "
-            "is rare or its errors cost more: two numbers, as 1,10; `balanced`: each class gets half of the total "
-            "weight, as counted up to the cut.",
+            description="Factors for the weights of the negative and the positive points, where one class is rare "
+            "or its errors cost more: two numbers, such as 1,10; or `balanced`: each class gets half of the total "
+            "weight counted up to the cut.",
         )
     )
     standardize: bool = Field(
         default=True,
-        description="Scale features to zero mean and unit variance of the whole stream up to the cut.",
+        description="Scale features to zero mean and unit variance over the whole stream up to the cut.",
     )
     probability: Literal["sigmoid", "isotonic"] | None = Field(
         default=None,
-        description="Give every version a function from decision values to probabilities, fitted to the audit sample: "
-        "`sigmoid` (Platt), two numbers; `isotonic` follows any shape and wants some thousand points of "
-        "coreset.audit_points. They are of the stream as it comes: class_weight does not enter. Default: none.",
+        description="Give every version a function that maps decision values to probabilities, fitted to the audit "
+        "sample. `sigmoid` (Platt) has two parameters; `isotonic` follows any shape and needs some thousand "
+        "coreset.audit_points. Probabilities refer to the stream as it is: class_weight does not affect them. "
+        "Default: none.",
     )
     tolerance: Annotated[float, Field(gt=0, le=1)] = Field(
         default=1e-3, description="KKT gap at which the solver stops."
     )
     max_iterations: Annotated[int, Field(ge=1)] = Field(
-        default=10_000_000, description="Bound on the solver's iterations; a model that met it says so."
+        default=10_000_000,
+        description="Most iterations of the solver. A model that reached this limit is marked as not converged.",
     )
     threads: Annotated[int, Field(ge=1, le=256)] = Field(
-        default=1, description="Threads of linear algebra in training; part of the bits of a model."
+        default=1, description="Number of threads of linear algebra in training. The last bits of a model depend on it."
     )
     tune: Literal["auto"] | None = Field(
         default=None,
-        description="`auto`: choose the trade-off, and gamma of `rbf`, by five-fold cross-validation on the training "
-        "set of a cut: among a hundredth, a tenth, 1, 10 and 100 times `alpha` (or `C`) and a sixteenth to 16 times "
-        "`gamma`, if no other values are given. The share of the weight that is classified right decides, under "
-        "class_weight. Pilots use the configured values. Default: what is configured.",
+        description="`auto`: choose alpha (or C), and gamma for `rbf`, by five-fold cross-validation on the "
+        "training set of a cut. The candidates are 1/100, 1/10, 1, 10 and 100 times `alpha` (or `C`), and 1/16 to "
+        "16 times `gamma`, unless other values are given. The share of the weight that is classified correctly "
+        "decides, under class_weight. Pilots use the configured values. Default: use the configured values.",
     )
     tune_every_leaves: Annotated[int, Field(ge=1)] = Field(
         default=50,
-        description="With `tune`: the first model is tuned, then the first at or past each multiple of so many leaves "
-        "of `coreset.leaf_rows` rows, over all partitions; those between keep what was chosen.",
+        description="With `tune`: the first model is tuned, and then the first model at or after each multiple of "
+        "this many leaves of `coreset.leaf_rows` rows, over all partitions. The models in between keep the chosen "
+        "values.",
     )
     tune_points: Annotated[int, Field(ge=16, le=1 << 24)] = Field(
         default=5_000,
-        description="Most points that tuning goes by; a larger training set is reduced to so many for it. Its time "
-        "grows faster than they.",
+        description="Most points that tuning uses; a larger training set is reduced to this many. Tuning time grows "
+        "faster than linearly in this number.",
     )
     tune_alphas: Annotated[tuple[Alpha, ...], BeforeValidator(_split)] = Field(
-        default=(), description="Values of alpha to choose among instead; not with a fixed C. Empty: see `tune`."
+        default=(), description="Values of alpha to choose among; not with a fixed C. Default: see `tune`."
     )
     tune_gammas: Annotated[tuple[Gamma, ...], BeforeValidator(_split)] = Field(
-        default=(), description="Values of gamma to choose among instead. Empty: see `tune`."
+        default=(), description="Values of gamma to choose among. Default: see `tune`."
     )
 
     DEFAULT_ALPHA: ClassVar[float] = 1e-4
@@ -490,24 +507,24 @@ class SvmConfig(Section):
     @model_validator(mode="after")
     def _one_regulariser(self) -> Self:
         if self.alpha is not None and self.C is not None:
-            raise ValueError("svm.alpha and svm.C are both given; they are two ways to say one thing: keep one")
+            raise ValueError("svm.alpha and svm.C are both given, but they set the same trade-off; give only one")
         return self
 
     @model_validator(mode="after")
     def _kernel_of_the_solver(self) -> Self:
         if self.kernel != "linear" and self.solver in ("liblinear", "pegasos"):
             raise ValueError(
-                f"svm.solver = {self.solver} knows the linear kernel only, svm.kernel is {self.kernel}; "
-                "take stda or libsvm for it"
+                f"svm.solver = {self.solver} supports the linear kernel only, but svm.kernel is {self.kernel}; use "
+                "stda or libsvm"
             )
         return self
 
     @model_validator(mode="after")
     def _values_to_choose_among(self) -> Self:
         if self.tune_alphas and self.C is not None:
-            raise ValueError("svm.tune_alphas are values of alpha, but svm.C is given; keep one")
+            raise ValueError("svm.tune_alphas and svm.C are both given; give only one")
         if self.tune_gammas and self.kernel == "linear":
-            raise ValueError("svm.tune_gammas are given, but the linear kernel has no gamma; leave them out")
+            raise ValueError("svm.tune_gammas are given, but the linear kernel has no gamma; remove them")
         return self
 
     def penalty(self, weight: float) -> float:
@@ -517,7 +534,7 @@ class SvmConfig(Section):
         return 1.0 / ((self.DEFAULT_ALPHA if self.alpha is None else self.alpha) * weight)
 
     def class_weights(self, class_weight: Sequence[float] | NDArray[np.float64]) -> tuple[float, float]:
-        """Return what the weights of negative and positive points are multiplied by.
+        """Return the factors for the weights of negative and positive points.
 
         Parameters
         ----------
@@ -534,28 +551,28 @@ class SvmConfig(Section):
 
 
 def _require_audit(svm: SvmConfig, coreset: CoresetConfig) -> None:
-    """Refuse probabilities without the points that they are fitted to."""
+    """Refuse probabilities without an audit sample, to which they are fitted."""
     if svm.probability is not None and not coreset.audit_points:
         raise ValueError(
-            f"svm.probability = {svm.probability} is fitted to the audit sample, but coreset.audit_points is 0: raise "
-            "it, or coreset.memory_points, of which it is a twentieth, or leave svm.probability out"
+            f"svm.probability = {svm.probability} needs an audit sample, but coreset.audit_points is 0: raise it, or "
+            "raise coreset.memory_points, a twentieth of which is the audit sample, or remove svm.probability"
         )
 
 
 BEFORE_THERE_WAS: Final[Mapping[str, Mapping[str, None]]] = {"coreset": {"max_leverage": None}}
-"""Options that came after versions had been published, with the value under which models are as they were without: by
-section. At it an option is left out of the canonical configuration."""
+"""Options added after versions had been published, each with the value that leaves models as they were before it, by
+section. An option with this value is left out of the canonical configuration, so that old hashes stay the same."""
 
 
 def _with_defaults(section: SectionType, values: Mapping[str, object]) -> SectionType:
-    """Return a section with other values of options that are not given, and that still count as not given."""
+    """Return a section with other values for options that are not given; they still count as not given."""
     changed = section.model_copy(update=values)
     object.__setattr__(changed, "__pydantic_fields_set__", set(section.model_fields_set))
     return changed
 
 
 class ModelConfig(Section):
-    """All that decides what a model is, given the log and a cut; hashed into every lineage."""
+    """Everything that, with the log and a cut, decides what a model is; hashed into every lineage."""
 
     points: PointsConfig
     coreset: CoresetConfig = CoresetConfig()
@@ -569,7 +586,7 @@ class ModelConfig(Section):
         return self
 
     def canonical(self) -> dict[str, Any]:
-        """Return the plain JSON value that is hashed: sizes, not the budget that they came from."""
+        """Return the plain JSON value that is hashed: the sizes, not the budget from which they were computed."""
         plain = self.model_dump(mode="json", exclude={"coreset": {"memory_points", "memory_bytes"}})
         if self.points.format == "auto":  # as what was published before there was a choice
             del plain["points"]["format"]
@@ -583,12 +600,12 @@ class ModelConfig(Section):
 
     @classmethod
     def of_canonical(cls, plain: Mapping[str, Any]) -> Self:
-        """Return the configuration of a canonical value; options that are younger than it have their old values.
+        """Return the configuration of a canonical value; options that are newer than it have their old values.
 
         Raises
         ------
         pydantic.ValidationError
-            If it is none that this build knows.
+            If this build does not know such a configuration.
         """
         completed = dict(plain)
         for section, options in BEFORE_THERE_WAS.items():
@@ -597,10 +614,10 @@ class ModelConfig(Section):
         return cls.model_validate(completed)
 
     def continuing(self, canonical: Mapping[str, Any]) -> Self:
-        """Return this configuration as it goes on from what was begun under a canonical one.
+        """Return this configuration as it continues an incarnation that began under a canonical one.
 
-        An option that is not given, and that the canonical value leaves out, has its old value: a default that was
-        changed holds for what begins anew.
+        An option that is not given, and that the canonical value leaves out, has its old value: a changed default
+        applies to new incarnations only.
         """
         sections = {}
         for section, options in BEFORE_THERE_WAS.items():
@@ -615,10 +632,10 @@ class ModelConfig(Section):
         return hashlib.sha256(json.dumps(self.canonical(), sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
     def toml(self) -> str:
-        """Return it as the part of a configuration file under which a trainer makes the same models.
+        """Return the part of a configuration file with which a trainer makes the same models.
 
-        What is not in it, such as the topics, does not change a model of the same rows. Further top-level options go
-        before it, further tables after it.
+        Options that are not in it, such as the topics, do not change a model of the same rows. Put further top-level
+        options before it, and further tables after it.
 
         Examples
         --------
@@ -645,45 +662,47 @@ class InputConfig(Section):
     )
     start: Start = Field(
         default="earliest",
-        description="Where a first start begins: earliest, latest, or a time such as 2026-01-31T12:00:00Z. Ignored "
-        "once there is a checkpoint.",
+        description="Where a first start begins reading: earliest, latest, or a time such as 2026-01-31T12:00:00Z. "
+        "Ignored once a checkpoint exists.",
     )
     dead_letter_topic: str = Field(
-        default="", description="Topic of rejected records; empty: the input's name + `.dlq`."
+        default="", description="Topic of rejected records. Default: the input topic's name + `.dlq`."
     )
     group: str = Field(
         default="",
-        description="Consumer group whose offsets show progress to observers; empty: `streamsvm-` + the name.",
+        description="Consumer group whose offsets show progress to observers. Default: `streamsvm-` + the model's "
+        "name.",
     )
     batch_records: Annotated[int, Field(ge=1, le=100_000)] = Field(
         default=4_000,
-        description="Most records taken from the client at once, fewer if they are large; does not affect the models.",
+        description="Most records taken from the client at once; fewer if they are large. Does not affect the models.",
     )
     on_gap: Literal["fail", "reset"] = Field(
         default="fail",
-        description="When the log no longer holds what was read or is to be read next (retention, truncation, a topic "
-        "made anew): `fail` stops and says so; `reset` begins a new incarnation from the configured start.",
+        description="What to do when the log no longer holds records that were read or are to be read next (retention, "
+        "truncation, a recreated topic): `fail` stops with a message; `reset` begins a new incarnation at the "
+        "configured start.",
     )
     watch_interval_s: Annotated[float, Field(gt=0)] = Field(
         default=30.0,
-        description="Seconds between two looks at the input topic for such gaps and for new partitions.",
+        description="Seconds between two checks of the input topic for such gaps and for new partitions.",
     )
     max_dead_letter_share: Annotated[float, Field(ge=0, le=1)] = Field(
         default=0.5,
-        description="Stop when more than this share of the last 1000 records was rejected, or, once the input is "
-        "proven (`proven_after_points`), be not ready; 0: neither.",
+        description="Largest share of rejected records among the last 1000. Beyond it the trainer stops, or, once "
+        "the input is proven (`proven_after_points`), is not ready. 0: no limit.",
     )
     max_consecutive_dead_letters: Annotated[int, Field(ge=0)] = Field(
         default=1_000,
-        description="Stop when so many records after each other were rejected, or, once the input is proven "
-        "(`proven_after_points`), be not ready; 0: neither.",
+        description="Number of rejected records in a row at which the trainer stops, or, once the input is proven "
+        "(`proven_after_points`), is not ready. 0: no limit.",
     )
     proven_after_points: Annotated[int, Field(ge=0)] = Field(
         default=1_000,
-        description="Valid points that an incarnation must have learned for its input to be proven the right one. "
-        "Before that the two limits above stop the trainer, with status 78; from then on, restarts included, it goes "
-        "on with a warning and /readyz answers 503 until records are accepted again: so nobody who may write bad "
-        "records can stop it. 0: they never stop it.",
+        description="Number of valid points that an incarnation must have learned before its input counts as proven "
+        "to be the right one. Before that, the two limits above stop the trainer with status 78. Afterwards, also "
+        "after restarts, the trainer continues with a warning, and /readyz answers 503 until records are accepted "
+        "again; so nobody can stop the trainer by writing bad records. 0: the limits never stop the trainer.",
     )
 
     @field_validator("start", mode="after")
@@ -704,29 +723,40 @@ class RegistryConfig(Section):
 
     url: str = Field(
         default="",
-        description="Base address of the registry's API as Confluent's has it, such as http://registry:8081; several, "
-        "separated by commas, are tried in turn. Without it every Avro record is a dead letter.",
+        description="Base address of the registry's API (as Confluent's), such as http://registry:8081. Several "
+        "addresses, separated by commas, are tried in turn. Without it every Avro record becomes a dead letter.",
     )
-    username: str = Field(default="", description="Name for basic authentication; empty: none.")
+    username: str = Field(default="", description="User name for basic authentication. Default: none.")
     password: str = Field(
-        default="", repr=False, description="Password to it; only from a file in --secrets or the environment."
+        default="",
+        repr=False,
+        description="Password for basic authentication; only from a file in --secrets or the environment.",
     )
     token: str = Field(
-        default="", repr=False, description="Bearer token instead; only from a file in --secrets or the environment."
+        default="",
+        repr=False,
+        description="Bearer token, instead of user name and password; only from a file in --secrets or the "
+        "environment.",
     )
     ca_file: Path | None = Field(
-        default=None, description="PEM file of who signed the registry's certificate; else the well-known ones."
+        default=None,
+        description="PEM file of the authority that signed the registry's certificate. Default: the well-known "
+        "authorities.",
     )
     timeout_s: Annotated[float, Field(gt=0, le=60)] = Field(
-        default=2.0, description="Seconds to wait for an answer; the input waits, and asks again, if there is none."
+        default=2.0,
+        description="Seconds to wait for an answer of the registry. Without an answer the input waits, and the "
+        "registry is asked again.",
     )
 
     @model_validator(mode="after")
     def _one_identity(self) -> Self:
         if "@" in self.url:
-            raise ValueError("registry.url holds a name or password; give registry.username and registry.password")
+            raise ValueError(
+                "registry.url contains a user name or password; set registry.username and registry.password instead"
+            )
         if self.token and self.username:
-            raise ValueError("registry.username and registry.token are both given; keep one")
+            raise ValueError("registry.username and registry.token are both given; give only one")
         return self
 
 
@@ -734,47 +764,49 @@ class OutputConfig(Section):
     """Where model versions go."""
 
     models_topic: Annotated[str, Field(min_length=1, max_length=249)] = Field(
-        default="models", description="Topic of model versions, one immutable record each, in partition 0."
+        default="models", description="Topic of model versions, one immutable record per version, in partition 0."
     )
     model_format: Literal["json", "onnx"] = Field(
         default="json",
-        description="`onnx` adds a copy of every version as an ONNX model, in the same transaction and under the same "
-        "key, in a topic of the name of models_topic + `.onnx`; the versions themselves are JSON either way. It needs "
-        "the extra: pip install 'streamsvm[onnx]'.",
+        description="`onnx` adds a copy of every version as an ONNX model, in the same transaction and under the "
+        "same key, in the topic models_topic + `.onnx`. The versions themselves are always JSON. Needs the extra: "
+        "pip install 'streamsvm[onnx]'.",
     )
     gate_margin: Annotated[Annotated[float, Field(ge=0, lt=1)] | None, BeforeValidator(_none_in_words)] = Field(
         default=0.1,
-        description="By how much balanced accuracy a new version may be worse than the current one, on the same "
-        "points read after its cut, or on the audit sample or the training set where those are too few, and still "
-        "become current; a worse one is published, can be pinned, and stands in the audit topic as refused. While the "
-        "current version cannot be read nothing passes. none: every version becomes current.",
+        description="A new version becomes current only if its balanced accuracy is at most this much below the "
+        "current version's. Both are scored on the same points read after the new version's cut, or, where those "
+        "are too few, on the audit sample or the training set. A worse version is published, can be pinned, and is "
+        "listed in the audit topic as refused. While the current version cannot be read, no new version becomes "
+        "current. none: every version becomes current.",
     )
     gate_versions: Annotated[int, Field(ge=1, le=32)] = Field(
         default=5,
-        description="A new version is compared with the best of so many versions that were current last, so that a "
-        "series of them cannot lose the margin again and again; each is held in memory and scored for every new "
-        "version. 1: with the current one alone.",
+        description="A new version is compared with the best of this many versions that were current most recently, "
+        "so that a series of versions cannot lose the margin again and again. Each of them is held in memory and "
+        "scored for every new version. 1: compare with the current version only.",
     )
     keep_versions: Annotated[int, Field(ge=1)] | None = Field(
         default=None,
-        description="How many of the newest versions are kept; older ones that no alias or pin names are retired by "
-        "tombstones, a tenth of this number at a time, at least 10. With cleanup.policy=compact, which a models topic "
-        "gets that is created under this option, their bytes go, too. Default: all.",
+        description="Number of newest versions to keep. Older versions that no alias or pin names are retired by "
+        "tombstones, a tenth of this number at a time, at least 10. If the models topic has cleanup.policy=compact, "
+        "as it has when it is created under this option, their bytes are removed, too. Default: keep all.",
     )
     signing_key_file: Path | None = Field(
         default=None,
-        description="PEM file of the Ed25519 private key that the trainer signs every version with; only its owner "
-        "may have access to it. It needs the extra: pip install 'streamsvm[sign]'. Default: versions are not signed.",
+        description="PEM file of the Ed25519 private key that the trainer signs every version with. Only its owner "
+        "may have access to the file. Needs the extra: pip install 'streamsvm[sign]'. Default: versions are not "
+        "signed.",
     )
     trusted_keys_file: Path | None = Field(
         default=None,
-        description="PEM file of one or more Ed25519 public keys: readers (the scorer, `streamsvm model ...`) take "
-        "only versions that one of them signed. It needs the extra: pip install 'streamsvm[sign]'.",
+        description="PEM file of one or more Ed25519 public keys. Readers (the scorer, `streamsvm model ...`) "
+        "accept only versions that one of these keys signed. Needs the extra: pip install 'streamsvm[sign]'.",
     )
     trusted_keys: Annotated[tuple[str, ...], BeforeValidator(_split)] = Field(
         default=(),
-        description="The same as texts, beside those of the file: each is what stands between the first and the last "
-        "line of a public key's PEM file.",
+        description="Further public keys, given as text: each is what stands between the first and the last line of "
+        "a public key's PEM file.",
     )
 
     @property
@@ -803,13 +835,13 @@ class TrainingConfig(Section):
 
     every_leaves: Annotated[int, Field(ge=1)] = Field(
         default=1,
-        description="Leaves of `coreset.leaf_rows` rows, over all partitions, after which a new model is due; a "
-        "screened leaf counts as several.",
+        description="Number of leaves of `coreset.leaf_rows` rows, over all partitions, after which a new model is "
+        "due. A screened leaf counts as several.",
     )
     policy: Literal["latest", "every"] = Field(
         default="latest",
-        description="While a model trains: `latest` keeps reading and trains the newest due set next; `every` skips "
-        "none and pauses the input instead.",
+        description="What happens when a training set falls due while a model trains: `latest` keeps reading and "
+        "trains the newest due set next; `every` trains each one, and pauses the input meanwhile.",
     )
     stuck_after_s: Annotated[float, Field(gt=0)] = Field(
         default=3_600.0, description="Seconds of training one model after which /healthz answers 503."
@@ -821,26 +853,26 @@ class CheckpointConfig(Section):
 
     directory: Path = Field(
         default=Path("checkpoint/{name}"),
-        description="Directory of the checkpoints, one of its own for each trainer; `{name}` stands for the model's "
-        "name. While the default one holds no checkpoint, the trainer goes on from one of this model in its parent, "
-        "where earlier versions put it.",
+        description="Directory of the checkpoints; each trainer needs its own. `{name}` stands for the model's "
+        "name. While the default directory holds no checkpoint, the trainer continues from a checkpoint of this "
+        "model in the parent directory, where earlier versions of streamsvm put it.",
     )
     interval_s: Annotated[float, Field(gt=0)] = Field(
         default=30.0,
-        description="Seconds between two checkpoints; a crash costs at most this much reading again.",
+        description="Seconds between two checkpoints. After a crash at most this much input is read again.",
     )
     generations: Annotated[int, Field(ge=1, le=100)] = Field(
-        default=3, description="How many checkpoint files are kept."
+        default=3, description="Number of checkpoint files to keep."
     )
     max_age_s: Annotated[float, Field(gt=0)] = Field(
         default=600.0,
-        description="Seconds without a good checkpoint, while writing fails, after which /readyz answers 503; models "
-        "are published all the same.",
+        description="Seconds without a good checkpoint, while writing fails, after which /readyz answers 503. "
+        "Models are still published.",
     )
     trust_directory: bool = Field(
         default=False,
-        description="Use a directory that other users may write or own; only for a volume that no other process can "
-        "reach. Otherwise such a directory is refused.",
+        description="Accept a directory that other users may write to or own, which is refused otherwise. Only for "
+        "a volume that no other process can reach.",
     )
 
 
@@ -854,104 +886,105 @@ def _named(directory: Path, name: str) -> Path:
 
 
 class SecurityConfig(Section):
-    """What protects the way to the broker, besides the options of librdkafka."""
+    """Protection of the connection to the broker, besides the options of librdkafka."""
 
     allow_insecure_tls: bool = Field(
         default=False,
-        description="Let an option switch off the check of the broker's certificate or host name; for tests only.",
+        description="Allow options that switch off the check of the broker's certificate or host name; for tests only.",
     )
 
 
 class QualityConfig(Section):
-    """How the current version is watched on points that it has not learned."""
+    """How the current version is evaluated on points that it has not learned."""
 
     enabled: bool = Field(
         default=True,
-        description="Score every point by the current version before it is learned, beside a baseline and the commoner "
-        "label: prequential accuracy and hinge loss, as metrics only. A kernel machine of many support vectors scores "
-        "every so manieth point.",
+        description="Score every point with the current version before learning it, next to a baseline and the "
+        "majority class: prequential accuracy and hinge loss, as metrics only. A kernel machine with many support "
+        "vectors scores only every k-th point, with k chosen from their number.",
     )
     window: Annotated[int, Field(ge=100, le=1 << 22)] = Field(
-        default=10_000, description="Newest scored points that the figures are of."
+        default=10_000, description="Number of newest scored points that the figures cover."
     )
     baseline_every: Annotated[int, Field(ge=0, le=1 << 20)] = Field(
         default=64,
-        description="The baseline, plain SGD on standardised features at the best of several rates, learns one point "
-        "in so many and is scored on the others. 0: no baseline.",
+        description="The baseline, plain SGD on standardised features at the best of several rates, learns every "
+        "k-th point, k being this number, and is scored on the others. 0: no baseline.",
     )
 
 
 class HttpConfig(Section):
     """Metrics, health and the live page."""
 
-    host: str = Field(default="127.0.0.1", description="Address to listen on; loopback unless you say otherwise.")
+    host: str = Field(default="127.0.0.1", description="Address to listen on. Default: loopback only.")
     port: Annotated[int, Field(ge=0, le=65_535)] = Field(
         default=9464,
-        description="Port of metrics, health and the live page; 0: a free one, said in the log.",
+        description="Port of metrics, health and the live page. 0: a free port, which the log names.",
     )
     page: bool = Field(
         default=True,
-        description="Whether the live page answers at / and its figures at /status.json; both show names of topics and "
+        description="Serve the live page at / and its figures at /status.json. Both show names of topics and "
         "features, and a projection of points, to whoever reaches the port.",
     )
     stuck_after_s: Annotated[float, Field(gt=0)] = Field(
         default=120.0,
-        description="Seconds without a turn of the poll loop after which /healthz answers 503; one publish to a broker "
-        "that is slow but alive may take 80.",
+        description="Seconds without a turn of the poll loop after which /healthz answers 503. One publish to a "
+        "slow but living broker may take 80 s.",
     )
     tls_certificate: Path | None = Field(
-        default=None, description="PEM file of the certificate and its chain; with `tls_key` the answers go over HTTPS."
+        default=None,
+        description="PEM file of the certificate and its chain; with `tls_key`, answers are served over HTTPS.",
     )
     tls_key: Path | None = Field(default=None, description="PEM file of the certificate's private key.")
     allowed_hosts: Annotated[tuple[str, ...], BeforeValidator(_split_names)] = Field(
         default=(),
-        description="Names by which this daemon may be asked, besides `localhost`, `http.host` and every IP address: "
-        "those in the addresses that Prometheus, a proxy or a browser uses. A request by another name gets 421, so "
-        "that no web page can read the answers by a name of its own (DNS rebinding). `*`: any name.",
+        description="Host names that this daemon answers to, besides `localhost`, `http.host` and every IP address: "
+        "those in the addresses that Prometheus, a proxy or a browser uses. A request to another name gets 421, so "
+        "that no web page can read the answers through a name of its own (DNS rebinding). `*`: any name.",
     )
     bearer_file: Path | None = Field(
         default=None,
-        description="File that holds a bearer token of at least 16 letters, which every request but a probe then has "
-        "to bear (`Authorization: Bearer ...`); read again when it changes. Give a certificate, too: without HTTPS "
-        "the token goes in the clear.",
+        description="File with a bearer token of at least 16 characters, which every request except probes must send "
+        "(`Authorization: Bearer ...`). The file is read again when it changes. Use a certificate, too: without "
+        "HTTPS the token is sent in the clear.",
     )
     tls_client_ca: Path | None = Field(
         default=None,
-        description="PEM file of the authority whose client certificates are taken; every request but a probe then "
-        "needs one. It needs `tls_certificate`.",
+        description="PEM file of the authority whose client certificates are accepted. Every request except probes "
+        "then needs one. Needs `tls_certificate`.",
     )
     open_probes: bool = Field(
         default=True,
-        description="Whether /healthz and /readyz answer without token and client certificate, which the probes of "
-        "Kubernetes cannot show.",
+        description="Let /healthz and /readyz answer without token and client certificate, because the probes of "
+        "Kubernetes cannot present them.",
     )
 
     @model_validator(mode="after")
     def _both_or_neither(self) -> Self:
         if (self.tls_certificate is None) != (self.tls_key is None):
-            raise ValueError("http.tls_certificate and http.tls_key belong together: one of them is missing")
+            raise ValueError("http.tls_certificate and http.tls_key must be given together, but one of them is missing")
         if self.tls_client_ca is not None and self.tls_certificate is None:
             raise ValueError(
-                "http.tls_client_ca needs http.tls_certificate and http.tls_key: without HTTPS no client "
-                "shows a certificate"
+                "http.tls_client_ca needs http.tls_certificate and http.tls_key: without HTTPS clients cannot "
+                "present a certificate"
             )
         return self
 
 
 class LogConfig(Section):
-    """Logs."""
+    """What is logged, and in which format."""
 
     level: Literal["debug", "info", "warning", "error"] = Field(
-        default="info", description="Least level that is written."
+        default="info", description="Lowest level that is written."
     )
     format: Literal["auto", "json", "console"] = Field(
         default="auto",
-        description="json: one object a line; console: for people; auto: console on a terminal.",
+        description="json: one object per line; console: for people; auto: console on a terminal, else json.",
     )
 
 
 class ScoringConfig(Section):
-    """Where unlabeled points come from and scores go."""
+    """Where unlabeled points come from, and where scores go."""
 
     topic: Annotated[str, Field(min_length=1, max_length=249)] = Field(
         default="points", description="Topic of unlabeled points."
@@ -960,54 +993,57 @@ class ScoringConfig(Section):
         default="scores", description="Topic of scores."
     )
     dead_letter_topic: str = Field(
-        default="", description="Topic of rejected records; empty: the input's name + `.dlq`."
+        default="", description="Topic of rejected records. Default: the input topic's name + `.dlq`."
     )
-    group: str = Field(default="", description="Consumer group of the scorers; empty: the model's name + `-scorer`.")
+    group: str = Field(default="", description="Consumer group of the scorers. Default: the model's name + `-scorer`.")
     slot: Annotated[int, Field(ge=0, le=9_999)] | None = Field(
         default=None,
-        description="Number of this scorer in its group; unset: the lowest that no living one has. If set, it must be "
-        "another for each scorer: one whose slot is then taken by another ends with status 70.",
+        description="Number of this scorer in its group. Default: the lowest number that no running scorer has. If "
+        "set, give each scorer a different number: a scorer whose slot another one takes ends with status 70.",
     )
     batch_records: Annotated[int, Field(ge=1, le=100_000)] = Field(
         default=2_000,
-        description="Most records scored at once, in one transaction: more of them cost less each, and are all scored "
-        "again when it fails.",
+        description="Most records scored at once, in one transaction. Larger transactions cost less per record, but "
+        "are scored again as a whole when they fail.",
     )
     max_record_bytes: Annotated[int, Field(ge=64, le=1 << 30)] = Field(
         default=1_000_000,
-        description="A record whose value is larger, in bytes, is a dead letter and is not decoded.",
+        description="Largest size of a record's value, in bytes. A larger record becomes a dead letter and is not "
+        "decoded.",
     )
     max_rows_per_record: Annotated[int, Field(ge=1, le=1 << 24)] = Field(
-        default=10_000, description="A record that holds more rows is a dead letter as a whole."
+        default=10_000, description="Most rows in one record. A record with more rows becomes a dead letter as a whole."
     )
     max_decoded_bytes: Annotated[int, Field(ge=1 << 20, le=1 << 40)] | None = Field(
         default=None,
-        description="Memory, in bytes, that decoding one record may take, told from its framing before anything is "
-        "made of it; a record that could take more is a dead letter. If left out, 256 times `max_record_bytes`.",
+        description="Most memory, in bytes, that decoding one record may take. The need is estimated from the "
+        "record's framing before anything is allocated; a record that could take more becomes a dead letter. "
+        "Default: 256 times `max_record_bytes`.",
     )
     max_dead_letter_share: Annotated[float, Field(ge=0, le=1)] = Field(
         default=0.5,
-        description="Stop when more than this share of the last 1000 records was rejected, or, once the input is "
-        "proven (`proven_after_records`), be not ready; 0: neither.",
+        description="Largest share of rejected records among the last 1000. Beyond it the scorer stops, or, once "
+        "the input is proven (`proven_after_records`), is not ready. 0: no limit.",
     )
     max_consecutive_dead_letters: Annotated[int, Field(ge=0)] = Field(
         default=1_000,
-        description="Stop when so many records after each other were rejected, or, once the input is proven "
-        "(`proven_after_records`), be not ready; 0: neither.",
+        description="Number of rejected records in a row at which the scorer stops, or, once the input is proven "
+        "(`proven_after_records`), is not ready. 0: no limit.",
     )
     proven_after_records: Annotated[int, Field(ge=0, le=10_000)] = Field(
         default=1,
-        description="Records of the input that this model must have scored, now or before this start, for the input to "
-        "be proven the right one; what was scored before is looked up among the newest records of the output topic. If "
-        "that was written to, and nobody can tell any more what was scored, the input counts as proven. "
-        "Before that the two limits above stop the scorer, with status 78, and the batch that passes them is not "
-        "committed; from then on it goes on with a warning and /readyz answers 503 until records are scored again. 0: "
-        "they never stop it.",
+        description="Number of input records that this model must have scored, now or before this start, before the "
+        "input counts as proven to be the right one. Earlier scores are looked up among the newest records of the "
+        "output topic; if the output topic was written to, but it is no longer known what was scored, the input "
+        "counts as proven. Before that, the two limits above stop the scorer with status 78, and the batch that "
+        "passes a limit is not committed. Afterwards the scorer continues with a warning, and /readyz answers 503 "
+        "until records are scored again. 0: the limits never stop the scorer.",
     )
     drift_window: Annotated[int, Field(ge=0, le=10_000_000)] = Field(
         default=10_000,
-        description="How many of the newest scores are compared with those of the version's own audit sample, a byte "
-        "each; fewer than 200 are not. More of them see a smaller change, later. 0: none, and no drift is shown.",
+        description="Number of newest scores that are compared with the scores of the version's own audit sample; "
+        "takes a byte per score. Fewer than 200 scores are not compared. A larger window detects smaller changes, "
+        "but later. 0: no comparison, and no drift is shown.",
     )
 
     @property
@@ -1026,7 +1062,7 @@ def _dotted(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class Settings(BaseSettings):
-    """All options; the strongest source first: options, environment, secrets directory, TOML file, defaults."""
+    """All options. Sources by precedence: command line, environment, secrets directory, TOML file, defaults."""
 
     model_config = SettingsConfigDict(
         extra="forbid",
@@ -1040,12 +1076,13 @@ class Settings(BaseSettings):
         default="model", description="Name of the model: versions are published as name@1, name@2, ..."
     )
     seed: Annotated[int, Field(ge=0, lt=1 << 64)] = Field(
-        default=0, description="Seed of every random number; the same stream and seed give the same models."
+        default=0, description="Seed of all random numbers. The same stream and seed give the same models."
     )
     kafka: dict[str, KafkaValue] = Field(
         default=DEFAULT_KAFKA,
         repr=False,
-        description="Options passed through to librdkafka by their own names (environment: _ for the dots).",
+        description="Options that are passed on to librdkafka, under librdkafka's names (in the environment with _ "
+        "for the dots).",
     )
     input: InputConfig = Field(default=InputConfig(), description="Where labeled points come from.")
     points: PointsConfig | None = Field(default=None, description="What a valid point is.")
@@ -1068,7 +1105,7 @@ class Settings(BaseSettings):
 
     @model_validator(mode="after")
     def _settled(self) -> Self:
-        """Let the effective configuration, as it is logged, show the directory, the structure and the sizes."""
+        """Fill in directory, structure and sizes, so that the logged configuration shows them."""
         directory = _named(self.checkpoint.directory, self.name)
         object.__setattr__(self, "checkpoint", self.checkpoint.model_copy(update={"directory": directory}))
         if self.points is not None:
@@ -1082,18 +1119,18 @@ class Settings(BaseSettings):
         Raises
         ------
         ConfigurationError
-            If the points are not described.
+            If `points.dimension` is not given.
         """
         if self.points is None:
             raise ConfigurationError(
                 "points.dimension is not given",
-                "Say how many features a point has: dimension = N under [points] in the TOML file, "
+                "Give the number of features of a point: dimension = N under [points] in the TOML file, "
                 "STREAMSVM_POINTS__DIMENSION=N, or --points-dimension N.",
             )
         return ModelConfig(points=self.points, coreset=self.coreset, svm=self.svm, seed=self.seed)
 
     def continuing(self, canonical: Mapping[str, Any]) -> Self:
-        """Return these options as they go on from what was begun under a canonical configuration of models."""
+        """Return these options as they continue an incarnation that began under a canonical configuration."""
         models = self.models()
         continued = models.continuing(canonical)
         return self if continued is models else self.model_copy(update={"coreset": continued.coreset})
@@ -1120,18 +1157,18 @@ class Settings(BaseSettings):
 
 
 class _LibrdkafkaNames(PydanticBaseSettingsSource):
-    """A source whose Kafka options have librdkafka's names: to a merge of sources, two spellings are two options."""
+    """A source that spells Kafka options as librdkafka does, because merging sources compares spellings."""
 
     def __init__(self, source: PydanticBaseSettingsSource) -> None:
         super().__init__(source.settings_cls)
         self._source = source
 
     def get_field_value(self, field: FieldInfo, field_name: str) -> tuple[Any, str, bool]:
-        """Return what the source says of one field."""
+        """Return the source's value of one field."""
         return self._source.get_field_value(field, field_name)
 
     def __call__(self) -> dict[str, Any]:
-        """Return all that the source says."""
+        """Return all values of the source."""
         values = self._source()
         kafka = values.get("kafka")
         return values | {"kafka": _dotted(kafka)} if isinstance(kafka, dict) else values
@@ -1145,7 +1182,7 @@ def load(
     Parameters
     ----------
     options : mapping, optional
-        Nested values that win over every other source, as from the command line.
+        Nested values that take precedence over every other source, as from the command line.
     file : Path, optional
         A TOML file.
     secrets : Path, optional
@@ -1155,11 +1192,11 @@ def load(
     Raises
     ------
     ConfigurationError
-        One line that names every option at fault, and where it was looked for.
+        One line that names every wrong option, and the sources that were read.
     """
     for path, kind in ((file, "configuration file"), (secrets, "secrets directory")):
         if path is not None and not path.exists():
-            raise ConfigurationError(f"the {kind} {path} does not exist", "Correct the path, or leave the option out.")
+            raise ConfigurationError(f"the {kind} {path} does not exist", "Correct the path, or remove the option.")
     _refuse_unknown_environment(os.environ)
 
     class Bound(Settings):
@@ -1183,15 +1220,15 @@ def load(
     except ValidationError as error:
         raise ConfigurationError(f"invalid configuration: {_one_line(error)}", _sources(file)) from None
     except (SettingsError, tomllib.TOMLDecodeError) as error:
-        raise ConfigurationError(f"unreadable configuration: {error}", _sources(file)) from None
+        raise ConfigurationError(f"the configuration cannot be read: {error}", _sources(file)) from None
     return Settings.model_construct(**{field: getattr(bound, field) for field in Settings.model_fields})
 
 
 def _sources(file: Path | None) -> str:
     where = f"{file}, " if file else ""
     return (
-        f"Looked in the options, {ENVIRONMENT_PREFIX}* variables, {where}and the defaults; "
-        "`streamsvm config` lists every option."
+        f"Sources read: the command line, {ENVIRONMENT_PREFIX}* variables, {where}and the defaults; `streamsvm "
+        "config` lists every option."
     )
 
 
@@ -1202,13 +1239,14 @@ def _refuse_unknown_environment(environment: Mapping[str, str]) -> None:
             first = variable.removeprefix(ENVIRONMENT_PREFIX).split("__")[0]
             if first.upper() not in known and not first.upper().startswith("TEST_"):
                 raise ConfigurationError(
-                    f"the environment variable {variable} names no option",
-                    f"Sections are {', '.join(sorted(Settings.model_fields))}: for example STREAMSVM_INPUT__TOPIC.",
+                    f"the environment variable {variable} does not name an option",
+                    f"The sections are {', '.join(sorted(Settings.model_fields))}; an example is "
+                    "STREAMSVM_INPUT__TOPIC.",
                 )
 
 
 def section_class(section: str) -> type[BaseModel] | None:
-    """Return the class of a section; None of an option that stands outside of one."""
+    """Return the class of a section; None for an option outside of sections."""
     annotation = Settings.model_fields[section].annotation
     kinds = [kind for kind in (annotation, *get_args(annotation)) if isinstance(kind, type)]
     return next((kind for kind in kinds if issubclass(kind, BaseModel)), None)
@@ -1228,15 +1266,15 @@ def _known_names() -> list[str]:
 
 
 def _meant(where: str) -> str:
-    """Say which option a name that is none was probably meant to be: one of that name, or one spelled nearly so."""
+    """Suggest an option for an unknown name: an option of that name in another section, or one spelled similarly."""
     names = _known_names()
     namesakes = [name for name in names if name.rpartition(".")[2] == where.rpartition(".")[2]]
     likely = namesakes or difflib.get_close_matches(where, names, 1)
-    return f" (is it {' or '.join(likely)}?)" if likely else ""
+    return f" (did you mean {' or '.join(likely)}?)" if likely else ""
 
 
 def _one_line(error: ValidationError) -> str:
-    """Return what is wrong with each option; what several types of one option have to say is one demand."""
+    """Return what is wrong with each option, in one line; alternatives of one option are joined by `or`."""
     faults: dict[str, list[str]] = {}
     shown: dict[str, str] = {}
     for fault in error.errors(include_url=False):
@@ -1252,7 +1290,7 @@ def _one_line(error: ValidationError) -> str:
 
 
 def _option_of(place: tuple[int | str, ...]) -> tuple[int | str, ...]:
-    """Return the place of a fault without the types that were tried there."""
+    """Return the option of a fault, without the types that pydantic tried there."""
     section, *rest = place or ("",)
     kind = section_class(section) if section in Settings.model_fields else None
     if kind is None or not rest or rest[0] not in kind.model_fields:
@@ -1283,10 +1321,10 @@ _DEMANDS: Final[Mapping[str, str]] = {
     "greater_than": "must be above {gt:g}",
     "less_than_equal": "must be at most {le:g}",
     "less_than": "must be below {lt:g}",
-    "too_long": "must have at most {max_length} entries, {actual_length} are given",
-    "too_short": "must have at least {min_length} entries, {actual_length} are given",
-    "string_pattern_mismatch": "must begin with a letter or a digit and hold only letters, digits, dots, "
-    "underscores and hyphens, 100 of them at most",
+    "too_long": "must have at most {max_length} entries, but has {actual_length}",
+    "too_short": "must have at least {min_length} entries, but has {actual_length}",
+    "string_pattern_mismatch": "must begin with a letter or a digit and contain only letters, digits, dots, "
+    "underscores and hyphens, at most 100 characters",
     "missing": "is not given",
 }
-"""What people are told in place of pydantic's words, by the kind of its error."""
+"""Messages for people instead of pydantic's, by type of error."""

@@ -66,7 +66,7 @@ def arm(setting: str) -> None:
     name, _, times = setting.partition(":")
     if name not in POINTS or not (times or "1").isdigit() or int(times or "1") < 1:
         raise ConfigurationError(
-            f"there is no crash point {setting!r}", f"It is one of {', '.join(POINTS)}, with :times after it."
+            f"unknown crash point {setting!r}", f"Choose one of {', '.join(POINTS)}, followed by :times."
         )
     _armed[:] = [(name, int(times or "1"))]
 

@@ -10,10 +10,10 @@ error                  at fault                                   what happens
 `ConfigurationError`   the person who configured us               refuse to start
 `StateError`           a checkpoint or a topic that is not ours   refuse to start
 `TransientError`       the network, a broker, a full disk         retry, then stop, try later
-`FatalError`           something no retry can mend                stop
+`FatalError`           something no retry can repair              stop
 =====================  =========================================  ==============================
 
-A broken invariant of our own is none of these: it crashes with a traceback.
+A broken invariant of our own is not in this tree: it crashes with a traceback.
 """
 
 
@@ -55,7 +55,7 @@ class InvalidMessage(StreamsvmError):
 
 
 class UnknownFormat(InvalidMessage):
-    """A model message of a format that another build writes: whole, for all this one can tell, and not to be read."""
+    """A model message in a format that another build writes. As far as this build can tell, it is not damaged."""
 
 
 class ConfigurationError(StreamsvmError):
@@ -67,7 +67,7 @@ class TopicMissing(ConfigurationError):
 
 
 class StateError(StreamsvmError):
-    """A checkpoint or a topic whose content does not fit this configuration; nothing was written."""
+    """A checkpoint or a topic whose content does not fit this configuration. Nothing was written."""
 
 
 class LogGap(StateError):
@@ -87,11 +87,11 @@ class BrokerUnavailable(TransientError):
 
 
 class DirectoryTaken(TransientError):
-    """Another process holds the checkpoint directory by now: this one must end, and may start again."""
+    """Another process has locked the checkpoint directory: this process must end, and may start again."""
 
 
 class FatalError(StreamsvmError):
-    """Nothing that a retry could mend: the process must end."""
+    """An error that no retry can repair: the process must end."""
 
 
 class Fenced(FatalError):

@@ -111,7 +111,7 @@ class Points:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Rows:
     """Consecutive decoded rows of one partition, in log order, rejected ones included.
 
@@ -158,14 +158,14 @@ class Rows:
     def union(parts: Sequence[Rows]) -> Rows:
         """Concatenate rows of one partition that follow each other (`parts` must not be empty)."""
         return Rows(
-            parts[0].partition,
-            np.concatenate([part.offset for part in parts]),
-            np.concatenate([part.row for part in parts]),
-            np.concatenate([part.last for part in parts]),
-            np.concatenate([part.time_ms for part in parts]),
-            np.concatenate([part.accepted for part in parts]),
-            Points.union([part.points for part in parts]),
-            np.concatenate([part.leader_epoch for part in parts]),
+            partition=parts[0].partition,
+            offset=np.concatenate([part.offset for part in parts]),
+            row=np.concatenate([part.row for part in parts]),
+            last=np.concatenate([part.last for part in parts]),
+            time_ms=np.concatenate([part.time_ms for part in parts]),
+            accepted=np.concatenate([part.accepted for part in parts]),
+            points=Points.union([part.points for part in parts]),
+            leader_epoch=np.concatenate([part.leader_epoch for part in parts]),
         )
 
     def index_of(self, position: Position) -> int:
@@ -178,12 +178,12 @@ class Rows:
         """Return rows `start` to `stop` (exclusive), without copying."""
         part = slice(start, stop)
         return Rows(
-            self.partition,
-            self.offset[part],
-            self.row[part],
-            self.last[part],
-            self.time_ms[part],
-            self.accepted[part],
-            self.points.take(part),
-            self.leader_epoch[part],
+            partition=self.partition,
+            offset=self.offset[part],
+            row=self.row[part],
+            last=self.last[part],
+            time_ms=self.time_ms[part],
+            accepted=self.accepted[part],
+            points=self.points.take(part),
+            leader_epoch=self.leader_epoch[part],
         )

@@ -37,19 +37,20 @@ def check_directory(directory: Path) -> None:
     """
     found = directory.stat()
     way_out = (
-        f"Give it to this user (chown {os.geteuid()} {directory}; chmod 700 {directory}), or name another with "
-        "--checkpoint-directory; if no other process can reach it, set checkpoint.trust_directory."
+        f"Make this user the owner (chown {os.geteuid()} {directory}; chmod 700 {directory}), or choose another "
+        "directory with --checkpoint-directory. If no other process can reach the directory, set "
+        "checkpoint.trust_directory."
     )
     if found.st_mode & stat.S_IWOTH:
         raise ConfigurationError(
-            f"every user may write the checkpoint directory {directory} (mode {stat.S_IMODE(found.st_mode):04o}), "
+            f"every user may write to the checkpoint directory {directory} (mode {stat.S_IMODE(found.st_mode):04o}) "
             "and so could replace checkpoints",
             way_out,
         )
     if found.st_uid not in (os.geteuid(), 0):
         raise ConfigurationError(
-            f"the checkpoint directory {directory} belongs to user {found.st_uid}, this is user {os.geteuid()}: "
-            "its owner could replace checkpoints",
+            f"the checkpoint directory {directory} belongs to user {found.st_uid}, but this process runs as user "
+            f"{os.geteuid()}: the owner could replace checkpoints",
             way_out,
         )
 
@@ -68,7 +69,7 @@ def open_lock(path: Path) -> int:
     """
     if path.is_symlink():  # O_NOFOLLOW refuses one that comes between; this is for the message
         raise ConfigurationError(
-            f"{path} is a symbolic link to {path.readlink()}", "Remove it, after asking who made it."
+            f"{path} is a symbolic link to {path.readlink()}", "Find out who created the link, then remove it."
         )
     handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, OWNER_ONLY_FILE)
     with suppress(PermissionError):  # of another owner, on a volume that maps users: its mode is not ours to change

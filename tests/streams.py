@@ -43,12 +43,12 @@ def rows_of(
     last = np.zeros(n, np.bool_)
     last[np.cumsum(counts) - 1] = True
     return Rows(
-        partition,
-        offset,
-        row.astype(np.int64),
-        last,
-        1_700_000_000_000 + offset * 10,
-        np.ones(n, np.bool_) if accepted is None else accepted,
-        points,
-        offset // 50,
+        partition=partition,
+        offset=offset,
+        row=row.astype(np.int64),
+        last=last,
+        time_ms=1_700_000_000_000 + offset * 10,
+        accepted=np.ones(n, np.bool_) if accepted is None else accepted,
+        points=points,
+        leader_epoch=offset // 50,
     )

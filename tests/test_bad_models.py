@@ -94,7 +94,7 @@ def test_no_bad_message_replaces_a_good_model_and_each_is_named(
             assert subscriber.refused == number
             (said,) = refusals(caplog)
             assert said.startswith(f"refused the message at {place} ("), said
-            assert said.endswith(f"{served.version.key} goes on serving")
+            assert said.endswith(f"{served.version.key} stays in use")
             kinds[bad.kind] += 1
             caplog.clear()
         assert subscriber.refused == PUBLISHED

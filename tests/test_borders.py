@@ -55,7 +55,7 @@ def test_secrets_come_from_files_without_their_final_newline(tmp_path: Path) -> 
     assert settings.kafka["ssl.key.pem"] == "BEGIN\nhunter2\nEND"
     assert "hunter2" not in str(settings.masked())
     assert "hunter2" not in repr(settings)
-    assert "hunter2" not in repr(Connection(settings.kafka))
+    assert "hunter2" not in repr(Connection(options=settings.kafka))
 
 
 @pytest.mark.parametrize(

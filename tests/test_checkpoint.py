@@ -50,20 +50,32 @@ def snapshot(sequence: int = 1, head: int = 0, incarnation: int = 1, rows: int =
         rest = rest.slice(held.learn(rest), len(rest))
         if held.cut_due:
             cut = held.cut()
-    record = Head(head, incarnation, (PartitionCut(0, 5, 0, 1),), "ab", 3, "cd", {"numpy": "2"}) if head else None
+    record = (
+        Head(
+            number=head,
+            incarnation=incarnation,
+            cut=(PartitionCut(0, 5, 0, 1),),
+            sha256="ab",
+            offset=3,
+            training_set_sha256="cd",
+            build={"numpy": "2"},
+        )
+        if head
+        else None
+    )
     return Snapshot(
-        "m",
-        incarnation,
-        sequence,
-        "t",
-        "id",
-        {0: Position(0), 2: Position(7, 1)},
-        config.canonical(),
-        config.sha256(),
-        {"numpy": "2"},
-        record,
-        held.state(),
-        cut,
+        name="m",
+        incarnation=incarnation,
+        sequence=sequence,
+        topic="t",
+        topic_id="id",
+        base={0: Position(0), 2: Position(7, 1)},
+        configuration=config.canonical(),
+        configuration_sha256=config.sha256(),
+        build={"numpy": "2"},
+        head=record,
+        learner=held.state(),
+        pending=cut,
     )
 
 
@@ -106,12 +118,13 @@ def sealed(body: bytes) -> bytes:
 @pytest.mark.parametrize(
     ("version", "told"),
     [
-        (0, r"format version is 0, which no build writes; this build reads 1, 2, 3, 4, 5"),
+        (0, r"format version is 0, which no build writes; this build reads the versions 1, 2, 3, 4, 5"),
         (
             6,
-            r"is 6, newer than this build reads 1, 2, 3, 4, 5\. Use the build that wrote it, or a newer one\.",
+            r"is 6, newer than this build's; this build reads the versions 1, 2, 3, 4, 5\. "
+            r"Use the build that wrote the file, or a newer one\.",
         ),
-        (9, r"format version is 9, newer than this build reads 1, 2, 3, 4, 5"),
+        (9, r"format version is 9, newer than this build's; this build reads the versions 1, 2, 3, 4, 5"),
     ],
 )
 def test_another_format_version_is_named(version: int, told: str) -> None:
@@ -161,7 +174,7 @@ def joined(header: Any, arrays: bytes, version: int = codec.FORMAT) -> bytes:
         ({"shape": [0, 1 << 62]}, "an array is described as"),
         ({"shape": [-1, 3]}, "an array is described as"),
         ({"shape": [10**30]}, "damaged|described"),
-        ({"at": 8}, "an array begins at byte 8, the one before it ends at 0"),
+        ({"at": 8}, "an array begins at byte 8, but the array before it ends at byte 0"),
         ({"at": -8}, "an array begins at byte -8"),
         ({"dtype": "|O"}, "an array is described as"),
     ],
@@ -195,7 +208,7 @@ def test_one_array_cannot_be_named_twice() -> None:
 def test_bytes_that_no_array_names_are_refused() -> None:
     """Arrays beyond those of the header are damage too."""
     header, arrays = parts(ENCODED)
-    with pytest.raises(CorruptCheckpoint, match="its arrays end at byte"):
+    with pytest.raises(CorruptCheckpoint, match="the arrays end at byte"):
         codec.decode(joined(header, arrays + b"more"))
 
 
@@ -684,7 +697,7 @@ def test_nothing_is_written_under_the_lock_of_another(tmp_path: Path) -> None:
         directory.save(snapshot())
         shutil.rmtree(tmp_path / "held")
         with CheckpointDirectory(FileSystem(tmp_path / "held"), 3):
-            with pytest.raises(TransientError, match="is not the one that this process holds"):
+            with pytest.raises(TransientError, match="is not the one that this process locked"):
                 directory.save(snapshot(2))
             with pytest.raises(DirectoryTaken, match="another process holds"):
                 directory.keep()

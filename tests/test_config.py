@@ -99,20 +99,20 @@ def test_what_differs_from_the_defaults_is_told_and_no_more() -> None:
     ("options", "named"),
     [
         ({"coreset": {"leaf_rows": 0}}, "coreset.leaf_rows: must be at least 1 (got 0)"),
-        ({"coreset": {"leef_rows": 1}}, "coreset.leef_rows: there is no such option (is it coreset.leaf_rows?)"),
-        ({"corset": {}}, "corset: there is no such option (is it coreset?)"),
-        ({"dimension": 8}, "dimension: there is no such option (is it points.dimension?)"),
+        ({"coreset": {"leef_rows": 1}}, "coreset.leef_rows: there is no such option (did you mean coreset.leaf_rows?)"),
+        ({"corset": {}}, "corset: there is no such option (did you mean coreset?)"),
+        ({"dimension": 8}, "dimension: there is no such option (did you mean points.dimension?)"),
         ({"xyzzy": {}}, "xyzzy: there is no such option."),
         ({"svm": {"alpha": 0.1, "C": 1}}, "svm.alpha and svm.C are both given"),
         ({"svm": {"class_weight": "1,0"}}, "svm.class_weight"),
         ({"svm": {"class_weight": "fair"}}, "svm.class_weight"),
         ({"coreset": {"clip_sd": 1.0}}, "coreset.clip_sd"),
         ({"points": {"labels": [1, 0]}}, "points.dimension: is not given"),
-        ({"points": {"dimension": 1, "labels": [1, 2, 3]}}, "points.labels: must have at most 2 entries, 3 are given"),
+        ({"points": {"dimension": 1, "labels": [1, 2, 3]}}, "points.labels: must have at most 2 entries, but has 3"),
         ({"svm": {"C": -1}}, "svm.C: must be at least 1e-100 (got -1)"),
         ({"points": {"dimension": 1, "labels": [1, 1]}}, "the same label twice"),
-        ({"points": {"dimension": 1, "labels": [1, "1"]}}, "mixes types"),
-        ({"points": {"dimension": 2, "feature_names": ["a"]}}, "has 1 names, points.dimension is 2"),
+        ({"points": {"dimension": 1, "labels": [1, "1"]}}, "mixes two types"),
+        ({"points": {"dimension": 2, "feature_names": ["a"]}}, "has 1 names, but points.dimension is 2"),
         (
             {"input": {"start": "yesterday"}},
             "input.start: must be 'earliest' or 'latest' or a time such as 2026-01-31T12:00:00Z (got 'yesterday')",
@@ -351,7 +351,7 @@ def test_a_budget_waits_for_the_structure() -> None:
 )
 def test_a_budget_that_cannot_hold_what_is_asked_is_refused(options: dict[str, object]) -> None:
     """The message names the options that can change."""
-    with pytest.raises(ValueError, match="memory_points = 10000 gives each of"):
+    with pytest.raises(ValueError, match="memory_points = 10000 is too little: each of"):
         CoresetConfig.model_validate({"memory_points": 10_000, **options})
 
 

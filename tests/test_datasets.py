@@ -60,7 +60,7 @@ def test_the_csv_holds_the_same_points(tmp_path: Path, name: str) -> None:
 
 def test_an_unknown_set_is_refused_with_the_names_there_are() -> None:
     """The error lists what ships."""
-    with pytest.raises(ConfigurationError, match=r"no data set iris\. Data sets are htru2"):
+    with pytest.raises(ConfigurationError, match=r"unknown data set iris\. Available data sets: htru2"):
         dataset_source("iris")
 
 

@@ -35,7 +35,15 @@ CONFIG = {"seed": 1, "coreset": {"fan_in": 2}}
 
 
 def head(number: int = 3, offset: int = 40, incarnation: int = 1, row: int = 0) -> Head:
-    return Head(number, incarnation, (PartitionCut(0, offset, row, 0),), "ab", number, "cd", {})
+    return Head(
+        number=number,
+        incarnation=incarnation,
+        cut=(PartitionCut(0, offset, row, 0),),
+        sha256="ab",
+        offset=number,
+        training_set_sha256="cd",
+        build={},
+    )
 
 
 def saved(**changes: object) -> Snapshot:
@@ -43,7 +51,15 @@ def saved(**changes: object) -> Snapshot:
 
 
 def present(**changes: object) -> Present:
-    plain = Present("m", "t", "id", CONFIG, "same", {0: (0, 100), 2: (0, 100)}, None)
+    plain = Present(
+        name="m",
+        topic="t",
+        topic_id="id",
+        configuration=CONFIG,
+        configuration_sha256="same",
+        log={0: (0, 100), 2: (0, 100)},
+        head=None,
+    )
     return replace(plain, **changes)  # type: ignore[arg-type]
 
 
@@ -65,8 +81,8 @@ def test_resume() -> None:
 
 
 REFUSALS = [
-    ("lost checkpoint", None, {"head": head()}, r"no checkpoint to go on from\."),
-    ("another directory", None, {"head": head(), "checkpoints": "/tmp/c"}, "no checkpoint to go on from in /tmp/c"),
+    ("lost checkpoint", None, {"head": head()}, r"no checkpoint to continue from\."),
+    ("another directory", None, {"head": head(), "checkpoints": "/tmp/c"}, "no checkpoint in /tmp/c to continue from"),
     ("configuration", {}, {"configuration_sha256": "x", "configuration": {**CONFIG, "seed": 2}}, "seed was 1, is 2"),
     (
         "nested configuration",
@@ -79,10 +95,10 @@ REFUSALS = [
     ("newer incarnation", {}, {"head": head(incarnation=2)}, "incarnation 2"),
     ("models topic lost", {"head": head(9)}, {}, "m@9"),
     ("models topic recreated", {"head": head(9)}, {"head": head(2)}, "m@2"),
-    ("retention", {}, {"log": {0: (60, 100), 2: (0, 100)}}, "removed 10 records unread"),
+    ("retention", {}, {"log": {0: (60, 100), 2: (0, 100)}}, "removed 10 unread records"),
     ("truncated", {}, {"log": {0: (0, 49), 2: (0, 100)}}, "ends at 49"),
     ("truncated inside a record", {}, {"log": {0: (0, 100), 2: (0, 7)}}, r"t\[2\]"),
-    ("head beyond the log", {}, {"head": head(offset=101)}, "m@3 stands at offset 101"),
+    ("head beyond the log", {}, {"head": head(offset=101)}, "m@3 is at offset 101"),
     ("partition gone", {}, {"log": {0: (0, 100)}}, "partition 2"),
 ]
 
@@ -111,7 +127,7 @@ def test_refusals_name_both_sides_and_the_way_out(
 def test_no_reset_touches_another_models_checkpoint(reset: str) -> None:
     """The refusal names a directory of one's own, and no reset: what one would begin there would remove the other's."""
     found = present(reset=reset, on_gap="reset", checkpoints="/tmp/c")
-    with pytest.raises(StateError, match="in /tmp/c belongs to the model 'other', this one is 'm'") as refusal:
+    with pytest.raises(StateError, match="in /tmp/c belongs to the model 'other', but this model is 'm'") as refusal:
         decide(saved(name="other"), found)
     assert "--checkpoint-directory checkpoint/m" in refusal.value.remedy
     assert "--reset" not in refusal.value.remedy
@@ -159,7 +175,7 @@ def test_what_learned_or_published_anything_needs_its_reset(change: str) -> None
 
 def test_a_gap_is_never_passed_over_for_having_learned_nothing() -> None:
     """Records that retention removed unread are told of, whatever was learned before."""
-    with pytest.raises(StateError, match="removed 10 records unread"):
+    with pytest.raises(StateError, match="removed 10 unread records"):
         decide(nothing_learned(), present(log={0: (60, 100), 2: (0, 100)}))
 
 
@@ -244,7 +260,15 @@ def test_a_new_incarnation_is_not_bound_by_the_old_ones_cut() -> None:
 
 def test_replaying_ends_where_every_partition_reached_the_head() -> None:
     """One partition behind is enough to go on replaying."""
-    both = Head(1, 1, (PartitionCut(0, 40, 0, 0), PartitionCut(1, 10, 2, 0)), "ab", 0, "cd", {})
+    both = Head(
+        number=1,
+        incarnation=1,
+        cut=(PartitionCut(0, 40, 0, 0), PartitionCut(1, 10, 2, 0)),
+        sha256="ab",
+        offset=0,
+        training_set_sha256="cd",
+        build={},
+    )
     delivery = ready(at=both)
     assert delivery.replaying({0: Position(40), 1: Position(10, 1)})
     assert not delivery.replaying({0: Position(41), 1: Position(10, 2)})
@@ -265,7 +289,7 @@ def test_a_doubt_ends_in_what_the_topic_says() -> None:
 def test_a_replaced_process_writes_nothing_more(owner: Owner | None) -> None:
     """It finds the model in another's hands when it wakes, and is over whatever happens next."""
     delivery = doubting(head(3))
-    with pytest.raises(Fenced, match="this process is me"):
+    with pytest.raises(Fenced, match=r"not to this process \(me\)"):
         delivery.renews(owner, head(4))
     assert delivery.state is State.OVER
     with pytest.raises(AssertionError):
@@ -276,7 +300,7 @@ def test_a_replaced_process_writes_nothing_more(owner: Owner | None) -> None:
 def test_a_topic_that_lost_or_won_versions_is_refused_on_renewal(number: int) -> None:
     """With one transaction in doubt the topic ends at its number or the one before, and nowhere else."""
     delivery = doubting(head(3))
-    with pytest.raises(StateError, match=f"m@3, and now ends at m@{number}"):
+    with pytest.raises(StateError, match=f"m@3, but now ends at m@{number}"):
         delivery.renews(OWNER, head(number) if number else None)
     assert delivery.state is State.OVER
 
@@ -396,14 +420,14 @@ def test_no_generation_of_an_earlier_incarnation_is_gone_back_to() -> None:
 
 
 def test_another_leader_epoch_under_the_last_record_is_a_gap() -> None:
-    """The same offsets, written by another leader: an unclean election replaced what was learned."""
+    """The same offsets, written by another leader: an unclean leader election replaced what was learned."""
     snapshot = saved()
     wanted = places(snapshot, None)
     assert wanted
     same = {place: stored_epoch(snapshot, place[0]) for place in wanted}
     assert isinstance(decide_among([Candidate(snapshot, same)], present()), Resume)
     other = {place: epoch + 1 for place, epoch in same.items()}
-    with pytest.raises(StateError, match="unclean election"):
+    with pytest.raises(StateError, match="unclean leader election"):
         decide_among([Candidate(snapshot, other)], present())
 
 
@@ -430,9 +454,9 @@ def looked(
 
 SURVEYS = [
     ("deleted", looked(missing="topic t does not exist"), "does not exist"),
-    ("recreated", looked(topic_id="new"), "id was id, is new"),
-    ("removed unread", looked(p0=(51, 100)), r"t\[0\] begins at offset 51: 1 records from 50"),
-    ("truncated", looked(p1=(0, 19)), r"t\[1\] ends at offset 19, but was read up to 20"),
+    ("recreated", looked(topic_id="new"), "id was id and is now new"),
+    ("removed unread", looked(p0=(51, 100)), r"t\[0\] begins at offset 51: 1 unread records from offset 50"),
+    ("truncated", looked(p1=(0, 19)), r"t\[1\] ends at offset 19, but was read up to offset 20"),
     ("partition gone", Look("id", {0: (0, 100)}, {}), r"t\[1\] no longer exists"),
 ]
 

@@ -59,7 +59,7 @@ def test_too_few_points_after_the_cut_leave_it_to_the_audit_sample() -> None:
     assert judge(BAD, GOOD, few, audit, 0.1).scored_on == "audit"
     assert judge(BAD, GOOD, None, audit, 0.1).outcome == "refused"
     unscored = judge(BAD, GOOD, few, None, 0.1)
-    assert (unscored.outcome, unscored.why) == ("unscored", "too few points of a label among 40")
+    assert (unscored.outcome, unscored.why) == ("unscored", "too few points of one of the labels among 40")
     assert judge(BAD, GOOD, None, None, 0.1).outcome == "unscored"
 
 

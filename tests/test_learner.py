@@ -34,7 +34,22 @@ def learner(base: dict[int, Position] | None = None, every: int = 2, **coreset: 
 
 def state_bytes(held: Learner) -> bytes:
     """Encode the whole state: what a checkpoint would hold, byte for byte."""
-    return checkpoint_codec.encode(Snapshot("m", 1, 1, "t", "", {0: Position(0)}, {}, "", {}, None, held.state(), None))
+    return checkpoint_codec.encode(
+        Snapshot(
+            name="m",
+            incarnation=1,
+            sequence=1,
+            topic="t",
+            topic_id="",
+            base={0: Position(0)},
+            configuration={},
+            configuration_sha256="",
+            build={},
+            head=None,
+            learner=held.state(),
+            pending=None,
+        )
+    )
 
 
 def audit_bytes(cut: Cut) -> list[tuple[str, float, bytes]]:
@@ -248,7 +263,9 @@ def test_a_pilot_bounds_the_optimum_of_its_own_node(svm: SvmConfig) -> None:
     pilot = linear_pilot(node, own.weight, seen, svm)
     assert pilot.penalty == pytest.approx(svm.penalty(seen.weight) * seen.weight / own.weight)
     Z, upper = pilot.transform(node.X), pilot.penalty * node.weight
-    exact = LibsvmSolver().solve(Problem(Z, node.y, upper, LinearKernel(), 1e-6, 10_000_000))
+    exact = LibsvmSolver().solve(
+        Problem(Z=Z, y=node.y, upper=upper, kernel=LinearKernel(), tolerance=1e-6, max_iterations=10_000_000)
+    )
     w = (node.y * exact.alpha) @ Z
     optimum = primal_objective(Z @ w + exact.intercept, node.y, upper, float(w @ w))
     assert 0.9 * optimum < pilot.lower_bound <= optimum

@@ -47,13 +47,54 @@ def version_of(
     """
     value = weight or float(number)
     model = Model(Scaler.identity(dimension), LinearMachine(np.full(dimension, value), value))
-    fit = Fit(1.0, None, 10, 10.0, 3, 1.5, 1.4, 1e-4, 17, converged=True)
-    stream = StreamSummary(100 * number, 90 * number, 90.0 * number, (45.0, 45.0), 0, 1)
+    fit = Fit(
+        C=1.0,
+        gamma=None,
+        points=10,
+        weight=10.0,
+        support_vectors=3,
+        objective=1.5,
+        dual_objective=1.4,
+        kkt_gap=1e-4,
+        iterations=17,
+        converged=True,
+    )
+    stream = StreamSummary(
+        rows=100 * number,
+        points=90 * number,
+        weight=90.0 * number,
+        class_weight=(45.0, 45.0),
+        first_time_ms=0,
+        last_time_ms=1,
+    )
     plain = name == NAME and number <= CHAINED
     parent = hash_of(number - 1) if plain and number > 1 else None
     links = tuple(Ancestor(one, hash_of(one)) for one in linked(number)) if plain else ()
-    lineage = Lineage(parent, "labeled", "", (), (), {}, "0" * 64, 0, "0" * 64, None, build(), links)
-    return Version(name, number, model, labels, (), "libsvm", fit, stream, lineage)
+    lineage = Lineage(
+        parent=parent,
+        topic="labeled",
+        topic_id="",
+        cut=(),
+        base=(),
+        configuration={},
+        configuration_sha256="0" * 64,
+        seed=0,
+        training_set_sha256="0" * 64,
+        tuned_at=None,
+        build=build(),
+        links=links,
+    )
+    return Version(
+        name=name,
+        number=number,
+        model=model,
+        labels=labels,
+        feature_names=(),
+        solver="libsvm",
+        fit=fit,
+        stream=stream,
+        lineage=lineage,
+    )
 
 
 @cache
@@ -65,7 +106,7 @@ def hash_of(number: int) -> str:
 @pytest.mark.parametrize("labels", [(-1, 1), ("noise", "pulsar"), (False, True), (0, "yes")])
 def test_a_loaded_version_answers_in_the_users_labels(labels: tuple[Label, Label]) -> None:
     """As they stand in the records, type included; what cannot be scored is refused."""
-    loaded = Loaded(version_of(3, labels=labels), "ab", 0, 0.0)
+    loaded = Loaded(version=version_of(3, labels=labels), sha256="ab", offset=0, loaded_at=0.0)
     told = loaded.predict([[1.0, 1.0], [-5.0, 1.0], [1.0, -2.0]]).tolist()
     assert told == [labels[1], labels[0], labels[0]]
     assert [type(label) for label in told] == [type(labels[1]), type(labels[0]), type(labels[0])]
@@ -80,10 +121,12 @@ def test_a_loaded_version_answers_in_the_users_labels(labels: tuple[Label, Label
 def test_options_alone_stand_for_a_connection() -> None:
     """Wherever a reader wants a connection; what is neither is told what is wanted."""
     subscriber = ModelSubscriber({"bootstrap.servers": "localhost:1"}, NAME)
-    assert subscriber._connection == Connection({"bootstrap.servers": "localhost:1"})
-    with pytest.raises(ConfigurationError, match=r"a connection is str.*Give a Connection, or options"):
+    assert subscriber._connection == Connection(options={"bootstrap.servers": "localhost:1"})
+    with pytest.raises(
+        ConfigurationError, match=r"connection is of type str.*Pass a Connection, or librdkafka options"
+    ):
         ModelSubscriber("localhost:1", NAME)  # type: ignore[arg-type]
-    with pytest.raises(ConfigurationError, match=r"no bootstrap\.servers"):
+    with pytest.raises(ConfigurationError, match=r"bootstrap\.servers is not given"):
         load_version({}, NAME)
 
 
@@ -274,7 +317,7 @@ def test_another_alias_can_be_followed(connection: Connection, models: str, trai
 @pytest.mark.parametrize("alias", ["head", "owner", "current#pin", "", "7"])
 def test_a_name_that_no_alias_can_have_is_refused(connection: Connection, models: str, alias: str) -> None:
     """Keys that mean something else cannot be followed."""
-    with pytest.raises(ConfigurationError, match="cannot be an alias"):
+    with pytest.raises(ConfigurationError, match="is not a valid alias"):
         ModelSubscriber(connection, NAME, models_topic=models, alias=alias)
 
 
@@ -439,7 +482,7 @@ def test_a_bad_message_never_replaces_a_good_model(
     assert subscriber.refused == 1
     said = [record.getMessage() for record in caplog.records if "refused the message at models" in record.getMessage()]
     assert len(said) == 1
-    assert f"{NAME}@1 goes on serving" in said[0]
+    assert f"{NAME}@1 stays in use" in said[0]
     assert reason in REASONS
 
 
@@ -452,7 +495,7 @@ def test_a_record_that_comes_late_is_waited_for(
     subscriber.wait_ready(DEADLINE_S)
     offset = first.offset + (1 if broker.kind == "embedded" else 2)  # a commit takes an offset too
     trainer.point(f"{NAME}@current", Alias(2, model_codec.sha256(model_codec.encode(ahead)), offset))
-    eventually(lambda: "no record is at" in subscriber.missing, "it is missed")
+    eventually(lambda: "there is no record at" in subscriber.missing, "it is missed")
     trainer.publish(ahead, named=False)
     assert subscriber.wait_for(2, DEADLINE_S).offset == offset
 
@@ -472,7 +515,7 @@ def test_with_nothing_good_there_is_no_model(connection: Connection, models: str
 
 def test_an_empty_topic_is_waited_at(subscriber: ModelSubscriber, trainer: Trainer) -> None:
     """Before anything is published the subscriber is connected and says what is missing."""
-    eventually(lambda: "names no version as pulsar@current" in subscriber.missing, "it says what is missing")
+    eventually(lambda: "has no alias pulsar@current" in subscriber.missing, "it says what is missing")
     eventually(lambda: subscriber.connected, "it is connected")
     trainer.publish(version_of(1))
     assert subscriber.wait_ready(DEADLINE_S).version.number == 1
@@ -613,7 +656,7 @@ def restartable() -> Iterator[JvmBroker]:
 
 def test_a_broker_that_restarts_is_followed_on(restartable: JvmBroker) -> None:
     """While the broker is away the model serves and `connected` is false; afterwards newer versions are loaded."""
-    connection = Connection({"bootstrap.servers": restartable.bootstrap_servers}, request_timeout_s=5.0)
+    connection = Connection(options={"bootstrap.servers": restartable.bootstrap_servers}, request_timeout_s=5.0)
     create_topics(connection, [TopicSpec("models"), TopicSpec("models.aliases", config={"cleanup.policy": "compact"})])
     with closing(Trainer(connection, "models")) as before:
         before.publish(version_of(1))
@@ -645,7 +688,7 @@ def test_a_missing_topic_is_said_at_the_start(broker: TestBroker, existing: str)
 
 def test_without_a_broker_the_start_says_so() -> None:
     """A broker that cannot be reached is an error of the start, not a silent wait."""
-    nowhere = Connection({"bootstrap.servers": "127.0.0.1:1"}, request_timeout_s=0.5)
+    nowhere = Connection(options={"bootstrap.servers": "127.0.0.1:1"}, request_timeout_s=0.5)
     with pytest.raises(BrokerUnavailable, match=r"127\.0\.0\.1:1"):
         ModelSubscriber(nowhere, NAME).start()
 
@@ -678,14 +721,16 @@ def test_a_version_that_is_not_there_is_named_with_the_newest(
     connection: Connection, models: str, trainer: Trainer
 ) -> None:
     """The error says what was asked for and what there is."""
-    with pytest.raises(ConfigurationError, match=f"{models}.aliases names no version as pulsar@current"):
+    with pytest.raises(ConfigurationError, match=f"{models}.aliases has no alias pulsar@current"):
         load_version(connection, NAME, models_topic=models)
-    with pytest.raises(ConfigurationError, match=f"there is no version 7 of pulsar; {models}.aliases names none"):
+    with pytest.raises(
+        ConfigurationError, match=f"pulsar has no version 7; {models}.aliases names no version of pulsar"
+    ):
         load_version(connection, NAME, models_topic=models, number=7)
     trainer.publish(version_of(20, name="quasar"))
     for number in range(1, 6):
         trainer.publish(version_of(number))
-    with pytest.raises(ConfigurationError, match="there is no version 7 of pulsar; the newest is 5"):
+    with pytest.raises(ConfigurationError, match="pulsar has no version 7; the newest is 5"):
         load_version(connection, NAME, models_topic=models, number=7)
     trainer.retire(f"{NAME}@3")
     assert load_version(connection, NAME, models_topic=models, number=3).version.number == 3, "anyone can write that"
@@ -697,12 +742,12 @@ def test_a_version_that_is_not_there_is_named_with_the_newest(
 def test_a_damaged_version_is_not_shown(connection: Connection, models: str, trainer: Trainer) -> None:
     """Loading one version checks it as following does."""
     damage_value(trainer)
-    with pytest.raises(RefusedMessage, match="its header is"):
+    with pytest.raises(RefusedMessage, match="its header says"):
         load_version(connection, NAME, models_topic=models)
-    with pytest.raises(NotAnchored, match="holds it no more, but other values under its number"):
+    with pytest.raises(NotAnchored, match="no longer holds that record, only other values under its number"):
         load_version(connection, NAME, models_topic=models, number=2)
     point_nowhere(trainer)
-    with pytest.raises(RefusedMessage, match=r"no record is at .*\[0\]@1000, for pulsar@2"):
+    with pytest.raises(RefusedMessage, match=r"there is no record at .*\[0\]@1000, where pulsar@2 should be"):
         load_version(connection, NAME, models_topic=models)
 
 

@@ -80,7 +80,9 @@ def test_a_primal_solver_gives_no_bound(solver: str) -> None:
 @pytest.mark.parametrize("solver", ["liblinear", "pegasos"])
 def test_a_linear_solver_with_another_kernel_is_refused(solver: str) -> None:
     """The configuration says which solvers would do."""
-    with pytest.raises(ValidationError, match=f"svm.solver = {solver} knows the linear kernel only, svm.kernel is rbf"):
+    with pytest.raises(
+        ValidationError, match=f"svm.solver = {solver} supports the linear kernel only, but svm.kernel is rbf"
+    ):
         SvmConfig(solver=solver, kernel="rbf")
 
 
@@ -196,7 +198,7 @@ def test_without_ground_there_are_no_probabilities() -> None:
     for learned, sample, said in (
         (points, (), "empty"),
         (points, [audit_sample(gaussian(0), 5)], "empty"),
-        (points, [audit_sample(points, 12)], "label, 10 are needed"),
+        (points, [audit_sample(points, 12)], "label, but 10 are needed"),
         (negative, [audit_sample(negative, 200)], "0 points of the positive label"),
     ):
         trained = fit(learned, config)

@@ -31,7 +31,15 @@ def ring(n: int, seed: int = 0) -> Points:
 
 def cut_of(points: Points, rows: int | None = None) -> Cut:
     moments = Moments.zero(points.dimension).add(points)
-    return Cut({0: Position(len(points))}, {0: 3}, points, moments, rows or len(points), -1, -1)
+    return Cut(
+        positions={0: Position(len(points))},
+        leader_epochs={0: 3},
+        points=points,
+        moments=moments,
+        rows=rows or len(points),
+        first_time_ms=-1,
+        last_time_ms=-1,
+    )
 
 
 def config_of(points: Points, coreset: CoresetConfig | None = None, **svm: object) -> ModelConfig:

@@ -1,4 +1,4 @@
-"""The command line: every command in a few lines, each of them a join of what the library offers."""
+"""The command line: every command is a few lines that join parts of the library."""
 
 from __future__ import annotations
 
@@ -39,22 +39,22 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
-    help="A margin classifier that is always current: labeled points in at a Kafka topic, model versions out.",
+    help="An always current margin classifier: labeled points in from a Kafka topic, model versions out.",
 )
-topics_app = typer.Typer(no_args_is_help=True, help="Prepare the topics.")
+topics_app = typer.Typer(no_args_is_help=True, help="Create and check the topics.")
 app.add_typer(models.app, name="model")
 app.add_typer(topics_app, name="topics")
 
 Format = Literal["csv", "svm", "jsonl", "parquet", "npz"]
 RecordFormat = Literal["json", "json-array", "arrow", "avro"]
 SkipIncomplete = Annotated[
-    bool, typer.Option("--skip-incomplete", help="Leave out rows of a CSV or Parquet file that lack a value.")
+    bool, typer.Option("--skip-incomplete", help="Skip rows of a CSV or Parquet file that lack a value.")
 ]
 TRAINER_SECTIONS = ("input", "points", "registry", "coreset", "svm", "training", "checkpoint", "quality")
 
 
 def main() -> None:
-    """Run the command line; errors become one line and a documented exit status, a defect its traceback before that."""
+    """Run the command line. Errors become one line and a documented exit status; a defect prints its traceback, too."""
     try:
         if crash_at := os.environ.get("STREAMSVM_TEST_CRASH_AT"):
             arm(crash_at)
@@ -66,8 +66,8 @@ def main() -> None:
         traceback.print_exc()
         what = printable(" ".join(str(error).split()))
         sys.stderr.write(
-            f"streamsvm: error: {type(error).__name__}, which nobody foresaw: {what}. "
-            "This is a defect: report it with the traceback above.\n"
+            f"streamsvm: error: unexpected {type(error).__name__}: {what}. This is a defect: report it with the "
+            "traceback above.\n"
         )
         sys.exit(EXIT_UNFORESEEN)
 
@@ -93,10 +93,12 @@ def train(
     settings: Settings,
     reset: Annotated[
         str,
-        typer.Option(help="End the named incarnation and begin anew; a refusal to start prints what to say here."),
+        typer.Option(
+            help="End the named incarnation and begin anew. A refusal to start prints the value to give here."
+        ),
     ] = "",
 ) -> None:
-    """Learn from a topic of labeled points and publish model versions, until told to stop."""
+    """Learn from a topic of labeled points and publish model versions, until stopped."""
     from consumers.host.checkpoint_places import with_old_checkpoint
     from consumers.metrics import TRAINER, Metrics
     from consumers.page.board import TrainerBoard
@@ -109,7 +111,7 @@ def train(
     settings.models()
     settings = with_old_checkpoint(settings)
     connection = connect(settings, "trainer")
-    metrics, health = Metrics(TRAINER).with_process(), Health(settings.http.stuck_after_s)
+    metrics, health = Metrics(TRAINER).with_process(), Health(stuck_after_s=settings.http.stuck_after_s)
     stop, board = stop_on_signals(), TrainerBoard(settings, metrics)
     site = site_of(settings, board, metrics, health)
     spare_the_collector()
@@ -130,7 +132,7 @@ def score(settings: Settings) -> None:
 
     configure_logging(settings.log)
     connection = connect(settings, "scorer")
-    metrics, health = Metrics(SCORER).with_process(), Health(settings.http.stuck_after_s)
+    metrics, health = Metrics(SCORER).with_process(), Health(stuck_after_s=settings.http.stuck_after_s)
     stop, board = stop_on_signals(), ScorerBoard()
     site = site_of(settings, board, metrics, health)
     spare_the_collector()
@@ -147,32 +149,37 @@ def replay_command(
     file: Annotated[Path | None, typer.Argument(help="CSV, LIBSVM, JSON lines, Parquet or npz file.")] = None,
     dataset: Annotated[str | None, typer.Option(help="A bundled data set instead of a file: htru2.")] = None,
     format_: Annotated[
-        Format | None, typer.Option("--format", help="Format of the file; by its ending if left out.")
+        Format | None, typer.Option("--format", help="Format of the file; default: by its file extension.")
     ] = None,
     label: Annotated[str | None, typer.Option(help="Name or index of the label column.")] = None,
     weight: Annotated[str | None, typer.Option(help="Name or index of the weight column.")] = None,
     id_: Annotated[str | None, typer.Option("--id", help="Name or index of the id column.")] = None,
-    columns: Annotated[str | None, typer.Option(help="Feature columns in their order, separated by commas.")] = None,
+    columns: Annotated[str | None, typer.Option(help="Feature columns in order, separated by commas.")] = None,
     dimension: Annotated[int | None, typer.Option(help="Number of features of a LIBSVM file.")] = None,
     header: Annotated[
-        bool | None, typer.Option("--header/--no-header", help="Whether a CSV's first line names its columns.")
+        bool | None, typer.Option("--header/--no-header", help="Whether the first line of a CSV names its columns.")
     ] = None,
-    delimiter: Annotated[str | None, typer.Option(help="Between the cells of a CSV.")] = None,
+    delimiter: Annotated[str | None, typer.Option(help="Character between the cells of a CSV.")] = None,
     no_label_column: Annotated[
-        bool, typer.Option("--no-label-column", help="The file has no labels: every column is a feature.")
+        bool, typer.Option("--no-label-column", help="The file has no labels; every column is a feature.")
     ] = False,
-    unlabeled: Annotated[bool, typer.Option("--unlabeled", help="Leave the labels out of the records.")] = False,
-    rate: Annotated[float | None, typer.Option(help="Points a second; as fast as possible if left out.")] = None,
+    unlabeled: Annotated[bool, typer.Option("--unlabeled", help="Send the records without labels.")] = False,
+    rate: Annotated[float | None, typer.Option(help="Points per second; default: as fast as possible.")] = None,
     record_format: Annotated[
-        RecordFormat, typer.Option(help="Format of the records; avro needs registry.url, and registers its schema.")
+        RecordFormat,
+        typer.Option(help="Format of the records; avro needs registry.url and registers its schema there."),
     ] = "json",
-    rows_per_record: Annotated[int, typer.Option(help="Points in one record; more than 1 writes arrays.")] = 1,
+    rows_per_record: Annotated[int, typer.Option(help="Points per record; more than 1 writes arrays.")] = 1,
     skip_incomplete: SkipIncomplete = False,
-    limit: Annotated[int | None, typer.Option(help="Stop after so many points.")] = None,
-    shuffle: Annotated[int | None, typer.Option(help="Shuffle in memory with this seed, for sorted files.")] = None,
+    limit: Annotated[int | None, typer.Option(help="Stop after this many points.")] = None,
+    shuffle: Annotated[int | None, typer.Option(help="Shuffle in memory with this seed; for sorted files.")] = None,
     partition: Annotated[int | None, typer.Option(help="Write to this partition only.")] = None,
-    create: Annotated[int | None, typer.Option(help="Create a missing topic with so many partitions.")] = None,
-    repeat: Annotated[bool, typer.Option("--repeat", help="Begin again at the end, until interrupted.")] = False,
+    create: Annotated[
+        int | None, typer.Option(help="If the topic is missing, create it with this many partitions.")
+    ] = None,
+    repeat: Annotated[
+        bool, typer.Option("--repeat", help="Start over at the end of the file, until interrupted.")
+    ] = False,
 ) -> None:
     """Write the points of a file, or of the bundled pulsar survey, to a topic."""
     from consumers.cli.file_options import Labels, LeftOut, in_flags, next_step, source_of
@@ -237,40 +244,45 @@ def evaluate_command(
     file: Annotated[Path | None, typer.Argument(help="CSV, LIBSVM, JSON lines, Parquet or npz (X, y) file.")] = None,
     dataset: Annotated[str | None, typer.Option(help="A bundled data set instead of a file: htru2.")] = None,
     format_: Annotated[
-        Format | None, typer.Option("--format", help="Format of the file; by its ending if left out.")
+        Format | None, typer.Option("--format", help="Format of the file; default: by its file extension.")
     ] = None,
     label: Annotated[str | None, typer.Option(help="Name or index of the label column.")] = None,
     weight: Annotated[str | None, typer.Option(help="Name or index of the weight column.")] = None,
-    id_: Annotated[str | None, typer.Option("--id", help="Name or index of a column to leave out.")] = None,
-    columns: Annotated[str | None, typer.Option(help="Feature columns in their order, separated by commas.")] = None,
+    id_: Annotated[str | None, typer.Option("--id", help="Name or index of a column that is not a feature.")] = None,
+    columns: Annotated[str | None, typer.Option(help="Feature columns in order, separated by commas.")] = None,
     dimension: Annotated[int | None, typer.Option(help="Number of features of a LIBSVM file.")] = None,
     header: Annotated[
-        bool | None, typer.Option("--header/--no-header", help="Whether a CSV's first line names its columns.")
+        bool | None, typer.Option("--header/--no-header", help="Whether the first line of a CSV names its columns.")
     ] = None,
-    delimiter: Annotated[str | None, typer.Option(help="Between the cells of a CSV.")] = None,
+    delimiter: Annotated[str | None, typer.Option(help="Character between the cells of a CSV.")] = None,
     skip_incomplete: SkipIncomplete = False,
-    memory_points: Annotated[int, typer.Option(help="Most points held at once.")] = 10_000,
+    memory_points: Annotated[int, typer.Option(help="Largest number of points held at once.")] = 10_000,
     alpha: Annotated[
         float | None, typer.Option(help="Trade-off of margin against average loss, C = 1 / (alpha n); default 1e-4.")
     ] = None,
-    penalty: Annotated[float | None, typer.Option("--C", help="SVC's penalty instead of alpha.")] = None,
+    penalty: Annotated[
+        float | None, typer.Option("--C", help="Penalty C of scikit-learn's SVC, instead of alpha.")
+    ] = None,
     kernel: Annotated[Literal["linear", "rbf"], typer.Option(help="Kernel of the machine.")] = "linear",
     gamma: Annotated[str, typer.Option(help="RBF width: scale, auto or a number.")] = "scale",
     structure: Annotated[Literal["chain", "tree"], typer.Option(help="How buckets merge: coreset.structure.")] = (
         "chain"
     ),
-    reducer: Annotated[ReducerName, typer.Option(help="How many points become few: coreset.reducer.")] = "calibrated",
+    reducer: Annotated[
+        ReducerName, typer.Option(help="How many points are reduced to few: coreset.reducer.")
+    ] = "calibrated",
     probability: Annotated[
         Literal["sigmoid", "isotonic"] | None,
-        typer.Option(help="Judge probabilities, too, by Brier score and log loss: svm.probability."),
+        typer.Option(help="Also judge probabilities, by Brier score and log loss: svm.probability."),
     ] = None,
-    seed: Annotated[int, typer.Option(help="Of the split, the order and every method.")] = 0,
-    test_share: Annotated[float, typer.Option(help="Share of the points that is set aside.")] = 0.2,
+    seed: Annotated[int, typer.Option(help="Seed of the split, the order and every method.")] = 0,
+    test_share: Annotated[float, typer.Option(help="Share of the points that is held out for testing.")] = 0.2,
     optimum: Annotated[
         bool | None,
         typer.Option(
             "--optimum/--no-optimum",
-            help="Train on all points, too, without which there are no gaps; if neither is said, unless they are many.",
+            help="Also train on all points, which the gaps are measured against. Default: only if the points are not "
+            "too many.",
         ),
     ] = None,
     against: Annotated[
@@ -278,16 +290,19 @@ def evaluate_command(
         typer.Option(help="Dotted name of a classifier, such as sklearn.svm.SVC; may be repeated."),
     ] = None,
     plot_file: Annotated[
-        Path | None, typer.Option("--plot", metavar="FILE.png", help="Draw the gap against a few memories.")
+        Path | None,
+        typer.Option(
+            "--plot", metavar="FILE.png", help="Draw the gap against several memory sizes into this PNG file."
+        ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the figures as JSON.")] = False,
 ) -> None:
     """Learn a file's points in one shuffled pass with a chosen memory, and compare; needs no broker.
 
-    Beside it: a uniform sample of the same size (reservoir), SGD in one pass, and the optimum on all training points.
-    Peers of --against are fitted on all training points, scaled; those with a parameter C get the same C and kernel.
-    A gap is (F - F*) / F*, F the SVM's objective on the training part; of more than two labels, the sum over each
-    against the rest.
+    Compared with: a uniform sample of the same size (reservoir), SGD in one pass, and the optimum on all training
+    points. Classifiers given by --against are fitted on all training points, scaled; those with a parameter C get the
+    same C and kernel. A gap is (F - F*) / F*, where F is the SVM's objective on the training part; with more than two
+    labels, the sum over the problems of one label against the rest.
     """
     from rich.console import Console
 
@@ -347,11 +362,13 @@ def _gamma(text: str) -> Literal["scale", "auto"] | float:
     try:
         return float(text)
     except ValueError:
-        raise ConfigurationError(f"--gamma is {text!r}", "Give scale, auto or a number.") from None
+        raise ConfigurationError(
+            f"--gamma is {text!r}, which is not scale, auto or a positive number", "Give scale, auto or a number."
+        ) from None
 
 
 def log_start(settings: Settings, url: str) -> None:
-    """Say once what the effective configuration is, secrets masked; to people, what of it is not the default."""
+    """Log the effective configuration once, secrets masked; on a console only options that are not the default."""
     import structlog
 
     log = structlog.get_logger("streamsvm")
@@ -366,7 +383,8 @@ def log_start(settings: Settings, url: str) -> None:
 def topics_create(settings: Settings) -> None:
     """Create the output topics of a trainer, with the settings they need.
 
-    Those that exist are left as they are, and checked, the input too: status 78 if one would lose what it must keep.
+    Existing topics are not changed, but checked, the input topic too. Status 78: a topic would lose records that it
+    must keep.
     """
     from consumers.streams.topics import check_names, output_topics, unfit, unfit_input
     from streamsvm.kafka import create_topics, describe_topic
@@ -380,20 +398,20 @@ def topics_create(settings: Settings) -> None:
     try:
         faults[settings.input.topic] = unfit_input(describe_topic(connection, settings.input.topic))
     except TopicMissing:
-        typer.echo(f"missing  {settings.input.topic}: the input is made by whoever writes it")
+        typer.echo(f"missing  {settings.input.topic}: the producers of the input must create it")
     found = [f"{name}: {fault}" for name, several in faults.items() for fault in several]
     for line in found:
         typer.echo(f"unfit    {line}")
     if found:
         raise ConfigurationError(
             f"{found[0]}" + (f" (and {len(found) - 1} more)" if len(found) > 1 else ""),
-            "Change the topic's settings (kafka-configs --alter --entity-type topics), or name another topic.",
+            "Change the topic's settings (kafka-configs --alter --entity-type topics), or use another topic.",
         )
 
 
 @app.command()
 def config(
-    file: Annotated[Path | None, typer.Option("--config", help="Show what is in force with this TOML file.")] = None,
+    file: Annotated[Path | None, typer.Option("--config", help="Show the values in force with this TOML file.")] = None,
     effective: Annotated[bool, typer.Option(help="Show the values in force, secrets masked, as JSON.")] = False,
 ) -> None:
     """List every option: its flag, environment variable, type, default and meaning."""
@@ -416,14 +434,14 @@ def config(
 def verify_command(
     settings: Settings,
     version: Annotated[int | None, typer.Option(help="Recompute this version only.")] = None,
-    all_: Annotated[bool, typer.Option("--all", help="Recompute every version, which is the default.")] = False,
+    all_: Annotated[bool, typer.Option("--all", help="Recompute every version; the default.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the whole report as JSON.")] = False,
 ) -> None:
     """Recompute published versions from the input's log, and compare them byte for byte.
 
-    Needs the broker and the model's name only: everything else stands in the versions. Exit status: 0 all checked and
-    clean; 1 something differs; 3 nothing differs, but not all could be checked (removed from the log, or made by
-    another build or CPU and different here).
+    Needs only the broker and the model's name: everything else is in the versions. Exit status: 0, all versions were
+    checked and are correct; 1, something differs; 3, nothing differs, but not all could be checked (removed from the
+    log, or made by another build or CPU and different here).
     """
     from consumers.verify.verify import progress_bar, summary_line, verify
 
@@ -444,30 +462,34 @@ def verify_command(
 @with_settings("input", common=CLIENT)
 def dead_letters_command(
     settings: Settings,
-    topic: Annotated[
-        str | None, typer.Argument(help="The dead-letter topic; if left out, the one of input.topic.")
-    ] = None,
+    topic: Annotated[str | None, typer.Argument(help="The dead-letter topic; default: the one of input.topic.")] = None,
     last: Annotated[int, typer.Option(min=1, help="How many of the newest to show.")] = 20,
-    reason: Annotated[list[str] | None, typer.Option(help="Only letters of this reason; may be repeated.")] = None,
-    since: Annotated[str, typer.Option(help="Only those since a time, 2026-01-31T12:00:00Z, or 30min, 2h, 7d.")] = "",
-    model: Annotated[str, typer.Option(help="Only those of this model's trainer or scorer.")] = "",
+    reason: Annotated[list[str] | None, typer.Option(help="Only letters with this reason; may be repeated.")] = None,
+    since: Annotated[str, typer.Option(help="Only letters since a time, 2026-01-31T12:00:00Z, or 30min, 2h, 7d.")] = "",
+    model: Annotated[str, typer.Option(help="Only letters from this model's trainer or scorer.")] = "",
     resend: Annotated[
-        str, typer.Option(metavar="TOPIC", help="Send their rejected rows to this topic, each letter once ever.")
+        str,
+        typer.Option(
+            metavar="TOPIC",
+            help="Send the rejected rows to this topic; a letter that was sent once is never sent again.",
+        ),
     ] = "",
     mended: Annotated[
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="With --resend: send the field `again` of these lines of --json instead, and no other letters; - is "
-            "standard input.",
+            help="With --resend: send the field `again` of these lines, as --json printed them, instead of the "
+            "original rows, and no other letters. - reads standard input.",
         ),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, one line a letter, with whole values.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print JSON, one line per letter, with complete values.")
+    ] = False,
 ) -> None:
-    """Show rejected records: where each stood, why it was rejected, and what to do about it; or send them again.
+    """Show rejected records: where each is, why it was rejected, and what to do about it; or send them again.
 
-    Without --resend nothing is written. With it all letters that fit are sent, however many --last shows, but never
-    one that was sent before; the dead-letter topic keeps a receipt of each.
+    Without --resend nothing is written. With it, all matching letters are sent, regardless of --last, except those that
+    were sent before; the dead-letter topic keeps a receipt of each.
     """
     from datetime import UTC, datetime
 
@@ -483,7 +505,7 @@ def dead_letters_command(
             typer.echo(line)
         return
     if mended is not None:
-        raise ConfigurationError("--mended is given without --resend", "Say where to: --resend TOPIC.")
+        raise ConfigurationError("--mended is given without --resend", "Give the topic to send to: --resend TOPIC.")
     found = read_letters(connect(settings, "cli"), source, last, wanted)
     for line in (json.dumps(plain(letter)) for letter in found.letters) if as_json else report(found):
         typer.echo(line)
@@ -500,7 +522,9 @@ def _mended(file: Path | None) -> dict[str, bytes | None] | None:
         with file.open("rb") as lines:
             return mended_lines(lines, str(file))
     except OSError as error:
-        raise ConfigurationError(f"{file} cannot be read: {error.strerror}", "Give a file of --json's lines.") from None
+        raise ConfigurationError(
+            f"{file} cannot be read: {error.strerror}", "Give a file with the lines that --json printed."
+        ) from None
 
 
 @app.command()
@@ -508,14 +532,14 @@ def top(
     url: Annotated[str, typer.Option(help="Address of a trainer's or a scorer's health port.")] = (
         "http://127.0.0.1:9464"
     ),
-    every_s: Annotated[float, typer.Option(min=0.2, help="Seconds between two looks.")] = 2.0,
+    every_s: Annotated[float, typer.Option(min=0.2, help="Seconds between two queries.")] = 2.0,
     once: Annotated[bool, typer.Option("--once", help="Print the figures once and end.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print /status.json once and end.")] = False,
-    bearer_file: Annotated[Path | None, typer.Option(help="File of the token that it wants: its http.bearer_file.")] = (
-        None
-    ),
+    bearer_file: Annotated[
+        Path | None, typer.Option(help="File with the bearer token: the daemon's http.bearer_file.")
+    ] = (None),
 ) -> None:
-    """Show a running daemon's figures in the terminal: what the live page shows, until interrupted."""
+    """Show a running daemon's figures in the terminal, the same as on the live page, until interrupted."""
     from consumers.cli.top import show
 
     show(url, every_s, once=once, as_json=as_json, bearer_file=bearer_file)
@@ -523,8 +547,12 @@ def top(
 
 @app.command()
 def demo(
-    reducer: Annotated[ReducerName, typer.Option(help="How many points become few: coreset.reducer.")] = "calibrated",
-    keep_open: Annotated[bool, typer.Option(help="Stay after the table, with the live page still answering.")] = False,
+    reducer: Annotated[
+        ReducerName, typer.Option(help="How many points are reduced to few: coreset.reducer.")
+    ] = "calibrated",
+    keep_open: Annotated[
+        bool, typer.Option(help="Keep running after the table, so that the live page stays available.")
+    ] = False,
 ) -> None:
     """Replay the HTRU2 pulsar survey through an embedded broker, train, subscribe, and compare with the full data."""
     from consumers.demo.demo import run

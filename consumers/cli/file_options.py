@@ -76,7 +76,7 @@ class LeftOut:
         self._rows = 0
 
     def __str__(self) -> str:
-        return f", {self._rows:,} incomplete rows left out" if self._rows else ""
+        return f", {self._rows:,} incomplete rows skipped" if self._rows else ""
 
 
 class Labels:
@@ -114,13 +114,13 @@ def next_step(topic: str, source: Source, labels: Sequence[Label]) -> str:
     if len(labels) != 2:
         more = ", ..." if len(labels) > MOST_LABELS else ""
         told = ("only " if len(labels) == 1 else "") + ", ".join(map(repr, labels[:MOST_LABELS])) + more
-        return f"a trainer tells two labels apart, and {source.name} has {told}: was it the right --label?"
+        return f"a trainer needs exactly two labels, but {source.name} has {told}: check --label"
     command = ["streamsvm", "train", "--input-topic", topic, "--points-dimension", str(source.dimension)]
     if list(labels) != [-1, 1]:
         command += ["--points-labels", _list_option("labels", labels)]
     if source.feature_names:
         command += ["--points-feature-names", _list_option("feature_names", source.feature_names)]
-    return f"to learn them: {shlex.join(command)}"
+    return f"to train on them: {shlex.join(command)}"
 
 
 def _list_option(name: str, values: Sequence[Label]) -> str:

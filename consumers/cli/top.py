@@ -37,11 +37,11 @@ from streamsvm.errors import ConfigurationError, FatalError, StreamsvmError, Tra
 TIMEOUT_S: Final = 5.0
 MOST_BYTES: Final = 32 << 20
 MOST_VERSIONS: Final = 8
-_WAY_OUT: Final = "Name the health port of a trainer or a scorer, and see whether its http.page is on."
+_WAY_OUT: Final = "Give the health port of a trainer or a scorer, and check that its http.page is on."
 _WAYS_OUT: Final = {
-    401: "Name the file of its token with --bearer-file.",
-    403: "It wants a client certificate: ask it through a proxy that has one.",
-    421: "Ask by its IP address, or add the name to its http.allowed_hosts.",
+    401: "Give the file with the daemon's bearer token with --bearer-file.",
+    403: "The daemon requires a client certificate: connect through a proxy that has one.",
+    421: "Use the daemon's IP address, or add the name to its http.allowed_hosts.",
 }
 STYLES: Final = {"good": "green", "fair": "default", "bad": "red", "waiting": "yellow", "stopped": "red"}
 
@@ -65,7 +65,7 @@ def show(
     Raises
     ------
     StreamsvmError
-        If nothing answers at the first look, or what answers is no status of this format.
+        If nothing answers the first query, or the answer is not a status of this format.
     """
     address = _address(url)
     value = fetch(address, bearer_file)
@@ -98,7 +98,7 @@ def _follow(
             last = frame(_decoded(again(), address), _now())
             update(last)
         except StreamsvmError as error:
-            update(Group(Text(f"{error.what}; these are the last figures", style="red"), last))
+            update(Group(Text(f"{error.what}; the figures below are the last ones received", style="red"), last))
 
 
 def fetch(address: str, bearer_file: Path | None = None) -> bytes:
@@ -121,14 +121,14 @@ def fetch(address: str, bearer_file: Path | None = None) -> bytes:
     except urllib.error.HTTPError as error:
         with error:
             raise FatalError(
-                f"{address} answers {error.code} {error.reason}", _WAYS_OUT.get(error.code, _WAY_OUT)
+                f"{address} answered {error.code} {error.reason}", _WAYS_OUT.get(error.code, _WAY_OUT)
             ) from None
     except (OSError, ValueError) as error:
         why = getattr(error, "reason", error)
         why = getattr(why, "strerror", None) or why
         raise TransientError(
             f"nothing answers at {address}: {why}",
-            "Start a trainer or a scorer, or name the address of its health port with --url.",
+            "Start a trainer or a scorer, or give the address of its health port with --url.",
         ) from None
 
 
@@ -139,7 +139,7 @@ def _bearing(bearer_file: Path | None) -> dict[str, str]:
         return {"Authorization": f"Bearer {bearer_file.read_text().strip()}"}
     except (OSError, ValueError) as error:
         raise ConfigurationError(
-            f"--bearer-file {bearer_file} cannot be read: {error}", "Name the token's file."
+            f"--bearer-file {bearer_file} cannot be read: {error}", "Give the file that holds the token."
         ) from None
 
 
@@ -154,7 +154,7 @@ def _decoded(value: bytes, address: str) -> Status:
         return decode(value)
     except msgspec.DecodeError as error:
         raise FatalError(
-            f"what answers at {address} is no status of the format {FORMAT}: {error}",
+            f"{address} did not answer with a status of format {FORMAT}: {error}",
             "Use the streamsvm of the same version as the daemon.",
         ) from None
 
@@ -276,7 +276,7 @@ def _figures_of(scoring: ScoringPart | None) -> list[tuple[str, float | None]]:
     return [
         ("records behind", scoring.lag_total),
         ("points a second", round(scoring.history[-1].points_per_s) if scoring.history else None),
-        ("longest seconds to a score", scoring.history[-1].latency_s if scoring.history else None),
+        ("longest seconds from record to score", scoring.history[-1].latency_s if scoring.history else None),
         (f"scores: {_plain(labels[0])}", scoring.negative),
         (f"scores: {_plain(labels[1])}", scoring.positive),
         ("rows rejected", scoring.rejected),

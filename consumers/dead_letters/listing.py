@@ -84,7 +84,7 @@ def chosen(reasons: Iterable[str], since: str, model: str, now: datetime) -> Cho
     """
     unknown = [reason for reason in reasons if reason not in REASONS]
     if unknown:
-        raise ConfigurationError(f"there is no reason {unknown[0]!r}", f"Give one of {', '.join(REASONS)}.")
+        raise ConfigurationError(f"unknown reason {unknown[0]!r}", f"Give one of {', '.join(REASONS)}.")
     return Chosen(frozenset(reasons), _since_ms(since, now), model)
 
 
@@ -98,7 +98,8 @@ def _since_ms(text: str, now: datetime) -> int:
         at = None
     if at is None or at.tzinfo is None:
         raise ConfigurationError(
-            f"--since is {text!r}", "Give a time with its zone, such as 2026-01-31T12:00:00Z, or 90s, 30min, 2h, 7d."
+            f"--since is {text!r}",
+            "Give a time with a time zone, such as 2026-01-31T12:00:00Z, or a span such as 90s, 30min, 2h, 7d.",
         )
     return max(0, int(at.timestamp() * 1000))
 
@@ -122,7 +123,7 @@ class Letters:
     earlier : int
         Offsets before them, at most so many letters.
     foreign : int
-        Records among them that are no dead letters of ours.
+        Records among them that are not dead letters of streamsvm.
     receipts : dict of str to Receipt
         What is known to have been sent again, by the letter's id.
     """
@@ -209,8 +210,8 @@ def report(found: Letters) -> Iterator[str]:
     for letter in found.letters:
         yield from lines(letter, found.receipts.get(letter.rejected.id), name_model=several)
     yield from advice(found.letters)
-    foreign = f", {found.foreign:,} records that are no dead letters left out" if found.foreign else ""
-    earlier = f", up to {found.earlier:,} earlier ones not shown (--last)" if found.earlier else ""
+    foreign = f", {found.foreign:,} records skipped that are not dead letters" if found.foreign else ""
+    earlier = f", up to {found.earlier:,} earlier ones not shown (see --last)" if found.earlier else ""
     plural = "" if len(found.letters) == 1 else "s"
     yield f"{found.topic}: {len(found.letters):,} dead letter{plural}{foreign}{earlier}"
 
@@ -219,12 +220,12 @@ def advice(letters: Iterable[Letter]) -> Iterator[str]:
     """Yield a line for each reason, the commonest first: how many rows, what it means, what to do."""
     counted = Counter(row.reason for letter in letters for row in letter.rejected.rows)
     for reason, count in counted.most_common():
-        meaning, remedy = REASONS.get(reason, "a reason of another build"), REMEDIES.get(reason, "")
+        meaning, remedy = REASONS.get(reason, "a reason that another build writes"), REMEDIES.get(reason, "")
         yield printable(f"{reason} ({count:,}): {meaning}. {remedy}".rstrip())
 
 
 def plain(letter: Letter) -> dict[str, Any]:
-    """Return a letter as a plain JSON value; bytes of the record's value that are no UTF-8 are escaped."""
+    """Return a letter as a plain JSON value; bytes of the record's value that are not UTF-8 are escaped."""
     one = letter.rejected
     again, why_not = again_of(one)
     return {
@@ -244,21 +245,21 @@ def plain(letter: Letter) -> dict[str, Any]:
 
 
 def again_of(one: Rejected) -> tuple[bytes | None, str]:
-    """Return what is to be sent again of a record: its rejected rows; or why that cannot be had.
+    """Return the part of a record that is to be sent again: its rejected rows; or the reason why there is none.
 
     Rows of the record that were accepted are learned, or scored, already.
     """
     bad, whole = (int(part) for part in one.rejected.split(" of "))
     if not one.value:
-        return None, "it had no value"
+        return None, "the record had no value"
     if one.value_bytes > len(one.value):
-        return None, f"only the first {len(one.value):,} of its {one.value_bytes:,} bytes were kept"
+        return None, f"only the first {len(one.value):,} of the value's {one.value_bytes:,} bytes were kept"
     if bad == whole:
         return one.value, ""
     if len(one.rows) < bad:
-        return None, f"only {len(one.rows):,} of its {bad:,} rejected rows are listed"
+        return None, f"only {len(one.rows):,} of the record's {bad:,} rejected rows are listed"
     try:
         rows = msgspec.json.decode(one.value, type=list[msgspec.Raw])
         return b"[" + b",".join(bytes(rows[row.row]) for row in one.rows) + b"]", ""
     except (msgspec.DecodeError, IndexError):
-        return None, f"{one.rejected} rows were rejected, and only a JSON array can be taken apart"
+        return None, f"{one.rejected} rows were rejected, and rows can be extracted from a JSON array only"

@@ -1,4 +1,4 @@
-"""`streamsvm dead-letters --resend`: rejected records go to a topic once more, mended by hand or after the cause was.
+"""`streamsvm dead-letters --resend`: sends rejected records to a topic again, edited or unchanged.
 
 What is sent is the rejected rows of a record and no others: those beside them were learned, or scored, before. The
 record keeps its key and headers; the header `streamsvm.resent.id` names its letter. What a person changed of it comes
@@ -54,7 +54,7 @@ class Resent:
     left : Counter of str
         Not sent, by the reason.
     missing : list of str
-        Ids of mended letters that the topic does not hold, or that were not asked for.
+        Ids of edited letters that the topic does not hold, or that were not asked for.
     """
 
     sent: int = 0
@@ -68,13 +68,13 @@ class Resent:
             yield f"not sent ({count:,}): {why}"
         if self.missing:
             example = f"such as {self.missing[0]}"
-            yield f"not sent ({len(self.missing):,}): mended letters that {source} does not hold, {example}"
+            yield f"not sent ({len(self.missing):,}): edited letters that {source} does not hold, {example}"
         again = f", {self.before:,} were sent before" if self.before else ""
         yield f"{source}: {self.sent:,} sent to {target}{again}"
 
 
 def mended_lines(lines: Iterable[bytes], where: str) -> dict[str, bytes | None]:
-    """Read mended letters: what is to be sent, by the letter's id; None where nothing is.
+    """Read edited letters: the value to send, by the letter's id; None where nothing is to be sent.
 
     Parameters
     ----------
@@ -86,7 +86,7 @@ def mended_lines(lines: Iterable[bytes], where: str) -> dict[str, bytes | None]:
     Raises
     ------
     ConfigurationError
-        If a line is none.
+        If a line is not a letter.
     """
     found: dict[str, bytes | None] = {}
     for number, line in enumerate(lines, 1):
@@ -97,7 +97,7 @@ def mended_lines(lines: Iterable[bytes], where: str) -> dict[str, bytes | None]:
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise ConfigurationError(
                 f"line {number} of {where} is not a letter: {error}",
-                "Give the lines that `streamsvm dead-letters --json` printed; change only the field again.",
+                "Give the lines that `streamsvm dead-letters --json` printed, and change only the field `again`.",
             ) from None
         found[mended.id] = _value_of(mended.again)
     return found
@@ -142,7 +142,8 @@ def resend(
     """
     if target == source:
         raise ConfigurationError(
-            f"--resend is {target}, the dead-letter topic itself", "Name the topic that is learned from, or scored."
+            f"--resend is {target}, which is the dead-letter topic itself",
+            "Give the topic that the trainer learns from, or that the scorer scores.",
         )
     describe_topic(connection, target)
     tried: set[str] = set()
@@ -166,9 +167,9 @@ def resend(
         finally:
             publisher.close()
     raise TransientError(
-        f"{ATTEMPTS} times another call resent from {source} at the same time, or the broker did not say what became "
-        "of ours",
-        "Call it again: what was sent is not sent twice.",
+        f"sending failed {ATTEMPTS} times: another call resent from {source} at the same time, or the broker did not "
+        "confirm this one",
+        "Run the command again: letters that were sent are not sent twice.",
     )
 
 
@@ -194,7 +195,7 @@ def _sort_out(connection: Connection, source: str, wanted: Chosen, mended: dict[
         if name in held.receipts:
             found.before.add(name)
             continue
-        value, why = again_of(letter.rejected) if mended is None else (mended[name], "its field again is null")
+        value, why = again_of(letter.rejected) if mended is None else (mended[name], "its field `again` is null")
         if value is None:
             found.left[why] += 1
         else:

@@ -130,14 +130,14 @@ def run(reducer: ReducerName, *, keep_open: bool = False) -> bool:
     )
     with tempfile.TemporaryDirectory() as directory, EmbeddedBroker() as broker:
         settings = settings_for(Path(directory), split, broker.bootstrap_servers, reducer)
-        metrics, health = Metrics(TRAINER).with_process(), Health(settings.http.stuck_after_s)
+        metrics, health = Metrics(TRAINER).with_process(), Health(stuck_after_s=settings.http.stuck_after_s)
         board = TrainerBoard(settings, metrics)
         with HttpServer(settings.http, health, metrics.registry, site_of(settings, board, metrics, health)) as http:
             console.print(
                 f"Embedded broker at {broker.bootstrap_servers}, the live page at http://127.0.0.1:{http.port}/"
-                + ("" if keep_open else " while this runs (--keep-open: and after it)")
+                + ("" if keep_open else " while this runs (with --keep-open: also afterwards)")
             )
-            console.print("The trainer warms up first: a few seconds, about fifteen where nothing is compiled yet.")
+            console.print("The trainer warms up first: a few seconds, or about fifteen if nothing is compiled yet.")
             stage = _Stage(settings, broker, split, metrics, health, board)
             received = stage.play(console)
             finished = _reckon(console, split, stage, received)
@@ -214,7 +214,7 @@ class _Stage:
                 bar.update(task, completed=self._learned())
                 live.update(Group(bar, self._levels()))
                 if time.monotonic() - begun > DEADLINE_S:
-                    why = subscriber.missing or "still learning"
+                    why = subscriber.missing or "the trainer is still learning"
                     raise TransientError(f"version {due} did not come within {DEADLINE_S:.0f} s: {why}")
 
     def _learned(self) -> float:
@@ -272,11 +272,11 @@ def _reckon(console: Console, split: Split, stage: _Stage, received: list[Versio
     mean_seconds = stage.metric("streamsvm_training_seconds_sum") / trainings
     peak = int(stage.metric("streamsvm_points_held_peak"))
     raw_bytes = split.train.nbytes
-    table = Table(title="The last published version against all the data", title_style="bold")
+    table = Table(title="The last published version compared with training on all the data", title_style="bold")
     for heading in ("", f"streamsvm {newest.key}", "LIBSVM on all points"):
         table.add_column(heading, justify="left" if not heading else "right")
     table.add_row("points read", f"{newest.stream.points:,}", f"{len(split.train):,}")
-    table.add_row("points kept, at most", f"{peak:,}", f"{len(split.train):,}")
+    table.add_row("most points kept", f"{peak:,}", f"{len(split.train):,}")
     table.add_row("bytes of points kept", f"{peak * raw_bytes // len(split.train):,}", f"{raw_bytes:,}")
     table.add_row("points trained on", f"{newest.fit.points:,}", f"{len(split.train):,}")
     table.add_row("versions published", f"{stage.metric('streamsvm_publishes_total', outcome='published'):.0f}", "-")
@@ -286,7 +286,7 @@ def _reckon(console: Console, split: Split, stage: _Stage, received: list[Versio
     table.add_row("gap to the optimum", f"{objectives[0] / objectives[1] - 1:.2%}", "0")
     table.add_row("accuracy (held-out)", *(f"{accuracy:.4f}" for accuracy, _ in scores))
     table.add_row("balanced accuracy (held-out)", *(f"{balanced:.4f}" for _, balanced in scores))
-    table.add_row("training time", f"{mean_seconds * 1000:.1f} ms a version", f"{full_seconds * 1000:.0f} ms")
+    table.add_row("training time", f"{mean_seconds * 1000:.1f} ms per version", f"{full_seconds * 1000:.0f} ms")
     console.print(table)
     faults = _faults(stage, received, peak)
     for fault in faults:
@@ -299,10 +299,11 @@ def _faults(stage: _Stage, received: list[Version], peak: int) -> list[str]:
     published = int(stage.metric("streamsvm_publishes_total", outcome="published"))
     held = stage.loaded.version.number if stage.loaded else 0
     checks = {
-        f"only {len(received)} versions came over the topic": len(received) >= LEAST_VERSIONS,
-        f"the trainer published {published} versions, {len(received)} came over the topic": len(received) == published,
-        f"the newest version is {len(received)}, the subscriber holds {held}": held == len(received),
-        f"{peak} points were held at once, more than {MOST_POINTS}": peak <= MOST_POINTS,
+        f"only {len(received)} versions arrived from the topic": len(received) >= LEAST_VERSIONS,
+        f"the trainer published {published} versions, but {len(received)} arrived from the topic": len(received)
+        == published,
+        f"the newest version is {len(received)}, but the subscriber holds {held}": held == len(received),
+        f"{peak} points were held at once, more than the allowed {MOST_POINTS}": peak <= MOST_POINTS,
     }
     return [fault for fault, fine in checks.items() if not fine]
 

@@ -24,12 +24,12 @@ def resolve(name: str) -> Any:
     Raises
     ------
     ConfigurationError
-        If it cannot be imported, is no classifier, or cannot be made without parameters.
+        If it cannot be imported, is not a classifier, or cannot be made without parameters.
     """
     module, _, attribute = name.rpartition(".")
     remedy = "Give the dotted name of a classifier, such as sklearn.svm.SVC."
     if not (module and all(part.isidentifier() for part in name.split("."))):
-        raise ConfigurationError(f"--against {name!r} is no dotted name", remedy)
+        raise ConfigurationError(f"--against {name!r} is not a dotted name", remedy)
     try:
         found = getattr(importlib.import_module(module), attribute, None)
     except Exception as error:  # noqa: BLE001 - foreign code: what its import raises is not ours to know
@@ -37,14 +37,14 @@ def resolve(name: str) -> Any:
     if found is None:
         raise ConfigurationError(f"--against {name}: {module} has no {attribute}", remedy)
     if not (inspect.isclass(found) and issubclass(found, BaseEstimator) and hasattr(found, "fit")):
-        raise ConfigurationError(f"--against {name} is no classifier of scikit-learn's kind", remedy)
+        raise ConfigurationError(f"--against {name} is not a scikit-learn classifier", remedy)
     try:
         made = found()
     except Exception as error:  # noqa: BLE001 - the same
         what = f"--against {name} cannot be made without parameters: {one_line(error)}"
         raise ConfigurationError(what, remedy) from None
     if not is_classifier(made):
-        raise ConfigurationError(f"--against {name} is no classifier", remedy)
+        raise ConfigurationError(f"--against {name} is not a classifier", remedy)
     return made
 
 
@@ -67,12 +67,20 @@ def peer(name: str, classifier: Any, plan: Plan, objective: Objectives, test: Po
             seconds = time.perf_counter() - begun
             scored = scores(test, decisions_of(classifier, objective.scaler.transform(test.X)))
         except Exception as error:  # noqa: BLE001 - foreign code: what it raises is not ours to know
-            return Row(name, note=f"failed: {one_line(error)}")
+            return Row(name=name, note=f"failed: {one_line(error)}")
     note += "".join(f"; {one_line(text)}" for text in dict.fromkeys(str(warning.message) for warning in caught))
     machines = objective.machines_of(classifier)
     models = None if machines is None else [Model(objective.scaler, machine) for machine in machines]
     reached = None if models is None else objective.value(models)
-    return Row(name, reached, None, scored, len(train) / max(seconds, 1e-9), len(train), note)
+    return Row(
+        name=name,
+        objective=reached,
+        gap=None,
+        scores=scored,
+        points_per_s=len(train) / max(seconds, 1e-9),
+        points_held=len(train),
+        note=note,
+    )
 
 
 def _given(classifier: Any, plan: Plan, objective: Objectives) -> dict[str, Any]:

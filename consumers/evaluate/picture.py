@@ -19,12 +19,14 @@ def check_plot(path: Path) -> None:
     ConfigurationError
     """
     if path.suffix.lower() != ".png":
-        raise ConfigurationError(f"--plot {path} does not end in .png", "A PNG is what is written.")
+        raise ConfigurationError(f"--plot {path} does not end in .png", "Give a path that ends in .png.")
     if not path.absolute().parent.is_dir():
-        raise ConfigurationError(f"--plot {path}: there is no such directory", "Make it, or give another path.")
+        raise ConfigurationError(
+            f"--plot {path}: the directory does not exist", "Create the directory, or give another path."
+        )
     if importlib.util.find_spec("matplotlib") is None:
         raise ConfigurationError(
-            "--plot needs matplotlib, which is not installed", "Get it by: python -m pip install matplotlib"
+            "--plot needs matplotlib, which is not installed", "Install it: python -m pip install matplotlib"
         )
 
 
@@ -40,7 +42,7 @@ def plot(report: Report, path: Path) -> None:
 
     if not report.curve:
         raise ConfigurationError(
-            "--plot has nothing to show: no memory to try is below the number of training points",
+            "--plot has nothing to show: every memory size to try is at least the number of training points",
             "Lower --memory-points.",
         )
     memory, ours, theirs = zip(*report.curve, strict=True)

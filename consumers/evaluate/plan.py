@@ -25,7 +25,7 @@ def silent(what: str, done: int, total: int | None) -> None:
     """Tell nobody."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
     """What to evaluate.
 
@@ -83,7 +83,7 @@ class Plan:
         ConfigurationError
         """
         if self.alpha is not None and self.C is not None:
-            raise ConfigurationError("--alpha and --C are both given", "They are two ways to say one thing: keep one.")
+            raise ConfigurationError("--alpha and --C are both given", "Both set the same trade-off: give only one.")
         if not 0.0 < self.test_share < 1.0:
             raise ConfigurationError(f"--test-share is {self.test_share}", "Give a share above 0 and below 1.")
         for name, value in (("--alpha", self.alpha), ("--C", self.C), ("--gamma", self.gamma)):
@@ -94,10 +94,12 @@ class Plan:
         if self.seed < 0:
             raise ConfigurationError(f"--seed is {self.seed}", "Give 0 or more.")
         if curve and self.find_optimum is False:
-            raise ConfigurationError("--plot shows gaps, which --no-optimum leaves out", "Keep one of them.")
+            raise ConfigurationError(
+                "--plot shows gaps, but --no-optimum leaves the gaps out", "Give only one of the two."
+            )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
     """What one method made of the training part.
 
@@ -130,7 +132,7 @@ class Row:
     probabilities: ProbabilityScores | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
     """The outcome.
 

@@ -32,8 +32,8 @@ def load(source: Source, step: Step = silent) -> tuple[Points, tuple[Label, ...]
     if not 2 <= len(labels) <= MOST_CLASSES:
         shown = ", ".join(repr(label) for label in labels[:5]) + (", ..." if len(labels) > 5 else "")
         raise ConfigurationError(
-            f"{source.name} has {len(labels)} labels ({shown}), evaluate tells 2 to {MOST_CLASSES} apart",
-            "Choose the label column by --label, or leave rows of other labels out.",
+            f"{source.name} has {len(labels)} labels ({shown}); evaluate supports 2 to {MOST_CLASSES}",
+            "Choose the label column with --label, or remove rows with other labels.",
         )
     index = {label: place for place, label in enumerate(labels)}
     y = np.fromiter((index[label] for label in given), np.int8, len(given))
@@ -52,11 +52,11 @@ def check_parts(source: Source, train: Points, test: Points, labels: int) -> Non
     """
     if not len(test):
         raise ConfigurationError(
-            f"{source.name} has {len(train):,} points, of which --test-share sets none aside", "Raise it."
+            f"{source.name} has {len(train):,} points, and --test-share holds out none of them", "Raise --test-share."
         )
     if len(np.unique(train.y)) < labels:
         every = "both" if labels == 2 else "all"
         raise ConfigurationError(
-            f"of the {len(train) + len(test):,} points of {source.name} those to train on are not of {every} labels",
+            f"the training part of the {len(train) + len(test):,} points of {source.name} does not hold {every} labels",
             "Give more points of the rarer label, a lower --test-share or another --seed.",
         )

@@ -76,7 +76,7 @@ def evaluate(source: Source, plan: Plan, *, curve: bool = False, step: Step | No
     check_parts(source, train, test, len(labels))
     if plan.probability is not None and len(labels) > 2:
         raise ConfigurationError(
-            f"--probability is judged for two labels, {source.name} has {len(labels)}", "Leave it out."
+            f"--probability supports two labels only, but {source.name} has {len(labels)}", "Leave --probability out."
         )
     task: Task = TwoClasses() if len(labels) == 2 else OneVsRest(len(labels))
     without = _without_optimum(plan, train, curve=curve)
@@ -84,7 +84,7 @@ def evaluate(source: Source, plan: Plan, *, curve: bool = False, step: Step | No
     rows = [method(plan, objective, test, step) for method in (_streamsvm, _reservoir, _sgd)]
     best = None
     if without:
-        rows.append(Row("optimum", note=without))
+        rows.append(Row(name="optimum", note=without))
     else:
         best, row = _optimum(plan, objective, test, step)
         rows.append(row)
@@ -121,7 +121,7 @@ def _prepared(plan: Plan, train: Points, task: Task, step: Step) -> Objectives:
 def _without_optimum(plan: Plan, train: Points, *, curve: bool) -> str:
     """Say why the optimum is not sought; nothing if it is."""
     if plan.find_optimum is not None:
-        return "" if plan.find_optimum else "not sought"
+        return "" if plan.find_optimum else "not computed"
     if plan.kernel == "rbf" and len(train) > MOST_RBF_POINTS:
         reason = f"{len(train):,} points, more than {MOST_RBF_POINTS:,} under RBF"
     elif train.X.size > MOST_CELLS:
@@ -130,9 +130,10 @@ def _without_optimum(plan: Plan, train: Points, *, curve: bool) -> str:
         return ""
     if curve:
         raise ConfigurationError(
-            f"--plot shows gaps, and the optimum is not sought for {reason}", "Give --optimum to wait for it."
+            f"--plot shows gaps, but the optimum is not computed: {reason}",
+            "Give --optimum to compute it all the same.",
         )
-    return f"skipped for {reason}; --optimum seeks it"
+    return f"skipped: {reason}; --optimum computes it all the same"
 
 
 def _portions(points: Points, what: str, step: Step) -> Iterator[Points]:
@@ -145,8 +146,8 @@ def _measured(
     name: str, models: Sequence[Model], objective: Objectives, test: Points, seconds: float, held: int
 ) -> Row:
     return Row(
-        name,
-        objective.value(models),
+        name=name,
+        objective=objective.value(models),
         scores=scores(test, decisions(models, test.X)),
         points_per_s=len(objective.points) / max(seconds, 1e-9),
         points_held=min(held, len(objective.points)),
@@ -202,22 +203,22 @@ def _reservoir(plan: Plan, objective: Objectives, test: Points, step: Step) -> R
     begun = time.perf_counter()
     few = _sampled(plan, objective, step)
     if len(np.unique(few.y)) < 2:
-        return Row("reservoir", points_held=len(few), note="failed: its sample is of one label")
+        return Row(name="reservoir", points_held=len(few), note="failed: its sample has one label only")
     models = objective.of_few(few)
     row = _measured("reservoir", models, objective, test, time.perf_counter() - begun, len(few))
-    return replace(row, note="a uniform sample; it is given the training part's scaler")
+    return replace(row, note="a uniform sample, with the training part's scaler")
 
 
 def _sgd(plan: Plan, objective: Objectives, test: Points, step: Step) -> Row:
     passes = [made for settings in SGD_SETTINGS if (made := _sgd_pass(settings, plan, objective, step))]
     if not passes:
-        return Row("SGD", points_held=0, note="failed: every setting overflows")
+        return Row(name="SGD", points_held=0, note="failed: every setting overflows")
     best = min(passes, key=lambda made: objective.value(made.models))
     row = _measured("SGD", best.models, objective, test, best.seconds, 0)
     settings = ", ".join(f"{name}={value!r}" for name, value in best.settings.items())
     note = (
-        f"partial_fit of SGDClassifier(hinge, alpha=1/(C n), {settings}), the best of {len(SGD_SETTINGS)} settings; it "
-        "is given the training part's scaler"
+        f"partial_fit of SGDClassifier(hinge, alpha=1/(C n), {settings}), the best of {len(SGD_SETTINGS)} settings, "
+        "with the training part's scaler"
     )
     if plan.kernel != "linear":
         return replace(row, objective=None, note=f"{note}; linear: no gap under RBF")

@@ -17,7 +17,7 @@ def headline(report: Report) -> str:
     """Return what was measured."""
     gamma = "" if report.gamma is None else f", gamma {report.gamma:.4g}"
     return (
-        f"{report.source}: one pass over {report.training_points:,} points, {report.test_points:,} set aside; "
+        f"{report.source}: one pass over {report.training_points:,} points, {report.test_points:,} held out; "
         f"{report.dimension} features, C {report.C:.4g}{gamma}"
     )
 

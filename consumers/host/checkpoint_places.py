@@ -30,6 +30,7 @@ def with_old_checkpoint(settings: Settings) -> Settings:
         "checkpoint_in_old_place",
         directory=str(old.absolute()),
         default=str(directory.absolute()),
-        remedy=f"goes on there; to move it, stop the trainer and move its checkpoint-*.ssvm into {directory}",
+        remedy="the trainer continues in the old directory. To move it, stop the trainer and move its "
+        f"checkpoint-*.ssvm into {directory}",
     )
     return settings.model_copy(update={"checkpoint": settings.checkpoint.model_copy(update={"directory": old})})

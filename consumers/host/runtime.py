@@ -21,14 +21,14 @@ from streamsvm.errors import ConfigurationError, StateError, StreamsvmError, Tra
 from streamsvm.kafka import Connection, SchemaRegistry
 
 STALE_AFTER_S: Final = 10.0
-"""What was true this long ago is no answer to /readyz: the main loop may hang on a broker that is gone."""
+"""Age at which a status is too old to answer /readyz: the main loop may hang on a broker that is gone."""
 
 COLLECT_AFTER_OBJECTS: Final = 50_000
 """How many more objects there must be before the cyclic collector looks at the young ones."""
 
 EXIT_CLEAN: Final = 0
 EXIT_UNFORESEEN: Final = 1
-"""An error that is none of ours: a defect. A supervisor starts the daemon again, and an alert tells if that repeats."""
+"""Exit status of an unexpected error, a defect. A supervisor restarts the daemon; an alert fires if that repeats."""
 EXIT_USAGE: Final = 2
 EXIT_FATAL: Final = 70
 EXIT_RETRYABLE: Final = 75
@@ -108,7 +108,7 @@ def stop_on_signals() -> threading.Event:
     return stop
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Health:
     """What /healthz and /readyz answer; safe from any thread.
 
@@ -196,7 +196,7 @@ class Health:
 def connect(settings: Settings, role: str) -> Connection:
     """Return how this process reaches the broker, having warned of what is risky about it."""
     connection = Connection(
-        settings.kafka,
+        options=settings.kafka,
         client_id=f"streamsvm-{settings.name}-{role}",
         allow_insecure_tls=settings.security.allow_insecure_tls,
     )
@@ -223,6 +223,7 @@ def schemas_of(settings: Settings) -> Iterator[SchemaRegistry | None]:
         return
     if settings.points is not None and settings.points.format == "avro":
         raise ConfigurationError(
-            "points.format is avro, and no schema registry is configured", "Give registry.url, its base address."
+            "points.format is avro, but no schema registry is configured",
+            "Set registry.url to the registry's base address.",
         )
     yield None

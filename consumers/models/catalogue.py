@@ -172,21 +172,21 @@ class Catalogue:
             return self._require_hash(which)
         key, values = model_codec.version_key(self.name, which), list(self._values.get(which, {}).values())
         if self.is_retired(which):
-            raise ConfigurationError(f"{key} was retired", f"There are {self._there()}.")
+            raise ConfigurationError(f"{key} was retired", f"Available: {self._there()}.")
         if not values:
-            raise ConfigurationError(f"{key} is not in {self.models_topic}", f"There are {self._there()}.")
+            raise ConfigurationError(f"{key} is not in {self.models_topic}", f"Available: {self._there()}.")
         right, there = self.entries.get(which), ", ".join(entry.said for entry in values)
         if right is None:
             raise ConfigurationError(
-                f"{key} cannot be told from a forgery: no later version that {self.models_topic} still holds names its "
-                f"hash. Under its number stand {there}",
-                "If you know its SHA-256, name it by that.",
+                f"{key} may be a forgery: no later version that {self.models_topic} still holds names its hash. "
+                f"Values under its number: {there}",
+                "If you know the SHA-256 of the version, give that instead of the number.",
             )
         if len(values) > 1:
             raise ConfigurationError(
-                f"{self.models_topic} holds {len(values)} values of {key}: {there}. Somebody else writes there. Later "
-                f"versions name it as {right.sha256}",
-                "Name it by that SHA-256, and see who may write to the topic.",
+                f"{self.models_topic} holds {len(values)} values under {key}: {there}. Another program writes to the "
+                f"topic. Later versions name the SHA-256 {right.sha256}",
+                "Give that SHA-256 instead of the number, and find out who may write to the topic.",
             )
         return right
 
@@ -194,12 +194,12 @@ class Catalogue:
         found = [entry for values in self._values.values() for sha, entry in values.items() if sha.startswith(digits)]
         if not found:
             raise ConfigurationError(
-                f"no version of {self.name} in {self.models_topic} has a SHA-256 that begins with {digits}",
-                f"There are {self._there()}; `streamsvm model list --json` shows their hashes.",
+                f"{self.models_topic} holds no version of {self.name} with a SHA-256 that begins with {digits}",
+                f"Available: {self._there()}; `streamsvm model list --json` shows their hashes.",
             )
         if len(found) > 1:
             several = ", ".join(f"{model_codec.version_key(self.name, entry.number)}: {entry.said}" for entry in found)
-            raise ConfigurationError(f"several versions begin with {digits}: {several}", "Give all digits.")
+            raise ConfigurationError(f"several versions begin with {digits}: {several}", "Give more digits, or all 64.")
         return found[0]
 
     def _there(self) -> str:
@@ -354,7 +354,7 @@ def read_names(connection: Connection, settings: Settings, timeout_s: float = RE
     if not names.known:
         known = ", ".join(sorted(names.others))
         raise ConfigurationError(
-            f"{topic} knows no model {settings.name}",
-            f"It knows {known}: name one with --name." if known else "Nothing was published there yet.",
+            f"{topic} has no model {settings.name}",
+            f"Choose one of its models with --name: {known}." if known else "No version was published there yet.",
         )
     return names

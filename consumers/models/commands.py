@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from consumers.models.moving import Records
     from streamsvm.registry.subscriber import Loaded
 
-app = typer.Typer(no_args_is_help=True, help="Look at published models, and say which ones readers get.")
+app = typer.Typer(no_args_is_help=True, help="Show published models, and choose which version readers get.")
 
 OFFSETS_A_VERSION: Final = 3
 """About; a version and its transaction's marker take two."""
 
-NAMED: Final = "Its number, or its SHA-256: the first 12 or more hexadecimal digits."
+NAMED: Final = "The version's number, or its SHA-256: the first 12 or more hexadecimal digits."
 Version = Annotated[str, typer.Argument(help=NAMED)]
-Reason = Annotated[str, typer.Option(help="Why, for the audit trail.")]
+Reason = Annotated[str, typer.Option(help="The reason, for the audit trail.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
@@ -36,7 +36,9 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 def show(
     settings: Settings,
     version: Annotated[str | None, typer.Option(help=NAMED)] = None,
-    alias: Annotated[str | None, typer.Option(help="What names it; what readers have if neither is given.")] = None,
+    alias: Annotated[
+        str | None, typer.Option(help="An alias of the version; default: the version that readers have.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the message itself.")] = False,
 ) -> None:
     """Show a published version: what it is, what it was made from, and how good the fit is."""
@@ -57,14 +59,14 @@ def show(
 @with_settings("output", common=CLIENT)
 def list_versions(
     settings: Settings,
-    last: Annotated[int, typer.Option(min=1, help="How many of the newest.")] = 20,
-    all_: Annotated[bool, typer.Option("--all", help="All of them.")] = False,
+    last: Annotated[int, typer.Option(min=1, help="How many of the newest versions to show.")] = 20,
+    all_: Annotated[bool, typer.Option("--all", help="Show all versions.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """List versions, the newest last: time, points, balanced accuracy, objective, gap, and what names them.
+    """List versions, the newest last: time, points, balanced accuracy, objective, gap, and the aliases that name them.
 
-    The accuracy is the quality gate's: on points read after the version's cut, on the audit sample, or on its
-    training set.
+    The accuracy is the one that the quality gate measured: on points read after the version's cut, on the audit sample,
+    or on the training set.
     """
     from consumers.models.catalogue import holds_newest, read_catalogue, read_names
     from consumers.models.tables import doubts, head_line, list_table, listed
@@ -113,13 +115,16 @@ def diff(settings: Settings, before: Version, after: Version, as_json: AsJson = 
 def export(
     settings: Settings,
     version: Annotated[str | None, typer.Option(help=NAMED)] = None,
-    alias: Annotated[str | None, typer.Option(help="What names it; what readers have if neither is given.")] = None,
+    alias: Annotated[
+        str | None, typer.Option(help="An alias of the version; default: the version that readers have.")
+    ] = None,
     format_: Annotated[
-        Literal["json", "onnx"], typer.Option("--format", help="The message itself, or a graph for ONNX runtimes.")
+        Literal["json", "onnx"],
+        typer.Option("--format", help="json: the message itself; onnx: a graph for ONNX runtimes."),
     ] = "json",
-    out: Annotated[Path | None, typer.Option(help="File to write; standard output if left out.")] = None,
+    out: Annotated[Path | None, typer.Option(help="File to write; default: standard output.")] = None,
 ) -> None:
-    """Write a published version to a file; JSON is the very bytes of the topic, whose SHA-256 is the version's."""
+    """Write a published version to a file. JSON: exactly the record's bytes, with the version's SHA-256."""
     loaded, value = _load(settings, version, alias)
     if format_ == "onnx":
         from streamsvm.registry.onnx_copy import export as export_onnx
@@ -139,12 +144,12 @@ def export(
 @with_settings("output", common=CLIENT)
 def alias_command(
     settings: Settings,
-    alias: Annotated[str, typer.Argument(help="Any name of your own, such as stable.")],
+    alias: Annotated[str, typer.Argument(help="The alias: any name you choose, such as stable.")],
     version: Annotated[str | None, typer.Argument(help=NAMED)] = None,
-    remove: Annotated[bool, typer.Option("--remove", help="Take the alias away instead.")] = False,
+    remove: Annotated[bool, typer.Option("--remove", help="Remove the alias instead.")] = False,
     reason: Reason = "",
 ) -> None:
-    """Let an alias of your own name a version; readers follow it with alias="..."."""
+    """Let your own alias name a version; readers follow the alias with alias="..."."""
     from consumers.models.moving import perform, remove_alias, set_alias
     from streamsvm.registry.anchoring import reference
 
@@ -158,7 +163,7 @@ def alias_command(
 @app.command("pin")
 @with_settings("output", common=CLIENT)
 def pin_command(settings: Settings, version: Version, reason: Reason = "") -> None:
-    """Hold the readers of `current` at a version, whatever is published, until unpinned."""
+    """Hold the readers of `current` at a version until unpinned, even if newer versions are published."""
     from consumers.models.moving import perform, pin
     from streamsvm.registry.anchoring import reference
 
@@ -169,7 +174,7 @@ def pin_command(settings: Settings, version: Version, reason: Reason = "") -> No
 @app.command("unpin")
 @with_settings("output", common=CLIENT)
 def unpin_command(settings: Settings, reason: Reason = "") -> None:
-    """Give the readers of `current` what the trainer says again."""
+    """Let the readers of `current` follow the trainer again."""
     from consumers.models.moving import perform, unpin
 
     records = _records(settings, reason)
@@ -179,7 +184,7 @@ def unpin_command(settings: Settings, reason: Reason = "") -> None:
 @app.command("rollback")
 @with_settings("output", common=CLIENT)
 def rollback_command(settings: Settings, reason: Reason = "") -> None:
-    """Pin the version before the one that readers have; those that are retired or that the gate refused are skipped."""
+    """Pin the version before the readers' one; skip versions that are retired or that the gate refused."""
     from consumers.models.moving import RollBack, perform
 
     records = _records(settings, reason)
@@ -190,10 +195,10 @@ def rollback_command(settings: Settings, reason: Reason = "") -> None:
 @with_settings("output", common=CLIENT)
 def retire_command(
     settings: Settings,
-    versions: Annotated[list[int], typer.Argument(min=1, help="Numbers of the versions.")],
+    versions: Annotated[list[int], typer.Argument(min=1, help="Numbers of the versions to retire.")],
     reason: Reason = "",
 ) -> None:
-    """Retire versions for good: refused for the newest one, and while an alias or a pin names one of them."""
+    """Retire versions for good. Refused for the newest version, and for versions that an alias or a pin names."""
     from consumers.models.moving import perform, retire
 
     records = _records(settings, reason)
@@ -206,7 +211,7 @@ def _load(settings: Settings, version: str | None, alias: str | None) -> tuple[L
     from streamsvm.registry.subscriber import load_record
 
     if version is not None and alias is not None:
-        raise ConfigurationError("--version and --alias are both given", "Keep one.")
+        raise ConfigurationError("--version and --alias are both given", "Give only one of the two.")
     return load_record(
         connect(settings, "cli"),
         settings.name,

@@ -92,8 +92,8 @@ class Records:
         keys = TrustedKeys.of(output.trusted_keys_file, output.trusted_keys)
         if keys is not None and not keys.signed(self.version_key(entry.number), entry.sha256, entry.signature):
             raise ConfigurationError(
-                f"{self.version_key(entry.number)}, {entry.said}, is signed by none of the trusted keys",
-                "Readers that have these keys would refuse it: name another version.",
+                f"none of the trusted keys signed {self.version_key(entry.number)} ({entry.said})",
+                "Readers with these keys would refuse the version: choose another one.",
             )
         return entry
 
@@ -158,9 +158,9 @@ def perform(connection: Connection, settings: Settings, decide: Decide) -> str:
         finally:
             publisher.close()
     raise TransientError(
-        f"{ATTEMPTS} times another move of {settings.name} came in between, or the broker did not say what became "
-        "of ours",
-        "Look with `streamsvm model list`, and try again.",
+        f"the move failed {ATTEMPTS} times: another move of {settings.name} came in between, or the broker did not "
+        "confirm this one",
+        "Check with `streamsvm model list`, and try again.",
     )
 
 
@@ -176,11 +176,12 @@ def check_alias(alias: str) -> None:
     """
     if alias == "current":
         raise ConfigurationError(
-            "the trainer alone moves current", "Hold readers at a version with `streamsvm model pin`."
+            "only the trainer may move the alias current", "Hold readers at a version with `streamsvm model pin`."
         )
     if not ALIAS.fullmatch(alias) or alias in RESERVED_ALIASES:
         raise ConfigurationError(
-            f"{alias!r} cannot be an alias", f"A letter, then letters, digits, . _ -; not {_listed(RESERVED_ALIASES)}."
+            f"{alias!r} is not a valid alias",
+            f"An alias is a letter followed by letters, digits or . _ -, and not {_listed(RESERVED_ALIASES)}.",
         )
 
 
@@ -198,9 +199,11 @@ def set_alias(records: Records, alias: str, which: int | str) -> Decide:
         before, after = names.named.get(key), records.version(which, names).alias
         number = after.number
         if before == after:
-            return Move(f"{key} names {records.version_key(number)} already")
-        was = f", it named {records.version_key(before.number)}" if before else ""
-        return Move(f"{key} names {records.version_key(number)}{was}", records.moved("alias_moved", key, before, after))
+            return Move(f"{key} already names {records.version_key(number)}")
+        was = f"; before, it named {records.version_key(before.number)}" if before else ""
+        return Move(
+            f"{key} now names {records.version_key(number)}{was}", records.moved("alias_moved", key, before, after)
+        )
 
     return decide
 
@@ -213,8 +216,8 @@ def remove_alias(records: Records, alias: str) -> Decide:
     def decide() -> Move:
         before = records.names().named.get(key)
         if before is None:
-            return Move(f"there is no alias {key}")
-        return Move(f"{key} is taken away", records.moved("alias_removed", key, before, None))
+            return Move(f"the alias {key} does not exist")
+        return Move(f"{key} is removed", records.moved("alias_removed", key, before, None))
 
     return decide
 
@@ -227,9 +230,9 @@ def pin(records: Records, which: int | str) -> Decide:
         before, after = names.named.get(records.pin_key), records.version(which, names).alias
         number = after.number
         if before == after:
-            return Move(f"readers are held at {records.version_key(number)} already")
+            return Move(f"readers of current are already pinned to {records.version_key(number)}")
         messages = records.moved("pinned", records.pin_key, before, after)
-        return Move(f"readers of current are held at {records.version_key(number)}", messages)
+        return Move(f"readers of current are pinned to {records.version_key(number)}", messages)
 
     return decide
 
@@ -240,9 +243,9 @@ def unpin(records: Records) -> Decide:
     def decide() -> Move:
         named = records.names().named
         before, current = named.get(records.pin_key), named.get(model_codec.current_key(records.settings.name))
-        goes_on = f"current is {records.version_key(current.number)}" if current else "nothing is current"
+        goes_on = f"current is {records.version_key(current.number)}" if current else "no version is current"
         if before is None:
-            return Move(f"nothing is pinned; {goes_on}")
+            return Move(f"no version is pinned; {goes_on}")
         return Move(f"unpinned; {goes_on}", records.moved("unpinned", records.pin_key, before, None))
 
     return decide
@@ -264,14 +267,16 @@ class RollBack:
         pinned, current = named.get(records.pin_key), named.get(model_codec.current_key(records.settings.name))
         have = pinned or current
         if have is None:
-            raise ConfigurationError(f"readers of {records.settings.name} have no version to roll back from")
+            raise ConfigurationError(
+                f"readers of {records.settings.name} have no version, so there is nothing to roll back from"
+            )
         if self._target is not None and pinned == self._target:
             return Move(self._said(self._target.number))
         if self._target is not None and have.number != self._from:
             raise ConfigurationError(
-                f"readers were moved meanwhile, from {records.version_key(self._from)} to "
+                f"another move came in between: readers were moved from {records.version_key(self._from)} to "
                 f"{records.version_key(have.number)}",
-                "Look with `streamsvm model list`, and decide again.",
+                "Check with `streamsvm model list`, and decide again.",
             )
         self._from, self._target = have.number, self._before(have.number, names)
         messages = records.moved("rolled_back", records.pin_key, have, self._target)
@@ -283,14 +288,14 @@ class RollBack:
         before = catalogue.before(number)
         if before is None:
             raise ConfigurationError(
-                f"readers have {records.version_key(number)}, and no good version is left before it",
-                "Name another with `streamsvm model pin`.",
+                f"readers have {records.version_key(number)}, and no earlier good version is left",
+                "Choose a version with `streamsvm model pin`.",
             )
         return records.trusted(catalogue.require(before)).alias
 
     def _said(self, number: int) -> str:
         return (
-            f"rolled back from {self.records.version_key(self._from)}: readers of current are held at "
+            f"rolled back from {self.records.version_key(self._from)}: readers of current are pinned to "
             f"{self.records.version_key(number)} until `streamsvm model unpin`"
         )
 
@@ -308,7 +313,7 @@ def retire(records: Records, numbers: Sequence[int]) -> Decide:
             if number not in catalogue.doubtful:  # whatever stands under its number goes
                 catalogue.require(number)
         if not left:
-            return Move("retired already")
+            return Move("the versions were already retired")
         return Move(f"retired {', '.join(map(records.version_key, left))}", tombstones(records, names, left))
 
     return decide
@@ -321,8 +326,8 @@ def _refuse_named(records: Records, names: Aliases, wanted: Sequence[int]) -> No
             naming.append(model_codec.head_key(records.settings.name))
         if naming:
             raise ConfigurationError(
-                f"{records.version_key(number)} is named by {', '.join(naming)}: nothing was retired",
-                "Move or remove what names it, or wait until the next version is published.",
+                f"{', '.join(naming)} names {records.version_key(number)}, so nothing was retired",
+                "Move or remove these aliases, or wait until the next version is published.",
             )
 
 

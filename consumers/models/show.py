@@ -97,4 +97,4 @@ def _time(milliseconds: int) -> str:
     try:
         return datetime.fromtimestamp(milliseconds / 1000, UTC).isoformat(timespec="seconds")
     except (ValueError, OverflowError, OSError):
-        return f"{milliseconds} ms, which is no date"
+        return f"{milliseconds} ms, which is not a valid time"

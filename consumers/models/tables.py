@@ -46,9 +46,9 @@ def doubts(catalogue: Catalogue) -> Iterator[str]:
     for number, values in catalogue.doubtful.items():
         key, there = model_codec.version_key(catalogue.name, number), ", ".join(entry.said for entry in values)
         if number in catalogue.entries:
-            yield f"not {key}, whose hash is {catalogue.entries[number].sha256}, though under its number: {there}"
+            yield f"not {key} (its hash is {catalogue.entries[number].sha256}), but written under its number: {there}"
         else:
-            yield f"{key} is left out, no later version names its hash: {there}"
+            yield f"{key} is left out, because no later version names its hash: {there}"
 
 
 def list_table(name: str, rows: Iterable[Mapping[str, Any]]) -> Table:
@@ -102,7 +102,7 @@ def _machine_rows(found: Comparison) -> Iterator[tuple[str | Text, str, str, str
         yield "same answer", "", "", f"{answers.same_label:.2%} of {answers.points:,} support vectors"
         yield "decision values", "", "", f"differ by at most {answers.largest:.6g}"
     else:
-        yield "machine", "", "", "of other features: not compared"
+        yield "machine", "", "", "different features: not compared"
 
 
 def _said(value: object) -> str:
@@ -136,5 +136,5 @@ def head_line(names: Aliases, name: str) -> str:
     pin, current = names.named.get(model_codec.pin_key(name)), names.named.get(model_codec.current_key(name))
     if pin is not None:
         behind = f"; current is {current.number}" if current and current.number != pin.number else ""
-        return f"readers are held at {model_codec.version_key(name, pin.number)} by the pin{behind}"
+        return f"readers are pinned to {model_codec.version_key(name, pin.number)}{behind}"
     return f"readers have {model_codec.version_key(name, current.number)}" if current else "readers have no version yet"

@@ -54,7 +54,7 @@ class Drawing:
     machine: Machine
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
     """What a trainer left; a mapping in it is never changed."""
 
@@ -131,7 +131,9 @@ class TrainerBoard:
         self._number, self._gate = version.number, _gate(head.gate)
         if self._gate is None or self._gate.outcome != "refused":
             self._current = version.number
-        before = self.snapshot or Snapshot(now, Verdict("waiting", None, None, "Starting", ""))
+        before = self.snapshot or Snapshot(
+            taken=now, verdict=Verdict(level="waiting", current=None, good=None, headline="Starting", detail="")
+        )
         line = _version(version, result, head, now)
         versions = [replace_current(part, self._current) for part in (line, *before.versions)]
         drawing = before.drawing
@@ -156,19 +158,26 @@ class TrainerBoard:
         versions = before.versions if before else ()
         covered = versions[0].rows if versions and versions[0].number == self._number else None
         facts = Facts(
-            self._number,
-            covered,
-            learned,
-            self._cut_rows,
-            lag,
-            self._gate,
-            self._current,
-            figures_of(self._metrics, "streamsvm_prequential_accuracy"),
-            balanced,
+            number=self._number,
+            covered=covered,
+            learned=learned,
+            cut_rows=self._cut_rows,
+            lag=lag,
+            gate=self._gate,
+            current_number=self._current,
+            accuracy=figures_of(self._metrics, "streamsvm_prequential_accuracy"),
+            balanced_accuracy=balanced,
         )
         verdict = since(verdict_of(facts), before.verdict if before else None, now)
         drawing = before.drawing if before else None
-        self.snapshot = Snapshot(now, verdict, partitions, versions, self._history.moments, drawing)
+        self.snapshot = Snapshot(
+            taken=now,
+            verdict=verdict,
+            partitions=partitions,
+            versions=versions,
+            history=self._history.moments,
+            drawing=drawing,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,7 +229,15 @@ class ScorerBoard:
         tally, seconds = self._tally, monotonic - self._since
         self._tally, self._since = _Tally(), monotonic
         share = tally.positive / tally.points if tally.points else None
-        moment = ScoringMoment(now, tally.records / seconds, tally.points / seconds, lag, tally.latency_s, share, drift)
+        moment = ScoringMoment(
+            time=now,
+            records_per_s=tally.records / seconds,
+            points_per_s=tally.points / seconds,
+            lag=lag,
+            latency_s=tally.latency_s,
+            positive=share,
+            drift=drift,
+        )
         self._history.add(moment, monotonic)
         self.snapshot = replace(self.snapshot, history=self._history.moments)
 
@@ -263,13 +280,13 @@ def _partitions(learner: Learner) -> tuple[PartitionPart, ...]:
 def _partition(number: int, buckets: tuple[Bucket, ...], leaf: OpenLeaf) -> PartitionPart:
     parts = tuple(
         BucketPart(
-            bucket.level,
-            bucket.index,
-            (*bucket.extent.start,),
-            (*bucket.extent.end,),
-            bucket.extent.rows,
-            len(bucket.points),
-            bucket.extent.moments.weight,
+            level=bucket.level,
+            index=bucket.index,
+            start=(*bucket.extent.start,),
+            end=(*bucket.extent.end,),
+            rows=bucket.extent.rows,
+            points=len(bucket.points),
+            weight=bucket.extent.moments.weight,
         )
         for bucket in buckets
     )
@@ -288,21 +305,21 @@ def _version(version: Version, result: Made, head: Head, now: datetime) -> Versi
     if fit.dual_objective is not None and fit.objective:
         gap = (fit.objective - fit.dual_objective) / fit.objective
     return VersionPart(
-        version.number,
-        head.sha256,
-        version.lineage.parent,
-        now,
-        False,
-        stream.rows,
-        stream.points,
-        fit.points,
-        fit.support_vectors,
-        fit.objective,
-        gap,
-        None if audit is None else audit.low,
-        None if audit is None else audit.high,
-        fit.converged,
-        result.seconds,
-        _gate(head.gate),
-        {str(part.partition): (part.offset, part.row) for part in version.lineage.cut},
+        number=version.number,
+        sha256=head.sha256,
+        parent=version.lineage.parent,
+        published=now,
+        current=False,
+        rows=stream.rows,
+        points=stream.points,
+        training_points=fit.points,
+        support_vectors=fit.support_vectors,
+        objective=fit.objective,
+        gap=gap,
+        audit_low=None if audit is None else audit.low,
+        audit_high=None if audit is None else audit.high,
+        converged=fit.converged,
+        seconds=result.seconds,
+        gate=_gate(head.gate),
+        cut={str(part.partition): (part.offset, part.row) for part in version.lineage.cut},
     )

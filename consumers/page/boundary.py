@@ -38,7 +38,7 @@ Segments = NDArray[np.float64]
 """Pieces of a line, shape (s, 2, 2): piece, end, coordinate."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Projection:
     """Points on the plane of their two principal components.
 
@@ -89,7 +89,9 @@ def project(points: Points, model: Model) -> Projection:
     Z = Z - centre
     axes, share = _principal(Z * np.sqrt(weight / weight.sum())[:, None])
     xy = np.asarray(Z @ axes.T, np.float64)
-    return Projection(xy, drawn.y.copy(), weight, total, centre, axes, share, _frame(xy))
+    return Projection(
+        xy=xy, sign=drawn.y.copy(), weight=weight, total=total, centre=centre, axes=axes, share=share, frame=_frame(xy)
+    )
 
 
 def most_points(dimension: int) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from typing import Literal
 
 from consumers.host.runtime import Health
 from consumers.metrics import Metrics
@@ -46,7 +47,11 @@ def _trainer(
     settings: Settings, board: TrainerBoard, metrics: Metrics, process: Process, now: datetime
 ) -> TrainerStatus:
     snapshot = board.snapshot
-    verdict = snapshot.verdict if snapshot else Verdict("waiting", None, None, "Starting", "")
+    verdict = (
+        snapshot.verdict
+        if snapshot
+        else Verdict(level="waiting", current=None, good=None, headline="Starting", detail="")
+    )
     return TrainerStatus(
         name=settings.name,
         taken=snapshot.taken if snapshot else now,
@@ -100,12 +105,12 @@ def _scorer(settings: Settings, board: ScorerBoard, metrics: Metrics, process: P
 def _serving(loaded: Loaded) -> ServingPart:
     version, published = loaded.version, loaded.published_at
     return ServingPart(
-        version.number,
-        loaded.sha256,
-        version.stream.points,
-        version.fit.support_vectors,
-        datetime.fromtimestamp(loaded.loaded_at, UTC),
-        None if published is None else datetime.fromtimestamp(published, UTC),
+        number=version.number,
+        sha256=loaded.sha256,
+        points=version.stream.points,
+        support_vectors=version.fit.support_vectors,
+        loaded=datetime.fromtimestamp(loaded.loaded_at, UTC),
+        published=None if published is None else datetime.fromtimestamp(published, UTC),
     )
 
 
@@ -115,29 +120,38 @@ def _process(metrics: Metrics, health: Health, started: datetime) -> Process:
     waiting = answer["waiting_for"] if healthy else {"health": why["why"]}
     resident = metrics.registry.get_sample_value("process_resident_memory_bytes")
     whole = None if resident is None else round(resident / MEBIBYTE) * MEBIBYTE  # a finer number never stands still
-    return Process(__version__, started, healthy, ready, dict(waiting), whole)
+    return Process(
+        version=__version__,
+        started=started,
+        healthy=healthy,
+        ready=ready,
+        waiting_for=dict(waiting),
+        resident_bytes=whole,
+    )
 
 
 def _unless_unwell(process: Process, verdict: Verdict) -> Verdict:
     """Let health and readiness speak first."""
     if process.healthy and process.ready:
         return verdict
-    level, headline = ("waiting", "Waiting") if process.healthy else ("stopped", "Not healthy")
+    level: Literal["waiting", "stopped"] = "waiting" if process.healthy else "stopped"
+    headline = "Waiting" if process.healthy else "Not healthy"
     why = "; ".join(f"{part}: {what}" for part, what in process.waiting_for.items() if what) or "starting"
-    return Verdict(level, None, None, headline, f"{why[:1].upper()}{why[1:]}".rstrip(".") + ".")  # type: ignore[arg-type]
+    detail = f"{why[:1].upper()}{why[1:]}".rstrip(".") + "."
+    return Verdict(level=level, current=None, good=None, headline=headline, detail=detail)
 
 
 def _input(settings: Settings, metrics: Metrics) -> Input:
     rows = _by_label(metrics, "streamsvm_input_rows")
     lag = dict(sorted(_by_label(metrics, "streamsvm_input_lag_records").items(), key=lambda part: int(part[0])))
     return Input(
-        settings.input.topic,
-        sum(_by_label(metrics, "streamsvm_input_records").values()),
-        rows.get("accepted", 0),
-        rows.get("rejected", 0),
-        lag,
-        lag_of(metrics),
-        _by_label(metrics, "streamsvm_dead_letters"),
+        topic=settings.input.topic,
+        records=sum(_by_label(metrics, "streamsvm_input_records").values()),
+        accepted=rows.get("accepted", 0),
+        rejected=rows.get("rejected", 0),
+        lag=lag,
+        lag_total=lag_of(metrics),
+        dead_letters=_by_label(metrics, "streamsvm_dead_letters"),
     )
 
 

@@ -72,8 +72,8 @@ def coreset(drawing: Drawing) -> Markup:
         "coreset",
         f"The training set of version {drawing.number} on the plane of its two principal components",
         f"{shown} of {projection.total} points: {_of_class(drawing, -1)} as circles, {_of_class(drawing, 1)} as "
-        f"diamonds; areas show weights. A solid line is the model's border on this plane, dashed lines its margins."
-        + (f" {drawn - shown} points lie outside of the frame." if drawn > shown else ""),
+        "diamonds; areas show weights. A solid line is the model's decision boundary on this plane, dashed lines are "
+        "its margins." + (f" {drawn - shown} points lie outside the frame." if drawn > shown else ""),
         (0.0, 0.0, WIDTH, HEIGHT),
         element("rect", class_="plane", x=0.5, y=0.5, width=WIDTH - 1, height=HEIGHT - 1, rx=6),
         *symbols,
@@ -228,7 +228,7 @@ def line_of_lag(moments: Sequence[Moment]) -> Markup | None:
 
 
 def _shown(value: float | None) -> str:
-    return "not known" if value is None else f"{value:.3f}"
+    return "not available" if value is None else f"{value:.3f}"
 
 
 def _along(times: Sequence[float], begin: float = 0.0) -> list[float]:

@@ -22,7 +22,7 @@ def raw(constant: str) -> Markup:
 
 
 def join(*children: Child) -> Markup:
-    """Put children one after another; what is no markup is escaped, None is nothing."""
+    """Put children one after another. Plain text is escaped, markup is kept, and None is left out."""
     return Markup("".join(_text(child) for child in children if child is not None))
 
 
@@ -30,7 +30,7 @@ def element(name: str, /, *children: Child, **attributes: str | float | bool | N
     """Return an element.
 
     Attributes are named as in Python: a trailing underscore is cut off, others become hyphens (`aria_label`, `class_`);
-    `view_box` becomes SVG's `viewBox`. True is an attribute without a value, None and False are none at all.
+    `view_box` becomes SVG's `viewBox`. True is an attribute without a value; None and False leave the attribute out.
     """
     given = "".join(_attribute(key, value) for key, value in attributes.items())
     if name in VOID:

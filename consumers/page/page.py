@@ -101,7 +101,7 @@ def _footer(status: Status, now: datetime) -> Markup:
         "footer",
         element("p", "Figures of ", _time(status.taken), f", streamsvm {status.process.version}; running for ",
                 _age(status.process.started, now), "."),
-        element("nav", *between, aria_label="The same for machines"),
+        element("nav", *between, aria_label="The same as JSON"),
     )  # fmt: skip
 
 
@@ -154,7 +154,7 @@ def _glance(status: TrainerStatus, now: datetime) -> Markup:
         lead = f"{balanced.model - balanced.sgd:+.3f} to SGD".replace("-", MINUS)
     return element(
         "section",
-        element("h2", "At a glance", class_="unseen"),
+        element("h2", "Overview", class_="unseen"),
         element(
             "dl",
             _figure("Version", _number("versions.0.number", newest.number if newest else None),
@@ -195,18 +195,18 @@ def _legend(drawing: Drawing) -> list[Markup]:
         element(
             "span", element("span", class_="key positive", aria_hidden="true"), "label ", _name(str(drawing.labels[1]))
         ),
-        element("span", element("span", class_="key line", aria_hidden="true"), "border"),
+        element("span", element("span", class_="key line", aria_hidden="true"), "decision boundary"),
         element("span", element("span", class_="key dashes", aria_hidden="true"), "margins"),
     ]
     return [
         element("p", *[join(key, " ") for key in keys], class_="legend"),
         element(
             "p",
-            f"{drawn} of the training set of version {drawing.number}, areas by weight. Across: ",
+            f"{drawn} of the training set of version {drawing.number}; areas show weights. Horizontal axis: ",
             element("bdi", drawings.component(projection, 0, names)),
-            ". Up: ",
+            ". Vertical axis: ",
             element("bdi", drawings.component(projection, 1, names)),
-            ". The lines are where the decision surface meets this plane.",
+            ". The lines show where the decision surface and its margins cross this plane.",
         ),
     ]
 
@@ -243,7 +243,7 @@ def _quality(status: TrainerStatus) -> Markup:
         ),
         element("figure", spark, element("figcaption", "Balanced accuracy since the start of the process."))
         if spark is not None
-        else element("p", "The line through time begins with the first scored points.", class_="empty"),
+        else element("p", "The chart starts with the first scored points.", class_="empty"),
         element("p", "Points scored: ", _number("quality.points", quality.points), class_="note"),
         class_="quality",
     )
@@ -251,9 +251,12 @@ def _quality(status: TrainerStatus) -> Markup:
 
 def _structure(structure: Structure) -> Markup:
     about = (
-        "A tree: when a level is full, its buckets become one of the next level, like a carry."
+        (
+            "A tree: when a level is full, its buckets merge into one bucket of the next level, like a carry in a "
+            "counter."
+        )
         if structure.kind == "tree"
-        else "A chain: one bucket, reduced anew together with every leaf."
+        else "A chain: one bucket, which is reduced again with every leaf."
     )
     parts = [_partition(structure, index, part) for index, part in enumerate(structure.partitions) if part.rows]
     idle = [str(part.partition) for part in structure.partitions if not part.rows]
@@ -263,7 +266,7 @@ def _structure(structure: Structure) -> Markup:
         element("p", about, class_="note"),
         element("div", *parts[:MOST_PARTITIONS], class_="partitions"),
         _folded(parts[MOST_PARTITIONS:]),
-        element("p", f"Nothing learned yet from {_partitions(idle)}.", class_="note") if idle else None,
+        element("p", f"No rows learned yet from {_partitions(idle)}.", class_="note") if idle else None,
         class_="structure",
     )
 
@@ -283,7 +286,7 @@ def _partition(structure: Structure, index: int, part: PartitionPart) -> Markup:
     path = f"structure.partitions.{index}"
     digits = None
     if structure.kind == "tree" and structure.fan_in == 2 and part.sealed:
-        digits = join(", in base two ", element("code", f"{part.sealed:b}"))
+        digits = join(", in binary ", element("code", f"{part.sealed:b}"))
     rows = [
         [
             _number(f"{path}.buckets.{place}.level", bucket.level),
@@ -316,7 +319,7 @@ def _partition(structure: Structure, index: int, part: PartitionPart) -> Markup:
             "details",
             element("summary", f"{len(part.buckets)} {'bucket' if len(part.buckets) == 1 else 'buckets'} and a leaf"),
             _table(
-                f"What partition {part.partition} holds, the oldest first",
+                f"Buckets and leaf of partition {part.partition}, oldest first",
                 ["Level", "Offsets", "Rows", "Points"],
                 rows,
                 numbers=3,
@@ -332,9 +335,9 @@ def _versions(versions: Sequence[VersionPart], now: datetime) -> Markup:
     return element(
         "section",
         element("h2", "Versions"),
-        _table("Published by this process, the newest first; each names its parent", headings, rows, numbers=5, first=2)
+        _table("Published by this process, newest first; each names its parent", headings, rows, numbers=5, first=2)
         if rows
-        else element("p", "None was published since this process started.", class_="empty"),
+        else element("p", "This process has not published a version yet.", class_="empty"),
         class_="versions",
     )
 
@@ -383,7 +386,7 @@ def _input(status: TrainerStatus) -> Markup:
         None if line is None else element("figure", line),
         _table("Records behind the end of the input", ["", "Records"], rows, numbers=1)
         if rows
-        else element("p", "Not known yet.", class_="empty"),
+        else element("p", "Not available yet.", class_="empty"),
     )
 
 
@@ -406,7 +409,7 @@ def _memory(status: TrainerStatus) -> Markup:
         "section",
         element("h2", "Memory"),
         _table(
-            "What this process holds",
+            "Memory of this process",
             ["", ""],
             [
                 ["Points of the coresets", _bytes("memory.coreset_bytes", memory.coreset_bytes)],
@@ -427,7 +430,7 @@ def _scorer(status: ScorerStatus, now: datetime) -> list[Markup]:
         _verdict(status, now),
         element(
             "section",
-            element("h2", "At a glance", class_="unseen"),
+            element("h2", "Overview", class_="unseen"),
             element(
                 "dl",
                 _figure("Serving version", _number("serving.number", serving.number if serving else None),
@@ -454,7 +457,7 @@ def _glance_of_scoring(scoring: ScoringPart | None) -> list[Markup]:
     newest = scoring.history[-1].latency_s if scoring.history else None
     return [
         _figure("Lag", _number(f"{path}.lag_total", scoring.lag_total), "records"),
-        _figure("Latency", NONE if newest is None else f"{newest:.3g} s", "record to score, the longest just now"),
+        _figure("Latency", NONE if newest is None else f"{newest:.3g} s", "record to score, longest of the newest"),
         _figure("Positive", share, join("of ", _number(f"{path}.accepted", scoring.accepted))),
         _figure("Rejected", _number(f"{path}.rejected", scoring.rejected), "rows"),
         _figure("Drift of scores", _number(f"{path}.drift.index", drift.index, ".3f"),
@@ -465,7 +468,7 @@ def _glance_of_scoring(scoring: ScoringPart | None) -> list[Markup]:
 def _rate(scoring: ScoringPart | None) -> Child:
     if scoring is None or not scoring.history:
         return None
-    return f"{scoring.history[-1].points_per_s:,.0f} a second"
+    return f"{scoring.history[-1].points_per_s:,.0f} per second"
 
 
 def _scoring(scoring: ScoringPart) -> list[Markup]:
@@ -476,28 +479,30 @@ def _scoring(scoring: ScoringPart) -> list[Markup]:
     whole, seconds, share = "{:,.0f}".format, "{:.3g} s".format, "{:.1%}".format
     positive = "second label" if scoring.labels is None else scoring.labels[1]
     lines: list[tuple[str, str, Sequence[float | None], Callable[[float], str]]] = [
-        ("rate", "Points scored a second", [moment.points_per_s for moment in moments], whole),
+        ("rate", "Points scored per second", [moment.points_per_s for moment in moments], whole),
         ("lag", "Records behind the end of the input", waiting, whole),
         ("latency", "Longest time from record to score", [moment.latency_s for moment in moments], seconds),
         ("positive", f"Share of the label {positive}", [moment.positive for moment in moments], share),
         ("drift", "Drift: population stability index", [moment.drift for moment in moments], "{:.3f}".format),
     ]
     through = [
-        _chart(title, charts.line(name, title, times, values, shown), "Not known yet.")
+        _chart(title, charts.line(name, title, times, values, shown), "Not available yet.")
         for name, title, values, shown in lines
     ]
     drift = scoring.drift
     if drift.why:
         through[-1] = _chart("Drift: population stability index", None, drift.why)
     values = charts.histogram("values", "Scores since the process started, by decision value", scoring.values, "")
-    latency = charts.histogram("waited", "Records since then, by seconds to their scores", scoring.latency_s, " s")
+    latency = charts.histogram(
+        "waited", "Records since the process started, by seconds from record to score", scoring.latency_s, " s"
+    )
     return [
         element("div", *through[:3], class_="columns three"),
         element("div", *through[3:], _labels(scoring), class_="columns three"),
         element(
             "div",
-            _chart("Scores by decision value", values, "None was scored yet."),
-            _chart("Seconds from record to score", latency, "None was scored yet."),
+            _chart("Scores by decision value", values, "No point was scored yet."),
+            _chart("Seconds from record to score", latency, "No point was scored yet."),
             class_="columns",
         ),
     ]

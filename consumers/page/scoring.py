@@ -50,20 +50,29 @@ class Facts:
 def verdict_of(facts: Facts, snapshot: ServingSnapshot) -> Verdict:
     """Judge a scorer that is healthy and has a version, or none yet."""
     if snapshot.loaded is None:
-        return Verdict("waiting", None, None, "No model yet", "Nothing is read before there is one.")
+        return Verdict(
+            level="waiting",
+            current=None,
+            good=None,
+            headline="No model yet",
+            detail="The scorer reads nothing until a version is loaded.",
+        )
     at = datetime.fromtimestamp(snapshot.loaded.loaded_at, UTC)
-    scores = f"Version {snapshot.loaded.version.number} scores; {facts.scored:,} points are scored"
+    scores = f"Version {snapshot.loaded.version.number} is in use; {facts.scored:,} points are scored"
     if facts.rejecting:
-        said = f"{scores}, and the newest records were mostly rejected: see the dead letters."
-        return Verdict("bad", None, False, "Rejecting most records", said)
+        said = f"{scores}, but most of the newest records were rejected: see the dead letters."
+        return Verdict(level="bad", current=None, good=False, headline="Rejecting most records", detail=said)
     if late := _late(facts.history):
-        return Verdict("bad", False, None, "Behind", f"{late}. {scores}.")
+        return Verdict(level="bad", current=False, good=None, headline="Behind", detail=f"{late}. {scores}.")
     index, chance = facts.drift.index, facts.drift.chance
     if index is not None and chance is not None and index > max(MUCH, chance):
-        moved = f"the stability index of the newest {facts.drift.scores:,} is {index:.2f}, by chance below {chance:.2f}"
-        said = f"Scores are not as on the version's audit sample: {moved}. {scores}."
-        return Verdict("fair", None, None, "Scoring, but scores have drifted", said)
-    return Verdict("good", None, None, "Scoring", f"{scores}.", at)
+        moved = (
+            f"the population stability index of the newest {facts.drift.scores:,} scores is {index:.2f}, by chance "
+            f"it stays below {chance:.2f}"
+        )
+        said = f"Scores differ from those of the version's audit sample: {moved}. {scores}."
+        return Verdict(level="fair", current=None, good=None, headline="Scoring, but scores have drifted", detail=said)
+    return Verdict(level="good", current=None, good=None, headline="Scoring", detail=f"{scores}.", since=at)
 
 
 def _late(history: Sequence[ScoringMoment]) -> str:
@@ -73,11 +82,11 @@ def _late(history: Sequence[ScoringMoment]) -> str:
         return ""
     lag, rate = newest[-1].lag, sum(moment.records_per_s for moment in newest) / len(newest)
     if lag > BEHIND_S * rate:
-        takes = f"at {rate:,.0f} a second that takes {lag / rate:,.0f} s" if rate else "none was scored just now"
+        takes = f"at {rate:,.0f} per second that takes {lag / rate:,.0f} s" if rate else "no record was scored recently"
         return f"{lag:,} records wait: {takes}"
     latency = newest[-1].latency_s
     if latency is not None and latency > BEHIND_S:
-        return f"Scores come {latency:,.0f} s after their records, and {lag:,} records wait"
+        return f"Scores are committed {latency:,.0f} s after their records, and {lag:,} records wait"
     return ""
 
 
@@ -116,9 +125,12 @@ def _drift(settings: Settings, metrics: Metrics, snapshot: ServingSnapshot) -> D
     elif snapshot.loaded is None:
         why = "There is no version yet."
     elif snapshot.loaded.audit_scores is None:
-        why = "The version says nothing of the scores of its audit sample: an older build made it, or it is too small."
+        why = (
+            "The version holds no scores of its audit sample: an older build made the version, or the sample is too "
+            "small."
+        )
     elif index is None:
-        why = f"It takes {LEAST_SCORES} scores."
+        why = f"At least {LEAST_SCORES} scores are needed."
     return DriftPart(index, chance, scores, why)
 
 

@@ -83,7 +83,7 @@ class Site:
         }
 
     def answer(self, path: str) -> Answer | None:
-        """Answer a request for a path; None if it is none of the page's."""
+        """Answer a request for a path; None if the path does not belong to the page."""
         if path == "/":
             return Answer("text/html; charset=utf-8", self._page(), HEADERS)
         if path == "/status.json":

@@ -19,7 +19,7 @@ FORMAT: Final = "streamsvm.status/1"
 Level = Literal["good", "fair", "bad", "waiting", "stopped"]
 
 
-class Verdict(msgspec.Struct, frozen=True, omit_defaults=False):
+class Verdict(msgspec.Struct, frozen=True, omit_defaults=False, kw_only=True):
     """The status in one line.
 
     Attributes
@@ -45,7 +45,7 @@ class Verdict(msgspec.Struct, frozen=True, omit_defaults=False):
     since: datetime | None = None
 
 
-class Process(msgspec.Struct, frozen=True):
+class Process(msgspec.Struct, frozen=True, kw_only=True):
     """The daemon itself; `waiting_for` says what is missing where it is not ready."""
 
     version: str
@@ -56,7 +56,7 @@ class Process(msgspec.Struct, frozen=True):
     resident_bytes: int | None
 
 
-class Input(msgspec.Struct, frozen=True):
+class Input(msgspec.Struct, frozen=True, kw_only=True):
     """What was read: records and rows, records behind the end of each partition, rejected rows by reason."""
 
     topic: str
@@ -68,8 +68,8 @@ class Input(msgspec.Struct, frozen=True):
     dead_letters: dict[str, int]
 
 
-class BucketPart(msgspec.Struct, frozen=True):
-    """A bucket: its rows from `start` up to but not including `end`, the points that stand for them, their weight."""
+class BucketPart(msgspec.Struct, frozen=True, kw_only=True):
+    """A bucket: its rows from `start` up to but not including `end`, the points that represent them, their weight."""
 
     level: int
     index: int
@@ -81,7 +81,7 @@ class BucketPart(msgspec.Struct, frozen=True):
 
 
 class LeafPart(msgspec.Struct, frozen=True):
-    """The open leaf: rows seen, of how many it is full at, and points held."""
+    """The open leaf: rows seen so far, rows at which it is full (`span`), and points held."""
 
     start: tuple[int, int]
     end: tuple[int, int]
@@ -101,7 +101,7 @@ class PartitionPart(msgspec.Struct, frozen=True):
 
 
 class Structure(msgspec.Struct, frozen=True):
-    """All partitions' structures; `fan_in` buckets of a level make one of the next in a `tree`."""
+    """The structures of all partitions; in a `tree`, `fan_in` buckets of one level merge into one of the next."""
 
     kind: Literal["tree", "chain"]
     fan_in: int
@@ -109,7 +109,7 @@ class Structure(msgspec.Struct, frozen=True):
 
 
 class Memory(msgspec.Struct, frozen=True):
-    """Points held now and at most, and bytes: of the coresets, and of the newest checkpoint."""
+    """Points held now, the most points held so far, and the bytes of the coresets and of the newest checkpoint."""
 
     points_held: int
     points_held_peak: int
@@ -126,7 +126,7 @@ class Figures(msgspec.Struct, frozen=True):
 
 
 class Moment(msgspec.Struct, frozen=True):
-    """Figures at a time past: balanced accuracies, rows learned, records behind."""
+    """Figures at one moment in the past: balanced accuracies, rows learned, records behind."""
 
     time: datetime
     balanced_accuracy: Figures
@@ -135,7 +135,7 @@ class Moment(msgspec.Struct, frozen=True):
 
 
 class Quality(msgspec.Struct, frozen=True):
-    """Prequential figures: each point was scored before it was learned; `points` says how many were."""
+    """Prequential figures: each point was scored before it was learned; `points` is the number of scored points."""
 
     points: int | None
     accuracy: Figures
@@ -153,7 +153,7 @@ class GatePart(msgspec.Struct, frozen=True):
     present: float | None
 
 
-class VersionPart(msgspec.Struct, frozen=True):
+class VersionPart(msgspec.Struct, frozen=True, kw_only=True):
     """One version that this process published, and its lineage.
 
     Attributes
@@ -163,7 +163,7 @@ class VersionPart(msgspec.Struct, frozen=True):
         Of its own value, and of its predecessor's.
     published : datetime
     current : bool
-        Whether it is the one that the trainer's alias `current` names; a pin, which people set, may hold readers at
+        Whether the trainer's alias `current` names this version; a pin, which people set, may hold readers at
         another one.
     rows, points : int
         Rows seen and valid points that it covers.
@@ -171,7 +171,7 @@ class VersionPart(msgspec.Struct, frozen=True):
     objective : float
         On its training set.
     gap : float or None
-        Relative duality gap: how much of the objective the solver may still be off the optimum.
+        Relative duality gap: the largest share of the objective by which the solution may miss the optimum.
     audit_low, audit_high : float or None
         95 % interval of the objective over the whole stream.
     converged : bool
@@ -180,7 +180,7 @@ class VersionPart(msgspec.Struct, frozen=True):
     gate : GatePart or None
         None where there is no gate.
     cut : dict of partition to (offset, row)
-        Up to where the input was learned.
+        The position in each partition up to which the input was learned.
     """
 
     number: int
@@ -217,7 +217,7 @@ class TrainerStatus(msgspec.Struct, frozen=True, kw_only=True, tag_field="role",
     versions: tuple[VersionPart, ...]
 
 
-class ServingPart(msgspec.Struct, frozen=True):
+class ServingPart(msgspec.Struct, frozen=True, kw_only=True):
     """The version that scores now, when it was loaded, and when it was published."""
 
     number: int
@@ -228,8 +228,8 @@ class ServingPart(msgspec.Struct, frozen=True):
     published: datetime | None
 
 
-class ScoringMoment(msgspec.Struct, frozen=True):
-    """How scoring went up to a time past, since the moment before it.
+class ScoringMoment(msgspec.Struct, frozen=True, kw_only=True):
+    """How scoring went between the previous moment and this one.
 
     Attributes
     ----------
@@ -241,7 +241,7 @@ class ScoringMoment(msgspec.Struct, frozen=True):
     latency_s : float or None
         The longest from a record's timestamp to the commit of its scores; None where nothing was scored.
     positive : float or None
-        Share of the scores that mean the second label.
+        Share of scores that predict the second label.
     drift : float or None
         Population stability index.
     """
@@ -256,10 +256,10 @@ class ScoringMoment(msgspec.Struct, frozen=True):
 
 
 class DriftPart(msgspec.Struct, frozen=True):
-    """How far the newest scores are from those of the version's audit sample.
+    """How far the newest scores have drifted from those of the version's audit sample.
 
-    `index` is the population stability index of `scores` scores; `chance` is what it passes by chance once in a
-    thousand times; both are null where `why` says why there is none.
+    `index` is the population stability index of `scores` scores; `chance` is the value it exceeds by chance once in a
+    thousand times. Both are null if there is no index; `why` then gives the reason.
     """
 
     index: float | None
@@ -276,7 +276,7 @@ class ScoringPart(msgspec.Struct, frozen=True, kw_only=True):
     records, accepted, rejected : int
         Records read, rows scored, rows rejected.
     negative, positive : int
-        Scores that mean the first and the second of the version's labels.
+        Scores that predict the first and the second of the version's labels.
     labels : tuple of two str, or None
         The labels' names; None before there is a version.
     lag : dict of partition to int
@@ -335,7 +335,7 @@ def decode(value: bytes) -> Status:
     Raises
     ------
     msgspec.DecodeError
-        If it is no status, or of another format.
+        If the value is not a status, or has another format.
     """
     status: Status = msgspec.json.decode(value, type=Status)
     if status.format != FORMAT:

@@ -19,7 +19,7 @@ MAJORITY_MARGIN: Final = 0.01
 """Of accuracy."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
     """What the verdict is made from.
 
@@ -56,17 +56,41 @@ class Facts:
 def verdict_of(facts: Facts) -> Verdict:
     """Judge; `since` is left open."""
     if not facts.number:
-        return Verdict("fair", None, None, "No model yet", _first(facts))
+        return Verdict(level="fair", current=None, good=None, headline="No model yet", detail=_first(facts))
     behind, faults = _behind(facts), _faults(facts)
     judged = facts.balanced_accuracy.model is not None
     good = False if faults else True if judged else None
     if behind:
-        return Verdict("bad", False, good, "Behind" if not faults else "Behind, and not good", _join(behind, *faults))
+        return Verdict(
+            level="bad",
+            current=False,
+            good=good,
+            headline="Behind" if not faults else "Behind, and not good",
+            detail=_join(behind, *faults),
+        )
     if faults:
-        return Verdict("bad", True, False, "Current, but not good", _join(*faults, _covers(facts)))
+        return Verdict(
+            level="bad",
+            current=True,
+            good=False,
+            headline="Current, but not good",
+            detail=_join(*faults, _covers(facts)),
+        )
     if judged:
-        return Verdict("good", True, True, "Current and good", _join(_covers(facts), _better(facts.balanced_accuracy)))
-    return Verdict("fair", True, None, "Current", _join(_covers(facts), "how good it is was not measured yet"))
+        return Verdict(
+            level="good",
+            current=True,
+            good=True,
+            headline="Current and good",
+            detail=_join(_covers(facts), _better(facts.balanced_accuracy)),
+        )
+    return Verdict(
+        level="fair",
+        current=True,
+        good=None,
+        headline="Current",
+        detail=_join(_covers(facts), "its quality has not been measured yet"),
+    )
 
 
 def _first(facts: Facts) -> str:
@@ -88,12 +112,16 @@ def _faults(facts: Facts) -> list[str]:
     accuracy, balanced, gate = facts.accuracy, facts.balanced_accuracy, facts.gate
     found = []
     if gate is not None and gate.outcome == "refused":
-        kept = "none is current" if facts.current_number is None else f"version {facts.current_number} stays current"
+        kept = (
+            "no version is current" if facts.current_number is None else f"version {facts.current_number} stays current"
+        )
         found.append(f"the quality gate refused version {facts.number}: {kept}")
     if _beaten(balanced.model, balanced.sgd, SGD_MARGIN):
-        found.append(f"balanced accuracy {balanced.model:.3f}, and an SGD baseline's is {balanced.sgd:.3f}")
+        found.append(f"balanced accuracy {balanced.model:.3f}, below the SGD baseline's {balanced.sgd:.3f}")
     if _beaten(accuracy.model, accuracy.majority, MAJORITY_MARGIN):
-        found.append(f"accuracy {accuracy.model:.3f}, and {accuracy.majority:.3f} by always saying the larger class")
+        found.append(
+            f"accuracy {accuracy.model:.3f}, below the {accuracy.majority:.3f} of always predicting the larger class"
+        )
     return found
 
 
@@ -103,7 +131,7 @@ def _beaten(own: float | None, other: float | None, margin: float) -> bool:
 
 def _covers(facts: Facts) -> str:
     if facts.covered is None:
-        return f"version {facts.number} is the newest; none was published since this process started"
+        return f"version {facts.number} is the newest; this process has not published a version yet"
     return f"version {facts.number} covers {facts.covered:,} of the {facts.learned:,} rows learned"
 
 

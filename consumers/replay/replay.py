@@ -108,7 +108,7 @@ def prepare_topic(
         If no broker answers in time.
     """
     if not topic:
-        raise ConfigurationError("the topic has no name", "Say which topic to write to.")
+        raise ConfigurationError("the topic name is empty", "Give the topic to write to.")
     if create_partitions is not None:
         if create_partitions < 1:
             raise ConfigurationError(f"create_partitions is {create_partitions}", "Give 1 or more.")
@@ -118,11 +118,12 @@ def prepare_topic(
     except TopicMissing:
         raise TopicMissing(
             f"topic {topic} does not exist at {connection.servers}",
-            "Create it, say how many partitions to create it with (create_partitions), or correct its name.",
+            "Create the topic, give create_partitions, or correct the topic's name.",
         ) from None
     if partition is not None and partition not in partitions:
         raise ConfigurationError(
-            f"topic {topic} has no partition {partition}", f"It has {len(partitions)}, counted from 0."
+            f"topic {topic} has no partition {partition}",
+            f"The topic has {len(partitions)} partitions, numbered from 0.",
         )
     return partitions
 
@@ -196,7 +197,9 @@ def replay(
     """
     _check(source, rate_per_s, rows_per_record, limit, labeled=labeled, key=key)
     if format == "avro" and register is None:
-        raise ConfigurationError("Avro needs a schema registry, and none is configured", "Give registry.url.")
+        raise ConfigurationError(
+            "Avro needs a schema registry, but registry.url is not configured", "Set registry.url."
+        )
     if shuffle_seed is not None and shuffle_seed < 0:
         raise ConfigurationError(f"shuffle_seed is {shuffle_seed}", "Give 0 or more.")
     stop = stop or threading.Event()
@@ -219,7 +222,7 @@ def replay(
                 reported_at = now
     except (ConfigurationError, PublishRefused) as error:
         outbox.flush(flush_timeout_s)  # an outbox that failed raises here again: this point is for a bad row
-        raise type(error)(f"{error.what} ({sent.points} points before it are stored)", error.remedy) from error
+        raise type(error)(f"{error.what} ({sent.points} points were stored before)", error.remedy) from error
     outbox.flush(flush_timeout_s)
     if progress is not None:
         progress(sent)
@@ -235,11 +238,11 @@ def _check(
         if value is not None and value < 1:
             raise ConfigurationError(f"{option} is {value}", "Give 1 or more.")
     if labeled and not source.labeled:
-        raise ConfigurationError(f"{source.name} has no labels", "Replay it as unlabeled points.")
+        raise ConfigurationError(f"{source.name} has no labels", "Replay the file as unlabeled points (--unlabeled).")
     if key not in (None, "id"):
         raise ConfigurationError(f"key is {key!r}", "Give id, or leave it out.")
     if key is not None and rows_per_record > 1:
-        raise ConfigurationError("a record of several points cannot have an id as its key", "Leave one of them out.")
+        raise ConfigurationError("a record of several points cannot have an id as its key", "Give only one of the two.")
 
 
 class _Row(NamedTuple):
@@ -320,7 +323,7 @@ def _keys(source: Source, batch: SourceBatch) -> Iterator[bytes]:
     for row, mark in enumerate(ids, batch.first_row + 1):
         if mark is None:
             raise ConfigurationError(
-                f"{source.name}: row {row} has no id to be its key", "Say which is the id_column, or send without key."
+                f"{source.name}: row {row} has no id to use as its key", "Give the id_column, or send without keys."
             )
         yield str(mark).encode()
 
@@ -393,7 +396,7 @@ def progress_bar(total: int | None, topic: str) -> Iterator[Callable[[Sent], Non
     Yields
     ------
     callable or None
-        None where standard error is no terminal: then nothing is shown.
+        None where standard error is not a terminal: then nothing is shown.
     """
     if not sys.stderr.isatty():
         yield None

@@ -42,7 +42,7 @@ MOST_NAMES: Final = 20
 LATEST_RECORDS: Final = 1_000
 """Offsets of each partition of the output topic among which a proof is looked for; more if more records are wanted."""
 READ_TIMEOUT_S: Final = 5.0
-NO_REFERENCE: Final = "the version says nothing of the scores of its audit sample"
+NO_REFERENCE: Final = "the version holds no scores of its audit sample"
 
 Float = NDArray[np.float64]
 
@@ -87,9 +87,9 @@ class ScorerWatch:
             self._is_proven,
             section="scoring",
             who="scorer",
-            hint=f"Or does {scoring.topic} hold the points of another model than {settings.name}? The batch was not "
+            hint=f"Or {scoring.topic} may hold points of another model than {settings.name}. The batch was not "
             "committed: it is read again at the next start.",
-            remedies={**REMEDIES, "wrong_dimension": "Mend the producer, or score by a model of such points."},
+            remedies={**REMEDIES, "wrong_dimension": "Fix the producer, or use a model trained on such points."},
         )
         self._scored_records = 0
         self._counted: dict[int, int] = {}
@@ -116,17 +116,17 @@ class ScorerWatch:
         remedy = self._remedy(names)
         if names != self._named:
             self._named = names
-            log.warning("no_such_model", what=f"{self._aliases_topic} knows no model {self._name}", remedy=remedy)
+            log.warning("no_such_model", what=f"{self._aliases_topic} has no model {self._name}", remedy=remedy)
         return f"{why}. {remedy}"
 
     def _remedy(self, names: Sequence[str]) -> str:
         if not names:
-            return "Nothing was published there yet: start the trainer, or see whether output.models_topic is right."
+            return "No version was published there yet: start the trainer, or check output.models_topic."
         listed = ", ".join(printable(name) for name in names[:MOST_NAMES])
         more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
         close = get_close_matches(self._name, names, 1)
-        asked = f" Is it {printable(close[0])}?" if close else ""
-        return f"It knows {listed}{more}: name one with --name.{asked}"
+        asked = f" Did you mean {printable(close[0])}?" if close else ""
+        return f"Choose one of its models with --name: {listed}{more}.{asked}"
 
     def serving(self, loaded: Loaded) -> None:
         """Note the version that scores from now on, and what its scores are compared with."""

@@ -281,10 +281,11 @@ class Scorer:
         self._leave()
         if self._settings.scoring.slot is not None:
             raise Fenced(
-                f"another scorer has taken slot {slot.number} of group {self._group}, this one's by scoring.slot",
-                "Give each scorer of the group a slot of its own, or set scoring.slot for none of them.",
+                f"another scorer has taken slot {slot.number} of group {self._group}, which scoring.slot gives to "
+                "this scorer",
+                "Give each scorer of the group its own scoring.slot, or set scoring.slot for none of them.",
             ) from error
-        log.warning("slot_lost", slot=slot.number, what=error.what, remedy="another slot is claimed")
+        log.warning("slot_lost", slot=slot.number, what=error.what, remedy="the scorer claims another slot")
         self._trouble = f"slot {slot.number} of group {self._group} was lost to another scorer"
         self._show_broker()
         self._stop.wait(self._claims.next_s(random.random()))
@@ -325,7 +326,9 @@ class Scorer:
         held_up = "" if self._connection.embedded else self._standstill.turn()
         self._health.require("readers", held_up)
         if held_up and self._publisher is not None:
-            log.warning("readers_held_up", what=held_up, remedy="what holds them up is ended; nothing to be done")
+            log.warning(
+                "readers_held_up", what=held_up, remedy="no action needed: the scorer ends the open transaction"
+            )
             self._subscription.rewind()
             self._let_go()
 
@@ -368,7 +371,7 @@ class Scorer:
         return messages, scored
 
     def _score_when_known(self, records: Sequence[Record]) -> tuple[list[Message], Scored] | None:
-        """Score a batch; None, and it is read again, while a schema cannot be had."""
+        """Score a batch. While a schema is unavailable return None: the batch is then read again."""
         try:
             scored = self._score(records)
         except TransientError as error:
@@ -419,7 +422,9 @@ class Scorer:
         Fenced, it took too long over a transaction, and the broker ended it; or another has taken its slot, which the
         next poll says.
         """
-        log.warning("batch_put_back", what=error.what, remedy="it is read again from where the group stands")
+        log.warning(
+            "batch_put_back", what=error.what, remedy="the batch is read again from the group's committed positions"
+        )
         self._metrics.increase("streamsvm_scored_batches", outcome="put_back")
         self._trouble = error.what
         self._subscription.rewind()
@@ -430,7 +435,7 @@ class Scorer:
     def _recover(self) -> None:
         """Take the id over, and settle what is left open; what the group then has is what was committed."""
         try:
-            if self._answered(Aside(self._renew), "what its slot left open is being settled"):
+            if self._answered(Aside(self._renew), "the scorer is settling transactions that its slot left open"):
                 log.info("publisher_renewed")
                 self._trouble = ""
                 self._subscription.rewind()
@@ -467,7 +472,9 @@ class Scorer:
             if self._stop.is_set():
                 stopped_at = time.monotonic() if stopped_at is None else stopped_at
                 if time.monotonic() - stopped_at > GRACE_S:
-                    log.warning("batch_not_answered", remedy="unless it was committed, it is scored at the next start")
+                    log.warning(
+                        "batch_not_answered", remedy="if the batch was not committed, it is scored at the next start"
+                    )
                     self._unanswered = True
                     return False
         return True
@@ -479,16 +486,18 @@ class Scorer:
             return
         self._slots.release(slot)
         if self._unanswered or not Aside(self._subscription.close).finished(LEAVE_S):
-            log.warning("group_not_left", remedy="its partitions go to other scorers when the session has run out")
+            log.warning(
+                "group_not_left", remedy="other scorers get this scorer's partitions when its session has expired"
+            )
 
     def _show_broker(self, subscription: Subscription | None = None) -> None:
         missing = self._trouble
         if subscription is not None and self._publisher is None and not missing:
-            missing = f"group {self._group} has not let this scorer in yet"
+            missing = f"this scorer has not been admitted to group {self._group} yet"
         if not self._subscriber.connected:
-            missing = "the model is not being followed: no broker connection is up"
+            missing = "model versions are not being received: no broker connection is up"
         if subscription is not None and subscription.unplaced:
-            missing = f"the broker does not say where group {self._group} stands: {subscription.unplaced}"
+            missing = f"the broker does not return the positions of group {self._group}: {subscription.unplaced}"
         if subscription is not None and not subscription.connected():
             missing = "no broker connection is up"
         self._health.require("broker", missing)

@@ -113,7 +113,7 @@ class BoundedPublisher(Publisher):
         aside = Aside(call)
         if not aside.finished(self._lost_s):
             self._lost = OutcomeUnknown(
-                f"the client library did not return within {self._lost_s:g} s", "A new publisher takes its place."
+                f"the client library did not return within {self._lost_s:g} s", "A new publisher replaces this one."
             )
             raise self._lost
         return aside.returned

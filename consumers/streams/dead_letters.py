@@ -64,7 +64,8 @@ class DeadLetters:
         limit = min(client_bytes, int(topic.config.get("max.message.bytes", deadletter.LARGEST_BYTES)))
         if limit < deadletter.LEAST_BYTES:
             raise ConfigurationError(
-                f"the dead-letter topic {self._dead_letter_topic}, or the client, takes {limit} bytes a message",
+                f"the dead-letter topic {self._dead_letter_topic}, or the client, accepts only {limit} bytes per "
+                "message",
                 f"Raise max.message.bytes or message.max.bytes to {deadletter.LEAST_BYTES} or more.",
             )
         self._most_bytes = min(limit, deadletter.LARGEST_BYTES)

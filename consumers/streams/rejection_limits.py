@@ -41,7 +41,7 @@ class Limited(Protocol):
 
     @property
     def max_consecutive_dead_letters(self) -> int:
-        """Most rejected records after each other; 0 for none."""
+        """Most rejected records in a row; 0: no limit."""
         ...
 
 
@@ -125,7 +125,7 @@ class RejectionLimits:
         """Say which limit is passed now, and its option; two empty texts if none is."""
         most, most_share = self._config.max_consecutive_dead_letters, self._config.max_dead_letter_share
         if most and self._consecutive >= most:
-            return f"{self._consecutive} records after each other", "max_consecutive_dead_letters"
+            return f"{self._consecutive} records in a row", "max_consecutive_dead_letters"
         share = sum(self._window) / WINDOW_RECORDS
         if most_share and len(self._window) == WINDOW_RECORDS and share > most_share:
             return f"{share:.0%} of the last {WINDOW_RECORDS} records", "max_dead_letter_share"
@@ -146,8 +146,8 @@ class RejectionLimits:
             self._log.warning(
                 "mostly_rejected",
                 what=wrong.what,
-                remedy=f"{self._remedies[self._commonest]} The {self._who} goes on, and is not ready until records are "
-                f"accepted again: see who writes to {self._config.topic}",
+                remedy=f"{self._remedies[self._commonest]} The {self._who} continues, but is not ready until "
+                f"records are accepted again: find out who writes to {self._config.topic}",
             )
         self.trouble = f"{how_many} of {self._config.topic} were rejected"
 
@@ -166,7 +166,7 @@ class RejectionLimits:
     def _wrong_stream(self, how_many: str, option: str) -> ConfigurationError:
         reason, count = self._commonest, self._reasons[self._commonest]
         return ConfigurationError(
-            f"{how_many} of {self._config.topic} were rejected, most of them ({count}) as {reason}, "
-            f"for example {self._examples[reason]}",
-            f"{self._remedies[reason]} {self._hint} {self._section}.{option} is the limit, 0 for none.",
+            f"{how_many} of {self._config.topic} were rejected, most of them ({count}) because of {reason}, for "
+            f"example {self._examples[reason]}",
+            f"{self._remedies[reason]} {self._hint} The limit is {self._section}.{option}; 0 switches the limit off.",
         )

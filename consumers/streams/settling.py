@@ -1,10 +1,12 @@
-"""Ends what dead transactions of one transactional id left in the partitions, and completes what readers half see.
+"""Ends what dead transactions of one transactional id left in the partitions, and completes what readers see a part of.
 
-`streamsvm.delivery.settlement` has the cases and judges; this module asks the broker and writes. It runs after every
-taking of an id, before anything is committed under it. While a transaction is open that this id cannot end, it says
-whose it is, waits, takes that one's id after three transaction timeouts, or says the exact command for a person.
+`streamsvm.delivery.settlement` lists the cases and judges them; this module asks the broker and writes. It runs each
+time an id is taken over, before anything is committed under the id. While a transaction is open that this id cannot
+end, it says whose transaction it is and waits. After three transaction timeouts it takes the other id over, or, if it
+may not, prints the exact command with which a person can end the transaction.
 
-Invariant: a settlement aborts, and then completes by a transaction of its own; it never commits what it did not write.
+Invariant: a settlement aborts, and then completes by a transaction of its own. It never commits records that it did not
+write.
 """
 
 from __future__ import annotations
@@ -30,51 +32,51 @@ from streamsvm.model.message import decode_head, head_key, version_number
 log = structlog.get_logger("streamsvm.delivery")
 
 GRACE_S: Final = 1.0
-"""How long a transaction that is about to end by itself is waited for."""
+"""Seconds to wait for a transaction that is about to end by itself."""
 SWEPT_S: Final = 5.0
-"""How long the markers of an abort of ours are waited for."""
+"""Seconds to wait for the markers of our own abort."""
 LOOK_S: Final = 0.1
-"""Between two looks at the stable offsets."""
+"""Seconds between two checks of the stable offsets."""
 TIMEOUTS: Final = 3
-"""Transaction timeouts after which a transaction of another writer cannot be alive any more."""
+"""Number of transaction timeouts after which the transaction of another writer cannot be alive any more."""
 SLACK_MS: Final = 600_000
-"""How much older than its pointers the other records of an attempt are looked for: clocks are set now and then."""
+"""Milliseconds by which other records of an attempt may be older than its pointers, because clocks are adjusted."""
 SHORT_SLACK_MS: Final = 40_000
-"""The same where every settlement looks, hang what may: what points at the others, or a position, is stamped last, and
-each step before it may have taken a transaction's timeout. Less, and the first scores of a slow batch would be taken
-for gone."""
+"""The same for the search that every settlement makes. Pointers and positions are stamped last, and each step before
+them may have taken a transaction's timeout. With a shorter time the first scores of a slow batch would be taken for
+missing."""
 FAMILY: Final = "streamsvm/"
-"""How the transactional ids of trainers and of people's moves begin."""
+"""Prefix of the transactional ids of trainers and of people's moves."""
 FILLER_KEY: Final = b"streamsvm@settling"
-"""A compacted topic takes no record without a key. The record is aborted: no reader of committed records gets it."""
+"""Key of the record that is aborted: a compacted topic accepts no record without a key. No reader receives it."""
 
 
 class Unsettled(TransientError):
-    """Readers are held up by a transaction that cannot be ended from here, or not yet."""
+    """A transaction holds readers up that cannot be ended from here, or not yet."""
 
 
 class PersonNeeded(Unsettled):
-    """Readers are held up by a transaction that only a person can end."""
+    """A transaction holds readers up that only a person can end."""
 
 
 class Settlement(ABC):
-    """Settles one transactional id, as often as it is taken.
+    """Settles one transactional id, each time that the id is taken over.
 
     Parameters
     ----------
     cluster : Cluster
     transactional_id : str
     places : sequence of (str, int)
-        Every partition that the id writes.
+        Every partition that the id writes to.
     family : str
-        How the ids begin that may be taken over where their transactions hold readers up: a stamp is what a record's
-        writer says, and must not make us fence whom it likes.
+        Prefix of the ids that may be taken over if their transactions hold readers up. Anybody can write any id into
+        the stamp of a record, so a stamp alone must not make us fence that id's owner.
     transaction_timeout_s : float
-        Of whoever writes to these partitions.
+        Transaction timeout of all writers to these partitions.
     monotonic : callable
         Seconds.
     wait : callable
-        Waits so many seconds.
+        Waits for a number of seconds.
     """
 
     def __init__(
@@ -102,16 +104,16 @@ class Settlement(ABC):
         return TIMEOUTS * self._timeout_s
 
     def settle(self, publisher: Publisher) -> None:
-        """End what is open in the partitions, and complete what readers half see; `publisher` has just taken the id.
+        """End what is open in the partitions, and complete what readers see a part of; `publisher` has just started.
 
         Raises
         ------
         Unsettled
-            If a transaction is open that another writer may yet end: try again.
+            If a transaction is open that another writer may still end: try again.
         PersonNeeded
             If one is open that only a person can end; the message has the command.
         StateError
-            If readers see a part of an attempt, and the log does not hold the rest any more.
+            If readers see a part of an attempt, and the log no longer holds the rest.
         TransientError, Fenced, ConfigurationError, FatalError
             As for `streamsvm.kafka.Publisher.publish`: take the id again, then settle again.
         """
@@ -133,20 +135,20 @@ class Settlement(ABC):
 
     @abstractmethod
     def _complete(self, publisher: Publisher, left_open: Mapping[Place, int]) -> None:
-        """Publish again what is missing of attempts that readers half see; `left_open` are the offsets of what hung."""
+        """Publish again the missing parts of attempts that readers see a part of; `left_open`: offsets of what hung."""
 
     @abstractmethod
     def _of(self, transactional_id: str) -> Settlement:
-        """Return a settlement of another id of the family, for the same partitions."""
+        """Return the settlement of another id of the family, for the same partitions."""
 
     def _swept_with(self, held_up: Iterable[Place]) -> set[Place]:
-        """Return where to abort: each partition that hangs, and what a successor looks at should this process die."""
+        """Return where to abort: each hanging partition, and those that a successor checks if this process dies."""
         return set(held_up)
 
     # ------------------------------------------------------------------- ending
 
     def _held_up(self, ends: Mapping[Place, int], wait_s: float) -> dict[Place, int]:
-        """Return the stable offset of each partition where it stays below the given end for so long."""
+        """Return the stable offset of each partition where it stays below the given end for this long."""
         deadline = self._monotonic() + wait_s
         while True:
             marks = self._cluster.marks(ends)
@@ -160,11 +162,11 @@ class Settlement(ABC):
             "transaction_left_open",
             transactional_id=self._id,
             at=[_where(place, offset) for place, offset in held_up.items()],
-            remedy="it is aborted now, and what readers see a part of is completed; nothing to be done",
+            remedy="no action needed: the transaction is aborted, and what readers see a part of is completed",
         )
 
     def _end_others(self, held_up: Mapping[Place, int]) -> None:
-        """Take over the ids whose transactions hold readers up, once they cannot be alive any more."""
+        """Take over the ids whose transactions hold readers up, when those cannot be alive any more."""
         theirs: dict[str, list[Place]] = {}
         refusals: list[Unsettled] = []
         for place, offset in held_up.items():
@@ -179,7 +181,7 @@ class Settlement(ABC):
             self._settle_for(who, places)
 
     def _blame(self, place: Place, offset: int) -> tuple[str, Unsettled | None]:
-        """Return whose transaction holds readers up, and why it cannot be ended now; None if it can."""
+        """Return the id whose transaction holds readers up, and why it cannot be ended now; None if it can."""
         now = self._monotonic()
         waited_s = now - self._since.setdefault((place, offset), now)
         record = self._cluster.stored_at(*place, offset, READ_TIMEOUT_S)
@@ -190,10 +192,11 @@ class Settlement(ABC):
             whose = f"a transaction of {who}" if who else "a transaction of a writer that does not name itself"
             return who, Unsettled(
                 f"{whose} is open at {where}",
-                f"It ends by itself, or is ended in {self._patience_s - waited_s:.0f} s; nothing to be done.",
+                f"The transaction ends by itself, or is ended in {self._patience_s - waited_s:.0f} s; no action "
+                "needed.",
             )
         if who == self._id:
-            return who, self._person_needed(place, offset, f"{who}, whose producer the broker has forgotten,")
+            return who, self._person_needed(place, offset, f"{who} (whose producer the broker has forgotten)")
         if not who.startswith(self._family):
             return who, self._person_needed(place, offset, who or "a writer that does not name itself")
         return who, None
@@ -202,18 +205,18 @@ class Settlement(ABC):
         topic, partition = place
         return PersonNeeded(
             f"a transaction of {whose} is open at {_where(place, offset)}, and nothing ends it",
-            "Make sure that its writer is gone, then run: "
-            f"kafka-transactions.sh --bootstrap-server {self._cluster.servers} abort "
-            f"--topic {topic} --partition {partition} --start-offset {offset}",
+            "Make sure that the transaction's writer has ended, then run: kafka-transactions.sh --bootstrap-server "
+            f"{self._cluster.servers} abort --topic {topic} --partition {partition} --start-offset {offset}",
         )
 
     def _settle_for(self, transactional_id: str, places: Sequence[Place]) -> None:
-        """Take over the id of a writer that is gone: end what it left open, and complete what readers half see."""
+        """Take over the id of a dead writer: end what it left open, and complete what readers see a part of."""
         log.warning(
             "taking_over_the_id_of_another",
             transactional_id=transactional_id,
             at=[_where(place, None) for place in places],
-            remedy="its transaction outlived three transaction timeouts; if its process lives, it goes on by itself",
+            remedy="the writer's transaction outlived three transaction timeouts. If the writer still runs, it "
+            "recovers by itself",
         )
         other, publisher = self._of(transactional_id), self._cluster.publisher(transactional_id)
         try:
@@ -246,12 +249,12 @@ class Settlement(ABC):
         return list(map(_part, found))
 
     def _report(self, judgement: Judgement) -> None:
-        """Say what is completed; refuse where it cannot be."""
+        """Log what is completed; raise an error if it cannot be completed."""
         if judgement.verdict is Verdict.LOST:
             raise StateError(
-                f"a transaction of {self._id} is half visible, and cannot be completed: {judgement.why}",
-                "The broker lost records that it had stored. Restore them, or go on with other output topics; readers "
-                "keep what their alias names.",
+                f"readers see only a part of a transaction of {self._id}, and it cannot be completed: {judgement.why}",
+                "The broker lost records that it had stored. Restore them, or use other output topics; readers keep "
+                "the version that their alias names.",
             )
         log.warning(
             "transaction_completed",
@@ -259,17 +262,17 @@ class Settlement(ABC):
             attempt=judgement.attempt,
             published_again=[part.where for part in (*judgement.first, *judgement.pointers)],
             gone=list(judgement.gone),
-            remedy="the broker had shown readers a part of it; nothing to be done",
+            remedy="no action needed: readers saw a part of the transaction; the rest is completed",
         )
 
 
 class VersionSettlement(Settlement):
     """Settles the id of a trainer, or of people's moves.
 
-    Every attempt has a record in the aliases topic, but for those of one record. That topic is small, and holds aborted
-    records for as long as it matters: it tells whether a predecessor died between its abort and its completing. What
-    somebody else aborted, a person before any settler had looked, leaves nothing there: so the parts of the newest
-    attempt are looked for, even if nothing hangs.
+    Every attempt of more than one record has a record in the aliases topic. This topic is small, and keeps aborted
+    records long enough, so it shows whether a predecessor died between its abort and the completion. If a person
+    aborted the transaction before any settlement ran, the aliases topic shows nothing; so the parts of the newest
+    attempt are looked for even if nothing hangs.
 
     Parameters
     ----------
@@ -339,9 +342,9 @@ class VersionSettlement(Settlement):
             self._refuse_unpaired()
 
     def _lacks_parts(self, mine: Sequence[Stored], others: Sequence[Place]) -> bool:
-        """Tell whether readers get the newest attempt without parts of it that the log holds.
+        """Tell whether readers receive the newest attempt without some of the parts that the log holds.
 
-        A part that the log does not hold, such as a version that was retired, is none that could be completed.
+        A part that the log no longer holds, such as a retired version, cannot be completed.
         """
         newest = [one for one in mine if _part(one).attempt == _part(mine[-1]).attempt]
         parts = [_part(one) for one in newest]
@@ -364,12 +367,12 @@ class VersionSettlement(Settlement):
         publisher.confirm()
 
     def _unstamped(self, left_open: Mapping[Place, int]) -> bool:
-        """Tell whether a record that hung has no stamp: an earlier release of ours, or another program, wrote it."""
+        """Tell whether a record that hung has no stamp, so that an earlier release or another program wrote it."""
         records = [self._cluster.stored_at(*place, offset, READ_TIMEOUT_S) for place, offset in left_open.items()]
         return any(record is not None and stamp_of(record.headers) is None for record in records)
 
     def _refuse_unpaired(self) -> None:
-        """Refuse if a release without stamps left a version that readers see and no head names."""
+        """Refuse if a release without stamps left a version that readers see, but that no head record names."""
         key = head_key(self._name).encode()
         found = self._cluster.newest(self._places[0][0], [key], READ_TIMEOUT_S).get(key)
         newest = decode_head(found.value).number if found is not None and found.value else 0
@@ -382,21 +385,21 @@ class VersionSettlement(Settlement):
         alone = [f"{self._models_topic}[0]@{one.record.offset}" for one in versions if one.committed]
         if alone:
             raise StateError(
-                f"readers see versions of {self._name} that no head names, and an earlier release wrote them without "
-                f"saying what else belongs to them: {', '.join(alone)}",
-                "Go on with another output.models_topic, or write the head record by hand; readers keep what their "
-                "alias names.",
+                f"readers see versions of {self._name} without a head record, and the earlier release that wrote "
+                f"them did not record which other records belong to them: {', '.join(alone)}",
+                "Use another output.models_topic, or write the head record by hand; readers keep the version that "
+                "their alias names.",
             )
 
 
 class Group(Protocol):
-    """How far a consumer group has come, as scorers commit it with their scores."""
+    """The positions of a consumer group, which scorers commit with their scores."""
 
     def standings(self) -> dict[int, Standing]:
-        """Return it for every partition of the input."""
+        """Return the position of every partition of the input."""
 
     def progress(self, positions: Mapping[int, int]) -> Progress:
-        """Return positions as a publisher can commit them."""
+        """Return positions in the form in which a publisher commits them."""
 
     def confirm(self, positions: Mapping[int, int]) -> None:
         """Wait until positions that were committed can be read."""
@@ -408,12 +411,12 @@ class Group(Protocol):
 class ScoreSettlement(Settlement):
     """Settles the id of a scorer's slot: scores, dead letters, and the group's positions.
 
-    The positions are ended last: while they are in doubt, no member reads them, and nobody scores again what readers
-    have already. The metadata of a position say which attempt committed it, and so tell a successor what to look for.
-    Where a position is in doubt, the attempt that moves it is not told. If it is one of this id, its scores came after
-    the position that was committed last: so all attempts since then are looked for. What readers see a part of was
-    decided, and its positions with it; a position that is committed already, or a later one, is left alone, and so the
-    doubts of other slots are.
+    The positions are ended last: while they are in doubt, no member can read them, so nobody scores again what readers
+    already have. The metadata of a position names the attempt that committed it, so a successor knows what to look for.
+    While a position is in doubt, the attempt that moves it is unknown. If the attempt belongs to this id, its scores
+    came after the position that was committed last; so all attempts since then are looked for. An attempt that readers
+    see a part of was decided, and its positions with it, so they are committed again. A position that is already
+    committed, or a later one, is not changed; neither are positions of other slots that are in doubt.
 
     Parameters
     ----------
@@ -489,7 +492,7 @@ class ScoreSettlement(Settlement):
         self._give_positions_back(publisher)
 
     def _standings(self) -> dict[int, Standing]:
-        """Return where the group stands, once the transactions that only take their time have ended."""
+        """Return the group's positions, after waiting for transactions that are about to end by themselves."""
         deadline = self._monotonic() + GRACE_S
         while True:
             standings = self._group.standings()
@@ -498,9 +501,10 @@ class ScoreSettlement(Settlement):
             self._wait(LOOK_S)
 
     def _parts_of(self, begun: Mapping[str, int], decided: Container[str]) -> list[Part]:
-        """Return every record of attempts that began at these times, having read no further than it takes.
+        """Return every record of attempts that began at these times, reading no more than necessary.
 
-        Most attempts are whole, and their records lie together. What completed another one may lie anywhere behind.
+        Most attempts are complete, and their records are close together. Records that completed an attempt later may be
+        anywhere behind them.
         """
         since_ms = min(begun.values()) - SHORT_SLACK_MS
         parts = self._parts(self._places, begun, since_ms, max(begun.values()) + SHORT_SLACK_MS)
@@ -510,9 +514,10 @@ class ScoreSettlement(Settlement):
         return self._parts(self._places, begun, since_ms)
 
     def _publish_again(self, judgement: Judgement, positions: Mapping[int, int], publisher: Publisher) -> None:
-        """Publish what is missing of a decided batch, with its positions if the group does not stand there yet.
+        """Publish the missing parts of a decided batch, with its positions if the group has not reached them yet.
 
-        Those are the batch's as before: whoever finds this half done, too, must look for the batch.
+        The positions carry the stamp of the original batch, so that a successor that finds this repair incomplete looks
+        for the batch again.
         """
         standings = self._group.standings()
         behind = {
@@ -530,7 +535,7 @@ class ScoreSettlement(Settlement):
         self._group.confirm(behind)
 
     def _give_positions_back(self, publisher: Publisher) -> None:
-        """Abort what holds the group's positions, of whichever slot; nothing of it is visible."""
+        """Abort the transaction that holds the group's positions, of any slot; no part of it is visible."""
         in_doubt = {partition: one.offset or 0 for partition, one in self._group.standings().items() if one.in_doubt}
         if not in_doubt:
             self._doubted_at = None
@@ -544,31 +549,31 @@ class ScoreSettlement(Settlement):
         self._doubted_at = None
 
     def _doubt(self, partitions: Sequence[int]) -> Unsettled:
-        """Return why positions stay in doubt; after three timeouts settle the slots that nobody has, first."""
+        """Return why positions stay in doubt; after three timeouts, first settle the slots without a living member."""
         now = self._monotonic()
         self._doubted_at = now if self._doubted_at is None else self._doubted_at
-        what = f"a transaction is open that moves the group in partitions {', '.join(map(str, partitions))}"
+        what = f"an open transaction moves the positions of the group in partitions {', '.join(map(str, partitions))}"
         if now - self._doubted_at < self._patience_s:
-            return Unsettled(what, "It ends by itself, or its slot is settled by this scorer; nothing to be done.")
+            return Unsettled(what, "The transaction ends by itself, or this scorer settles its slot; no action needed.")
         self._doubted_at = now
         for transactional_id in self._group.vacant():
             with suppress(Unsettled):  # it was another slot's
                 self._settle_for(transactional_id, ())
             if not any(one.in_doubt for one in self._group.standings().values()):
-                return Unsettled(f"{what}; it was ended", "Nothing to be done.")
+                return Unsettled(f"{what}; it was ended", "No action needed.")
         return PersonNeeded(
             f"{what}, and nothing ends it",
-            f"Find it: kafka-transactions.sh --bootstrap-server {self._cluster.servers} find-hanging --broker-id ID "
-            "--topic __consumer_offsets --max-transaction-timeout 1; then end it with abort, as it says.",
+            f"Find the transaction: kafka-transactions.sh --bootstrap-server {self._cluster.servers} find-hanging "
+            "--broker-id ID --topic __consumer_offsets --max-transaction-timeout 1; then abort it with the command "
+            "that is printed.",
         )
 
 
 def _newest(begun: Mapping[str, int]) -> dict[str, int]:
     """Return the attempts that began last, as far as clocks can tell.
 
-    An attempt that another one of its id followed is whole: a publisher confirms one before the next, and who comes
-    after it settles first. Its time may be long ago, where nothing came in since, and whoever looked for it would read
-    all scores since then.
+    Earlier attempts of an id are complete: a publisher confirms each attempt before the next, and its successor settles
+    first. Looking for an earlier attempt could mean reading all scores since a time long ago.
     """
     since_ms = max(begun.values(), default=0) - SLACK_MS
     return {attempt: time_ms for attempt, time_ms in begun.items() if time_ms >= since_ms}
@@ -586,7 +591,7 @@ def positions_of(parts: Iterable[Part], input_topic: str) -> dict[int, int]:
 
 
 def source_of(headers: Sequence[tuple[str, bytes]]) -> tuple[str, int, int] | None:
-    """Return topic, partition and offset of the record that a score or a dead letter was made of."""
+    """Return topic, partition and offset of the record from which a score or a dead letter was made."""
     told = dict(headers)
     try:
         if SOURCE_HEADER in told:
@@ -618,7 +623,7 @@ def _part(one: Stored) -> Part:
 
 
 def _since_ms(stored: Iterable[Stored], slack_ms: int) -> int | None:
-    """Return when to look from for other parts of the attempts of these records; None: from the beginning."""
+    """Return the time from which to look for other parts of these records' attempts; None: from the beginning."""
     times = [one.record.timestamp_ms for one in stored if one.record.timestamp_ms is not None]
     return min(times) - slack_ms if times else None
 

@@ -79,7 +79,9 @@ class Standstill:
             return ""
         (topic, partition), _ = max(held_up.items(), key=lambda one: one[1])
         offset = self._since[topic, partition][0]
-        return f"readers have stood at {topic}[{partition}]@{offset} for {longest_s:.0f} s: a transaction is open there"
+        return (
+            f"readers have been held up at {topic}[{partition}]@{offset} for {longest_s:.0f} s by an open transaction"
+        )
 
     def _begin(self) -> threading.Thread:
         thread = threading.Thread(target=self._run, name="standstill", daemon=True)

@@ -72,7 +72,8 @@ def refuse_shared(uses: Mapping[str, str]) -> None:
     for use, topic in uses.items():
         if topic in taken:
             raise ConfigurationError(
-                f"the topic {topic} is named both for {taken[topic]} and for {use}", "Give each a topic of its own."
+                f"the topic {topic} is configured both for {taken[topic]} and for {use}",
+                "Use a different topic for each.",
             )
         taken[topic] = use
 
@@ -122,7 +123,7 @@ def _decoded(record: Record | None, decode: Callable[[bytes], Decoded], what: st
     except InvalidMessage as error:
         raise StateError(
             f"the {what} record at {record.topic}[{record.partition}]@{record.offset} cannot be read: {error}",
-            "Another program wrote it, or a newer streamsvm did: use that one, or another models topic.",
+            "Another program or a newer streamsvm wrote it: use that version of streamsvm, or another models topic.",
         ) from None
 
 
@@ -145,16 +146,17 @@ def check_output(settings: Settings, described: Mapping[str, TopicInfo]) -> list
         topic, allowed = described[name], _policies(name, settings)
         if len(topic.partitions) != 1:
             raise ConfigurationError(
-                f"the topic {name} has {len(topic.partitions)} partitions, and its order is its meaning",
-                "Make it anew with one partition: `streamsvm topics create` does.",
+                f"the topic {name} has {len(topic.partitions)} partitions, but the order of its records matters, so "
+                "it must have one",
+                "Recreate the topic with one partition, as `streamsvm topics create` does.",
             )
         policy = set(filter(None, topic.config.get("cleanup.policy", "").split(",")))
         if policy and not policy & allowed:
             wanted = max(allowed)
             raise ConfigurationError(
-                f"the topic {name} has cleanup.policy={topic.config['cleanup.policy']}, it must be {wanted}",
-                f"Set it: kafka-configs --alter --entity-type topics --entity-name {name} "
-                f"--add-config cleanup.policy={wanted}",
+                f"the topic {name} has cleanup.policy={topic.config['cleanup.policy']}; it must be {wanted}",
+                f"Set the policy: kafka-configs --alter --entity-type topics --entity-name {name} --add-config "
+                f"cleanup.policy={wanted}",
             )
         if name in output.version_topics and output.keep_versions is not None and policy == {"delete"}:
             warnings.append(f"cleanup.policy=delete of the topic {name} keeps the bytes of retired versions")
@@ -182,14 +184,19 @@ def unfit(spec: TopicSpec, found: TopicInfo) -> list[str]:
     """
     faults = []
     if spec.config and found.config and len(found.partitions) != spec.partitions:
-        faults.append(f"it has {len(found.partitions)} partitions, its order needs exactly {spec.partitions}")
+        faults.append(
+            f"the topic has {len(found.partitions)} partitions; the order of its records needs exactly "
+            f"{spec.partitions}"
+        )
     wanted = spec.config.get("cleanup.policy")
     policy = found.config.get("cleanup.policy", wanted)
     if wanted is not None and policy != wanted:
-        faults.append(f"cleanup.policy is {policy}, not {wanted}: records that are needed would be removed, or never")
+        faults.append(
+            f"cleanup.policy is {policy}, not {wanted}: Kafka would remove records that are needed, or never remove any"
+        )
     kept = {name: found.config.get(name, "-1") for name in FOR_EVER if name in spec.config}
     limits = [(name, limit) for name, limit in kept.items() if limit != "-1"]
-    return [*faults, *(f"{name} is {limit}, not -1: versions would be removed in time" for name, limit in limits)]
+    return [*faults, *(f"{name} is {limit}, not -1: Kafka would delete old versions" for name, limit in limits)]
 
 
 def check_input(found: TopicInfo) -> None:
@@ -202,9 +209,9 @@ def check_input(found: TopicInfo) -> None:
     """
     for unfit in unfit_input(found):
         raise ConfigurationError(
-            f"the input topic {found.name} cannot be learned from: {unfit}",
-            f"Set it: kafka-configs --alter --entity-type topics --entity-name {found.name} "
-            "--add-config cleanup.policy=delete, or name another topic with --input-topic.",
+            f"the trainer cannot learn from the input topic {found.name}: {unfit}",
+            f"Set the policy: kafka-configs --alter --entity-type topics --entity-name {found.name} --add-config "
+            "cleanup.policy=delete, or use another topic with --input-topic.",
         )
 
 
@@ -213,4 +220,4 @@ def unfit_input(found: TopicInfo) -> list[str]:
     policy = found.config.get("cleanup.policy", "delete")
     if "compact" not in policy:
         return []
-    return [f"cleanup.policy is {policy}: an input must keep every record, or no model can be recomputed from it"]
+    return [f"cleanup.policy is {policy}: an input topic must keep every record, or no model can be recomputed from it"]

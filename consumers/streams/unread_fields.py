@@ -50,5 +50,8 @@ class UnreadWatch:
 def _remedy(name: str) -> str:
     meant = MEANT.get(name.lower()) or (name.lower() if name.lower() in ("x", "y", "w", "id") else "")
     if meant:
-        return f"is it {meant}? A point's fields are x, y, w and id; without {meant} it has none, or the default"
-    return "a point's fields are x, y, w and id; leave it out, or rename it if it is one of these"
+        return (
+            f"did the producer mean {meant}? A point's fields are x, y, w and id; without {meant} the point has "
+            "none, or the default"
+        )
+    return "a point's fields are x, y, w and id; remove this field, or rename it if it is one of these"

@@ -124,7 +124,11 @@ class Saver:
         """See that the directory is still there; a new one needs a checkpoint at once."""
         lost = self._directory.keep()
         if lost:
-            self._say(lost, "It was made again, without the checkpoints it held: find out who removes it.")
+            self._say(
+                lost,
+                "A new, empty directory was created, and the old checkpoints are gone: find out who removes the "
+                "directory.",
+            )
             self._taken_again = True
 
     def _say(self, what: str, remedy: str) -> None:

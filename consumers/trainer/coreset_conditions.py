@@ -16,26 +16,31 @@ log = structlog.get_logger("streamsvm.trainer")
 AGAIN_AT: Final = 10
 """Growth of a count after which it is worth another line."""
 SORTED: Final = (
-    "shuffle the producer's rows if it can, or raise coreset.memory_points; coreset.structure = chain bears more"
+    "shuffle the rows at the producer if possible, or raise coreset.memory_points; coreset.structure = chain suffers "
+    "less from sorted streams"
 )
 SMALL: Final = "raise coreset.memory_points (or bucket_points), or lower coreset.max_partitions; see METHOD.md, Limits"
 CONDITIONS: Final[Mapping[str, tuple[str, str]]] = {
     "by_weight": (
-        "a coreset was made of points of one label only: nothing tells yet which of them will matter, so it is a plain "
-        "sample, and the model can be worse than one of a reservoir of the same memory",
+        "a coreset was made of points of one label only, and which of them will matter is not known yet: the coreset "
+        "is a plain sample, and the model can be worse than one trained on a reservoir sample of the same memory",
         SORTED,
     ),
     "shifted": (
-        "a leaf is unlike all that its partition held before: the stream is sorted or drifts, older buckets kept what "
-        "mattered to their own part, and the model can be worse than one of a reservoir of the same memory",
+        "a leaf differs from everything its partition held before: the stream is sorted or drifts, older buckets "
+        "kept the points that mattered at their time, and the model can be worse than one trained on a reservoir "
+        "sample of the same memory",
         SORTED,
     ),
     "uncalibrated": (
-        "a coreset has too few points for so many features to make its totals exact: expect a plain sample's error",
+        "a coreset has too few points for so many features to keep totals exact: expect the error of a plain sample",
         SMALL,
     ),
     "strained": (
-        "exact totals push weights of a coreset to their bounds: a few points stand for many, and the model is rougher",
+        (
+            "keeping totals exact pushes weights of a coreset to their bounds: a few points stand for many, and the "
+            "model is less accurate"
+        ),
         SMALL,
     ),
 }

@@ -1,12 +1,12 @@
-"""The quality gate at work: it keeps the points to judge by and the present model, and judges each candidate.
+"""Runs the quality gate: keeps the points to judge by and the current model, and judges each candidate.
 
-What it judges by stands in `streamsvm.quality.gate`. After a start it knows no points yet, and judges by the audit
-sample until enough were read; while input is read again nothing is published, so that nothing is judged. The versions
-that it compares with are named by the newest head record, so that a restart knows them.
+The rules are in `streamsvm.quality.gate`. After a start the gate has no points yet, and judges by the audit sample
+until enough points were read. During a replay nothing is published, so nothing is judged. The newest head record names
+the versions with which a candidate is compared, so that they are known after a restart.
 
-Invariant: while a version is current, one that cannot be compared with it does not become current. There are two
-exceptions: a version of other features or labels, since a person began anew with those; and, until a version was scored
-for the first time, one for which too few points of a label came, as the current one was.
+Invariant: while a version is current, a version that cannot be compared with it does not become current. There are two
+exceptions: a version with other features or labels, because a person began anew with these; and, until a version was
+scored for the first time, a version for which too few points of a label came, as for the current one.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ class Gatekeeper(Protocol):
 
     @property
     def present(self) -> Present | None:
-        """What is current, if the gate knows that."""
+        """The current version, if the gate knows it."""
 
     def note(self, rows: Rows) -> None:
         """Take in rows that were learned."""
 
     def judge(self, version: Version, cut: Cut) -> Gate | None:
-        """Say whether a version may become current; None where there is no gate."""
+        """Return the verdict on a version; None if there is no gate."""
 
     def published(self, version: Version, gate: Gate | None, alias: Alias) -> None:
         """Note that a version is published, under this verdict."""
@@ -72,7 +72,7 @@ class Open:
 
 @dataclass(frozen=True, slots=True)
 class Present:
-    """What is current, or was: its place, and the version itself, or why that could not be read."""
+    """A version that is or was current: its place, and the version itself, or why it could not be read."""
 
     alias: Alias
     version: Version | None
@@ -90,20 +90,20 @@ class MarginGate:
     Parameters
     ----------
     margin : float
-        Of balanced accuracy.
+        Largest allowed loss of balanced accuracy.
     present : Present or None
-        At the start; None if nothing is current.
+        The current version at the start; None if there is none.
     unlearned : callable
-        Returns rows that were read and not learned yet.
+        Returns rows that were read but not learned yet.
     metrics : Metrics
     earlier : sequence of Present
-        What was current before, the newest first; those that can be read.
+        The versions that were current before and can be read, the newest first.
     scored : bool
         Whether a version was ever scored.
     versions : int
-        Most versions, the current one among them, that a new one is compared with.
+        Most versions, including the current one, with which a new version is compared.
     fetch : callable, optional
-        Tries again to read what is current.
+        Tries again to read the current version.
     """
 
     def __init__(
@@ -136,7 +136,7 @@ class MarginGate:
     def judge(self, version: Version, cut: Cut) -> Gate | None:
         """Score a version and the current one on the same points."""
         if self.present is None:
-            return self._gate(Verdict(outcome="unscored", why="nothing is current yet"))
+            return self._gate(Verdict(outcome="unscored", why="no version is current yet"))
         present = self._read(self.present)
         if present.version is None:
             return self._gate(Verdict(outcome="refused", why=present.why or "the current version cannot be read"))
@@ -149,7 +149,7 @@ class MarginGate:
         return self._gate(verdict)
 
     def _read(self, present: Present) -> Present:
-        """Return what is current, having tried once more to read it where that failed."""
+        """Return the current version; if reading it failed before, try again."""
         if present.version is None and self._fetch is not None:
             present = self.present = self._fetch(present.alias)
         return present
@@ -191,7 +191,7 @@ class MarginGate:
         )
 
     def published(self, version: Version, gate: Gate | None, alias: Alias) -> None:
-        """Take a version for the present one unless it was refused."""
+        """Make a version the current one, unless it was refused."""
         if gate is None:
             return
         self._metrics.increase("streamsvm_gate_verdicts", outcome=gate.outcome)
@@ -210,7 +210,7 @@ class MarginGate:
 
 
 def best_of(gate: Gate) -> tuple[int | None, float]:
-    """Return number and balanced accuracy of the best version that a scored one was compared with."""
+    """Return number and balanced accuracy of the best version with which a scored one was compared."""
     rivals = [(one.balanced_accuracy, one.number) for one in gate.recent if one.balanced_accuracy is not None]
     accuracy, number = max(rivals, default=(gate.present or 0.0, gate.against))
     return number, accuracy
@@ -223,9 +223,9 @@ def _say_refused(version: Version, gate: Gate) -> None:
             version=version.key,
             current=gate.against,
             why=gate.why,
-            remedy="the current version stays until a new one can be compared with it: let the trainer read "
-            "output.models_topic, or wait for more points; or pin the new one, or let one start pass everything with "
-            "output.gate_margin = none",
+            remedy="the current version stays until a new one can be compared with it. Let the trainer read "
+            "output.models_topic, or wait for more points; or pin the new version, or start once with "
+            "output.gate_margin = none, which passes every version",
         )
         return
     best, accuracy = best_of(gate)
@@ -239,16 +239,17 @@ def _say_refused(version: Version, gate: Gate) -> None:
         best_balanced_accuracy=accuracy,
         margin=gate.margin,
         points=gate.points,
-        remedy="the current version stays; pin the new one if you know better, or raise output.gate_margin",
+        remedy="the current version stays. Pin the new version if you want it nevertheless, or raise "
+        "output.gate_margin",
     )
 
 
 def _incomparable(version: Version, present: Version) -> str:
-    """Say why two versions cannot be scored on the same points, or nothing."""
+    """Say why two versions cannot be scored on the same points; empty if they can."""
     if version.model.dimension != present.model.dimension:
-        return f"{present.key} scores {present.model.dimension} features"
+        return f"{present.key} has {present.model.dimension} features"
     if version.labels != present.labels:
-        return f"{present.key} has other labels"
+        return f"{present.key} has different labels"
     return ""
 
 
@@ -275,7 +276,8 @@ def gate_of(
             "gate_blind",
             current=present.number,
             what=present.why,
-            remedy="no new version becomes current until it can be read; the trainer needs Read on output.models_topic",
+            remedy="no new version becomes current until the current one can be read; the trainer needs the permission "
+            "Read on output.models_topic",
         )
     return MarginGate(
         margin,
@@ -301,7 +303,9 @@ def _before(
             continue
         one = present_of(settings, cluster, Alias(rival.number, rival.sha256, rival.offset))
         if one.version is None or _incomparable(one.version, present.version):
-            log.info("gate_forgets", version=rival.number, why=one.why or "it has other features or labels")
+            log.info(
+                "gate_forgets", version=rival.number, why=one.why or "the version has different features or labels"
+            )
             break
         found.append(one)
     return found

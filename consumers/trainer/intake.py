@@ -73,7 +73,7 @@ class Intake:
             lambda: pipeline.points_accepted() >= settings.input.proven_after_points,
             section="input",
             who="trainer",
-            hint=f"Or is input.topic another one? They are in {settings.input.dead_letters}.",
+            hint=f"Or input.topic may be the wrong topic. The rejected records are in {settings.input.dead_letters}.",
         )
         self._unread = UnreadWatch(settings.input.topic, metrics)
         self._schema_wait = SchemaWait(metrics, health, monotonic)

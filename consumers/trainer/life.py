@@ -269,7 +269,11 @@ class WarmUp:
         log.debug("compiling", solver=self._config.svm.solver, reducer=self._config.coreset.reducer)
         self._compile()
         if self._seconds > LONG_COMPILE_S:
-            log.info("compiled", seconds=round(self._seconds, 1), remedy="the next start loads what was compiled now")
+            log.info(
+                "compiled",
+                seconds=round(self._seconds, 1),
+                remedy="the compiled code is cached; the next start loads it",
+            )
         if self._stop.is_set():
             raise Stopped
 

@@ -132,11 +132,13 @@ class Observer:
 
     def _assigned(self, event: Assigned) -> None:
         if event.differs:
-            remedy = "this is another build or CPU than the version's"
+            remedy = "no action needed: this build or CPU differs from the one that made the version"
             log.warning("training_set_differs", what=event.differs, remedy=remedy)
         if event.at_newest and self._freshness is not None:
             self._freshness.caught_up()
-        self._health.require("replay", "reading again up to the newest version" if event.again else "")
+        self._health.require(
+            "replay", "the trainer is replaying the log up to the newest version" if event.again else ""
+        )
 
     # ------------------------------------------------------------ the training
 
@@ -200,8 +202,8 @@ class Observer:
             log.warning(
                 "not_tuned",
                 version=event.version.key,
-                why="a label has fewer points than there are folds",
-                remedy="the configured values stay until the next tuning",
+                why="a label has fewer points than cross-validation has folds",
+                remedy="the configured values stay in force until the next tuning",
             )
             return
         best = max(scores, key=lambda score: score.mean)
@@ -226,21 +228,23 @@ class Observer:
                 version=version.key,
                 seen=seen,
                 labels=version.labels,
-                remedy="the model answers with that label always; see whether points.labels fits the records",
+                remedy="the model always answers with that label; check that points.labels fits the records",
             )
         if no_probability:
             log.warning(
                 "no_probability",
                 version=version.key,
                 reason=no_probability,
-                remedy="readers get decision values only; wait for more points, or raise coreset.audit_points",
+                remedy="readers get decision values without probabilities. Wait for more points, or raise "
+                "coreset.audit_points",
             )
         if not version.fit.converged:
             log.warning(
                 "not_converged",
                 version=version.key,
                 kkt_gap=version.fit.kkt_gap,
-                remedy="raise svm.max_iterations, or lower svm.C (its boxes grow with the stream; svm.alpha's do not)",
+                remedy="raise svm.max_iterations, or lower svm.C (with svm.C the problem gets harder as the stream "
+                "grows; with svm.alpha it does not)",
             )
 
     # ---------------------------------------------------------------- figures

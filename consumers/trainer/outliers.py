@@ -46,11 +46,11 @@ class OutlierLog:
             rows=found.rows,
             weights=found.weights,
             place=place(self._topic, worst),
-            what="its weight" if worst.feature is None else f"feature {worst.feature}",
+            what="weight" if worst.feature is None else f"feature {worst.feature}",
             value=worst.value,
             learned_as=worst.bound,
             times_too_far=worst.excess,
-            remedy="look at who wrote this record; a feature that truly changed its scale is followed over some leaves",
+            remedy="find out who wrote this record. A feature whose scale really changed is followed over some leaves",
         )
 
 
@@ -60,4 +60,4 @@ def place(topic: str, outlier: Outlier) -> str:
     where = f"{topic}[{outlier.partition}]@{begin.offset}"
     if begin.offset == end.offset and end.row == begin.row + 1:
         return f"{where} row {begin.row}"
-    return f"{where} to {end.offset}, of which the process knew the points from a checkpoint only"
+    return f"{where} to {end.offset}; the exact row is unknown, because the points were restored from a checkpoint"

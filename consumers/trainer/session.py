@@ -142,7 +142,11 @@ class Session:
             self._fenced_at = self._monotonic() if isinstance(error, Fenced) else None
             self._delivery.doubts()
             self._postpone(error)
-            log.error("publish_in_doubt", what=error.what, remedy="the topic is asked next; nothing to be done")
+            log.error(
+                "publish_in_doubt",
+                what=error.what,
+                remedy="no action needed: the trainer reads the topic to find out whether the version was published",
+            )
             raise InDoubt(error.what, error.remedy) from error
         except BaseException:
             self._delivery.ends()
@@ -191,7 +195,7 @@ class Session:
         if self._delivery.ready:
             self._delivery.doubts()
             self.trouble = why
-            log.warning("readers_held_up", what=why, remedy="what holds them up is ended; nothing to be done")
+            log.warning("readers_held_up", what=why, remedy="no action needed: the trainer ends the open transaction")
 
     def close(self) -> None:
         """Let go of the broker."""
@@ -261,9 +265,8 @@ class Session:
             self._doubted_at = now
         elif now - self._doubted_at > STUCK_S:
             raise TransientError(
-                f"for {now - self._doubted_at:.0f} s it has not been possible to publish although the broker answers: "
-                f"{error.what}",
-                "Start again; if it happens again, see the broker's log.",
+                f"publishing has failed for {now - self._doubted_at:.0f} s although the broker answers: {error.what}",
+                "Start the process again. If the error recurs, check the broker's log.",
             ) from error
 
     def _take(self) -> None:
@@ -283,7 +286,10 @@ class Session:
         self, messages: Sequence[Message], last: Callable[[Sequence[int]], Sequence[Message]] | None
     ) -> list[int]:
         if self._publisher is None:
-            raise FatalError("there is no producer to publish with", "Start the process again.")
+            raise FatalError(
+                "there is no producer to publish with: an earlier start of the producer failed",
+                "Start the process again.",
+            )
         offsets = self._publisher.publish(messages, last)
         crash_point("publish.answered")
         self._publisher.confirm()

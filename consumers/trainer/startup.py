@@ -43,30 +43,31 @@ from streamsvm.registry.onnx_copy import require_onnx
 
 log = structlog.get_logger("streamsvm.trainer")
 
-RESET_REMEDY: Final = "nothing needed a reset; remove the option"
+RESET_REMEDY: Final = "no reset was needed; remove the option"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Started:
-    """What a start gives.
+    """The result of a start.
 
     Attributes
     ----------
     topic : TopicInfo
         The input.
     base : dict of partition to Position
-        Where the incarnation began; grows with new partitions.
+        Where the incarnation began in each partition; new partitions are added.
     learner : Learner
     waiting : Cut or None
-        A cut of the checkpoint that is still to be published.
+        The checkpoint's cut, if it is still to be published.
     sequence : int
-        Of the newest checkpoint file.
+        Sequence number of the newest checkpoint file.
     read_to : dict of partition to int
-        Where to read on past a position that the log no longer holds, and held nothing to learn.
+        Offset at which to continue where retention removed the position, but nothing that was to be learned.
     current : Alias or None
         The version that is current.
     settings : Settings
-        As they go on from the checkpoint: options that are younger than it, and not given, have their old values.
+        The options as they continue from the checkpoint: an option that is newer than the checkpoint and is not given
+        has the value that was in effect before it existed.
     """
 
     topic: TopicInfo
@@ -80,7 +81,7 @@ class Started:
 
     @property
     def topic_id(self) -> str:
-        """The input's id, empty where the broker tells none."""
+        """The input topic's id; empty if the broker does not report topic ids."""
         return self.topic.topic_id or ""
 
 
@@ -96,7 +97,7 @@ class Startup:
     delivery : Delivery
     session : Session
     reset : str
-        What `--reset` said.
+        The value of `--reset`.
     now : callable
         The time of day, for the owner record.
     """
@@ -122,12 +123,14 @@ class Startup:
         self._epochs: dict[tuple[int, int], int | None] = {}
 
     def look(self, dead_letters: DeadLetters) -> None:
-        """Refuse what can be refused without taking anything over; what takes long comes after it, and before `run`.
+        """Refuse a start that must be refused, before anything is taken over.
+
+        Slow preparations belong between this call and `run`: a predecessor goes on publishing until then.
 
         Raises
         ------
         StreamsvmError
-            If it must not or cannot go on; then nobody was fenced and nothing was published.
+            If the start must not or cannot continue; then nobody was fenced and nothing was published.
         """
         self._check(dead_letters)
         next(self._checkpoints.snapshots(), None)
@@ -135,12 +138,12 @@ class Startup:
         self._look()
 
     def run(self) -> Started:
-        """Look again, and start; from here on nobody else publishes.
+        """Check again, take the model over, and start; from then on no other process publishes.
 
         Raises
         ------
         StreamsvmError
-            If it must not or cannot go on; then nothing was published.
+            If the start must not or cannot continue; then nothing was published.
         """
         self._epochs.clear()  # the log may have changed since
         self._announce(self._look())
@@ -154,7 +157,7 @@ class Startup:
         return started
 
     def _input(self) -> TopicInfo:
-        """Describe the input; after reading a head, which may know partitions that were not there before."""
+        """Describe the input topic. Call it after reading a head, which may know partitions added meanwhile."""
         topic = self._cluster.describe(self._settings.input.topic)
         check_partitions(self._config, topic.name, len(topic.partitions))
         return topic
@@ -171,13 +174,15 @@ class Startup:
         described = {spec.name: cluster.describe(spec.name) for spec in specs}
         if not cluster.embedded:
             for unwise in check_output(settings, described):
-                log.warning("output_topic", what=unwise, remedy="set it to -1, or versions and their trail are deleted")
+                log.warning(
+                    "output_topic", what=unwise, remedy="set it to -1, or Kafka deletes versions and their audit trail"
+                )
         for name in settings.output.version_topics:
             check_message_size(self._config, described[name], cluster.max_message_bytes)
         dead_letters.fit(described[settings.input.dead_letters], cluster.max_message_bytes)
 
     def _look(self) -> Found | None:
-        """Refuse, if it must be, before anybody is fenced; None if something hides head and owner."""
+        """Refuse the start, if necessary, before anybody is fenced; None if head and owner cannot be read yet."""
         with suppress(TransientError):  # a transaction that a kill left open hides the head until it is fenced
             found = self._session.look()
             self._decide(self._input(), found.head)
@@ -185,28 +190,28 @@ class Startup:
         return None
 
     def _announce(self, found: Found | None) -> None:
-        """Say whose model this was."""
+        """Log which process owned the model before."""
         if found is not None and found.owner is not None:
             log.info(
                 "taking_over",
                 session=found.owner.session,
                 since=found.owner.since,
-                remedy="if that process still runs, it is fenced now and ends; two supervised copies take a model "
-                "from each other for ever: stop one of them",
+                remedy="if that process still runs, it is now fenced and ends. Two supervised copies would fence "
+                "each other for ever: stop one of them",
             )
 
     def _decide(self, topic: TopicInfo, head: Head | None) -> Begin | Resume:
         present = Present(
-            self._settings.name,
-            topic.name,
-            topic.topic_id or "",
-            self._config.canonical(),
-            self._config.sha256(),
-            {partition: self._cluster.log_range(topic.name, partition) for partition in topic.partitions},
-            head,
-            self._reset,
-            self._settings.input.on_gap,
-            str(self._settings.checkpoint.directory.absolute()),
+            name=self._settings.name,
+            topic=topic.name,
+            topic_id=topic.topic_id or "",
+            configuration=self._config.canonical(),
+            configuration_sha256=self._config.sha256(),
+            log={partition: self._cluster.log_range(topic.name, partition) for partition in topic.partitions},
+            head=head,
+            reset=self._reset,
+            on_gap=self._settings.input.on_gap,
+            checkpoints=str(self._settings.checkpoint.directory.absolute()),
         )
         return decide(self._candidates(present), present)
 
@@ -235,21 +240,36 @@ class Startup:
         every = self._settings.training.every_leaves
         if isinstance(begun, Begin):
             if begun.gap:
-                log.warning("begun_anew", why=begun.gap, incarnation=begun.incarnation, remedy="input.on_gap is reset")
+                log.warning(
+                    "begun_anew",
+                    why=begun.gap,
+                    incarnation=begun.incarnation,
+                    remedy="no action needed: input.on_gap = reset asks for this",
+                )
             if begun.changed:
-                why = f"nothing was learned or published yet, and {begun.changed}"
-                log.warning("begun_anew", why=why, incarnation=begun.incarnation, remedy="no reset was needed")
+                why = f"nothing was learned or published yet, but {begun.changed}"
+                log.warning(
+                    "begun_anew", why=why, incarnation=begun.incarnation, remedy="no action needed: nothing was lost"
+                )
             starts = self._cluster.starts(topic.name, topic.partitions, self._settings.input.start)
             base = {partition: Position(offset) for partition, offset in sorted(starts.items())}
-            return Started(topic, base, Learner(self._config, base, every), None, 0, self._settings)
+            return Started(
+                topic=topic,
+                base=base,
+                learner=Learner(self._config, base, every),
+                waiting=None,
+                sequence=0,
+                settings=self._settings,
+            )
         if begun.reset_ignored:
             log.warning("reset_ignored", asked=self._reset, remedy=RESET_REMEDY)
         snapshot = begun.snapshot
         if begun.passed_over:
             log.warning("checkpoint_passed_over", why=begun.passed_over, sequence=snapshot.sequence)
             self._checkpoints.reject_newer_than(snapshot)
-        # One that neither the checkpoint nor the newest version knows is taken up by the first look, once reading again
-        # is over: until then the cut at which that version was made must come again, with its partitions and no more.
+        # Partitions that were added after the newest version are ignored while the log is replayed: the replay must
+        # reach exactly the cut that this version was trained on, with the same partitions. The first topic check after
+        # the replay adds them.
         added = self._cluster.starts(topic.name, self._delivery.published_cut.keys() - snapshot.base.keys(), "earliest")
         grown = {partition: Position(first) for partition, first in added.items()} | dict(snapshot.base)
         base = dict(sorted(grown.items()))
@@ -259,21 +279,29 @@ class Startup:
             log.info(
                 "older_defaults",
                 what="; ".join(changed),
-                remedy="the checkpoint is older than the option and goes on as it was begun; to change that, give the "
-                "option and begin anew with the --reset that the refusal then names",
+                remedy="the checkpoint is older than the option, so the trainer continues with the old value. To "
+                "change it, set the option and begin anew with the --reset that the refusal then prints",
             )
         learner = Learner(settings.models(), base, every)
         learner.restore(snapshot.learner)
         pending = snapshot.pending
         waiting = pending if pending is not None and self._delivery.admits(pending.positions) else None
         if pending is not None and waiting is None and not precedes(pending.positions, self._delivery.published_cut):
-            learner.call_for_cut()  # neither published nor to be: its leaves wait for the next one
+            learner.call_for_cut()  # this cut cannot be published any more: make a new one from its leaves
         read_to = {p: reads_on(snapshot, p, *self._cluster.log_range(topic.name, p)) for p in snapshot.read_to}
-        return Started(topic, base, learner, waiting, self._checkpoints.newest_sequence, settings, read_to)
+        return Started(
+            topic=topic,
+            base=base,
+            learner=learner,
+            waiting=waiting,
+            sequence=self._checkpoints.newest_sequence,
+            settings=settings,
+            read_to=read_to,
+        )
 
 
 class _Checkpoints:
-    """The checkpoints of a directory, each read when it is first asked for, and once."""
+    """The checkpoints of a directory; each is read once, when it is first needed."""
 
     def __init__(self, directory: CheckpointDirectory, where: str) -> None:
         self._directory = directory
@@ -284,16 +312,16 @@ class _Checkpoints:
 
     @property
     def newest_sequence(self) -> int:
-        """The highest sequence among those read."""
+        """The highest sequence number among the checkpoints read."""
         return max((snapshot.sequence for _, snapshot in self._read), default=0)
 
     def snapshots(self) -> Iterator[Snapshot]:
-        """Return those that are valid, the newest first.
+        """Yield the valid checkpoints, the newest first.
 
         Raises
         ------
         StateError
-            If there are files, and none is valid.
+            If there are checkpoint files, but none of them is valid.
         """
         at = 0
         while at < len(self._read) or self._read_one():
@@ -301,12 +329,13 @@ class _Checkpoints:
             at += 1
         if self._faults and not self._read:
             raise StateError(
-                f"no checkpoint in {self._where} is usable: {'; '.join(self._faults)}",
-                "Put back a good copy, or move the directory away to be told how to begin anew.",
+                f"no checkpoint in {self._where} can be used: {'; '.join(self._faults)}",
+                "Restore a good copy, or move the directory away and start again: the trainer then says how to begin "
+                "anew.",
             )
 
     def reject_newer_than(self, chosen: Snapshot) -> None:
-        """Say that those passed over are of no use."""
+        """Mark the checkpoints that are newer than the chosen one as unusable."""
         for name, snapshot in self._read:
             if snapshot is chosen:
                 return
@@ -323,14 +352,14 @@ class _Checkpoints:
 
 
 def _after(begun: Begin | Resume) -> tuple[int, Head | None]:
-    """Return which incarnation publishes, and after which head."""
+    """Return the incarnation that publishes, and the head that its first version follows."""
     if isinstance(begun, Begin):
         return begun.incarnation, begun.head
     return begun.snapshot.incarnation, begun.head
 
 
 def check_partitions(config: ModelConfig, topic: str, count: int) -> None:
-    """Refuse more partitions than the memory budget is divided by.
+    """Refuse more partitions than the memory budget allows for.
 
     Raises
     ------
@@ -339,18 +368,18 @@ def check_partitions(config: ModelConfig, topic: str, count: int) -> None:
     most = config.coreset.max_partitions
     if count > most:
         raise ConfigurationError(
-            f"the topic {topic} has {count} partitions, coreset.max_partitions is {most}",
-            "Raise coreset.max_partitions: it bounds memory, and belongs to the configuration of a model.",
+            f"the topic {topic} has {count} partitions, but coreset.max_partitions is {most}",
+            "Raise coreset.max_partitions. It is part of a model's configuration: an existing model must begin anew.",
         )
 
 
 def check_message_size(config: ModelConfig, topic: TopicInfo, client_bytes: int) -> None:
-    """Refuse a configuration whose largest model the topic or the client would not take.
+    """Refuse a configuration whose largest model exceeds the message size limit of the topic or the client.
 
     Raises
     ------
     ConfigurationError
-        Naming the number of training points that would fit.
+        The remedy names the number of training points that would fit.
     """
     largest = naming.largest_bytes(config)
     takes = {f"the topic {topic.name} (max.message.bytes)": int(topic.config.get("max.message.bytes", largest))}
@@ -358,6 +387,6 @@ def check_message_size(config: ModelConfig, topic: TopicInfo, client_bytes: int)
     who, limit = min(takes.items(), key=lambda one: one[1])
     if largest > limit:
         raise ConfigurationError(
-            f"a model may take {largest} bytes, {who} takes {limit}",
+            f"a model may take {largest} bytes, but {who} allows only {limit}",
             f"Lower coreset.train_points to {naming.train_points_within(config, limit)}, or raise that limit.",
         )

@@ -95,7 +95,7 @@ class QualityWatch:
         self._metrics.increase("streamsvm_prequential_seconds", max(0.0, self._clock() - begun))
 
     def show(self) -> None:
-        """Set the gauges; a figure that is not to be had is no number."""
+        """Set the gauges; a figure that is not available is NaN."""
         if self.prequential is None:
             return
         for scorer, quality in self.prequential.figures().items():

@@ -25,7 +25,7 @@ class Watch(Protocol):
         """Put the question, unless one is still being answered; `reached` goes into the answer."""
 
     def take(self) -> Look | None:
-        """Return the answer if there is one; raises what a look cannot mend."""
+        """Return the answer if there is one; raise an error that asking again cannot resolve."""
 
     def close(self) -> None:
         """Ask no more; does not wait."""
@@ -85,7 +85,7 @@ def look(cluster: Cluster, topic: str, reached: Mapping[int, int]) -> Look | Non
         log_ranges = {partition: cluster.log_range(topic, partition) for partition in before.partitions}
         after = cluster.describe(topic)
     except TopicMissing:
-        return Look("", {}, reached, f"the topic {topic} does not exist any more")
+        return Look("", {}, reached, f"the topic {topic} no longer exists")
     except TransientError as error:
         log.debug("watch_unanswered", what=error.what)
         return None
@@ -159,13 +159,15 @@ class Surveyor:
         if found.gap:
             raise LogGap(
                 found.gap,
-                "Start again with the --reset that the refusal then prints, or set input.on_gap = reset to begin anew.",
+                "Start again with the --reset that the refusal then prints, or set input.on_gap = reset to begin "
+                "anew automatically.",
             )
         for partition, behind in found.overtaking.items():
             log.warning(
                 "retention_close",
                 partition=partition,
                 records=behind,
-                remedy="records are about to be deleted unread: make retention longer or the trainer faster",
+                remedy="retention is about to delete unread records: increase the topic's retention, or make the "
+                "trainer faster",
             )
         return found.added

@@ -82,7 +82,7 @@ class Trainer:
         except (LogGap, OffsetOutOfRange) as gap:
             if self._settings.input.on_gap == "fail" or self._stop.is_set():
                 raise
-            log.warning("starting_over", why=gap.what, remedy="input.on_gap is reset")
+            log.warning("starting_over", why=gap.what, remedy="no action needed: input.on_gap = reset asks for this")
             return True
         return False
 
@@ -95,12 +95,12 @@ class Trainer:
             try:
                 life = self._begin(stack)
             except Stopped:
-                log.info("stopped", remedy="it had not begun: nothing was taken over or published")
+                log.info("stopped", remedy="the trainer stopped before it took over the model; nothing was published")
                 return
             self._health.require("start", "")
             while not self._stop.is_set():
                 self._turn(life)
-            log.info("stopping", remedy="waiting for the model in training; a second signal stops at once")
+            log.info("stopping", remedy="the trainer waits for the model in training; a second signal stops it at once")
             self._finish(life)
 
     def _begin(self, stack: ExitStack) -> Life:
@@ -246,7 +246,7 @@ class Trainer:
                     "stopped_in_doubt",
                     next_version=life.delivery.next_number,
                     what=life.session.trouble,
-                    remedy="the next start asks the topic, and publishes what is still due",
+                    remedy="the next start reads the topic, and publishes versions that are still due",
                 )
                 break
             self._collect(life, POLL_S)

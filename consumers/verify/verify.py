@@ -106,18 +106,21 @@ def verify(
                 progress(done, total)
         input_rows = replayed.input_rows
     return Report(
-        settings.name,
-        settings.output.models_topic,
-        auditor.rows,
-        (*survey.faults, *alias_faults(before, after.head.number if after.head else 0, survey, at_head, incarnation)),
-        tuple(auditor.notes()),
-        input_rows,
-        time.monotonic() - begun,
+        name=settings.name,
+        models_topic=settings.output.models_topic,
+        rows=auditor.rows,
+        faults=(
+            *survey.faults,
+            *alias_faults(before, after.head.number if after.head else 0, survey, at_head, incarnation),
+        ),
+        notes=tuple(auditor.notes()),
+        input_rows=input_rows,
+        seconds=time.monotonic() - begun,
     )
 
 
 def _surveyed(connection: Connection, settings: Settings, timeout_s: float) -> Survey:
-    survey = Survey(settings.name)
+    survey = Survey(name=settings.name)
     for record in read_to_end(connection, settings.output.models_topic, 0, timeout_s=timeout_s):
         survey.note(record.key, record.value, record.offset)
     return survey
@@ -139,10 +142,11 @@ def _require(survey: Survey, settings: Settings, number: int | None) -> None:
     models_topic, name = settings.output.models_topic, settings.name
     if not survey.newest:
         raise ConfigurationError(
-            f"{models_topic} holds no version of {name}", "Name the model with --name, its topic with --output-..."
+            f"{models_topic} holds no version of {name}",
+            "Give the model's name with --name, and its topic with --output-models-topic.",
         )
     if number is not None and number not in survey.found:
-        retired = "was retired" if survey.is_retired(number) else "is not there"
+        retired = "was retired" if survey.is_retired(number) else "does not exist"
         if number in survey.retired:
             retired += f" at offset {survey.retired[number]}"
         raise ConfigurationError(f"version {number} of {name} {retired}; the newest is {survey.newest}")
@@ -352,15 +356,15 @@ class _Source:
     def _stuck(self, behind: Positions, cut: Positions) -> TransientError:
         partition, at = next(iter(sorted(behind.items())))
         return TransientError(
-            f"{self._topic}[{partition}] gave nothing from offset {at.offset} to {cut[partition].offset} "
+            f"{self._topic}[{partition}] returned no records from offset {at.offset} to {cut[partition].offset} "
             f"within {self._timeout_s:g} s",
-            "Check that the broker runs and that no transaction is left open there, and try again.",
+            "Check that the broker runs and that no transaction is open there, and try again.",
         )
 
 
 @contextmanager
 def progress_bar(name: str) -> Iterator[ShowProgress | None]:
-    """Show a bar on standard error while the block runs; None where that is no terminal."""
+    """Show a bar on standard error while the block runs; None where standard error is not a terminal."""
     if not sys.stderr.isatty():
         yield None
         return

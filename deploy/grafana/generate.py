@@ -214,7 +214,7 @@ DEEP_DIVE: Final[Rows] = (
             _by_scorer("Accuracy on new points", "percentunit", "streamsvm_prequential_accuracy"),
             _by_scorer("Hinge loss on new points", "short", "streamsvm_prequential_hinge_loss"),
             Panel(
-                "Points scored before they are learned, and what it takes",
+                "Points scored before they are learned, and the time it takes",
                 "cps",
                 ("streamsvm_prequential_points", "streamsvm_prequential_seconds"),
                 (
@@ -257,7 +257,7 @@ DEEP_DIVE: Final[Rows] = (
                 steps=True,
             ),
             Panel(
-                "Reductions by what they met",
+                "Reductions by outcome",
                 "short",
                 (
                     "streamsvm_coreset_reductions",
@@ -283,7 +283,7 @@ DEEP_DIVE: Final[Rows] = (
                 width=8,
             ),
             Panel(
-                "Weight that the coreset stands for",
+                "Weight that the coreset represents",
                 "short",
                 ("streamsvm_coreset_weight",),
                 (("weight", f"sum(streamsvm_coreset_weight{ONE})"),),
@@ -406,7 +406,7 @@ DEEP_DIVE: Final[Rows] = (
                 ),
             ),
             Panel(
-                "Rows that the model lacks",
+                "Rows that the model does not cover",
                 "short",
                 ("streamsvm_model_rows_behind", "streamsvm_model_rows_between_cuts"),
                 (
@@ -615,7 +615,7 @@ DEEP_DIVE: Final[Rows] = (
                 floor=None,
             ),
             Panel(
-                "Drift of scores, and what chance would be",
+                "Drift of scores, and the limit of chance",
                 "short",
                 ("streamsvm_score_drift", "streamsvm_score_drift_chance", "streamsvm_score_drift_scores"),
                 (

@@ -97,7 +97,7 @@ class CheckpointDirectory:
         try:
             self._disk.names()
         except LockLost as lost:
-            self._lost = f"the checkpoint directory {self._disk} is not the one it was: {lost.strerror}"
+            self._lost = f"the checkpoint directory {self._disk} was replaced while it was in use: {lost.strerror}"
         except OSError:
             pass  # the next save says what is wrong with the disk
         if not self._lost:
@@ -112,7 +112,7 @@ class CheckpointDirectory:
         try:
             self._disk.lock()
         except StateError as error:
-            raise DirectoryTaken(f"{self._lost}; {error.what}", "Give each trainer a directory of its own.") from None
+            raise DirectoryTaken(f"{self._lost}; {error.what}", "Give each trainer its own directory.") from None
         except ConfigurationError as error:
             raise TransientError(f"{self._lost}; {error.what}", error.remedy) from None
 
@@ -147,7 +147,7 @@ class CheckpointDirectory:
         except OSError as error:
             raise TransientError(
                 f"the checkpoint {name} in {self._disk} cannot be written: {error.strerror}",
-                "Free space or mend the disk; the checkpoints before it are untouched.",
+                "Free space or repair the disk. The previous checkpoints are untouched.",
             ) from None
         self._good[name] = True
         self._models[name] = snapshot.name
@@ -158,12 +158,12 @@ class CheckpointDirectory:
     def _read(self, name: str) -> Generation:
         try:
             if self._disk.size(name) > LARGEST_FILE_BYTES:
-                raise CorruptCheckpoint(f"it has more than {LARGEST_FILE_BYTES} bytes")
+                raise CorruptCheckpoint(f"the file has more than {LARGEST_FILE_BYTES} bytes")
             return Generation(name, decode(self._disk.read(name)), "")
         except CorruptCheckpoint as error:
             return Generation(name, None, str(error))
         except OSError as error:
-            return Generation(name, None, f"it cannot be read: {error.strerror}")
+            return Generation(name, None, f"the file cannot be read: {error.strerror}")
 
     def _write(self, name: str, content: bytes) -> None:
         """Make a file durable before it gets its name, and then the name."""
@@ -214,7 +214,7 @@ class CheckpointDirectory:
         except OSError as error:
             raise TransientError(
                 f"the old checkpoint {name} in {self._disk} cannot be removed: {error.strerror}",
-                "Mend the disk before old checkpoints fill it; the new one is written and durable.",
+                "Repair the disk before old checkpoints fill it. The new checkpoint is written and durable.",
             ) from None
         self._good.pop(name, None)
 

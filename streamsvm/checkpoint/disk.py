@@ -114,7 +114,7 @@ class FileSystem:
         except OSError as error:
             raise ConfigurationError(
                 f"the checkpoint directory {self} cannot be written: {error.strerror}",
-                "Make it writable for this user, or name another with --checkpoint-directory.",
+                "Make the directory writable for this user, or choose another with --checkpoint-directory.",
             ) from None
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -122,13 +122,13 @@ class FileSystem:
             os.close(handle)
             raise StateError(
                 f"another process holds the checkpoint directory {self}",
-                "Stop it, or give each trainer a directory of its own.",
+                "Stop that process, or give each trainer its own directory.",
             ) from None
         except OSError as error:
             os.close(handle)
             raise ConfigurationError(
                 f"the checkpoint directory {self} cannot be locked: {error.strerror}",
-                "Name one on a file system that has flock with --checkpoint-directory.",
+                "Choose a directory on a file system that supports flock with --checkpoint-directory.",
             ) from None
         self._lock = handle
 
@@ -196,9 +196,9 @@ class FileSystem:
         try:
             there = (self._directory / LOCK).stat()
         except (FileNotFoundError, NotADirectoryError):
-            raise LockLost("the directory, or its file lock, was removed") from None
+            raise LockLost("the directory or its lock file was removed") from None
         if not os.path.samestat(there, os.fstat(self._lock)):
-            raise LockLost("its file lock is not the one that this process holds")
+            raise LockLost("the directory's lock file is not the one that this process locked")
 
     def _forget(self, name: str) -> None:
         handle = self._written.pop(name, None)

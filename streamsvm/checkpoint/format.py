@@ -12,11 +12,12 @@ end-32  32    SHA-256 of everything before
 ======  ====  =========================================================================
 
 ``CHECKPOINT.md``, in the package above, describes the header. The first twelve bytes and the checksum at the end are
-the same in every format, past or future: so a damaged file is told from one that another build wrote. Each partition's
-part stands by itself: position, leader epoch, buckets, open leaf, the exact moments of each, and the audit sample.
+the same in every format, past or future, so that a damaged file can be distinguished from one that another build wrote.
+The part of each partition is independent of the others: position, leader epoch, buckets, open leaf, the exact moments
+of each, and the audit sample.
 
-Invariant: a reader checks the checksum first, then every size against the bytes at hand before it allocates; each byte
-of the arrays belongs to exactly one of them, so what is allocated is bounded by the file's length.
+Invariant: a reader checks the checksum first, and then compares every size with the file's length before it allocates
+memory. Each byte of the arrays belongs to exactly one array, so the file's length bounds the memory.
 """
 
 from __future__ import annotations
@@ -47,25 +48,26 @@ FORMAT: Final = 5
 _PREFIX: Final = struct.Struct("<8sIQ")
 _CHECKSUM_BYTES: Final = 32
 LARGEST_LENGTH: Final = 1 << 40
-"""Of an array along one axis: it bounds what an empty array may claim along the others."""
+"""Largest length of an array along one axis. An array with an empty axis holds no bytes, so only this bounds its
+others."""
 _DTYPES: Final = frozenset({"<f4", "<f8", "|i1"})
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
-    """A pure function of the log, and what it belongs to.
+    """The learner's state, a pure function of the log, and what it belongs to.
 
     Attributes
     ----------
     name : str
     incarnation : int
     sequence : int
-        Rises by one with each checkpoint written.
+        Increases by one with each checkpoint written.
     topic, topic_id : str
     base : mapping of partition to Position
         Where this incarnation began.
     configuration : mapping
-        The model-affecting configuration.
+        The part of the configuration that affects models.
     configuration_sha256 : str
     build : mapping of str to str
     head : Head or None
@@ -74,8 +76,8 @@ class Snapshot:
     pending : Cut or None
         A cut that was not published yet, with its training set.
     read_to : mapping of partition to int
-        Offsets past the positions of some partitions: up to them the log held nothing more to learn, only markers of
-        transactions and aborted records.
+        Offsets past the positions of some partitions. Between position and offset the log held nothing to learn, only
+        transaction markers and aborted records.
     """
 
     name: str
@@ -117,7 +119,7 @@ class _Moments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     square: _Array
 
 
-class _Extent(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class _Extent(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     start: tuple[int, int]
     end: tuple[int, int]
     rows: int
@@ -133,7 +135,7 @@ class _Bucket(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     extent: _Extent
 
 
-class _Screened(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class _Screened(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     rows: int
     rate: float
     scaling: _Array
@@ -155,7 +157,7 @@ class _Held(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     threshold: float
 
 
-class _Partition1(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class _Partition1(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     partition: int
     sealed: int
     leader_epoch: int
@@ -164,7 +166,7 @@ class _Partition1(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     leaf_extent: _Extent
 
 
-class _Partition(_Partition1, frozen=True, forbid_unknown_fields=True):
+class _Partition(_Partition1, frozen=True, forbid_unknown_fields=True, kw_only=True):
     screened: _Screened | None
     audit: _Held | None
 
@@ -175,7 +177,7 @@ class _Sampled(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     class_weight: _Array
 
 
-class _Cut1(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class _Cut1(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     cut: tuple[PartitionCut, ...]
     points: _Points
     moments: _Moments
@@ -184,11 +186,11 @@ class _Cut1(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     last_time_ms: int
 
 
-class _Cut(_Cut1, frozen=True, forbid_unknown_fields=True):
+class _Cut(_Cut1, frozen=True, forbid_unknown_fields=True, kw_only=True):
     audit: tuple[_Sampled, ...]
 
 
-class _Header1(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class _Header1(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     name: str
     incarnation: int
     sequence: int
@@ -204,11 +206,11 @@ class _Header1(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     pending: _Cut1 | None
 
 
-class _Header2(_Header1, frozen=True, forbid_unknown_fields=True):
+class _Header2(_Header1, frozen=True, forbid_unknown_fields=True, kw_only=True):
     read_to: tuple[tuple[int, int], ...]
 
 
-class _Header(_Header2, frozen=True, forbid_unknown_fields=True):
+class _Header(_Header2, frozen=True, forbid_unknown_fields=True, kw_only=True):
     partitions: tuple[_Partition, ...]
     pending: _Cut | None
 
@@ -251,59 +253,60 @@ def decode(content: bytes) -> Snapshot:
         If a byte is damaged, the file is cut short, or its format is of another version.
     """
     if len(content) < _PREFIX.size + _CHECKSUM_BYTES:
-        raise CorruptCheckpoint(f"it has only {len(content)} bytes")
+        raise CorruptCheckpoint(f"the file has only {len(content)} bytes")
     magic, version, header_bytes = _PREFIX.unpack_from(content)
     if magic != MAGIC:
-        raise CorruptCheckpoint(f"it does not begin with {MAGIC.decode()}: not a checkpoint")
+        raise CorruptCheckpoint(f"the file is not a checkpoint: it does not begin with {MAGIC.decode()}")
     body = memoryview(content)[:-_CHECKSUM_BYTES]
     if hashlib.sha256(body).digest() != content[-_CHECKSUM_BYTES:]:
-        raise CorruptCheckpoint("its checksum does not match: bytes were lost or changed")
+        raise CorruptCheckpoint("the file's checksum does not match: bytes were lost or changed")
     if version not in _DECODERS:
         raise _unknown(version)
     return _DECODERS[version](body[_PREFIX.size :], header_bytes)
 
 
 def _unknown(version: int) -> CorruptCheckpoint:
-    read = f"this build reads {', '.join(str(known) for known in sorted(_DECODERS))}"
+    read = f"this build reads the versions {', '.join(str(known) for known in sorted(_DECODERS))}"
     if version > FORMAT:
         return CorruptCheckpoint(
-            f"its format version is {version}, newer than {read}", "Use the build that wrote it, or a newer one."
+            f"the file's format version is {version}, newer than this build's; {read}",
+            "Use the build that wrote the file, or a newer one.",
         )
-    return CorruptCheckpoint(f"its format version is {version}, which no build writes; {read}")
+    return CorruptCheckpoint(f"the file's format version is {version}, which no build writes; {read}")
 
 
 def _decode_1(content: memoryview, header_bytes: int) -> Snapshot:
-    """Decode what stands between the prefix and the checksum of format 1, which had no `read_to`."""
+    """Decode the bytes between prefix and checksum of format 1, which had no `read_to`."""
     return _decoded(content, header_bytes, _Header1)
 
 
 def _decode_2(content: memoryview, header_bytes: int) -> Snapshot:
-    """Decode what stands between the prefix and the checksum of format 2, without screened leaves and audit samples."""
+    """Decode the bytes between prefix and checksum of format 2, without screened leaves and audit samples."""
     return _decoded(content, header_bytes, _Header2)
 
 
 def _decode_3(content: memoryview, header_bytes: int) -> Snapshot:
-    """Decode what stands between the prefix and the checksum of format 3, whose head had no tuning and no gate."""
+    """Decode the bytes between prefix and checksum of format 3, whose head had no tuning and no gate."""
     return _decoded(content, header_bytes, _Header)
 
 
 def _decode_4(content: memoryview, header_bytes: int) -> Snapshot:
-    """Decode what stands between the prefix and the checksum of format 4, whose gate named no earlier versions."""
+    """Decode the bytes between prefix and checksum of format 4, whose gate named no earlier versions."""
     return _decoded(content, header_bytes, _Header)
 
 
 def _decode_5(content: memoryview, header_bytes: int) -> Snapshot:
-    """Decode what stands between the prefix and the checksum of format 5."""
+    """Decode the bytes between prefix and checksum of format 5."""
     return _decoded(content, header_bytes, _Header)
 
 
 def _decoded(content: memoryview, header_bytes: int, kind: type[_Header1]) -> Snapshot:
     if header_bytes > len(content):
-        raise CorruptCheckpoint("its header is longer than the file")
+        raise CorruptCheckpoint("the file's header is longer than the file")
     try:
         header = msgspec.json.decode(content[:header_bytes], type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise CorruptCheckpoint(f"its header is damaged: {error}") from None
+        raise CorruptCheckpoint(f"the file's header is damaged: {error}") from None
     reader = _Reader(content[header_bytes:])
     snapshot = reader.snapshot(header)
     reader.end()
@@ -317,11 +320,11 @@ _DECODERS: Final[dict[int, Callable[[memoryview, int], Snapshot]]] = {
     4: _decode_4,
     5: _decode_5,
 }
-"""One for each format that is still read; the newest is the one that is written."""
+"""The decoder of each format that can be read; only the newest format is written."""
 
 
 class _Writer:
-    """Lays arrays one after another and remembers where."""
+    """Appends arrays one after another and keeps their places."""
 
     def __init__(self) -> None:
         self.parts: list[bytes] = []
@@ -346,45 +349,45 @@ class _Writer:
 
     def extent(self, extent: Extent) -> _Extent:
         return _Extent(
-            extent.start,
-            extent.end,
-            extent.rows,
-            extent.first_time_ms,
-            extent.last_time_ms,
-            self.moments(extent.moments),
+            start=extent.start,
+            end=extent.end,
+            rows=extent.rows,
+            first_time_ms=extent.first_time_ms,
+            last_time_ms=extent.last_time_ms,
+            moments=self.moments(extent.moments),
         )
 
     def partition(self, partition: int, state: PartitionState) -> _Partition:
         return _Partition(
-            partition,
-            state.sealed,
-            state.leader_epoch,
-            tuple(
+            partition=partition,
+            sealed=state.sealed,
+            leader_epoch=state.leader_epoch,
+            buckets=tuple(
                 _Bucket(bucket.level, bucket.index, self.points(bucket.points), self.extent(bucket.extent))
                 for bucket in state.buckets
             ),
-            self.points(state.leaf_points),
-            self.extent(state.leaf_extent),
-            None if state.screened is None else self.screened(state.screened),
-            None if state.audit is None else self.held(state.audit),
+            leaf_points=self.points(state.leaf_points),
+            leaf_extent=self.extent(state.leaf_extent),
+            screened=None if state.screened is None else self.screened(state.screened),
+            audit=None if state.audit is None else self.held(state.audit),
         )
 
     def screened(self, state: Screened) -> _Screened:
         screen = state.screen
         return _Screened(
-            screen.rows,
-            screen.rate,
-            self.array(screen.scaling),
-            self.array(screen.coefficients),
-            screen.intercept,
-            self.array(screen.label_mean),
-            self.array(screen.terms),
-            self.array(screen.projection),
-            state.thinnings,
-            state.accepted,
-            self.array(state.sums),
-            self.array(state.weight),
-            self.array(state.totals),
+            rows=screen.rows,
+            rate=screen.rate,
+            scaling=self.array(screen.scaling),
+            coefficients=self.array(screen.coefficients),
+            intercept=screen.intercept,
+            label_mean=self.array(screen.label_mean),
+            terms=self.array(screen.terms),
+            projection=self.array(screen.projection),
+            thinnings=state.thinnings,
+            accepted=state.accepted,
+            sums=self.array(state.sums),
+            weight=self.array(state.weight),
+            totals=self.array(state.totals),
         )
 
     def held(self, held: Held) -> _Held:
@@ -395,18 +398,18 @@ class _Writer:
 
     def cut(self, cut: Cut) -> _Cut:
         return _Cut(
-            partition_cuts(cut.positions, cut.leader_epochs),
-            self.points(cut.points),
-            self.moments(cut.moments),
-            cut.rows,
-            cut.first_time_ms,
-            cut.last_time_ms,
-            tuple(self.sampled(part) for part in cut.audit),
+            cut=partition_cuts(cut.positions, cut.leader_epochs),
+            points=self.points(cut.points),
+            moments=self.moments(cut.moments),
+            rows=cut.rows,
+            first_time_ms=cut.first_time_ms,
+            last_time_ms=cut.last_time_ms,
+            audit=tuple(self.sampled(part) for part in cut.audit),
         )
 
 
 class _Reader:
-    """Reads arrays back, in the order in which they were laid; every size is checked against the bytes at hand."""
+    """Reads arrays in the order in which they were written; checks every size against the bytes that are left."""
 
     def __init__(self, arrays: memoryview) -> None:
         self._arrays = arrays
@@ -416,17 +419,23 @@ class _Reader:
         if placed.dtype not in _DTYPES or not all(0 <= length <= LARGEST_LENGTH for length in placed.shape):
             raise CorruptCheckpoint(f"an array is described as {placed.dtype} {placed.shape}")
         if placed.at != self._at:
-            raise CorruptCheckpoint(f"an array begins at byte {placed.at}, the one before it ends at {self._at}")
+            raise CorruptCheckpoint(
+                f"an array begins at byte {placed.at}, but the array before it ends at byte {self._at}"
+            )
         dtype = np.dtype(placed.dtype)
         self._at += math.prod(placed.shape) * dtype.itemsize
         if self._at > len(self._arrays):
-            raise CorruptCheckpoint(f"an array ends at byte {self._at} of {len(self._arrays)}")
+            raise CorruptCheckpoint(
+                f"an array ends at byte {self._at}, but the file has only {len(self._arrays)} bytes of arrays"
+            )
         flat = np.frombuffer(self._arrays[placed.at : self._at], dtype=dtype)
         return flat.reshape(placed.shape).astype(dtype.newbyteorder("="))
 
     def end(self) -> None:
         if self._at != len(self._arrays):
-            raise CorruptCheckpoint(f"its arrays end at byte {self._at} of {len(self._arrays)}")
+            raise CorruptCheckpoint(
+                f"the arrays end at byte {self._at}, but the file has {len(self._arrays)} bytes of arrays"
+            )
 
     def points(self, placed: _Points) -> Points:
         points = Points(self.array(placed.X), self.array(placed.y), self.array(placed.weight))
@@ -441,46 +450,48 @@ class _Reader:
 
     def extent(self, placed: _Extent) -> Extent:
         return Extent(
-            Position(*placed.start),
-            Position(*placed.end),
-            placed.rows,
-            placed.first_time_ms,
-            placed.last_time_ms,
-            self.moments(placed.moments),
+            start=Position(*placed.start),
+            end=Position(*placed.end),
+            rows=placed.rows,
+            first_time_ms=placed.first_time_ms,
+            last_time_ms=placed.last_time_ms,
+            moments=self.moments(placed.moments),
         )
 
     def partition(self, placed: _Partition1) -> PartitionState:
         return PartitionState(
-            placed.sealed,
-            placed.leader_epoch,
-            tuple(
+            sealed=placed.sealed,
+            leader_epoch=placed.leader_epoch,
+            buckets=tuple(
                 Bucket(bucket.level, bucket.index, self.points(bucket.points), self.extent(bucket.extent))
                 for bucket in placed.buckets
             ),
-            self.points(placed.leaf_points),
-            self.extent(placed.leaf_extent),
-            self.screened(placed.screened) if isinstance(placed, _Partition) and placed.screened is not None else None,
-            self.held(placed.audit) if isinstance(placed, _Partition) and placed.audit is not None else None,
+            leaf_points=self.points(placed.leaf_points),
+            leaf_extent=self.extent(placed.leaf_extent),
+            screened=self.screened(placed.screened)
+            if isinstance(placed, _Partition) and placed.screened is not None
+            else None,
+            audit=self.held(placed.audit) if isinstance(placed, _Partition) and placed.audit is not None else None,
         )
 
     def screened(self, placed: _Screened) -> Screened:
         screen = Screen(
-            placed.rows,
-            placed.rate,
-            self.array(placed.scaling),
-            self.array(placed.coefficients),
-            placed.intercept,
-            self.array(placed.label_mean),
-            self.array(placed.terms),
-            self.array(placed.projection),
+            rows=placed.rows,
+            rate=placed.rate,
+            scaling=self.array(placed.scaling),
+            coefficients=self.array(placed.coefficients),
+            intercept=placed.intercept,
+            label_mean=self.array(placed.label_mean),
+            terms=self.array(placed.terms),
+            projection=self.array(placed.projection),
         )
         return Screened(
-            screen,
-            placed.thinnings,
-            placed.accepted,
-            self.array(placed.sums),
-            self.array(placed.weight),
-            self.array(placed.totals),
+            screen=screen,
+            thinnings=placed.thinnings,
+            accepted=placed.accepted,
+            sums=self.array(placed.sums),
+            weight=self.array(placed.weight),
+            totals=self.array(placed.totals),
         )
 
     def held(self, placed: _Held) -> Held:
@@ -494,29 +505,31 @@ class _Reader:
 
     def cut(self, placed: _Cut1) -> Cut:
         return Cut(
-            positions(placed.cut),
-            {part.partition: part.leader_epoch for part in placed.cut},
-            self.points(placed.points),
-            self.moments(placed.moments),
-            placed.rows,
-            placed.first_time_ms,
-            placed.last_time_ms,
-            tuple(self.sampled(part) for part in placed.audit) if isinstance(placed, _Cut) else (),
+            positions=positions(placed.cut),
+            leader_epochs={part.partition: part.leader_epoch for part in placed.cut},
+            points=self.points(placed.points),
+            moments=self.moments(placed.moments),
+            rows=placed.rows,
+            first_time_ms=placed.first_time_ms,
+            last_time_ms=placed.last_time_ms,
+            audit=tuple(self.sampled(part) for part in placed.audit) if isinstance(placed, _Cut) else (),
         )
 
     def snapshot(self, header: _Header1) -> Snapshot:
         return Snapshot(
-            header.name,
-            header.incarnation,
-            header.sequence,
-            header.topic,
-            header.topic_id,
-            positions(header.base),
-            header.configuration,
-            header.configuration_sha256,
-            header.build,
-            header.head,
-            LearnerState({part.partition: self.partition(part) for part in header.partitions}, header.leaves_since_cut),
-            None if header.pending is None else self.cut(header.pending),
-            dict(header.read_to) if isinstance(header, _Header2) else {},
+            name=header.name,
+            incarnation=header.incarnation,
+            sequence=header.sequence,
+            topic=header.topic,
+            topic_id=header.topic_id,
+            base=positions(header.base),
+            configuration=header.configuration,
+            configuration_sha256=header.configuration_sha256,
+            build=header.build,
+            head=header.head,
+            learner=LearnerState(
+                {part.partition: self.partition(part) for part in header.partitions}, header.leaves_since_cut
+            ),
+            pending=None if header.pending is None else self.cut(header.pending),
+            read_to=dict(header.read_to) if isinstance(header, _Header2) else {},
         )

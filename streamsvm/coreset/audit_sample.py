@@ -1,15 +1,16 @@
-"""The audit sample: points of a partition's whole stream that no coreset has a hand in.
+"""The audit sample: points of a partition's whole stream, drawn independently of every coreset.
 
-A model is trained on a coreset, so the coreset cannot say what it missed. This sample can: it is drawn by a hash of a
-row's coordinates alone, independently of pilots, reductions and the coreset's random numbers.
+A model is trained on a coreset, so the coreset cannot show what it missed. This sample can, because a hash of a row's
+coordinates alone decides what is drawn, independently of pilots, reductions and the coreset's random numbers.
 
-*Priority sampling*: a row of weight u gets the priority u / r, r in (0, 1) a hash of (seed, partition, offset, row).
-The k greatest are held, and the greatest of the others is the threshold t. Given t, a row is held with probability
-min(1, u / t), independently of the others: one of weight t or more for certain; all others in proportion to their
-weight, so that each held one stands for the weight t. With equal weights it is a simple random sample of k rows.
+*Priority sampling*: a row of weight u gets the priority u / r, where r in (0, 1) is a hash of (seed, partition, offset,
+row). The k rows of highest priority are held; the highest priority among the others is the threshold t. Given t, a row
+is held with probability min(1, u / t), independently of the others. So a row of weight t or more is certainly held, and
+the others are held in proportion to their weight, so that each of them represents the weight t. With equal weights this
+is a simple random sample of k rows.
 
 Invariant: the sample is a pure function of the partition's rows and the seed. Which rows are held does not depend on
-their order; in which places they are held does, and so do the bytes.
+their order. The places in which they are held do depend on it, and so do the bytes of a checkpoint.
 
 Sources: Duffield, Lund and Thorup 2007 (priority sampling); Cohen and Kaplan 2007 (bottom-k sketches: what holds given
 the threshold); Steele, Lea and Flood 2014 (the hash: SplitMix64's finaliser).
@@ -36,15 +37,15 @@ _UNIT = 2.0**-53
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """All that a reservoir is, for a checkpoint.
+    """The complete state of a reservoir, for a checkpoint.
 
     Attributes
     ----------
     points : Points
-        Raw, with their own weights, in the places that they have in the reservoir.
+        Raw points with their own weights, in the order of their places in the reservoir.
     priority : ndarray of shape (n,), float64
     threshold : float
-        Greatest priority of a row that is not held; 0 while every row is.
+        Highest priority among the rows that are not held; 0 while every row is held.
     """
 
     points: Points
@@ -61,7 +62,7 @@ class Sampled:
     points : Points
         Raw, with their own weights.
     threshold : float
-        Points of less weight stand for this much; 0 if these are all points of the partition.
+        A point of less weight represents this weight; 0 if the sample holds all points of the partition.
     class_weight : ndarray of shape (2,), or (n_classes,)
         Exact weight of the label -1 and of the label +1 in the partition; of more than two classes, that of each.
     """
@@ -71,7 +72,7 @@ class Sampled:
     class_weight: Float
 
     def against_the_rest(self, label: int) -> Sampled:
-        """Return the same sample of the problem that tells one class, +1, from all others."""
+        """Return the same sample for the two-class problem of one class, +1, against all others."""
         rest = np.delete(self.class_weight, label).sum()
         return replace(
             self,
@@ -86,7 +87,7 @@ class Reservoir:
     Parameters
     ----------
     capacity : int
-        Points held at most, at least 1; the memory for them is allocated at once.
+        Most points held, at least 1; the memory for them is allocated at once.
     partition, seed : int
     dimension : int
     dtype : numpy dtype of the features
@@ -107,11 +108,11 @@ class Reservoir:
 
     @property
     def points(self) -> Points:
-        """The points held, as views: copy what must outlive the next `add`."""
+        """The points held, as views that the next `add` changes: copy them to keep them."""
         return self._buffer.take(slice(0, self._count))
 
     def add(self, rows: Rows) -> None:
-        """Offer every accepted row: a hash and a comparison each; those that pass are put in place of others."""
+        """Offer every accepted row. Most cost a hash and a comparison only; a row that passes replaces another."""
         points, held = rows.points, self._buffer
         self._count, self._threshold = _offer(
             points.X,
@@ -136,7 +137,7 @@ class Reservoir:
         Parameters
         ----------
         class_weight : ndarray of shape (2,)
-            Exact weight of each label in everything offered.
+            Exact weight of each label over all offered rows.
         """
         return Sampled(_copy(self.points), self._threshold, class_weight.copy())
 
@@ -158,7 +159,16 @@ class Reservoir:
 def warm_up(dtype: np.dtype[np.floating]) -> None:
     """Compile, or load from numba's file cache, what `Reservoir.add` runs."""
     none = np.empty(0, np.int64)
-    nothing = Rows(0, none, none, np.empty(0, np.bool_), none, np.empty(0, np.bool_), Points.empty(1, dtype), none)
+    nothing = Rows(
+        partition=0,
+        offset=none,
+        row=none,
+        last=np.empty(0, np.bool_),
+        time_ms=none,
+        accepted=np.empty(0, np.bool_),
+        points=Points.empty(1, dtype),
+        leader_epoch=none,
+    )
     Reservoir(1, 0, 0, 1, dtype).add(nothing)
 
 
@@ -179,7 +189,7 @@ def _offer(  # type: ignore[no-untyped-def]
 ):
     """Offer rows one by one; return how many are held now, and the threshold.
 
-    `heap` holds places of the reservoir, the one of least priority first.
+    `heap` holds places of the reservoir; the place of lowest priority is its root.
     """
     capacity = len(heap)
     for i in range(len(y)):
@@ -187,6 +197,7 @@ def _offer(  # type: ignore[no-untyped-def]
             continue
         mixed = _mix(_mix(key + np.uint64(offset[i]) * _GOLDEN) + np.uint64(row[i]) * _GOLDEN)
         r = (np.float64(mixed >> np.uint64(11)) + 0.5) * _UNIT
+        # A row that cannot pass is rejected by this product; only the few others pay for the division.
         if weight[i] <= r * threshold:
             continue
         drawn = weight[i] / r
@@ -213,7 +224,7 @@ def _offer(  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def _before(priority, a, b):  # type: ignore[no-untyped-def]
-    """Order places by priority; of equal ones the first place goes first, however the heap came about."""
+    """Order places by priority, equal ones by place, so that the order does not depend on how the heap was built."""
     return priority[a] < priority[b] or (priority[a] == priority[b] and a < b)
 
 

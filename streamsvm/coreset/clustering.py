@@ -1,12 +1,13 @@
-"""k-means++ of one label's weighted points, for the sensitivities of `streamsvm.coreset.sensitivity`.
+"""k-means++ clusters of one label's weighted points, for the sensitivities of `streamsvm.coreset.sensitivity`.
 
-Invariant: a cluster's centre is the weighted mean of exactly the points that are assigned to it. Jensen's step in the
-proof of Lemma 5.3 (Tukan et al. 2020) needs it: a raw k-means++ seed in its place breaks the bound.
+Invariant: a cluster's centre is the weighted mean of exactly the points that are assigned to it. The proof of Lemma 5.3
+(Tukan et al. 2020) needs this in its use of Jensen's inequality; with a raw k-means++ seed as the centre the bound does
+not hold.
 
 Sources: Alg. 1, line 5, of Tukan et al. 2020; Arthur and Vassilvitskii 2007 (seeding by D^2); Hruschka, Campello and
 de Castro 2006 (the simplified silhouette, by centres instead of all pairs); Thorndike 1953 (the elbow, here the point
-of the curve furthest below its chord). Sums run in numpy's own loops, never in BLAS: their bits depend on no thread
-count, so any thread may cluster.
+of the curve furthest below its chord). Sums run in numpy's own loops, never in BLAS, so that their bits do not depend
+on the number of threads.
 """
 
 from __future__ import annotations
@@ -21,12 +22,12 @@ from numpy.typing import NDArray
 from streamsvm.coreset.sampling import Float, draws
 
 ClusterRule = Literal["log", "elbow", "silhouette"]
-"""How k is chosen: ceil(ln n), or by Appendix C's two heuristics among 1 to 2 ceil(ln n)."""
+"""How k is chosen: ceil(ln n), or by one of Appendix C's two heuristics among 1 to 2 ceil(ln n)."""
 
 LLOYD_STEPS = 3
 """Steps of Lloyd's algorithm after seeding; each lowers the distances, and with them the sensitivities."""
 BLOCK_ROWS = 4096
-"""Rows whose differences to a centre are held at once."""
+"""Number of rows whose differences to a centre are in memory at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +39,7 @@ class Clusters:
     of : ndarray of shape (n,), intp
         The cluster of each point.
     weight : ndarray of shape (k,), float64
-        Total weight of each cluster, positive: none is empty.
+        Total weight of each cluster, positive: no cluster is empty.
     centre : ndarray of shape (k, d), float64
         Weighted mean of each cluster.
     distance : ndarray of shape (n,), float64
@@ -68,16 +69,16 @@ def cluster(
     weight : ndarray of shape (n,), positive
     rule : "log", "elbow", "silhouette" or a number k >= 1
     of_points : int
-        Points of both labels, the n of the paper's k = log n.
+        Number of points of both labels together, the n of the paper's k = log n.
     random : numpy Generator
-        Only `random()` is called, once a seed.
+        Only `random()` is called, once per seed.
     lloyd_steps : int
         Steps of Lloyd's algorithm after seeding; 0: none.
 
     Returns
     -------
     Clusters
-        At most k: never more than there are distinct points.
+        At most k clusters, and at most as many as there are distinct points.
     """
     most = clusters_at_most(rule, of_points)
     seeding = _Seeding(Z, weight, random)
@@ -90,7 +91,7 @@ def cluster(
 
 
 def clusters_at_most(rule: ClusterRule | int, of_points: int) -> int:
-    """Return k for `log` or a number, and the greatest k that a heuristic considers."""
+    """Return k for `log` or a number; for a heuristic, the largest k that it considers."""
     if isinstance(rule, int):
         return rule
     log = max(1, math.ceil(math.log(of_points)))
@@ -98,16 +99,16 @@ def clusters_at_most(rule: ClusterRule | int, of_points: int) -> int:
 
 
 class _Seeding:
-    """k-means++ seeds one after another; the first k of them are a seeding for k.
+    """Draws k-means++ seeds one after another; the first k of them are a seeding for k clusters.
 
     Attributes
     ----------
     seeds : list of int
         Indices of the seeds.
     cost : list of float
-        Weighted sum of squared distances to the nearest seed, after each.
+        Weighted sum of squared distances to the nearest seed, after each seed.
     silhouette : list of float
-        Weighted mean of the simplified silhouette, after each; 0 for one seed.
+        Weighted mean of the simplified silhouette, after each seed; 0 for one seed.
     """
 
     def __init__(self, Z: Float, weight: Float, random: np.random.Generator) -> None:
@@ -119,7 +120,7 @@ class _Seeding:
         self._draw(weight)
 
     def add(self) -> bool:
-        """Add a seed with probability in proportion to u D^2; tell whether a point lay off all seeds."""
+        """Draw a seed with probability in proportion to u D^2; False if every point coincides with a seed."""
         share = self._weight * self._first
         if not share.any():
             return False
@@ -155,7 +156,7 @@ def _chosen(rule: ClusterRule | int, seeding: _Seeding) -> int:
 
 
 def elbow(cost: Float) -> int:
-    """Return the k whose cost lies furthest below the chord of the curve; `cost[0]` is that of k = 1."""
+    """Return the k whose cost lies furthest below the chord of the curve; `cost[0]` is the cost for k = 1."""
     if len(cost) == 1 or cost[0] <= cost[-1]:
         return 1
     along = np.linspace(0.0, 1.0, len(cost))
@@ -163,7 +164,7 @@ def elbow(cost: Float) -> int:
 
 
 def squared_distances(Z: Float, centre: Float) -> Float:
-    """Return |z_i - centre|^2 by differences, so that equal points are at exactly 0."""
+    """Return |z_i - centre|^2 computed from differences, so that equal points have distance exactly 0."""
     squared = np.empty(len(Z))
     for start in range(0, len(Z), BLOCK_ROWS):
         difference = Z[start : start + BLOCK_ROWS] - centre
@@ -172,7 +173,7 @@ def squared_distances(Z: Float, centre: Float) -> Float:
 
 
 def _nearest(Z: Float, centres: Float) -> tuple[NDArray[np.intp], Float]:
-    """Return the nearest centre of each point, the first of equals, and the squared distance to it."""
+    """Return the nearest centre of each point (the first, if several are), and the squared distance to it."""
     of = np.zeros(len(Z), np.intp)
     least = squared_distances(Z, centres[0])
     for index in range(1, len(centres)):

@@ -1,25 +1,27 @@
-r"""From an audit sample to the loss of the whole stream, with an interval that covers it in 95 of 100 samples.
+r"""Estimates the loss of the whole stream from an audit sample, with an interval that covers it in 95 of 100 samples.
 
-Total loss of a model: L = sum over all points of u h, h >= 0 its loss at a point. Points of weight t or more, t the
-threshold of their partition, are known to be there and count as they are. All others of a partition and label form a
-*stratum* of exactly known weight W; the n sampled among them are a self-weighting sample, so that
+Total loss of a model: L = sum over all points of u h, where u is a point's weight and h >= 0 the model's loss at it.
+Points of weight t or more, t being the threshold of their partition, are all in the sample and count as they are
+("certain"). All other points of one partition and label form a *stratum* of exactly known weight W. The n sampled
+points of a stratum are a self-weighting sample, so that
 
     L = sum over the certain of u h + sum over strata of W mean(h).
 
-Where a label has less than two sampled points, both labels of its partition form one stratum.
+If a label has fewer than two sampled points, both labels of its partition form one stratum.
 
-The interval is the hard part: few points have a loss, and some a great one, so that the estimate is skewed and a sample
-may have missed the worst. With V the variance of the sum over strata, finite populations corrected by 1 - u / t:
+The interval is the difficult part: few points have a loss, and some of them a large one, so the estimate is skewed, and
+a sample may have missed the largest losses. Let V be the variance of the sum over strata, with the finite-population
+correction 1 - u / t:
 
-- Lower end: the quantile of the gamma distribution with the estimate's mean and variance, above what is certain.
-- Upper end: the greater of two. *Fay and Feuer's*: the same quantile once one more point is sampled, of the greatest
-  loss seen, at least that of a point on the decision boundary, and the greater the fewer points had a loss.
-  *Hall's* transformation: the t-interval, its skewness taken out by a cubic.
+- Lower end: the lower quantile of the gamma distribution with the estimate's mean and variance, plus the certain part.
+- Upper end: the larger of two. *Fay and Feuer's*: the upper quantile after one imaginary further sampled point, whose
+  loss is the largest one seen, or that of a point on the decision boundary if this is larger; the fewer points had a
+  loss, the more this point counts. *Hall's* transformation: the t-interval with its skewness removed by a cubic.
 
-Each of the two alone covered less than 93 % on some streams: the first with heavy tails, the second with under ten
-points of positive loss. `python -m tests.benchmarks.audit` measures both, and the normal interval, over thousands of
-samples. No interval can know of points that no sample holds and that carry most of the loss: ten rows whose loss is a
-thousand times all others' are seen with the probability that one of them is drawn.
+Each of the two upper ends alone covered less than 93 % on some streams: the first on heavy tails, the second with fewer
+than ten points of positive loss. `python -m tests.benchmarks.audit` measures both, and the normal interval, over
+thousands of samples. No interval can account for points that carry most of the loss and are not in the sample: of ten
+rows with a thousand times the loss of all others, the sample knows only if one of them is drawn.
 
 Sources: Sarndal, Swensson and Wretman 1992 (post-stratification); Fay and Feuer 1997 (gamma interval); Wilson and
 Hilferty 1931 (gamma quantiles); Hall 1992 (skewness).
@@ -40,12 +42,12 @@ from streamsvm.coreset.audit_sample import Sampled
 Float = NDArray[np.float64]
 
 Z: Final = 1.959963984540054
-"""97.5 % of a standard normal distribution lie below."""
+"""The 97.5 % quantile of the standard normal distribution."""
 ROUNDING: Final = 1e-9
-"""Share of a label's weight below which nothing is left besides the certain points."""
+"""If less than this share of a label's weight is left besides the certain points, that rest is rounding error."""
 
 TINY: Final = 1e-150
-"""Where all weight and the worst loss count as 1, what is less counts as 0: its powers would vanish."""
+"""Means and variances below this count as 0, with total weight and largest loss scaled to 1: their powers underflow."""
 
 
 class Estimate(NamedTuple):
@@ -58,16 +60,16 @@ class Estimate(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Stratum:
-    """Points that a self-weighting sample stands for.
+    """The points of a partition and label that a self-weighting sample represents.
 
     Attributes
     ----------
     weight : float
         W, positive.
     loss : ndarray of shape (n,)
-        Of the sampled ones; n may be 0.
+        Losses of the sampled points; n may be 0.
     unseen : float
-        Mean of 1 - u / t over them: 0 if the sample holds every point.
+        Mean of 1 - u / t over the sampled points: 0 if the sample holds every point.
     """
 
     weight: float
@@ -76,7 +78,7 @@ class _Stratum:
 
     @property
     def worth(self) -> float:
-        """How much of the weight one sampled point stands for."""
+        """The weight that one sampled point represents."""
         return self.weight / max(len(self.loss), 1)
 
     def moments(self) -> Float:
@@ -98,16 +100,16 @@ class _Stratum:
 
 
 def estimate(sample: Sequence[Sampled], loss: Float, boundary: float = 1.0) -> Estimate:
-    """Estimate the total of u h over everything that was offered.
+    """Estimate the total of u h over all points that were offered to the reservoirs.
 
     Parameters
     ----------
     sample : sequence of Sampled
-        One a partition, with a point at least among them.
+        One per partition; together they hold at least one point.
     loss : ndarray of shape (n,), not negative
         h at the sample's points, partition after partition.
     boundary : float
-        h of a point on the decision boundary: the least that a point that was missed is taken to have.
+        h of a point on the decision boundary: the smallest loss assumed for a point that the sample missed.
     """
     borders = np.cumsum([len(part.points) for part in sample])[:-1]
     certain, strata = 0.0, list[_Stratum]()
@@ -121,10 +123,10 @@ def estimate(sample: Sequence[Sampled], loss: Float, boundary: float = 1.0) -> E
 
 
 def represented(sample: Sequence[Sampled]) -> Float:
-    """Return how much of the whole stream's weight each sampled point stands for, shape (n,), partition by partition.
+    """Return the weight of the whole stream that each sampled point represents, shape (n,), partition by partition.
 
-    The total loss that `estimate` finds is the sum of these times the losses. Each label of a partition has its exact
-    weight, unless too few points of it were sampled.
+    The total of `estimate` is the sum of these weights times the losses. The weights of each label of a partition sum
+    to the label's exact weight, unless too few of its points were sampled.
     """
     return np.concatenate([_represented(part) for part in sample])
 
@@ -141,9 +143,9 @@ def _certain(part: Sampled) -> NDArray[np.bool_]:
 
 
 def _strata(part: Sampled) -> Iterator[tuple[float, NDArray[np.bool_]]]:
-    """Yield weight and sampled points of the labels that are not wholly certain.
+    """Yield weight and sampled points of each label whose points are not all certain.
 
-    As one, if one of them has too few points.
+    If one of them has fewer than two sampled points, both are yielded as one stratum.
     """
     if not part.threshold:
         return
@@ -168,7 +170,7 @@ def _stratum(part: Sampled, weight: float, sampled: NDArray[np.bool_], loss: Flo
 
 
 def _interval(strata: Sequence[_Stratum], boundary: float) -> tuple[float, float, float]:
-    """Return low, estimate and high of the strata's total; inside, all weight and the worst loss count as 1."""
+    """Return low, estimate and high of the strata's total, computed with total weight and largest loss scaled to 1."""
     weight = sum(s.weight for s in strata)
     worst = max(boundary, *(float(s.loss.max(initial=0.0)) for s in strata))
     strata = [_Stratum(s.weight / weight, s.loss / worst, s.unseen) for s in strata]
@@ -182,7 +184,7 @@ def _interval(strata: Sequence[_Stratum], boundary: float) -> tuple[float, float
 
 
 def _gamma_quantile(z: float, mean: float, variance: float) -> float:
-    """Return the quantile of a gamma distribution at the probability that z has in a normal one."""
+    """Return the gamma quantile at the probability of the standard normal quantile z (Wilson and Hilferty)."""
     if min(mean, variance) < TINY:
         return mean
     ninth = variance / mean**2 / 9.0
@@ -190,7 +192,7 @@ def _gamma_quantile(z: float, mean: float, variance: float) -> float:
 
 
 def _without_skew(mean: float, variance: float, third: float) -> float:
-    """Return the upper end of Hall's interval: where his cubic of the studentised error is at -z."""
+    """Return the upper end of Hall's interval, where his cubic in the studentised error equals -z."""
     if variance < TINY:
         return mean
     skew = third / variance**1.5

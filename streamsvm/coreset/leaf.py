@@ -42,7 +42,7 @@ class Leaf:
 
     def _reset(self, start: Position) -> None:
         self._kept = 0
-        self._extent = Extent(start, start, 0, -1, -1, self._nothing)
+        self._extent = Extent(start=start, end=start, rows=0, first_time_ms=-1, last_time_ms=-1, moments=self._nothing)
         self._screener: Screener | None = None
 
     def screen(self, screener: Screener) -> None:
@@ -100,7 +100,14 @@ class Leaf:
         seen = len(rows)
         assert seen <= self.missing
         first, last = time_range(rows.time_ms)
-        fresh = Extent(self._extent.end, rows.position_after(seen - 1), seen, first, last, self._nothing)
+        fresh = Extent(
+            start=self._extent.end,
+            end=rows.position_after(seen - 1),
+            rows=seen,
+            first_time_ms=first,
+            last_time_ms=last,
+            moments=self._nothing,
+        )
         self._extent = self._extent.join(fresh)
         if self._screener is None:
             self._keep(rows.points.take(rows.accepted))

@@ -60,7 +60,7 @@ CONSTANT: Final = 1e-9
 """Times the mean: a standard deviation below it is rounding of a feature that does not vary."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Outlier:
     """A value that was drawn in.
 

@@ -1,26 +1,28 @@
-r"""Screening: which rows of a long leaf are kept, decided row by row, in one compiled pass.
+r"""Screening decides row by row which rows of a long leaf are kept, in one compiled pass.
 
-A leaf that holds every row it has seen cannot be long. Once a partition has sealed both labels, a *screen* is made from
-its own sealed buckets, and the next leaf may span a share of all rows before it, at the same memory. Per row, with the
-scaled features z, margin m = y (<w~, z> + b~) under the screen's pilot, and u its weight:
+A leaf that holds every row it has seen cannot be long. Once a partition has sealed points of both labels, a *screen* is
+made from its sealed buckets, and the next leaf may span a share of all rows before it, with the same memory. For each
+row with scaled features z, margin m = y (<w~, z> + b~) under the screen's pilot, and weight u:
 
-1. pi = min(1, rate u s), s = a mixture of sensitivity, 1 and influence as in `streamsvm.coreset.reducers.calibrated`,
-   each divided by its average over the sealed buckets, so that the leaf's pi sum to about `TARGET` of its capacity.
-2. Systematic sampling within strata, label x `BINS` bins of margin: a running sum of pi a stratum, from a random start;
-   the row that lifts it past 1 is kept, with weight u / pi, and 1 is taken off. So the number kept is bounded, rows of
-   like margin are seldom kept together, and any weighted sum is estimated without bias. The first row of each label is
-   kept for certain: no label is ever lost.
-3. Kept or not, every row adds to exact totals: weight of label x {active (m < 1), inactive}, hinge gradient (the sum
-   over the active of u y z), first and second moments of z. Kept points are calibrated by them.
+1. The inclusion probability is pi = min(1, rate u s). s is a mixture of sensitivity, 1 and influence, as in
+   `streamsvm.coreset.reducers.calibrated`, each divided by its average over the sealed buckets. The rate is chosen so
+   that the pi of the leaf sum to about `TARGET` of its capacity.
+2. Rows are sampled systematically within strata, one per label and bin of margin (`BINS` bins). Each stratum has a
+   running sum of pi, which begins at a random start. The row that lifts the sum past 1 is kept with weight u / pi, and
+   1 is subtracted. So the number of kept rows is bounded, rows of similar margin are seldom kept together, and every
+   weighted sum is estimated without bias. The first row of each label is always kept, so that no label is lost.
+3. Every row, kept or not, adds to exact totals: the weight of label x {active (m < 1), inactive}, the hinge gradient
+   (the sum of u y z over the active rows), and the first and second moments of z. Kept points are calibrated to them.
 
-If the kept points fill the capacity, because the stream has changed, the rate is halved and they are thinned by the
-same rule: a leaf never holds more, whatever comes.
+If the kept points fill the capacity, because the stream has changed, the rate is halved and the kept points are thinned
+by the same rule. So a leaf never holds more points than its capacity.
 
-Invariant: what a screened leaf holds is a pure function of its rows, its screen and the generator of (seed, partition,
-leaf); no batch's border can matter (`streamsvm.coreset.screening_kernels`).
+Invariant: the content of a screened leaf is a pure function of its rows, its screen and the generator of (seed,
+partition, leaf); borders of batches do not matter (`streamsvm.coreset.screening_kernels`).
 
-Where influence costs too much, above `EXACT_NORM` features, |H^-1/2 (z, 1)| is estimated from `SKETCH` random
-projections (Johnson and Lindenstrauss 1984): it decides how well points are chosen, never their expectation.
+Above `EXACT_NORM` features the exact influence costs too much, and |H^-1/2 (z, 1)| is estimated from `SKETCH` random
+projections (Johnson and Lindenstrauss 1984). The estimate affects how well points are chosen, but not the expectation
+of any weighted sum.
 
 Sources: Madow 1949 (systematic sampling); Deville and Sarndal 1992; `streamsvm.coreset.reducers.calibrated` for the
 importance.
@@ -45,34 +47,40 @@ from streamsvm.points import Features, Points, Signs, Weights
 Mask = NDArray[np.bool_]
 
 ROWS_AT_ONCE: Final = 4_096
-"""Rows whose margins and shares are held at once."""
+"""Number of rows whose margins and shares are in memory at once."""
 LEAST_CAPACITY: Final = 8
-"""Below, a leaf is too small to be thinned: two points of it are certain to stay."""
+"""A leaf of smaller capacity cannot be thinned, because two of its points always stay."""
 TARGET: Final = 0.85
-"""Share of its capacity that a leaf is expected to fill; what is left absorbs a stream that changes."""
+"""Share of its capacity that a leaf is expected to fill; the rest is a reserve for a stream that changes."""
 EXACT_NORM: Final = 32
-"""Most features for which the norm of influence is computed exactly."""
+"""Largest number of features for which the norm in the influence is computed exactly."""
 SKETCH: Final = 24
-"""Projections above: the estimated norm has a relative standard deviation of about 1 / sqrt(2 SKETCH)."""
+"""Number of random projections above that; the estimated norm has a relative standard deviation of 1 / sqrt(2
+SKETCH)."""
 RATE_STEPS: Final = 6
-"""Fixed-point steps that find the rate; each certain point makes the others likelier."""
+"""Number of fixed-point steps that find the rate. Each finds points with pi = 1, which raises the rate for the
+others."""
 TURNED: Final = 0.005
-"""Squared difference of mean hinge gradients, over second moments of z, from which on a rule may count as turned."""
+"""Squared difference of mean hinge gradients, relative to second moments of z, above which a rule may count as
+turned."""
 BY_CHANCE: Final = 10.0
-"""What it must exceed beyond that, times 1 / rows + 0.5 / points of the buckets, which tell more than as many random
-rows. On shuffled sets 2.6 was the most up to 23 features, 7.6 where features outnumber a third of the points."""
+"""Allowance for chance: the difference must exceed TURNED + BY_CHANCE * (1 / rows + 0.5 / points of the buckets).
+
+The factor 0.5 is there because bucket points tell more than the same number of random rows. On shuffled data the factor
+never exceeded 2.6 for up to 23 features, and 7.6 where there are more features than a third of the points.
+"""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Screen:
-    """What the rows of one leaf are screened by: fixed for the leaf.
+    """The rule by which the rows of one leaf are screened; it does not change within the leaf.
 
     Attributes
     ----------
     rows : int
         Rows that the leaf spans.
     rate : float
-        pi = min(1, rate u s), before any thinning.
+        The rate in pi = min(1, rate u s), before any thinning.
     scaling : ndarray of shape (2, d)
         Centre and inverse scale: z = (x - centre) * inverse scale.
     coefficients : ndarray of shape (d,)
@@ -81,9 +89,9 @@ class Screen:
     label_mean : ndarray of shape (2, d)
         Mean of z of the label -1 and of the label +1.
     terms : ndarray of shape (2, 6)
-        A label's share of s but for influence, as a function of q, the squared distance to its mean: base, border,
-        curved, slope, offset; base + curved q up to the border, base + slope sqrt(q) - offset beyond. Last the label's
-        class weight, by which the whole of s is multiplied.
+        Per label, s without influence as a function of q, the squared distance to the label's mean, given by base,
+        border, curved, slope and offset: base + curved q up to the border, base + slope sqrt(q) - offset beyond it. The
+        sixth number is the label's class weight, which multiplies all of s.
     projection : ndarray of shape (d + 1 and 0 to 3 rows of zeros, k), float32
         Influence is |(z, 1) projection| sqrt(clip((1 + delta - m) / (2 delta), 0, 1)).
     """
@@ -98,23 +106,23 @@ class Screen:
     projection: NDArray[np.float32]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Screened:
-    """A screened leaf's state besides its points and extent.
+    """The state of a screened leaf, except its points and extent.
 
     Attributes
     ----------
     screen : Screen
     thinnings : int
-        How often the rate was halved.
+        Number of times the rate was halved.
     accepted : int
         Valid rows seen.
     sums : ndarray of shape (2, BINS)
-        Running sum of pi of each stratum, in [0, 1).
+        Running sum of pi in each stratum, in [0, 1).
     weight : ndarray of shape (2, 2)
         Exact weight of label (-1, +1) x {inactive, active}.
     totals : ndarray of shape (3, d)
-        Exact sums of u z, of u z^2, and of u y z over the active, the last with class weights.
+        Exact sums of u z, of u z^2, and of u y z over the active rows; the last with class weights.
     """
 
     screen: Screen
@@ -126,7 +134,7 @@ class Screened:
 
     @property
     def rate(self) -> float:
-        """The rate now."""
+        """The current rate, after all thinnings."""
         return self.screen.rate * 0.5**self.thinnings
 
     @property
@@ -141,19 +149,19 @@ class Screened:
         return Moments(self.accepted, own, centre + mean / inverse_scale, square / inverse_scale**2)
 
     def copy(self) -> Screened:
-        """Return the same with arrays of its own."""
+        """Return a copy with its own arrays."""
         return replace(self, sums=self.sums.copy(), weight=self.weight.copy(), totals=self.totals.copy())
 
 
 class Screener:
-    """Screens the rows of one leaf into a buffer of the caller.
+    """Screens the rows of one leaf, and writes kept points into a buffer of the caller.
 
     Parameters
     ----------
     state : Screened
-        Taken over: its arrays are changed.
+        The screener takes ownership and changes the arrays.
     seed, partition, leaf : int
-        What names the leaf's random numbers.
+        The key of the leaf's random numbers.
     """
 
     def __init__(self, state: Screened, seed: int, partition: int, leaf: int) -> None:
@@ -165,7 +173,14 @@ class Screener:
         """Begin a leaf."""
         sums = _starts(seed, partition, leaf, 0)
         return cls(
-            Screened(screen, 0, 0, sums, np.zeros((2, 2)), np.zeros((3, screen.scaling.shape[1]))),
+            Screened(
+                screen=screen,
+                thinnings=0,
+                accepted=0,
+                sums=sums,
+                weight=np.zeros((2, 2)),
+                totals=np.zeros((3, screen.scaling.shape[1])),
+            ),
             seed,
             partition,
             leaf,
@@ -173,27 +188,27 @@ class Screener:
 
     @property
     def state(self) -> Screened:
-        """The state, of which the arrays change with the next `screen`."""
+        """The state; its arrays change with the next call of `screen`."""
         return self._state
 
     def screen(self, points: Points, accepted: Mask, buffer: Points, kept: int) -> int:
-        """Screen rows; kept ones go into the buffer from `kept` on, and never fill it.
+        """Screen rows. Kept points are written into the buffer from `kept` on; the buffer is never full afterwards.
 
         Parameters
         ----------
         points : Points
-            One a row.
+            One point per row.
         accepted : ndarray of shape (n,), bool
             Which rows are valid.
         buffer : Points
-            At least `LEAST_CAPACITY`.
+            Has room for at least `LEAST_CAPACITY` points.
         kept : int
-            Points that it holds.
+            Number of points in the buffer.
 
         Returns
         -------
         int
-            How many points the buffer holds now.
+            Number of points in the buffer afterwards.
         """
         for start in range(0, len(points), ROWS_AT_ONCE):
             part = slice(start, start + ROWS_AT_ONCE)
@@ -225,10 +240,12 @@ class Screener:
 
 
 def warm_up(dtype: np.dtype[np.floating]) -> None:
-    """Compile, or load from numba's file cache, what screening runs."""
+    """Compile, or load from numba's file cache, the functions that screening runs."""
     n = 2 * LEAST_CAPACITY
     points = Points(np.ones((n, 1), dtype), np.tile(np.array([-1, 1], np.int8), n // 2), np.ones(n))
-    pilot = Pilot(1.0, np.zeros(1), np.ones(1), np.array([2.0]), -1.0, 0.5)
+    pilot = Pilot(
+        penalty=1.0, mean=np.zeros(1), scale=np.ones(1), coefficients=np.array([2.0]), intercept=-1.0, lower_bound=0.5
+    )
     seen, random = Moments.zero(1).add(points), generator(0, Purpose.SKETCH, (0, 0, 0))
     screen = make_screen(points, pilot, seen, n, n, 2 * n, random)
     buffer = points.take(np.arange(LEAST_CAPACITY))
@@ -236,7 +253,7 @@ def warm_up(dtype: np.dtype[np.floating]) -> None:
 
 
 def calibrated(points: Points, state: Screened, observed: Observed) -> Points:
-    """Return kept points under weights that meet the exact totals; note how it went."""
+    """Return kept points with weights that meet the exact totals; count the outcome."""
     if not len(points):
         return points
     observed.reductions += 1
@@ -249,16 +266,16 @@ def calibrated(points: Points, state: Screened, observed: Observed) -> Points:
 
 
 def turned(state: Screened, buckets: Points) -> bool:
-    """Tell whether the rule behind the labels is plainly another in a screened leaf than in the buckets before it.
+    """Tell whether the rule behind the labels clearly differs between a screened leaf and the buckets before it.
 
-    Compared are the mean hinge gradients of one pilot, exact in the leaf: where the rule turns, other rows are active,
-    or on another side, whatever the features and the share of labels do.
+    Compared are the mean hinge gradients under one pilot; the leaf's is exact. If the rule changes, other rows become
+    active or change sides, even if the features and the share of labels stay the same.
 
     Parameters
     ----------
     state : Screened
     buckets : Points
-        The same points as `make_screen` was given.
+        The points that `make_screen` was called with.
     """
     if not state.accepted:
         return False
@@ -280,15 +297,15 @@ def make_screen(
     Parameters
     ----------
     points : Points
-        Of the partition's sealed buckets, both labels among them.
+        The points of the partition's sealed buckets; both labels must be present.
     pilot : Pilot
-        Of those points, with a positive bound.
+        The pilot of those points, with a positive bound.
     seen : Moments
-        Exact moments of what they stand for.
+        Exact moments of the rows that they represent.
     rows : int
         Rows that the leaf spans.
     accepted : float
-        How many of them are expected to be valid.
+        Expected number of valid rows among them.
     capacity : int
         Most points that the leaf may hold.
     random : numpy Generator
@@ -298,14 +315,14 @@ def make_screen(
     scaling = np.stack([seen.mean, 1.0 / pilot.scale])
     shift = float(np.einsum("j,j->", pilot.coefficients, (scaling[0] - pilot.mean) * scaling[1]))
     blank = Screen(
-        rows,
-        0.0,
-        scaling,
-        pilot.coefficients,
-        pilot.intercept + shift,
-        np.zeros((2, d)),
-        np.repeat([[0.0, 0.0, 0.0, 0.0, 0.0, 1.0]], 2, axis=0),
-        np.zeros((d + 1, 0), np.float32),
+        rows=rows,
+        rate=0.0,
+        scaling=scaling,
+        coefficients=pilot.coefficients,
+        intercept=pilot.intercept + shift,
+        label_mean=np.zeros((2, d)),
+        terms=np.repeat([[0.0, 0.0, 0.0, 0.0, 0.0, 1.0]], 2, axis=0),
+        projection=np.zeros((d + 1, 0), np.float32),
     )
     raw, points = points, points.class_weighted(pilot.class_weight)
     Z, margin, _ = _evaluated(points, blank)
@@ -328,7 +345,7 @@ def make_screen(
 
 
 def _sensitivity_terms(own: Float, pilot: Pilot) -> Float:
-    """Return `Screen.terms` of Alg. 1's bound, of a point of weight 1, one cluster a label: `direct_bound` unfolded."""
+    """Return `Screen.terms`: Alg. 1's bound for a point of weight 1 and one cluster per label (`direct_bound`)."""
     terms = np.ones((2, 6))
     alpha = own[::-1] / (2.0 * pilot.penalty * own.sum() * own)
     terms[:, 0] = 1.0 / own
@@ -340,7 +357,7 @@ def _sensitivity_terms(own: Float, pilot: Pilot) -> Float:
 
 
 def _projection(hessian: Float, random: np.random.Generator) -> Float:
-    """Return H^-1/2, or random projections of it, as columns; no columns if H is not positive."""
+    """Return H^-1/2, or random projections of it, as columns; no columns if H is not positive definite."""
     d = len(hessian)
     if not factorise(hessian):
         return np.zeros((d + -d % 4, 0))
@@ -355,7 +372,7 @@ def _mean_share(screen: Screen, points: Points) -> float:
 
 
 def _rate(size: Float, expected: Float, target: float) -> float:
-    """Return the rate at which sum expected min(1, rate size) is the target, about."""
+    """Return the rate at which the sum of expected * min(1, rate * size) is about the target."""
     rate, certain = 0.0, np.zeros(len(size), np.bool_)
     for _ in range(RATE_STEPS):
         free = target - float(expected[certain].sum())

@@ -1,12 +1,14 @@
-"""Notices a leaf that is plainly no random part of what its partition saw before: the stream is sorted, or drifts.
+"""Notices a leaf that is clearly not a random part of what its partition saw before: the stream is sorted, or drifts.
 
-It decides nothing and no state holds it: a restart forgets the moments of each label, and compares with what came
-since. A bucket keeps what mattered to its own part of the stream, which need not be what matters to the whole; so a
-tree over such a stream can be worse than a plain sample, and says so by this.
+The result is a warning only: it changes no model, and it is not part of any checkpoint. After a restart the moments of
+each label start from zero, and later leaves are compared with what came since.
 
-Compared are the exact moments of all features and the share of labels, and the moments of each label alone, which move
-where the rule behind the labels does while the features stay as they were. What a screened leaf keeps is too little for
-the last; there the rule is compared by exact gradients (`streamsvm.coreset.screening.turned`).
+Why it matters: a bucket keeps the points that mattered to its own part of the stream, which need not be those that
+matter to the whole. So a tree over a sorted stream can be worse than a plain sample, and this warning says so.
+
+Three things are compared: the exact moments of all features, the share of labels, and the moments of each label alone.
+The last change if the rule behind the labels changes while the features stay the same. A screened leaf keeps too few
+points for them; there exact gradients are compared instead (`streamsvm.coreset.screening.turned`).
 """
 
 from __future__ import annotations
@@ -19,13 +21,17 @@ from streamsvm.coreset.moments import Moments
 from streamsvm.points import Points, Weights
 
 APART: Final = 0.05
-"""Squared distance (`Moments.distance`) from which on a leaf may count as unlike what came before it."""
+"""Squared distance of moments (`Moments.distance`) above which a large leaf counts as shifted; see `BY_CHANCE`."""
 BY_CHANCE: Final = 20.0
-"""What n points must exceed beyond that, times n. On shuffled sets, leaves of 50 to 3,000 points, up to 123 features,
-with outliers and without, 10.3 was the most; sorted by their first component, the median is over 100."""
+"""A leaf counts as shifted if its squared distance exceeds APART + BY_CHANCE / n, n its effective number of points.
+
+The second term allows for the distance that chance alone makes in a small leaf. On shuffled data (leaves of 50 to 3,000
+points, up to 123 features, with and without outliers) n times the excess never passed 10.3; on data sorted by the first
+principal component its median is above 100. A smaller value would warn about shuffled streams.
+"""
 
 LEAST: Final = 20
-"""Points, fewer of which say nothing: their own variance may be small by chance."""
+"""Leaves of fewer points are not judged: their variance may be small by chance."""
 
 
 class ShiftWatch:
@@ -42,14 +48,14 @@ class ShiftWatch:
         self._labels = {label: Moments.zero(dimension, classes) for label in labels}
 
     def shifted(self, before: Moments, leaf: Moments, points: Points) -> bool:
-        """Tell whether a leaf is unlike what came before it, and count it to that.
+        """Tell whether a leaf is shifted against what came before it, and add it to what came before.
 
         Parameters
         ----------
         before, leaf : Moments
             Exact, of all sealed leaves and of this one.
         points : Points
-            What the leaf holds.
+            The points that the leaf holds.
         """
         found = is_shifted(before, leaf, effective(points.weight))
         for label, seen in self._labels.items():
@@ -61,11 +67,11 @@ class ShiftWatch:
 
 
 def is_shifted(before: Moments, leaf: Moments, n: float) -> bool:
-    """Tell whether moments of about n independent points are not those of a random part of `before`."""
+    """Tell whether the moments of about n independent points differ from a random part of `before`."""
     return n >= LEAST and before.distance(leaf) > APART + BY_CHANCE / n
 
 
 def effective(weight: Weights) -> float:
-    """Return how many points of equal weight tell as much (Kish 1965); 0 for none."""
+    """Return the effective sample size: how many points of equal weight tell as much (Kish 1965); 0 for no points."""
     square = float(np.square(weight).sum())
     return float(weight.sum()) ** 2 / square if square > 0.0 else 0.0

@@ -4,14 +4,14 @@ Invariant: the structure is a pure function of the partition's rows in log order
 seals after a count of rows *seen*, accepted or not, never of points kept; so neither batches nor the clock can move a
 border, and two readers of one log build the same bytes.
 
-There are two. A *tree* is the paper's: a point passes one reduction a level, and memory grows with the logarithm of the
-stream. A *chain* has one bucket, which is reduced together with every leaf: an old point passes as many reductions as
-leaves came after it, but a reduction sees all that is known of the partition, and memory never grows: one bucket and
-one leaf, each a large share of it.
+There are two structures. A *tree* is the paper's: a point passes one reduction per level, and memory grows with the
+logarithm of the stream. A *chain* has one bucket, which is reduced again together with every leaf. There an old point
+passes as many reductions as leaves came after it; but each reduction sees everything known of the partition, and memory
+does not grow, so that bucket and leaf can each take a large share of it.
 
-Source: Alg. 2 of Tukan, Baykal, Feldman and Rus 2020 (fan-in 2). Where we differ: the stream has no end, so there is no
-root: what stands for the stream is the union of all buckets and the open leaf, at any moment; and a leaf's bucket holds
-at most `bucket_points` points whatever the leaf's size, where the paper ties both to one parameter l. A chain is ours.
+Source: Alg. 2 of Tukan, Baykal, Feldman and Rus 2020 (fan-in 2). Where we differ: the stream has no end, so the tree
+has no root, and the union of all buckets and the open leaf represents the stream at any moment. A leaf's bucket holds
+at most `bucket_points` points for any size of leaf, while the paper ties both to one parameter l. The chain is our own.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from streamsvm.coreset.reducers.base import Purpose, Reducer, generator, reduce_
 from streamsvm.points import Points, Position
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Extent:
-    """What a set of points stands for.
+    """The rows that a set of points represents.
 
     Attributes
     ----------
     start, end : Position
-        Its rows are those from `start` up to but not including `end`.
+        The rows from `start` up to but not including `end`.
     rows : int
         Rows seen, rejected ones included.
     first_time_ms, last_time_ms : int
@@ -54,20 +54,20 @@ class Extent:
     moments: Moments
 
     def join(self, later: Extent) -> Extent:
-        """Return the extent of this and the one that follows it."""
+        """Return the extent of this one and the one that follows it."""
         times = [time for time in (self.first_time_ms, later.first_time_ms) if time >= 0]
         return Extent(
-            self.start,
-            later.end,
-            self.rows + later.rows,
-            min(times, default=-1),
-            max(self.last_time_ms, later.last_time_ms),
-            self.moments.merge(later.moments),
+            start=self.start,
+            end=later.end,
+            rows=self.rows + later.rows,
+            first_time_ms=min(times, default=-1),
+            last_time_ms=max(self.last_time_ms, later.last_time_ms),
+            moments=self.moments.merge(later.moments),
         )
 
 
 def joined(extents: Sequence[Extent]) -> Extent:
-    """Return the extent of consecutive ones, at least one, the oldest first."""
+    """Return the extent of one or more consecutive extents, the oldest first."""
     whole = extents[0]
     for later in extents[1:]:
         whole = whole.join(later)
@@ -83,7 +83,7 @@ class Bucket:
     level : int
         0 for a sealed leaf.
     index : int
-        How many nodes of this level were made before it: with partition and level the name of the node.
+        Number of nodes of this level that were made before it. Partition, level and index name the node.
     points : Points
     extent : Extent
     """
@@ -96,7 +96,7 @@ class Bucket:
 
 @njit(cache=True, nogil=True)
 def time_range(time_ms: NDArray[np.int64]) -> tuple[int, int]:
-    """Return least and greatest of the times that are not negative; -1 if there is none."""
+    """Return the smallest and the largest time that is not negative; -1 if there is none."""
     first, last = -1, -1
     for time in time_ms:
         if time >= 0:
@@ -106,7 +106,7 @@ def time_range(time_ms: NDArray[np.int64]) -> tuple[int, int]:
 
 
 PilotOf = Callable[[Points, Extent], Any]
-"""Solves the pilot, of the reducer's kind, of a node from its own points and what they stand for (Alg. 1, line 1)."""
+"""Returns the pilot of a node, of the reducer's kind, from the node's points and extent (Alg. 1, line 1)."""
 
 
 class Structure(ABC):
@@ -131,7 +131,7 @@ class Structure(ABC):
 
     @property
     def buckets(self) -> tuple[Bucket, ...]:
-        """All buckets, the oldest first; levels never rise from one to the next."""
+        """All buckets, the oldest first; levels never increase from one to the next."""
         return self._buckets
 
     @property
@@ -141,21 +141,21 @@ class Structure(ABC):
 
     @property
     def reducer(self) -> Reducer[Any]:
-        """What makes its nodes."""
+        """The reducer that makes the nodes."""
         return self._reducer
 
     def restore(self, sealed: int, buckets: Sequence[Bucket]) -> None:
-        """Put a checkpoint's content in place."""
+        """Restore the content from a checkpoint."""
         self._sealed = sealed
         self._buckets = tuple(buckets)
 
     def insert(self, points: Points, extent: Extent, pilot_of: PilotOf | None = None) -> None:
-        """Add a sealed leaf, and merge.
+        """Add a sealed leaf, and merge buckets.
 
         Parameters
         ----------
         points : Points
-            Copied, where they are kept.
+            Copied if they are kept.
         extent : Extent
         pilot_of : callable, optional
             Called for every node that must be reduced, if the reducer needs a pilot.
@@ -165,25 +165,27 @@ class Structure(ABC):
 
     @abstractmethod
     def _with(self, points: Points, extent: Extent, pilot_of: PilotOf | None) -> list[Bucket]:
-        """Return the buckets once a leaf, number `sealed`, is among them."""
+        """Return the buckets after leaf number `sealed` is added."""
 
     def _node(self, level: int, index: int, points: Points, extent: Extent, pilot_of: PilotOf | None) -> Bucket:
         if len(points) <= self._bucket_points:
             return Bucket(level, index, Points.union([points]), extent)
         pilot = pilot_of(points, extent) if pilot_of is not None and self._reducer.needs_pilot else None
+        # The generator is made from the node's name, not carried along: a restart then draws the same numbers without
+        # any generator state in the checkpoint.
         random = generator(self._seed, Purpose.NODE, (self._partition, level, index))
         return Bucket(level, index, reduce_for(self._reducer, points, self._bucket_points, random, pilot), extent)
 
 
 class Tree(Structure):
-    """Buckets in a counter of base `fan_in`: a level that holds `fan_in` buckets is reduced to one of the next level.
+    """Buckets as the digits of a counter in base `fan_in`: `fan_in` buckets of a level are reduced to one of the next.
 
     Parameters
     ----------
     partition, seed, bucket_points, reducer
-        As of every structure.
+        As in `Structure`.
     fan_in : int
-        Buckets of one level that make one of the next; 2 is the paper's Alg. 2.
+        Number of buckets of one level that make one of the next; 2 is Alg. 2 of the paper.
     """
 
     def __init__(self, partition: int, seed: int, fan_in: int, bucket_points: int, reducer: Reducer[Any]) -> None:
@@ -203,7 +205,7 @@ class Tree(Structure):
 
 
 class Chain(Structure):
-    """One bucket, of level 0, reduced anew together with every leaf; its index is that of its last leaf."""
+    """One bucket of level 0, reduced again together with every leaf; its index is that of its newest leaf."""
 
     def _with(self, points: Points, extent: Extent, pilot_of: PilotOf | None) -> list[Bucket]:
         for bucket in self._buckets:

@@ -66,7 +66,7 @@ def dataset_source(name: str) -> Source:
         If there is no such set.
     """
     if name not in DATASETS:
-        raise ConfigurationError(f"there is no data set {name}", f"Data sets are {', '.join(DATASETS)}.")
+        raise ConfigurationError(f"unknown data set {name}", f"Available data sets: {', '.join(DATASETS)}.")
     X, y, names = load_htru2()
     return from_arrays(name, X, y, feature_names=names)
 
@@ -98,5 +98,5 @@ def write_csv(path: str | Path, name: str = "htru2") -> None:
                 writer.writerows((*x, label) for x, label in zip(batch.X.tolist(), labels, strict=True))
     except OSError as error:
         raise ConfigurationError(
-            f"{path} cannot be written: {error.strerror}", "Give a path that can be written."
+            f"{path} cannot be written: {error.strerror}", "Choose a path that can be written."
         ) from None

@@ -1,10 +1,12 @@
 """Publish and recovery without I/O or clock: what a start decides, and what a publisher may do next.
 
-The log decides: the transaction that publishes a version is its commit point, and the head record among it says where
-the topic stands. A checkpoint only caches a pure function of the log, so recovery never trusts it over the topic.
-`decide` is the table of a start, `Delivery` the machine of one process's publishing, `judge` says what is left of a
-transaction that a broker did not finish, `survey` what a look at the input means while running. Whoever carries them
-out does the I/O.
+The log decides: the transaction that publishes a version is the version's commit point, and the head record in the same
+transaction says how far the topic has come. A checkpoint only caches a pure function of the log, so recovery never
+trusts a checkpoint more than the topic.
+
+`decide` is the table of a start. `Delivery` is the state machine of one process's publishing. `judge` says what is left
+of a transaction that a broker did not finish. `survey` says what a check of the input topic means for a running
+trainer. Their callers do the I/O.
 """
 
 from streamsvm.delivery.decision import (

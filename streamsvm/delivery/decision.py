@@ -1,7 +1,8 @@
-"""What a start finds decides what it does: one table, from the first start to a log that no longer fits.
+"""Decides how a start continues, from what it finds: one table for all cases, from a first start to a replaced log.
 
-Invariant: whatever could be silently wrong is refused, with both sides named and the exact words that begin anew. A
-reset names the incarnation that it ends, so that one left in a unit file acts once.
+Invariant: a start that could be silently wrong is refused. The refusal names both values and the exact option with
+which to begin anew. A reset names the incarnation that it ends, so that an option left in a unit file takes effect only
+once.
 """
 
 from __future__ import annotations
@@ -19,28 +20,28 @@ from streamsvm.points import Position
 FIRST_INCARNATION: Final = 1
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Present:
-    """What the world is like at a start.
+    """The situation that a start finds.
 
     Attributes
     ----------
     name : str
     topic, topic_id : str
-        Of the input; the id is empty where the broker tells none.
+        The input topic; the id is empty if the broker does not report topic ids.
     configuration : mapping
-        The model-affecting one, and its hash.
+        The part of the configuration that affects models; `configuration_sha256` is its hash.
     configuration_sha256 : str
     log : mapping of partition to (int, int)
         First offset and end of each partition of the input.
     head : Head or None
         The newest head record of the models topic.
     reset : str
-        What `--reset` said; empty if nothing.
+        The value of `--reset`; empty if not given.
     on_gap : "fail" or "reset"
-        Whether to begin anew by itself where the log no longer holds what was read, or what is to be read next.
+        Whether to begin anew automatically if the log no longer holds records that were read or are to be read next.
     checkpoints : str
-        Where checkpoints were looked for, for whoever reads a refusal; empty: not said.
+        The directory that was searched for checkpoints, for messages; empty: the messages do not name it.
     """
 
     name: str
@@ -57,16 +58,16 @@ class Present:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A checkpoint that could be gone on from.
+    """A checkpoint from which the trainer could continue.
 
     Attributes
     ----------
     snapshot : Snapshot
     epochs : mapping of (int, int) to int
-        The leader epoch of the record at a partition and offset as the log has it now, as far as known: see `places`.
+        The leader epoch that the record at a partition and offset has in the log now, as far as known: see `places`.
     configuration : mapping or None
-        What the configuration comes to where this checkpoint is gone on from, options that are younger than it at their
-        old values, and its hash; None: what `Present` says.
+        The configuration under which the trainer would continue from this checkpoint: options that are newer than the
+        checkpoint have the values that they had in effect before. None: the configuration of `Present`.
     configuration_sha256 : str
     """
 
@@ -78,17 +79,17 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Begin:
-    """Begin an incarnation at the configured start; numbers go on after `head`.
+    """Begin an incarnation at the configured start; version numbers continue after `head`.
 
     Attributes
     ----------
     incarnation : int
     head : Head or None
     gap : str
-        The gap in the log that makes it begin anew by itself; empty at a first start or when told to.
+        The gap in the log because of which it begins anew automatically; empty at a first start or with `--reset`.
     changed : str
-        What differs from a checkpoint that had learned and published nothing, so that it is given up without being
-        asked; empty otherwise.
+        The difference to a checkpoint that had learned and published nothing, and is therefore dropped without
+        `--reset`; empty otherwise.
     """
 
     incarnation: int
@@ -99,16 +100,16 @@ class Begin:
 
 @dataclass(frozen=True, slots=True)
 class Resume:
-    """Go on from a checkpoint.
+    """Continue from a checkpoint.
 
     Attributes
     ----------
     snapshot : Snapshot
     head : Head or None
     reset_ignored : bool
-        Whether a reset was asked for that did not apply.
+        Whether a reset was given that did not apply.
     passed_over : str
-        Why a newer checkpoint was not gone on from; empty if this is the newest.
+        Why a newer checkpoint was not used; empty if this is the newest.
     """
 
     snapshot: Snapshot
@@ -123,11 +124,11 @@ class _Refusal:
     gap: bool
     """Whether the log is at fault: an older checkpoint may fit it, and `on_gap` decides if none does."""
     changed: bool = False
-    """Whether the configuration is at fault: a checkpoint that learned and published nothing is no loss."""
+    """Whether only the configuration differs; then a checkpoint that learned and published nothing may be dropped."""
 
 
 def reset_token(name: str, incarnation: int) -> str:
-    """Return what `--reset` must say to end an incarnation."""
+    """Return the value of `--reset` that ends an incarnation."""
     return f"{name}/{incarnation}"
 
 
@@ -137,18 +138,19 @@ def decide(candidates: Iterable[Candidate], present: Present) -> Begin | Resume:
     Parameters
     ----------
     candidates : iterable of Candidate
-        The valid checkpoints, the newest first; an older one is asked for only where it may help.
+        The valid checkpoints, the newest first. An older one is read only if it may help.
     present : Present
 
     Raises
     ------
     StateError
-        If going on could be silently wrong; the message names both values and the exact way to begin anew.
+        If continuing could be silently wrong; the message names both values and the exact way to begin anew.
     """
     newest, refusal = None, None
     for candidate in candidates:
         snapshot = candidate.snapshot
         _refuse_another_models(snapshot, present)
+        # Checkpoints of an older incarnation belong to a stream that a reset gave up: they must not come back to life.
         if newest is not None and snapshot.incarnation != newest.incarnation:
             continue
         found = _refusal(candidate, present)
@@ -156,7 +158,7 @@ def decide(candidates: Iterable[Candidate], present: Present) -> Begin | Resume:
             head = _later(present.head, snapshot.head)
             return Resume(snapshot, head, bool(present.reset), refusal.why if refusal else "")
         newest, refusal = newest or snapshot, refusal or found
-        if not found.gap:
+        if not found.gap:  # not the fault of the log, so an older checkpoint cannot help
             break
     if newest is None or refusal is None:
         return _without_checkpoint(present)
@@ -170,9 +172,10 @@ def decide(candidates: Iterable[Candidate], present: Present) -> Begin | Resume:
 
 
 def _refuse_another_models(snapshot: Snapshot, present: Present) -> None:
-    """Refuse, whatever was asked for, to begin where the checkpoints of another model are.
+    """Refuse a directory with the checkpoints of another model, also with `--reset`.
 
-    An incarnation that began there would sooner or later remove them: they are all that the other model has learned.
+    A new incarnation in this directory would sooner or later remove those checkpoints, and with them everything that
+    the other model has learned.
 
     Raises
     ------
@@ -182,14 +185,14 @@ def _refuse_another_models(snapshot: Snapshot, present: Present) -> None:
         return
     where = f" in {present.checkpoints}" if present.checkpoints else ""
     raise StateError(
-        f"the checkpoint{where} belongs to the model {snapshot.name!r}, this one is {present.name!r}",
-        f"Give {present.name} a directory of its own: --checkpoint-directory checkpoint/{present.name}, for example. "
-        "No reset applies here: none touches the checkpoints of another model.",
+        f"the checkpoint{where} belongs to the model {snapshot.name!r}, but this model is {present.name!r}",
+        f"Give {present.name} its own directory, for example --checkpoint-directory checkpoint/{present.name}. "
+        "--reset does not help here: it never touches the checkpoints of another model.",
     )
 
 
 def _is_empty(snapshot: Snapshot, head: Head | None) -> bool:
-    """Tell whether an incarnation learned nothing and published nothing: to begin another one loses nothing."""
+    """Tell whether an incarnation learned and published nothing, so that beginning another one loses nothing."""
     published = head is not None and head.incarnation >= snapshot.incarnation
     learned = any(state.rows_accepted for state in snapshot.learner.partitions.values())
     return not published and not learned and snapshot.pending is None
@@ -200,7 +203,7 @@ def _without_checkpoint(present: Present) -> Begin:
     if head is None:
         return Begin(FIRST_INCARNATION, None)
     where = f" in {present.checkpoints}" if present.checkpoints else ""
-    refusal = f"the models topic holds {present.name}@{head.number}, but there is no checkpoint to go on from{where}"
+    refusal = f"the models topic holds {present.name}@{head.number}, but there is no checkpoint{where} to continue from"
     return _refuse_or_reset(refusal, present, head.incarnation, head)
 
 
@@ -214,7 +217,7 @@ def _refuse_or_reset(refusal: str, present: Present, ended: int, head: Head | No
         return Begin(ended + 1, head)
     raise StateError(
         refusal,
-        "Put back the checkpoint or the configuration that belongs to it, or begin anew from the configured start "
+        "Restore the checkpoint, or the configuration that belongs to it; or begin anew at the configured start "
         f"(version numbers go on) with --reset {token}",
     )
 
@@ -245,7 +248,7 @@ def _changed(snapshot: Snapshot, present: Present) -> str:
         differences = "; ".join(configuration_differences(snapshot.configuration, present.configuration))
         return f"the configuration differs from the checkpoint's: {differences}"
     if snapshot.topic != present.topic:
-        return f"the checkpoint was made from the topic {snapshot.topic!r}, the input is {present.topic!r}"
+        return f"the checkpoint was made from the topic {snapshot.topic!r}, but the input topic is {present.topic!r}"
     return ""
 
 
@@ -253,8 +256,8 @@ def _foreign(snapshot: Snapshot, present: Present) -> str:
     head, known = present.head, snapshot.head
     if head is not None and head.incarnation > snapshot.incarnation:
         return (
-            f"the models topic is at incarnation {head.incarnation}, the checkpoint at {snapshot.incarnation}: "
-            "another trainer went on"
+            f"the models topic is at incarnation {head.incarnation}, but the checkpoint is at "
+            f"{snapshot.incarnation}: another trainer has continued this model"
         )
     # A head of an earlier incarnation was accepted, found on the topic or not, when this one began.
     ours = known is not None and known.incarnation == snapshot.incarnation
@@ -268,14 +271,14 @@ def _recreated(snapshot: Snapshot, present: Present) -> str:
     if snapshot.topic_id == present.topic_id:
         return ""
     return (
-        f"the checkpoint was made from the topic {snapshot.topic!r} of id {snapshot.topic_id or 'unknown'}, "
-        f"the input has the id {present.topic_id or 'unknown'}: it was recreated"
+        f"the checkpoint was made from the topic {snapshot.topic!r} with id {snapshot.topic_id or 'unknown'}, but "
+        f"the input topic has the id {present.topic_id or 'unknown'}: the topic was recreated"
     )
 
 
 @dataclass(frozen=True, slots=True)
 class _Stand:
-    """Who stands where in the log, and the leader epoch of the last record it read there; -1 if unknown."""
+    """A position in the log, whose it is, and the leader epoch of the last record read before it; -1 if unknown."""
 
     who: str
     partition: int
@@ -293,10 +296,12 @@ def places(snapshot: Snapshot, head: Head | None) -> list[tuple[int, int]]:
 
 
 def reads_on(snapshot: Snapshot, partition: int, first: int, end: int) -> int:
-    """Return the offset at which to read on in a log from `first` to `end`.
+    """Return the offset at which to continue reading a log that holds the offsets `first` to `end`.
 
-    The position's, unless that was removed and is known to have held nothing to learn: nobody says that what is still
-    there is what was seen, so it is read again; and a log shorter than what was read of it proves nothing.
+    Normally this is the offset of the position. If retention removed that offset, and everything up to `read_to` is
+    known to have held nothing to learn, reading continues at `read_to`. Records that still exist are read again,
+    because it is not certain that they are the ones that were seen; and a log that ends before `read_to` proves
+    nothing.
     """
     read_to, position = snapshot.read_to.get(partition, 0), snapshot.positions[partition]
     return read_to if position.offset < first <= read_to <= end and not position.row else position.offset
@@ -316,23 +321,24 @@ def _gaps(candidate: Candidate, present: Present) -> Iterator[str]:
     for stand in _stands(candidate.snapshot, present.head, present.name):
         where = f"{present.topic}[{stand.partition}]"
         if stand.partition not in present.log:
-            yield f"{stand.who} stands in partition {stand.partition} of {present.topic}, which does not exist"
+            yield f"{stand.who} has a position in partition {stand.partition} of {present.topic}, which does not exist"
             continue
         (first, end), offset = present.log[stand.partition], stand.at.offset
         if offset > end or (offset == end and stand.at.row):
             yield (
-                f"{stand.who} stands at offset {offset} of {where}, which ends at {end}: "
-                "the topic was truncated or recreated"
+                f"{stand.who} is at offset {offset} of {where}, but {where} ends at {end}: the topic was truncated "
+                "or recreated"
             )
         ours = stand.who == "the checkpoint"
         if ours and (reading := reads_on(candidate.snapshot, stand.partition, first, end)) < first:
             yield (
-                f"the checkpoint stands at offset {reading} of {where}, which begins at {first}: "
-                f"retention removed {first - reading} records unread"
+                f"the checkpoint is at offset {reading} of {where}, but {where} begins at {first}: retention removed "
+                f"{first - reading} unread records"
             )
         epoch = candidate.epochs.get(stand.last_read, stand.leader_epoch)
         if stand.leader_epoch >= 0 and epoch != stand.leader_epoch:
             yield (
-                f"{stand.who} read the record at offset {stand.last_read[1]} of {where} under the leader epoch "
-                f"{stand.leader_epoch}, and the one there now has {epoch}: an unclean election replaced it"
+                f"{stand.who} read the record at offset {stand.last_read[1]} of {where} under leader epoch "
+                f"{stand.leader_epoch}, but the record there now has epoch {epoch}: an unclean leader election "
+                "replaced the record"
             )

@@ -1,16 +1,21 @@
-"""The machine of publishing: in which state which event may happen, and what is published next.
+"""The state machine of publishing: which events are possible in which state, and what is published next.
 
-A producer whose transaction ended in doubt is never used again: what it sent may still be applied, even late, and would
-then complete a transaction of its successor. So every doubt leads back to `State.TAKING`: a new producer takes the
-transactional id over, which ends what its predecessor left open as far as the broker knows of it; then every partition
-that the id writes is settled (`streamsvm.delivery.settlement`), for a broker may have lost the end of a transaction in
-some of them; and the topic is read to its end before anything is published. An owner record says whose process the id
-is, for a process that slept through its own replacement must not take the id back. Being fenced is a doubt too: a
-broker fences for the timeout of a transaction that it could not finish, as it does for another process, and the owner
-record tells the two apart.
+A producer whose transaction has an unknown outcome is never used again. What it sent may still be applied by the
+broker, even late, and would then become part of its successor's transaction. So every doubt leads back to
+`State.TAKING`:
 
-Invariants: numbers rise by one; within an incarnation each version's cut follows the one before it in every partition
-and differs from it; a cut at or behind the head's is never published again; nothing leaves `State.OVER`.
+1. A new producer takes the transactional id over. The broker then ends what the predecessor left open, as far as the
+   broker knows about it.
+2. Every partition that the id writes to is settled (`streamsvm.delivery.settlement`), because a broker may have lost
+   the end of a transaction in some of them.
+3. The topic is read to its end before anything is published.
+
+The owner record says which process the id belongs to: a process that was suspended while another one replaced it must
+not take the id back. Being fenced is only a doubt, too, because a broker fences in two cases: another process took the
+id over, or a transaction of our own timed out. The owner record distinguishes the two.
+
+Invariants: version numbers rise by one. Within an incarnation each version's cut is at or past the previous one in
+every partition, and differs from it. A cut at or behind the head's is never published again. `State.OVER` is final.
 """
 
 from __future__ import annotations
@@ -26,28 +31,28 @@ from streamsvm.points import Position, Positions, precedes
 
 
 class State(StrEnum):
-    """Where a process's publishing stands."""
+    """The state of a process's publishing."""
 
     LOOKING = "looking"
-    """It may read, and fences nobody: a start that will refuse finds that out here."""
+    """The process only reads and fences nobody, so that a start that must be refused does no harm."""
     TAKING = "taking"
-    """A producer is to take the transactional id over."""
+    """Next: a new producer takes the transactional id over."""
     SETTLING = "settling"
-    """What dead transactions left in the partitions is to be ended and completed."""
+    """Next: remains of dead transactions in the partitions are ended, and completed where readers saw a part."""
     OWNING = "owning"
-    """A fresh process is to commit its owner record."""
+    """Next: a new process commits its owner record."""
     READING = "reading"
-    """Head and owner are to be read, up to the read-uncommitted high watermark."""
+    """Next: head and owner are read, up to the read-uncommitted high watermark."""
     READY = "ready"
-    """Nothing is in flight: it may publish."""
+    """No transaction is in flight: the process may publish."""
     SENDING = "sending"
     """One transaction is in flight."""
     OVER = "over"
-    """Refused or fenced: it may write nothing more."""
+    """Refused or fenced: the process may write nothing more."""
 
 
 class Event(StrEnum):
-    """What happened to it."""
+    """What happened."""
 
     FIT = "what was found allows going on"
     TAKEN = "the transactional id is taken"
@@ -76,16 +81,17 @@ TRANSITIONS: Final[dict[State, dict[Event, State]]] = {
     State.SENDING: {Event.COMMITTED: State.READY, Event.REFUSED: State.READY, Event.IN_DOUBT: State.TAKING},
     State.OVER: {},
 }
-"""Which event leads where; `Event.ENDED` leads to `State.OVER` from everywhere, and any other is a broken invariant."""
+"""The next state by event. `Event.ENDED` leads to `State.OVER` from every state; any other event is a broken
+invariant."""
 
 
 class Delivery:
-    """Where publishing stands, within one process.
+    """The state of publishing within one process.
 
     Parameters
     ----------
     name : str
-        Of the model.
+        Name of the model.
     session : str
         Names this process in the owner record.
     """
@@ -101,17 +107,17 @@ class Delivery:
 
     @property
     def state(self) -> State:
-        """Where it stands."""
+        """The current state."""
         return self._state
 
     @property
     def ready(self) -> bool:
-        """Whether it may publish now."""
+        """Whether the process may publish now."""
         return self._state is State.READY
 
     @property
     def session(self) -> str:
-        """What names this process."""
+        """The name of this process in the owner record."""
         return self._session
 
     @property
@@ -136,7 +142,7 @@ class Delivery:
 
     @property
     def links(self) -> tuple[Alias, ...]:
-        """What the next version links to, besides its parent."""
+        """The earlier versions that the next version links to, besides its parent."""
         return self._head.next_links if self._head else ()
 
     @property
@@ -152,7 +158,7 @@ class Delivery:
         return tuning_of(self._head) if self.published_cut else None
 
     def admits(self, cut: Positions) -> bool:
-        """Tell whether a cut may become a version: at or past the head's everywhere, and not the same."""
+        """Tell whether a cut may become a version: at or past the head's cut in every partition, and not equal."""
         published = self.published_cut
         return precedes(published, cut) and dict(cut) != published
 
@@ -163,7 +169,7 @@ class Delivery:
     # ----------------------------------------------------------------- events
 
     def fits(self) -> None:
-        """Note that a look at the topics found nothing against a start."""
+        """Note that what the topics hold allows a start."""
         self._move(Event.FIT)
 
     def taken(self) -> None:
@@ -171,7 +177,7 @@ class Delivery:
         self._move(Event.TAKEN)
 
     def settled(self) -> None:
-        """Note that in every partition nothing of a dead transaction is open or half visible any more."""
+        """Note that no partition holds an open or half visible transaction of a dead producer any more."""
         self._move(Event.SETTLED_AGAIN if self._owns else Event.SETTLED)
 
     def owned(self) -> None:
@@ -180,16 +186,16 @@ class Delivery:
         self._move(Event.OWNED)
 
     def begins(self, owner: Owner | None, incarnation: int, head: Head | None, on_topic: Head | None) -> None:
-        """Go to work after a start.
+        """Become ready after a start.
 
         Parameters
         ----------
         owner : Owner or None
-            As read after the owner record was committed.
+            The owner record, read after this process committed its own.
         incarnation, head
-            What was decided: whose versions follow which.
+            The result of `decide`: the incarnation, and the head that its first version follows.
         on_topic : Head or None
-            As read; a lost models topic may stand behind `head`.
+            The head on the topic; it is older than `head` if the models topic was lost.
 
         Raises
         ------
@@ -202,22 +208,23 @@ class Delivery:
         self._move(Event.FOUND)
 
     def renews(self, owner: Owner | None, on_topic: Head | None) -> None:
-        """Go on with a new producer.
+        """Become ready again with a new producer.
 
         Raises
         ------
         Fenced
             If another process owns the model by now.
         StateError
-            If the models topic no longer holds what it did.
+            If the models topic lost versions, or holds a version that this process did not send.
         """
         self.check_owner(owner)
         number = on_topic.number if on_topic else 0
+        # One number more is the version whose outcome was in doubt: its transaction was committed after all.
         if number < self._on_topic or (number > self._on_topic and number != self.next_number):
             self._move(Event.ENDED)
             raise StateError(
-                f"the models topic held {self._name}@{self._on_topic}, and now ends at {self._name}@{number}",
-                "It was deleted or written by another program: look at it before you start again.",
+                f"the models topic held {self._name}@{self._on_topic}, but now ends at {self._name}@{number}",
+                "Another program deleted the topic or wrote to it. Find out which before you start again.",
             )
         if on_topic is not None and number > self._on_topic:
             self._head, self._on_topic = on_topic, number
@@ -234,7 +241,7 @@ class Delivery:
         self._head, self._on_topic = head, head.number
 
     def told(self) -> None:
-        """Note that a transaction without a version is committed."""
+        """Note that a transaction without a version (audit entries, tombstones) is committed."""
         self._move(Event.COMMITTED)
 
     def refused(self) -> None:
@@ -242,7 +249,7 @@ class Delivery:
         self._move(Event.REFUSED)
 
     def doubts(self) -> None:
-        """Note that a step failed, or that its outcome is unknown: only the topic can say."""
+        """Note that a step failed or has an unknown outcome, which only the topic can tell."""
         self._move(Event.IN_DOUBT)
 
     def ends(self) -> None:
@@ -250,14 +257,14 @@ class Delivery:
         self._move(Event.ENDED)
 
     def check_owner(self, owner: Owner | None) -> None:
-        """Raise `Fenced`, for good, unless the model still belongs to this process."""
+        """Raise `Fenced`, and end publishing, unless the model still belongs to this process."""
         if owner is not None and owner.session == self._session:
             return
         self._move(Event.ENDED)
         whose = f"the process {owner.session} since {owner.since}" if owner else "nobody"
         raise Fenced(
-            f"{self._name} belongs to {whose}, this process is {self._session}",
-            "Leave the other running. Two supervised copies take a model from each other for ever: stop one of them.",
+            f"{self._name} belongs to {whose}, not to this process ({self._session})",
+            "Leave the other process running. Two supervised copies would fence each other for ever: stop one of them.",
         )
 
     def _move(self, event: Event) -> None:

@@ -188,7 +188,7 @@ class Pipeline:
         rest = rows.slice(done, len(rows))
         if len(rest) and not (self._again and self._reached(rows.partition)):
             if self._again and not self.learner.cut_due:
-                self._refuse_gap(rows.partition, f"goes on at offset {int(rest.offset[0])}")
+                self._refuse_gap(rows.partition, f"continues at offset {int(rest.offset[0])}")
             self.backlog.appendleft(rest)
         return Learned(rows.slice(known, done), self._again)
 
@@ -214,7 +214,7 @@ class Pipeline:
         raise StateError(
             f"{self._name}@{self._delivery.next_number - 1} was made from {self._topic}[{partition}] up to offset "
             f"{cut.offset} row {cut.row}, but after offset {at.offset} row {at.row} the log {what_follows}",
-            "Records were removed in between: an input topic must not be compacted. Put back a newer checkpoint.",
+            "Records in between were removed: an input topic must not be compacted. Restore a newer checkpoint.",
         )
 
     def _compare_with_head(self) -> str:
@@ -229,11 +229,11 @@ class Pipeline:
         if found == head.training_set_sha256:
             return ""
         what = (
-            f"reading again gave another training set for {self._name}@{head.number}: "
-            f"{found}, published {head.training_set_sha256}"
+            f"replaying the log gave a different training set for {self._name}@{head.number}: SHA-256 {found}, "
+            f"published {head.training_set_sha256}"
         )
         if head.build == self._build:
-            raise StateError(what, "The input log no longer holds what that version was made from.")
+            raise StateError(what, "The input log no longer holds the records that this version was made from.")
         return what
 
     # ------------------------------------------------------------ cut to version
@@ -294,17 +294,17 @@ class Pipeline:
         """Return what a checkpoint of this number holds."""
         self.pass_markers(ends)
         return Snapshot(
-            self._name,
-            self._delivery.incarnation,
-            sequence,
-            self._topic,
-            self._topic_id,
-            self.base,
-            self._config.canonical(),
-            self._config.sha256(),
-            self._build,
-            self._delivery.head,
-            self.learner.state(),
-            next(iter(self.in_flight), None),
-            self._read_to,
+            name=self._name,
+            incarnation=self._delivery.incarnation,
+            sequence=sequence,
+            topic=self._topic,
+            topic_id=self._topic_id,
+            base=self.base,
+            configuration=self._config.canonical(),
+            configuration_sha256=self._config.sha256(),
+            build=self._build,
+            head=self._delivery.head,
+            learner=self.learner.state(),
+            pending=next(iter(self.in_flight), None),
+            read_to=self._read_to,
         )

@@ -80,13 +80,13 @@ def publication(version: Version, made: Made, gate: Gate | None, delivery: Deliv
     value = model_codec.encode(version)
     digest = model_codec.sha256(value)
     head = Head(
-        version.number,
-        delivery.incarnation,
-        version.lineage.cut,
-        digest,
-        -1,
-        version.lineage.training_set_sha256,
-        version.lineage.build,
+        number=version.number,
+        incarnation=delivery.incarnation,
+        cut=version.lineage.cut,
+        sha256=digest,
+        offset=-1,
+        training_set_sha256=version.lineage.training_set_sha256,
+        build=version.lineage.build,
         tuning=naming.in_force(made.tuning),
         gate=gate,
         links=model_codec.links_after(delivery.head, version.number),

@@ -1,10 +1,11 @@
-"""What is left of a transaction whose markers did not reach every partition, and what completes it.
+"""Judges what is left of a transaction whose markers did not reach every partition, and says what completes it.
 
-A coordinator decides a transaction, logs the decision, answers a commit, and only then writes a marker into each
-partition. Where it dies in between and comes back, the markers may be missing: in all partitions, in some, for good. A
-record without a marker holds readers of committed records up for ever, and the next marker of the same producer, of
-whatever transaction, decides about it. So whoever takes a transactional id looks first at every partition that the id
-writes to, ends by one abort whatever still hangs, and then judges what is left.
+A coordinator decides a transaction, logs the decision, answers the commit, and only then writes a marker into each
+partition. If the coordinator dies in between and comes back, markers may be missing for good, in some or all
+partitions. A record without a marker holds up readers of committed records for ever, and the next marker of the same
+producer, from any later transaction, decides whether the record counts as committed. So a process that takes a
+transactional id over first checks every partition that the id writes to, ends what still hangs by one abort, and then
+judges what is left.
 
 The cases, for an attempt of parts p1 .. pn (a version: its record, the copies, the head, `current`, the audit entry;
 a batch of scores: scores, dead letters, the group's positions). A part is *visible* if it has a commit marker, *hung*
@@ -40,10 +41,11 @@ another id's records hang                   hung, stamped by that id            
 records without a stamp hang                hung, nobody knows whose they are      a person must: the exact command
 ==========================================  =====================================  =================================
 
-An abort is right in every row: a commit marker would also commit what the coordinator had given up, and a settler that
-died after its commit, before the end of its own look, would leave a half of it. What was decided as committed is
-completed afterwards, from the bytes that the log still holds, under the same number. Completing is idempotent: a part
-is known by its attempt and its number, whichever transaction made it visible.
+An abort is right in every row. A commit marker would also commit what the coordinator had given up; and a settler that
+died after its commit, before it had checked all partitions, would leave a transaction half visible. What the
+coordinator had decided to commit is completed afterwards, from the bytes that the log still holds, under the same
+number. Completing is idempotent: a part is identified by its attempt and its number, whichever transaction made it
+visible.
 
 A version's head and `current` name the offset of the version's record. If that record is published again, both are
 published again with the new offset.
@@ -66,10 +68,10 @@ _CURRENT: Final = "@current"
 
 
 class Verdict(StrEnum):
-    """What is left of an attempt once nothing hangs any more."""
+    """The state of an attempt once none of its records hangs."""
 
     VOID = "void"
-    """No part is visible: it never happened."""
+    """No part is visible, as if the attempt had never happened."""
     WHOLE = "whole"
     """Every part is visible."""
     TORN = "torn"
@@ -86,15 +88,15 @@ class Part:
     ----------
     attempt : str
     number : int
-        From 1; several records have the number if the part was published again.
+        Counted from 1. Several records have the same number if the part was published again.
     parts : int
-        How many the attempt has; 0 if this record does not say.
+        Number of parts in the attempt; 0 if this record does not say.
     topic : str
     partition, offset : int
     key, value : bytes or None
     headers : tuple of (str, bytes)
     visible : bool
-        Whether readers of committed records get it.
+        Whether readers of committed records receive it.
     """
 
     attempt: str
@@ -114,24 +116,24 @@ class Part:
         return f"{self.topic}[{self.partition}]@{self.offset}"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Judgement:
-    """What is to be done about an attempt.
+    """The verdict on an attempt, and what to publish to complete it.
 
     Attributes
     ----------
     attempt : str
     verdict : Verdict
     first : tuple of Part
-        To be published, in this order.
+        Parts to publish again, in this order.
     pointers : tuple of Part
-        To be published after `first`, in the same transaction, as `redirected` to where the version's record then is.
+        Head and aliases to publish after `first`, in the same transaction, `redirected` to the version record's offset.
     version_offset : int or None
-        Where the version's record is visible; None if it is among `first`, or there is none.
+        Offset of the version's visible record; None if the record is among `first`, or there is no version.
     gone : tuple of int
-        Numbers of parts that the log does not hold any more, and that nothing depends on.
+        Numbers of parts that the log no longer holds, and that no other part depends on.
     why : str
-        Why it is lost, for people.
+        Why the attempt is lost, for people.
     """
 
     attempt: str
@@ -163,35 +165,42 @@ def judge(parts: Iterable[Part], models_topic: str = "", decided: Container[str]
 
 def _judged(attempt: str, found: Sequence[Part], models_topic: str, decided: bool) -> Judgement:
     if not decided and not any(part.visible for part in found):
-        return Judgement(attempt, Verdict.VOID)
+        return Judgement(attempt=attempt, verdict=Verdict.VOID)
     best = _best(found)
     version = next((part for part in best.values() if part.topic == models_topic and part.value is not None), None)
     pointers = {number: part for number, part in best.items() if models_topic and _points(part)}
     fault = _fault(version, pointers.values())
     if fault:
-        return Judgement(attempt, Verdict.LOST, why=f"{fault}; {_seen(found)}")
+        return Judgement(attempt=attempt, verdict=Verdict.LOST, why=f"{fault}; {_seen(found)}")
     offset = version.offset if version is not None and version.visible else None
     stale = [part for part in pointers.values() if not part.visible or _pointer(part).offset != offset]
     missing = [part for number, part in best.items() if not part.visible and number not in pointers]
     gone = tuple(sorted(set(range(1, max(part.parts for part in found) + 1)) - best.keys()))
     if not stale and not missing:
-        return Judgement(attempt, Verdict.WHOLE, gone=gone)
-    return Judgement(attempt, Verdict.TORN, tuple(missing), tuple(stale), offset, gone)
+        return Judgement(attempt=attempt, verdict=Verdict.WHOLE, gone=gone)
+    return Judgement(
+        attempt=attempt,
+        verdict=Verdict.TORN,
+        first=tuple(missing),
+        pointers=tuple(stale),
+        version_offset=offset,
+        gone=gone,
+    )
 
 
 def _fault(version: Part | None, pointers: Iterable[Part]) -> str:
-    """Say why a version and what points at it cannot be brought together; nothing if they can, or there are none."""
+    """Say why a version and the records that name it do not fit together; empty if they do, or there are none."""
     heads = [part for part in pointers if (part.key or b"").endswith(_HEAD.encode())]
     if version is None:
-        return f"the version that {heads[0].where} names is not in the log any more" if heads else ""
+        return f"the version that {heads[0].where} names is no longer in the log" if heads else ""
     if not heads:
-        return f"the head of {version.where} is not in the log any more"
+        return f"the head record of {version.where} is no longer in the log"
     foreign = next((part for part in pointers if not _belongs(part, version)), None)
     return "" if foreign is None else f"{foreign.where} does not name the SHA-256 of {version.where}"
 
 
 def _best(found: Sequence[Part]) -> dict[int, Part]:
-    """Return of each part the newest record that is visible, or else the newest record."""
+    """Return, for each part, its newest visible record, or its newest record if none is visible."""
     best: dict[int, Part] = {}
     for part in sorted(found, key=lambda part: (part.number, part.visible, part.offset)):
         best[part.number] = part
@@ -217,7 +226,7 @@ def _belongs(part: Part, version: Part) -> bool:
 
 
 def redirected(pointers: Sequence[Part], version_offset: int) -> list[Part]:
-    """Return a version's head and `current` as they name the offset of its record."""
+    """Return a version's head and `current`, changed to name the offset of its record."""
     moved = []
     for part in pointers:
         named = msgspec.structs.replace(_pointer(part), offset=version_offset)

@@ -1,4 +1,4 @@
-"""What a look at the input topic means for a trainer that is running: gaps, new partitions, retention close behind."""
+"""What a check of the input topic means for a running trainer: gaps, new partitions, retention close behind."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from streamsvm.points import Positions
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What the broker said about the input topic.
+    """The broker's answer about the input topic.
 
     Attributes
     ----------
     topic_id : str
-        Empty where the broker tells none.
+        Empty if the broker does not report topic ids.
     log : mapping of partition to (int, int)
         First offset and end of each partition.
     asked : mapping of partition to int
-        Offsets that were reached when the question was put.
+        Offset that the trainer had reached in each partition when the broker was asked.
     missing : str
-        Why there is no such topic; empty if there is.
+        Why the topic does not exist; empty if it does.
     """
 
     topic_id: str
@@ -32,17 +32,17 @@ class Look:
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """What it means.
+    """The meaning of a `Look`.
 
     Attributes
     ----------
     gap : str
-        Why going on could pass over points, or learn from another log; empty if it cannot.
+        Why continuing could miss points or learn from another log; empty if there is no such danger.
     added : mapping of partition to int
-        Partitions that are new, and the first offset of each.
+        New partitions, and the first offset of each.
     overtaking : mapping of partition to int
-        Partitions whose unread records retention will reach before the next look at its present pace, and how many
-        records it is behind.
+        Partitions in which retention, at its present pace, will delete unread records before the next look, and the
+        number of records between retention and the trainer's position.
     """
 
     gap: str
@@ -51,17 +51,17 @@ class Survey:
 
 
 def survey(topic: str, topic_id: str, reached: Positions, look: Look, before: Look | None) -> Survey:
-    """Judge a look.
+    """Interpret a look.
 
     Parameters
     ----------
     topic, topic_id : str
-        What is read.
+        The topic that the trainer reads.
     reached : mapping of partition to Position
-        As of now: at or past where the trainer stood when the look was taken.
+        The trainer's positions now, which may be past those at the time of the look.
     look : Look
     before : Look or None
-        The look before it.
+        The previous look.
     """
     gap = look.missing or _recreated(topic, topic_id, look)
     if not gap:
@@ -76,7 +76,9 @@ def survey(topic: str, topic_id: str, reached: Positions, look: Look, before: Lo
 def _recreated(topic: str, topic_id: str, look: Look) -> str:
     if look.topic_id == topic_id:
         return ""
-    return f"the topic {topic} was recreated: its id was {topic_id or 'unknown'}, is {look.topic_id or 'unknown'}"
+    return (
+        f"the topic {topic} was recreated: its id was {topic_id or 'unknown'} and is now {look.topic_id or 'unknown'}"
+    )
 
 
 def _gap(topic: str, partition: int, reached: Positions, look: Look) -> str:
@@ -85,11 +87,14 @@ def _gap(topic: str, partition: int, reached: Positions, look: Look) -> str:
     offset, (first, end) = reached[partition].offset, look.log[partition]
     if offset < first:
         return (
-            f"{topic}[{partition}] begins at offset {first}: {first - offset} records from {offset} on are gone unread"
+            f"{topic}[{partition}] begins at offset {first}: {first - offset} unread records from offset {offset} on "
+            "were removed"
         )
+    # Compared with the offset at the time of the question, not with the present one, which may rightly be past `end`.
     if look.asked.get(partition, 0) > end:
         return (
-            f"{topic}[{partition}] ends at offset {end}, but was read up to {look.asked[partition]}: it was truncated"
+            f"{topic}[{partition}] ends at offset {end}, but was read up to offset {look.asked[partition]}: the "
+            "topic was truncated"
         )
     return ""
 

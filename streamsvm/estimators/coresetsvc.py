@@ -1,9 +1,9 @@
 """`CoresetSVC`: the daemon's learner and training behind `fit` and `partial_fit`, in bounded memory.
 
-Invariant: rows that are given in any portions are one stream, the one partition that a trainer of the same
-configuration (`model_config`) would read; the model after n rows is, to the last bit, the one that it would publish of
-a cut there. A trainer tells two labels apart; more classes are learned by the same learner, one against the rest over
-one shared structure (`streamsvm.coreset.reducers.multiclass`).
+Invariant: rows form one stream, whatever the portions in which they are given: the same as the only partition that a
+trainer with the same configuration (`model_config`) would read. The model after n rows is, to the last bit, the one
+that this trainer would publish for a cut at that row. A trainer supports two labels; here more classes are learned,
+too, by the same learner, one against the rest over one shared structure (`streamsvm.coreset.reducers.multiclass`).
 """
 
 from __future__ import annotations
@@ -32,24 +32,24 @@ from streamsvm.model.machine import LinearMachine, Model
 from streamsvm.points import Points
 
 AUDIT_POINTS = 1_000
-"""Most points to fit probabilities to, as by the option's default."""
+"""Most points to which probabilities are fitted; the default of `coreset.audit_points`."""
 
 
 class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """Support vector classifier over a weighted coreset of everything that it was shown.
+    """Support vector classifier trained on a weighted coreset of all points given so far.
 
-    `partial_fit` takes a stream in portions of any size, which change nothing; memory is bounded by `memory_points`,
-    and until that many points came nothing is reduced. The model is trained when it is first needed after new points.
-    More than two classes are told apart one against the rest, by machines that share the points held.
+    `partial_fit` takes a stream in portions; their sizes do not affect the model. `memory_points` bounds the memory;
+    nothing is reduced before that many points came. The model is trained when it is first needed after new points. More
+    than two classes are learned one against the rest, by machines that share the points held.
 
     Parameters
     ----------
     memory_points : int, default 10,000
         Most points held at once.
     alpha : float, optional
-        Trade-off of margin against average loss, C = 1 / (alpha U), U the total weight; 1e-4 unless `C` is given.
+        Trade-off between margin and average loss: C = 1 / (alpha U), U the total weight; 1e-4 unless `C` is given.
     C : float, optional
-        SVC's penalty instead: the boxes then grow with the stream.
+        Penalty of scikit-learn's SVC, instead of `alpha`: the total penalty then grows with the stream.
     kernel : "linear" or "rbf", default "linear"
     gamma : "scale", "auto" or float, default "scale"
         RBF width, over the standardised features: 1 / (d times their variance), 1 / d, or a number.
@@ -60,38 +60,38 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     standardize : bool, default True
         Scale features to zero mean and unit variance of everything seen, weights counted.
     probability : "sigmoid", "isotonic" or None, default None
-        What `predict_proba` is fitted by. It takes a tenth of the memory, at most 1,000 points, for an audit sample;
-        ten of each class must be in it. Of a stream no longer than the memory the sample's points are trained on, too,
-        and a machine that overfits them is then too sure of itself: what fits into memory is better served by
-        `sklearn.calibration.CalibratedClassifierCV` around this classifier.
+        Method by which `predict_proba` is fitted. It takes a tenth of the memory, at most 1,000 points, for an audit
+        sample, which must hold ten points of each class. If the whole stream fits into the memory, the points of the
+        sample are also trained on, and the probabilities of a machine that overfits them are too extreme; then rather
+        put this classifier into `sklearn.calibration.CalibratedClassifierCV`.
     structure : "tree" or "chain", default "chain"
         How buckets merge; see the option of that name.
     reducer : "calibrated", "sensitivity" or "uniform", default "calibrated"
-        How many points become few; see the option of that name.
+        How many points are reduced to few; see the option of that name.
     train_points : int, default 20,000
         Most points a model is trained on.
     clip_sd : float, optional
         Standard deviations beyond which features are clipped; see the option of that name.
     max_leverage : float or None, default 0.1
-        Most that one row may add to a feature's variance, and to the weight, as a share of those before it; what lies
-        farther is drawn in, with a warning that names the farthest row. None: no bound. See the option of that name.
+        Largest share by which one row may increase the variance of a feature, or the total weight, over what came
+        before. Values beyond are clipped, with a warning that names the farthest row. None: no bound. See the option of
+        that name.
     tune : "auto" or None, default None
-        Choose `alpha` (or `C`), and `gamma`, by five-fold cross-validation on the points held, whenever a model is
-        made; see `streamsvm.learning.tuning`. Of two classes only.
+        Choose `alpha` (or `C`), and `gamma`, by five-fold cross-validation on the points held, each time a model is
+        trained; see `streamsvm.learning.tuning`. For two classes only.
     alphas, gammas : sequence of float, optional
-        Values to choose among; by default multiples of the given ones, from a hundredth to 100 times `alpha` (or `C`)
-        and from a sixteenth to 16 times `gamma`.
+        Candidates for `tune`. Default: 1/100 to 100 times `alpha` (or `C`), and 1/16 to 16 times `gamma`.
     seed : int, default 0
 
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,)
     model_config : ModelConfig
-        The configuration under which a trainer learns the same from the same rows, if they are of two classes:
-        `model_config.toml()` is its file. Labels that are neither text, whole numbers nor truth values are -1 and 1 to
-        a trainer.
+        The configuration with which a trainer learns the same from the same rows, if they have two classes;
+        `model_config.toml()` is its configuration file. Labels other than text, whole numbers and booleans are -1 and 1
+        for a trainer.
     training_set_sha256_ : str
-        Of the points that the model is trained on.
+        SHA-256 of the points that the model was trained on.
     fit_ : Fit, or tuple of n_classes
         Objectives, KKT gap, penalty and size of the training.
     C_, alpha_ : float
@@ -99,7 +99,7 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     gamma_ : float or None
         The width used; None with the linear kernel.
     tuning_ : tuple of Score
-        What `tune` chose by; empty without it, and where a class has fewer points than there are folds.
+        Scores by which `tune` chose; empty without `tune`, and if a class has fewer points than there are folds.
     model_ : Model, or tuple of n_classes
         Scaler and machine, as a trainer would publish them.
     coef_ : ndarray of shape (1, n_features), or (n_classes, n_features)
@@ -112,9 +112,9 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     Notes
     -----
-    Source: Tukan, Baykal, Feldman and Rus 2020 (merge and reduce); `streamsvm.coreset.reducers.calibrated` says what is
-    kept. Of more than two classes, one of which nothing came yet has the decision value -1 everywhere. Points of weight
-    0 are passed over. float32 input is stored as it is, all other as float64.
+    Source: Tukan, Baykal, Feldman and Rus 2020 (merge and reduce); `streamsvm.coreset.reducers.calibrated` says which
+    points are kept. With more than two classes, a class without points so far has the decision value -1 everywhere.
+    Points of weight 0 are ignored. float32 input is stored as float32, all other input as float64.
 
     Examples
     --------
@@ -250,7 +250,7 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         features, machines = self._features(X), self._stream.made().machines
         for machine in machines:
             if machine.no_probability:
-                raise ValueError(f"there are no probabilities: {machine.no_probability}")
+                raise ValueError(f"this classifier has no probabilities: {machine.no_probability}")
         if len(machines) == 1:
             return machines[0].model.predict_proba(features)
         positive = np.column_stack([machine.model.predict_proba(features)[:, 1] for machine in machines])
@@ -346,11 +346,11 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             self._begin(features, labels, classes)
         elif classes is not None and list(np.unique(classes)) != list(self.classes_):
             given = np.asarray(classes).tolist()
-            raise ValueError(f"classes = {given} is not the same as on the first call, {self.classes_.tolist()}")
+            raise ValueError(f"classes = {given} differs from the first call's classes, {self.classes_.tolist()}")
         unknown = ~np.isin(labels, self.classes_)
         if unknown.any():
             first_of_them = labels[unknown].tolist()[0]
-            raise ValueError(f"y holds {first_of_them!r}, which is none of the classes {self.classes_.tolist()}")
+            raise ValueError(f"y holds {first_of_them!r}, which is not one of the classes {self.classes_.tolist()}")
         y = np.searchsorted(self.classes_, labels).astype(np.int8)
         if len(self.classes_) == 2:
             y = 2 * y - 1
@@ -361,11 +361,11 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             check_classification_targets(labels)
         found = np.unique(labels if classes is None else classes)
         if not 2 <= len(found) <= MOST_CLASSES:
-            raise ValueError(f"give two classes or more, at most {MOST_CLASSES}; {len(found)} class was given")
+            raise ValueError(f"y must hold 2 to {MOST_CLASSES} classes; {len(found)} class was given")
         if len(found) > 2 and self.tune is not None:
             raise ValueError(
-                f"tune = {self.tune!r} chooses for two classes, {len(found)} classes were given: put this classifier "
-                "into sklearn.model_selection.GridSearchCV"
+                f"tune = {self.tune!r} supports two classes only, but {len(found)} classes were given: put this "
+                "classifier into sklearn.model_selection.GridSearchCV"
             )
         self.classes_ = found
         self._stream = Stream(self._configuration(features), self._task())
@@ -445,15 +445,15 @@ def _check_sizes(features: NDArray[Any], weight: Float, rows: NDArray[np.intp]) 
     if wrong.any():
         row = int(wrong.argmax())
         raise ValueError(
-            f"sample_weight[{rows[row]}] is {weight[row]:g}; a weight is 0 or from {SMALLEST_WEIGHT:g} to "
+            f"sample_weight[{rows[row]}] is {weight[row]:g}; a weight must be 0 or from {SMALLEST_WEIGHT:g} to "
             f"{LARGEST_WEIGHT:g}: scale the weights"
         )
     far = np.abs(features) > LARGEST_FEATURE[features.dtype.name]
     if far.any():
         row, column = (int(at) for at in np.unravel_index(int(far.argmax()), far.shape))
         raise ValueError(
-            f"X[{rows[row]}, {column}] is {features[row, column]:g}; a feature is at most "
-            f"{LARGEST_FEATURE[features.dtype.name]:g}: scale the features"
+            f"X[{rows[row]}, {column}] is {features[row, column]:g}; a feature must be at most "
+            f"{LARGEST_FEATURE[features.dtype.name]:g} in magnitude: scale the features"
         )
 
 

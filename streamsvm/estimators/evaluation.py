@@ -45,7 +45,7 @@ SGD_SETTINGS: Final[tuple[dict[str, Any], ...]] = (
 the lowest F favours it twice."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Objective:
     """F over one set of points; see `over`.
 
@@ -76,7 +76,14 @@ class Objective:
         """Return the objective that `streamsvm.learning.training.train` minimises over all of these points."""
         moments = Moments.zero(points.dimension).add(points)
         scaler = scaler_of(moments, svm)
-        return Objective(points, svm, moments, scaler, kernel_of(scaler, moments, svm), svm.penalty(moments.weight))
+        return Objective(
+            points=points,
+            svm=svm,
+            moments=moments,
+            scaler=scaler,
+            kernel=kernel_of(scaler, moments, svm),
+            penalty=svm.penalty(moments.weight),
+        )
 
     @property
     def weight(self) -> Float:
@@ -254,7 +261,7 @@ def decisions(models: Sequence[Model], X: Features) -> Float:
 
 
 def machine_of(classifier: Any, kernel: Kernel) -> Machine | None:
-    """Return what a fitted classifier of scikit-learn's kind is as a machine of this kernel; None if it is none.
+    """Return a fitted scikit-learn classifier as a machine of this kernel; None if that is not possible.
 
     Parameters
     ----------

@@ -83,7 +83,7 @@ def from_plain(plain: Plain) -> tuple[ModelConfig, OneVsRest | None, LearnerStat
     try:
         snapshot = checkpoint.decode(plain["learned"])
     except CorruptCheckpoint as error:
-        raise ValueError(f"what this CoresetSVC learned cannot be read: {error}") from None
+        raise ValueError(f"the saved state of this CoresetSVC cannot be read: {error}") from None
     config = ModelConfig.of_canonical(snapshot.configuration)
     shared = None if plain["shared"] is None else OneVsRest(**plain["shared"])
     return config, shared, snapshot.learner, None if plain["made"] is None else _made(plain["made"])

@@ -1,7 +1,7 @@
 """`STDASVC`: scikit-learn's SVC with our solver.
 
-Invariant: the binary problem is SVC's own, so every attribute that both have means the same; they differ by what the
-tolerance leaves open. More than two classes are told apart one against the rest, where SVC tells them apart in pairs.
+Invariant: the binary problem is exactly SVC's, so attributes that both have mean the same, and their values differ only
+within the tolerance. More than two classes are learned one against the rest, while SVC learns them in pairs.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from streamsvm.svm.problem import Problem, Solution
 from streamsvm.svm.solvers import StdaSolver
 
 UNBOUNDED = 1 << 53
-"""Iterations that stand for no bound."""
+"""Number of iterations used for "no bound"."""
 
 ClassWeight = dict[Any, float] | Literal["balanced"] | None
 
@@ -32,26 +32,26 @@ ClassWeight = dict[Any, float] | Literal["balanced"] | None
 class STDASVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Support vector classifier, linear or RBF, trained by STDA-SVM.
 
-    A drop-in for `sklearn.svm.SVC`: the same objective with the plain hinge loss and a bias that is not regularised,
-    the same attributes. It differs on purpose in three points: more than two classes are one against the rest; the
-    variance in `gamma="scale"` and the counts in `class_weight="balanced"` are weighted, so that a weight of 2 is a
-    point given twice; input is dense.
+    A replacement for `sklearn.svm.SVC` with the same objective (hinge loss, bias not regularised) and the same
+    attributes. It differs on purpose in three points. More than two classes are learned one against the rest. The
+    variance in `gamma="scale"` and the counts in `class_weight="balanced"` are weighted, so that a point of weight 2
+    counts like the point given twice. Input must be dense.
 
     Parameters
     ----------
     C : float, default 1.0
-        Penalty: greatest dual variable of a point of weight 1.
+        Penalty: the largest dual variable of a point of weight 1.
     alpha : float, optional
-        The other way to say it, C = 1 / (alpha U) with U the total weight; instead of `C` if given.
+        If given, sets the penalty instead of `C`: C = 1 / (alpha U), U the total weight.
     kernel : "rbf" or "linear", default "rbf"
     gamma : "scale", "auto" or float, default "scale"
         RBF width: 1 / (d times the variance of X), 1 / d, or a number.
     tol : float, default 1e-3
-        KKT gap at which the solver stops; the gap is measured in float64 from scratch.
+        KKT gap at which the solver stops; the final gap is recomputed from scratch in float64.
     class_weight : dict, "balanced" or None, default None
         Multiplies the weights of each class.
     max_iter : int, default -1
-        Bound on the solver's iterations for each machine; -1 for none.
+        Most iterations of the solver for each machine; -1: no bound.
     threads : int, default 1
         Threads of linear algebra; the same number gives the same bits.
 
@@ -81,9 +81,9 @@ class STDASVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     Notes
     -----
     Source of the method: Liuzzi, Lucidi, Manno and Rinaldi 2015; see `streamsvm.svm.block.descent`.
-    For probabilities put this classifier into `sklearn.calibration.CalibratedClassifierCV`, as scikit-learn advises in
-    place of SVC's own `probability`, too: all points are at hand, so that each can be judged by a machine that has not
-    seen it.
+    For probabilities put this classifier into `sklearn.calibration.CalibratedClassifierCV`, which scikit-learn also
+    recommends instead of SVC's own `probability`: all points are available, so each can be judged by a machine that was
+    not trained on it.
 
     Examples
     --------
@@ -210,7 +210,9 @@ class STDASVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _solve(self, X: Float, signs: NDArray[np.int8], upper: Float, kernel: Kernel) -> Solution:
         most = UNBOUNDED if self.max_iter == -1 else self.max_iter
-        return StdaSolver().solve(Problem(X, signs, upper, kernel, self.tol, most))
+        return StdaSolver().solve(
+            Problem(Z=X, y=signs, upper=upper, kernel=kernel, tolerance=self.tol, max_iterations=most)
+        )
 
     def _keep(self, X: Float, label: NDArray[np.intp], machines: list[Solution]) -> None:
         signs = one_against_the_rest(label)
@@ -288,5 +290,5 @@ def _check_classes(classes: NDArray[Any], label: NDArray[np.intp], weight: Float
     weighed = np.bincount(label, weights=weight, minlength=len(classes))
     if np.count_nonzero(weighed) < 2:
         raise ValueError(
-            f"points of positive weight are of {np.count_nonzero(weighed)} class; give two classes or more"
+            f"the points of positive weight have {np.count_nonzero(weighed)} class; give two classes or more"
         )

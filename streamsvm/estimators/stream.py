@@ -78,7 +78,7 @@ class Stream:
         made = make(cut, self.config, task=self.task)
         reason = next((machine.no_probability for machine in made.machines if machine.no_probability), "")
         if reason:
-            warnings.warn(f"no probabilities: {reason}", UserWarning, stacklevel=5)
+            warnings.warn(f"the model has no probabilities: {reason}", UserWarning, stacklevel=5)
         return Machines(made.training_set_sha256, made.machines, cut.moments.weight, made.scores)
 
     def _warn_of_outliers(self, stacklevel: int) -> None:
@@ -95,9 +95,9 @@ class Stream:
             else (f"{worst.begin.offset} to {worst.end.offset - 1}")
         )
         warnings.warn(
-            f"{found.rows} rows and {found.weights} weights lie too far from all before them and were drawn in; the "
-            f"farthest: row {told} of all that was learned, {what}, {worst.value:g}, learned as {worst.bound:g} "
-            "(see max_leverage)",
+            f"{found.rows} rows and {found.weights} weights are outliers and were clipped; the farthest is row "
+            f"{told} of all rows learned: {what} is {worst.value:g} and was learned as {worst.bound:g} (see "
+            "max_leverage)",
             UserWarning,
             stacklevel=stacklevel,
         )

@@ -75,7 +75,7 @@ class ArrowRows:
     Raises
     ------
     InvalidPoint
-        If the value cannot be told into rows, or holds too many.
+        If the value cannot be parsed into rows, or holds too many.
     """
 
     def __init__(self, value: bytes, config: PointsConfig) -> None:
@@ -91,7 +91,7 @@ class ArrowRows:
         except _BROKEN as error:
             raise InvalidPoint("malformed_arrow", f"the stream cannot be read: {_one_line(error)}") from None
         if len(table) != self._rows:
-            raise InvalidPoint("malformed_arrow", f"the stream tells of {self._rows} rows and holds {len(table)}")
+            raise InvalidPoint("malformed_arrow", f"the stream announces {self._rows} rows but holds {len(table)}")
         self._columns = {name: _joined(table.column(name)) for name in table.column_names}
         self._dimension = config.dimension
         self._features = plan.features
@@ -161,20 +161,24 @@ class ArrowRows:
         ]
 
     def _refused(self) -> InvalidPoint | None:
-        """Return why no row can be a point; what passes is no larger as Python objects than in proportion."""
+        """Return why no row can be a point. Columns that pass grow only in proportion as Python objects."""
         if not self._features:
             if "x" not in self._columns:
-                return InvalidPoint("missing_field", "there is no column x, nor one for each of points.feature_names")
+                return InvalidPoint(
+                    "missing_field", "there is no column x, and no column for each of points.feature_names"
+                )
             x = self._columns["x"].type
             if not _is_vector(x):
                 return InvalidPoint("wrong_type", f"x is {_one_line(x)}, not a FixedSizeList of float32 or float64")
             if x.list_size != self._dimension:
                 return InvalidPoint(
-                    "wrong_dimension", f"x has {x.list_size} entries, points.dimension is {self._dimension}"
+                    "wrong_dimension", f"x has {x.list_size} entries; points.dimension is {self._dimension}"
                 )
         for name, column in self._columns.items():
             if name not in ("x", "op") and not _is_plain(column.type):
-                return InvalidPoint("wrong_type", f"{name[:80]} is {_one_line(column.type)}")
+                return InvalidPoint(
+                    "wrong_type", f"the column {name[:80]} has the unsupported type {_one_line(column.type)}"
+                )
         return None
 
 
@@ -196,10 +200,10 @@ def _plan(schema_message: bytes, feature_names: tuple[str, ...]) -> _Plan:
     read = {"x", "y", "w", "id", "op", *features}
     twice = sorted(name for name in read if names.count(name) > 1)
     if twice:
-        raise ValueError(f"two columns are named {twice[0]}")
+        raise ValueError(f"two columns have the name {twice[0]}")
     included = [index for index, name in enumerate(names) if name in read]
     if not included:
-        raise ValueError("no column is one of x, y, w and id")
+        raise ValueError("none of the columns x, y, w and id exists")
     options = pa.ipc.IpcReadOptions(included_fields=included, use_threads=False)
     return _Plan(options, len(included), features, _unread(names, read))
 
@@ -217,10 +221,13 @@ def _survey(value: bytes, most_rows: int) -> tuple[bytes, int]:
                 schema = value[message.start : message.body]
             elif message.kind != BATCH or not schema:
                 what = "a dictionary" if message.kind == DICTIONARY else f"a message of kind {message.kind}"
-                raise InvalidPoint("malformed_arrow", f"the stream holds {what}, where record batches are due")
+                raise InvalidPoint("malformed_arrow", f"the stream holds {what}; only record batches are allowed")
             else:
                 if _field(value, message.header, 3):
-                    raise InvalidPoint("malformed_arrow", "the record batch is compressed; compress the topic instead")
+                    raise InvalidPoint(
+                        "malformed_arrow",
+                        "the record batch is compressed; send it uncompressed, and compress the topic instead",
+                    )
                 _check_buffers(value, message)
                 rows += _scalar(value, "<q", _field(value, message.header, 0))
                 if rows > most_rows:
@@ -230,7 +237,7 @@ def _survey(value: bytes, most_rows: int) -> tuple[bytes, int]:
     if not schema:
         raise InvalidPoint("malformed_arrow", "the stream has no schema")
     if not rows:
-        raise InvalidPoint("empty_record", "the stream holds no row")
+        raise InvalidPoint("empty_record", "the stream holds no rows")
     return schema, rows
 
 
@@ -270,7 +277,9 @@ def _messages(value: bytes) -> Iterator[_Message]:
             raise ValueError(f"the message at byte {at} has format version {version + 1}, not {FIFTH + 1}")
         body_bytes = _scalar(value, "<q", _field(value, message, 3))
         if body + body_bytes > len(value):
-            raise ValueError(f"a body of {body_bytes} bytes is announced at byte {body} of {len(value)}")
+            raise ValueError(
+                f"a body of {body_bytes} bytes is announced at byte {body}, but the value has only {len(value)} bytes"
+            )
         at_header = _field(value, message, 2)
         kind = _scalar(value, "<B", _field(value, message, 1))
         yield _Message(kind, at, body, body_bytes, at_header + _int(value, "<i", at_header, least=0))
@@ -297,9 +306,11 @@ def _check_buffers(value: bytes, batch: _Message) -> None:
     inside = (offset >= 0) & (length >= 0) & (length <= batch.body_bytes) & (offset <= batch.body_bytes - length)
     if not inside.all():
         first = int(np.argmin(inside))
-        raise ValueError(f"buffer {first} has {length[first]} bytes at {offset[first]} of {batch.body_bytes}")
+        raise ValueError(
+            f"buffer {first} has {length[first]} bytes at byte {offset[first]} of a body of {batch.body_bytes} bytes"
+        )
     if int(length.sum()) > batch.body_bytes:
-        raise ValueError(f"the buffers have {length.sum()} bytes together, the body has {batch.body_bytes}")
+        raise ValueError(f"the buffers have {length.sum()} bytes together, but the body has {batch.body_bytes}")
 
 
 def _field(value: bytes, table: int, index: int) -> int:
@@ -312,7 +323,7 @@ def _field(value: bytes, table: int, index: int) -> int:
 
 
 def _scalar(value: bytes, layout: str, at: int) -> int:
-    """Return a field that is no table; one that is left out is 0."""
+    """Return a scalar field; a field that is left out is 0."""
     return _int(value, layout, at, least=0) if at else 0
 
 

@@ -95,12 +95,12 @@ class Schemas(Protocol):
         Raises
         ------
         TransientError
-            If that cannot be told now.
+            If the registry cannot say so now.
         """
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _Schema:
     """A schema that points can be read by, that of a row of it, and what a row takes."""
 
@@ -162,7 +162,7 @@ class AvroReader:
         Raises
         ------
         InvalidPoint
-            If it cannot be told into rows, or could take more memory.
+            If the value cannot be parsed into rows, or could take more memory.
         TransientError
             If the registry cannot be asked now.
         """
@@ -179,7 +179,7 @@ class AvroReader:
             datum = self._counted(body, schema, most_rows) if counted else self._read(body, schema.parsed)
         except _BROKEN as error:
             early = isinstance(error, EOFError)  # whose text names an address
-            what = "it ends too early" if early else " ".join(str(error).split())[:200] or type(error).__name__
+            what = "the datum ends too early" if early else " ".join(str(error).split())[:200] or type(error).__name__
             raise InvalidPoint("malformed_avro", f"the datum does not fit its schema: {what}") from None
         if body.tell() != len(value):
             raise InvalidPoint("malformed_avro", f"{len(value) - body.tell()} bytes follow the datum")
@@ -201,7 +201,7 @@ class AvroReader:
         return rows
 
     def is_array(self, value: bytes) -> bool:
-        """Tell whether a value that could be told into rows is an array of them.
+        """Tell whether a value that could be parsed is an array of rows.
 
         Raises
         ------
@@ -211,12 +211,12 @@ class AvroReader:
         return self._schema_of(value).many
 
     def unread(self, value: bytes) -> tuple[str, ...]:
-        """Return the fields of the points of a value, that was told into rows, which nobody reads."""
+        """Return the fields of a parsed value's points that nobody reads."""
         return self._schema_of(value).unread
 
     def _schema_of(self, value: bytes) -> _Schema:
         if len(value) < FRAME.size or value[0] != 0:
-            raise InvalidPoint("malformed_avro", "the value does not begin with a zero byte and a schema's id")
+            raise InvalidPoint("malformed_avro", "the value does not begin with a zero byte and a schema id")
         return self._schema(FRAME.unpack_from(value)[1])
 
     def _schema(self, schema_id: int) -> _Schema:
@@ -233,7 +233,9 @@ class AvroReader:
     def _look_up(self, schema_id: int) -> _Schema | InvalidPoint:
         """Return a schema, or why it is unfit; one that is unknown is not remembered."""
         if self._schemas is None:
-            raise InvalidPoint("unknown_schema", f"schema {schema_id}: no registry.url is configured")
+            raise InvalidPoint(
+                "unknown_schema", f"schema {schema_id} cannot be looked up: registry.url is not configured"
+            )
         text = self._schemas.schema(schema_id)
         if text is None:
             raise InvalidPoint("unknown_schema", f"the registry has no schema {schema_id}")
@@ -247,15 +249,15 @@ class AvroReader:
 
     def _parsed(self, text: str) -> _Schema:
         if len(text) > LARGEST_SCHEMA:
-            raise ValueError(f"it has {len(text)} characters")
+            raise ValueError(f"the schema has {len(text)} characters, too many")
         if nesting(text.encode(errors="replace")) > DEEPEST_NESTING:
-            raise ValueError(f"its text nests deeper than {DEEPEST_NESTING}")
+            raise ValueError(f"the schema's text nests deeper than {DEEPEST_NESTING}")
         schema = json.loads(text)
         examined = _Examined(schema)
         many = isinstance(schema, dict) and schema.get("type") == "array"
         record = schema["items"] if many else schema
         if not isinstance(record, dict) or record.get("type") != "record":
-            raise ValueError("it is neither a record nor an array of records")
+            raise ValueError("the schema is neither a record nor an array of records")
         fields = {field["name"]: field["type"] for field in record["fields"]}
         features = () if "x" in fields else self._feature_names
         if "x" in fields:
@@ -263,10 +265,12 @@ class AvroReader:
             if not (isinstance(x, dict) and x.get("type") == "array" and _plain_name(x.get("items")) in NUMBERS):
                 raise ValueError("x is not an array of numbers")
         elif not features or not all(_is_number(fields.get(name)) for name in features):
-            raise ValueError("there is no x, nor a number for each of points.feature_names")
+            raise ValueError("there is no field x, and no numeric field for each of points.feature_names")
         unread = [name for name in fields if name not in READ and name not in features][:MOST_FIELDS]
         parsed, row = (self._fastavro.parse_schema(_bare(part)) for part in (schema, record))
-        return _Schema(parsed, row, many, features, examined.of_a_row, tuple(unread))
+        return _Schema(
+            parsed=parsed, row=row, many=many, features=features, cost=examined.of_a_row, unread=tuple(unread)
+        )
 
 
 def _largest(cost: _Cost, value_bytes: int, rows: int) -> float:
@@ -323,18 +327,20 @@ class _Examined:
     def _walk(self, schema: Any, depth: int) -> _Cost:
         """Return what a datum takes."""
         if depth > DEEPEST_SCHEMA:
-            raise ValueError(f"it nests deeper than {DEEPEST_SCHEMA}")
+            raise ValueError(f"the schema nests deeper than {DEEPEST_SCHEMA}")
         if isinstance(schema, list):
             return self._union([self._walk(branch, depth + 1) for branch in schema])
         if isinstance(schema, str):
             if schema.rpartition(".")[2] in self._open:
-                raise ValueError(f"{schema[:80]} holds itself")
+                raise ValueError(f"the schema {schema[:80]} contains itself")
             return self._known[schema.rpartition(".")[2]]
         kind = schema["type"]
         if kind == "array":
             items = self._items = self._walk(schema["items"], depth + 1)
             if not items.least_bytes:
-                raise ValueError("an array's items take no bytes: a few bytes could be any number of them")
+                raise ValueError(
+                    "an array's items take no bytes, so that a few bytes could announce any number of items"
+                )
             return _Cost(1, _LIST, items.repeated(_POINTER))
         if kind == "map":
             values = self._walk(schema["values"], depth + 1)
@@ -410,7 +416,8 @@ def _fastavro() -> Any:
         return importlib.import_module("fastavro")
     except ModuleNotFoundError:
         raise ConfigurationError(
-            "points come as Avro, and fastavro is not installed", "Install streamsvm with its extra: streamsvm[avro]."
+            "points.format is avro, but the package fastavro is not installed",
+            "Install it: pip install 'streamsvm[avro]'.",
         ) from None
 
 

@@ -36,10 +36,10 @@ def refuse_expansion(needed: float, allowed: int) -> None:
     if needed > allowed:
         raise InvalidPoint(
             "expands_too_far",
-            f"decoding the record could take {needed:.3g} bytes, points.max_decoded_bytes is {allowed}",
+            f"decoding the record could take {needed:.3g} bytes; points.max_decoded_bytes is {allowed}",
         )
 
 
 def too_many_rows(rows: int, most: int) -> InvalidPoint:
     """Return the rejection of a record that holds, or begins with, more rows than are allowed."""
-    return InvalidPoint("too_many_rows", f"the record holds {rows} rows, points.max_rows_per_record is {most}")
+    return InvalidPoint("too_many_rows", f"the record holds {rows} rows; points.max_rows_per_record is {most}")

@@ -33,7 +33,7 @@ LEAST_BYTES: Final = 2 * DESCRIPTION_BYTES
 """A topic or client that takes less cannot be written to."""
 MODEL_HEADER: Final = "streamsvm.model"
 RECEIPT_HEADER: Final = "streamsvm.deadletter.resent"
-"""Of a record of the dead-letter topic that is no letter: the id of the letter that was sent again."""
+"""Header of a receipt, a record of the dead-letter topic that is not a letter: the id of the letter sent again."""
 RESENT_HEADER: Final = "streamsvm.resent.id"
 """Of a record that was sent again: the id of its letter."""
 _OURS: Final = ("__streams.errors.", "streamsvm.deadletter.")
@@ -56,7 +56,7 @@ class RejectedRow(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     message: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Rejected:
     """What a dead letter says.
 
@@ -110,14 +110,14 @@ def decode(value: bytes | None, headers: Iterable[tuple[str, bytes]]) -> Rejecte
     told = dict(headers)  # ours come last, and so win over those of a record that was a dead letter before
     try:
         return Rejected(
-            told["__streams.errors.topic"].decode(),
-            int(told["__streams.errors.partition"]),
-            int(told["__streams.errors.offset"]),
-            told["streamsvm.deadletter.rejected"].decode(),
-            msgspec.json.decode(told["streamsvm.deadletter.rows"], type=_Rows),
-            value,
-            int(told.get("streamsvm.deadletter.value.bytes", len(value or b""))),
-            told.get(MODEL_HEADER, b"").decode(),
+            topic=told["__streams.errors.topic"].decode(),
+            partition=int(told["__streams.errors.partition"]),
+            offset=int(told["__streams.errors.offset"]),
+            rejected=told["streamsvm.deadletter.rejected"].decode(),
+            rows=msgspec.json.decode(told["streamsvm.deadletter.rows"], type=_Rows),
+            value=value,
+            value_bytes=int(told.get("streamsvm.deadletter.value.bytes", len(value or b""))),
+            model=told.get(MODEL_HEADER, b"").decode(),
         )
     except (KeyError, ValueError, msgspec.MsgspecError) as error:
         raise InvalidMessage(f"not a dead letter: {type(error).__name__} {error}") from None
@@ -142,7 +142,7 @@ def encode_receipt(receipt: Receipt) -> DeadLetter:
 
 
 def decode_receipt(value: bytes | None, headers: Iterable[tuple[str, bytes]]) -> Receipt | None:
-    """Return what a record says was sent again; None if it is no receipt."""
+    """Return what a record says was sent again; None if it is not a receipt."""
     told = dict(headers).get(RECEIPT_HEADER)
     try:
         receipt = None if told is None else _receipts.decode(value or b"")

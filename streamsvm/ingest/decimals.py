@@ -5,7 +5,8 @@ point numbers accurately", 1990), else by 128 bits of a power of five (D. Lemire
 second", 2021), and declined where those do not decide. Eight digits are read as one word (Lemire, the same).
 
 A place is an address, and tables are constants of the code: a call with an array counts references, which would take
-as long as the parsing. What is parsed ends with `PADDING`, which is no part of a number: nothing looks for an end.
+as long as the parsing. The parsed bytes end with `PADDING`, which cannot be part of a number, so that no loop has to
+check for the end.
 """
 
 from __future__ import annotations
@@ -151,7 +152,7 @@ def _short(word):  # type: ignore[no-untyped-def]
 
 @inlined()
 def _digits(word):  # type: ignore[no-untyped-def]
-    """Return the bytes as digits, and the highest bit of each byte that is none."""
+    """Return the bytes as digits, and set the highest bit of each byte that is not a digit."""
     digits = word ^ ZEROS
     return digits, (((digits & LOW_SEVEN) + SIXES) | digits) & HIGH_BITS
 
@@ -186,7 +187,7 @@ def _run(at, value):  # type: ignore[no-untyped-def]
 
 @inlined()
 def _long(first):  # type: ignore[no-untyped-def]
-    """Parse a number without sign; return its length, 0 if it is declined, whether it is no integer, and its value."""
+    """Parse an unsigned number; return its length (0: declined), whether it has a point or exponent, and its value."""
     at, digits = _run(first, NONE)
     count = at - first
     if count == NONE or (count > ONE and byte(first) == ZERO):

@@ -1,12 +1,13 @@
-"""Records to rows: which format a record has, which of its rows are valid points, and why the others are not.
+"""Decodes records into rows: the format of a record, which of its rows are valid points, and why the others are not.
 
-JSON (`streamsvm.ingest.json_rows`), Arrow (`arrow`) and Avro (`avro`) are told apart by the record's content type, or
-by `points.format`. The checks stand here, once for all formats.
+The format is JSON (`streamsvm.ingest.json_rows`), Arrow (`arrow`) or Avro (`avro`), given by the record's content type
+or by `points.format`. The checks of rows are in this module, once for all formats.
 
 Invariant: whether a row is accepted depends on its record's bytes and the configuration only; for Avro also on the
-schema of its id, which never changes. One bad row rejects that row; a record that cannot be told into rows is one
-rejected row. Whatever a decoder raises because of a record's bytes rejects that record, foreseen or not: no record ends
-a daemon. A registry that is away, and a lack of memory, are nobody's bytes: they pass.
+schema with the record's schema id, which never changes. A bad row rejects only that row; a record that cannot be parsed
+counts as one rejected row. Every exception that a record's bytes cause in a decoder rejects the record, expected or
+not, so no record can end a daemon. Two errors are not caused by a record's bytes and are raised: an unreachable
+registry, and a lack of memory.
 """
 
 from __future__ import annotations
@@ -73,12 +74,12 @@ REASONS: Final[Mapping[str, str]] = {
     "oversize_record": "the value is larger than points.max_record_bytes",
     "too_many_rows": "the record holds more rows than points.max_rows_per_record",
     "expands_too_far": "decoding the record could take more memory than points.max_decoded_bytes",
-    "unknown_content_type": "the header content-type names a format that is not read",
+    "unknown_content_type": "the content-type header names an unsupported format",
     "malformed_json": "the value is not JSON (UTF-8 without a byte order mark), or nests deeper than 100",
     "malformed_arrow": "the value is not one Arrow IPC stream (format version 5) of record batches, uncompressed and "
     "without dictionaries",
-    "malformed_avro": "the value is not a zero byte, a schema's id, and one datum of that schema",
-    "unknown_schema": "the schema registry has no schema of the value's id, or none is configured",
+    "malformed_avro": "the value is not a zero byte, a schema id, and one datum of that schema",
+    "unknown_schema": "the schema registry has no schema with the value's id, or no registry is configured",
     "incompatible_schema": "the value's schema does not describe points, or could not be read safely",
     "wrong_type": "a field, or the row itself, has the wrong type",
     "missing_field": "x or y is missing",
@@ -86,42 +87,47 @@ REASONS: Final[Mapping[str, str]] = {
     "not_finite": "an entry of x is NaN, infinite, or beyond the range of points.dtype",
     "unknown_label": "y is not one of points.labels",
     "invalid_weight": "w is not a number in [1e-15, 1e15]",
-    "unsupported_operation": "the row has an op field; only plain points are understood",
-    "undecodable": "the decoder failed on the record in a way that nobody foresaw",
+    "unsupported_operation": "the row has an op field, and only plain points are supported",
+    "undecodable": "the decoder failed on the record unexpectedly: a defect of streamsvm",
 }
 """Every reason for rejecting a row, with its meaning: the labels of the dead-letter metric."""
 
 REMEDIES: Final[Mapping[str, str]] = {
-    "empty_record": "Let the producer leave out tombstones and empty arrays.",
+    "empty_record": "Change the producer: it must not send tombstones or empty arrays.",
     "oversize_record": "Send smaller records, or raise points.max_record_bytes.",
     "too_many_rows": "Send fewer rows in a record, or raise points.max_rows_per_record.",
-    "expands_too_far": "Send smaller records, or raise points.max_decoded_bytes; ask who writes records like this.",
-    "unknown_content_type": "Let the producer name its format, or none for JSON, or set points.format.",
-    "malformed_json": "Mend the producer; if it does not write JSON, set points.format.",
-    "malformed_arrow": "Mend the producer: an IPC stream, not a file, and neither compressed nor with dictionaries.",
-    "malformed_avro": "Mend the producer: it must write through the schema registry, or points.format is wrong.",
-    "unknown_schema": "See that registry.url is the registry of whoever wrote it, and that the schema is still there.",
-    "incompatible_schema": "Compare the schema with the one that streamsvm replay --record-format avro registers.",
-    "wrong_type": "x is a list of numbers; fill what is missing before the topic: null is none.",
-    "missing_field": "A point needs x and y; one without y is for the scorer.",
-    "wrong_dimension": "Set points.dimension to what the records have, or mend the producer.",
-    "not_finite": "Fill or leave out what is missing before the topic.",
+    "expands_too_far": "Send smaller records, or raise points.max_decoded_bytes. Find out who writes such records.",
+    "unknown_content_type": "Let the producer send a supported content-type, or no content-type for JSON, or set "
+    "points.format.",
+    "malformed_json": "Fix the producer. If it does not write JSON, set points.format.",
+    "malformed_arrow": "Fix the producer: it must write an Arrow IPC stream (not an IPC file), uncompressed and "
+    "without dictionaries.",
+    "malformed_avro": "Fix the producer: it must write through the schema registry. If the records are not Avro, "
+    "set points.format.",
+    "unknown_schema": "Check that registry.url names the registry that the producer uses, and that the schema still "
+    "exists there.",
+    "incompatible_schema": "Compare the schema with the one that `streamsvm replay --record-format avro` registers.",
+    "wrong_type": "x must be a list of numbers; null is not allowed. Fill in missing values before producing.",
+    "missing_field": "Every labeled point needs x and y. Send points without y to the scorer's topic.",
+    "wrong_dimension": "Set points.dimension to the length of x in the records, or fix the producer.",
+    "not_finite": "Fill in missing values, or drop the row, before producing.",
     "unknown_label": "Set points.labels to the negative and the positive label as the records write them.",
-    "invalid_weight": "Mend the producer: w is 1 if it is left out.",
-    "unsupported_operation": "Send plain points; nothing that was learned can be taken back.",
-    "undecodable": "Report the record, which the dead letter holds: the decoder has a defect. Look at who wrote it.",
+    "invalid_weight": "Fix the producer: w must be a positive number. A point without w has weight 1.",
+    "unsupported_operation": "Send plain points. A learned point cannot be removed again.",
+    "undecodable": "Report the defect together with the record, which the dead letter holds, and find out who wrote "
+    "it.",
 }
-"""What to do about each of them."""
+"""What to do about each reason."""
 
 SMALLEST_WEIGHT: Final = 1e-15
 LARGEST_WEIGHT: Final = 1e15
-"""Between them a weight times C can neither vanish nor overflow: LIBSVM refuses a class without weight."""
+"""Within these bounds a weight times C neither underflows to 0 nor overflows. LIBSVM refuses a class of weight 0."""
 
 LARGEST_EXACT: Final = 2**53
-"""Greatest magnitude of a label up to which float64 tells integers apart."""
+"""Largest magnitude of a label up to which float64 represents all integers."""
 
 LARGEST_FEATURE: Final[Mapping[str, float]] = {"float32": float(np.finfo(np.float32).max), "float64": 1e100}
-"""Greatest magnitude of a feature: what the storage dtype holds, and what can be squared and summed in float64."""
+"""Largest magnitude of a feature: the storage dtype holds it, and its square can be summed in float64."""
 
 
 NOTHING_UNREAD: Final = Unread({})
@@ -129,7 +135,7 @@ NOTHING_UNREAD: Final = Unread({})
 
 @dataclass(frozen=True, slots=True)
 class Decoded:
-    """What a batch of records came to.
+    """The result of decoding a batch of records.
 
     Attributes
     ----------
@@ -137,9 +143,9 @@ class Decoded:
         One for each partition in the batch, in ascending order of partition.
     rejected : list of RejectedRecord
     ids : list of (str, int or None)
-        The `id` of each row, partition after partition; of unlabeled points only.
+        The `id` of each row, partition after partition; for unlabeled points only.
     unread : Unread
-        Fields that are not read.
+        Fields of the records that are not read.
     """
 
     rows: list[Rows]
@@ -157,12 +163,12 @@ class PointDecoder:
     labeled : bool
         Whether a row must have `y`.
     schemas : Schemas, optional
-        Where Avro's schemas come from; without it every one is unknown.
+        Source of Avro's schemas; without it every schema is unknown.
 
     Raises
     ------
     ConfigurationError
-        If there are schemas, and what reads Avro is not installed.
+        If `schemas` is given, but the package that reads Avro is not installed.
     """
 
     def __init__(self, config: PointsConfig, *, labeled: bool = True, schemas: Schemas | None = None) -> None:
@@ -180,11 +186,11 @@ class PointDecoder:
         Raises
         ------
         TransientError
-            If a schema cannot be had now: nothing of the batch is decided; decode it again later.
+            If a schema is unavailable now: no record of the batch was decided; decode the batch again later.
         ConfigurationError
-            If the schema registry refuses us.
+            If the schema registry refuses this client.
         """
-        self._unread.take()  # what a batch counted that was then given up, to be decoded again
+        self._unread.take()  # drop the counts of a batch that failed and is now decoded again
         decoded = Decoded([], [], [])
         for partition, run in by_partition(records):
             builder = RowsBuilder(partition, self._config, keeps_ids=not self._labeled)
@@ -203,12 +209,12 @@ class PointDecoder:
         return replace(decoded, unread=unread) if unread else decoded
 
     def is_array(self, record: RawRecord) -> bool:
-        """Tell whether a record with a valid row is an array of rows, if only of one; every Arrow record is.
+        """Tell whether a record with a valid row is an array of (one or more) rows; every Arrow record is.
 
         Raises
         ------
         TransientError
-            If that takes a schema which cannot be had now.
+            If that needs a schema which is unavailable now.
         """
         format_ = self._format_of(record)
         if format_ == "avro":
@@ -216,7 +222,7 @@ class PointDecoder:
         return format_ == "arrow" or json_rows.is_array(record.value)
 
     def _format_of(self, record: RawRecord) -> str:
-        """Return a record's format; empty if it says one that is not known."""
+        """Return a record's format; empty if its content type is not supported."""
         if self._config.format != "auto":
             return self._config.format
         for name, content in record.headers:
@@ -226,7 +232,7 @@ class PointDecoder:
         return "json"
 
     def _decode_run(self, format_: str, run: Run, builder: RowsBuilder) -> None:
-        """Decode consecutive records of one format; where the first is an array, the others are taken for arrays."""
+        """Decode consecutive records of one format; if the first is an array, all are treated as arrays."""
         singles = format_ == "json" and not json_rows.is_array(run.values[0])
         if singles and (self._scanned(run, builder) or self._singles(run, builder)):
             return
@@ -242,10 +248,10 @@ class PointDecoder:
             self._row_by_row(run.records[index], [error], builder)
 
     def _scanned(self, run: Run, builder: RowsBuilder) -> bool:
-        """Decode JSON records of one point each by the compiled parser; False, and nothing done, if it declines most.
+        """Decode JSON records of one point each by the compiled parser; False, with no effect, if it declines most.
 
-        It only saves time: a record that it declines, or that is no valid point, is decoded by itself, and what it
-        accepts comes out the same.
+        This only saves time. A record that the parser declines, or that is not a valid point, is decoded by the general
+        decoder; accepted records have the same result in both.
         """
         config = self._config
         if not (self._labeled and self._numbers_for_labels):
@@ -266,9 +272,9 @@ class PointDecoder:
         return True
 
     def _scanned_array(self, run: Run, index: int, builder: RowsBuilder) -> bool:
-        """Decode a JSON array by the compiled parser; False, and nothing done, if it declines it or a row is invalid.
+        """Decode a JSON array by the compiled parser; False, with no effect, if it declines it or a row is invalid.
 
-        As with `_scanned`, it only saves time.
+        As with `_scanned`, this only saves time.
         """
         config, value = self._config, run.values[index]
         if not (self._labeled and self._numbers_for_labels and value and json_rows.is_array(value)):
@@ -284,7 +290,7 @@ class PointDecoder:
         return True
 
     def _scanned_points(self, found: json_scan.Scanned) -> tuple[Points, NDArray[np.bool_]]:
-        """Return what was parsed as points, and which of them are valid; where not, a point is meaningless."""
+        """Return the parsed points, and which of them are valid; the others are meaningless."""
         config, weight, positive = self._config, found.weight, found.y == self._config.labels[1]
         good = found.accepted & (positive | (found.y == config.labels[0]))
         good &= (weight >= SMALLEST_WEIGHT) & (weight <= LARGEST_WEIGHT)
@@ -299,9 +305,9 @@ class PointDecoder:
         )
 
     def _singles(self, run: Run, builder: RowsBuilder) -> bool:
-        """Decode JSON records of one point each in which all is well; False, and nothing done, if anything is not.
+        """Decode valid JSON records of one point each all at once; False, with no effect, if any may be invalid.
 
-        It only saves time: whatever it declines is decoded row by row, and what it accepts comes out the same.
+        This only saves time: what it declines is decoded row by row, and accepted records have the same result in both.
         """
         try:
             values = run.values
@@ -315,7 +321,7 @@ class PointDecoder:
             found = self._all_well(_columns_of(points))
         except MemoryError:
             raise
-        except Exception:  # noqa: BLE001 - a record is at fault: each by itself tells which, and why
+        except Exception:  # noqa: BLE001 - a record is at fault: decoding one by one finds out which, and why
             return False
         if found is not None:
             self._unread.note_all(points)
@@ -329,14 +335,14 @@ class PointDecoder:
         if len(record.value) > config.max_record_bytes:
             raise InvalidPoint(
                 "oversize_record",
-                f"the value has {len(record.value)} bytes, points.max_record_bytes is {config.max_record_bytes}",
+                f"the value has {len(record.value)} bytes; points.max_record_bytes is {config.max_record_bytes}",
             )
         if format_ == "avro":
             self._avro.prepare(record.value)
         with _blaming_the_record():
             count, columns, points = self._read(format_, record.value)
             if not count:
-                raise InvalidPoint("empty_record", "the array holds no row")
+                raise InvalidPoint("empty_record", "the array is empty")
             if count > config.max_rows_per_record:
                 raise too_many_rows(count, config.max_rows_per_record)
             refuse_expansion(count * (ROW_BYTES + config.dimension * ENTRY_BYTES), config.decoded_bytes)
@@ -350,13 +356,13 @@ class PointDecoder:
     def _read(
         self, format_: str, value: bytes
     ) -> tuple[int, Columns | None, Callable[[], Sequence[Point | InvalidPoint]]]:
-        """Return how many rows a value holds, its columns, and what gives the rows one by one."""
+        """Return the number of rows in a value, its columns, and a function that returns the rows one by one."""
         if format_ == "arrow":
             read = ArrowRows(value, self._config)
             self._unread.count(read.unread, len(read))
             return len(read), read.columns(), read.points
         if not format_:
-            raise InvalidPoint("unknown_content_type", f"the header {CONTENT_TYPE_HEADER} names no format that is read")
+            raise InvalidPoint("unknown_content_type", f"the header {CONTENT_TYPE_HEADER} names an unsupported format")
         rows = self._rows_of(format_, value)
         return len(rows), _columns_of(rows), lambda: rows
 
@@ -369,7 +375,7 @@ class PointDecoder:
         return rows
 
     def _all_well(self, columns: Columns | None) -> tuple[Points, list[str | int | None] | None] | None:
-        """Check rows all at once; None if any may be invalid: row by row then tells which, and why."""
+        """Check all rows at once; None if any may be invalid: checking row by row then finds out which, and why."""
         config = self._config
         if columns is None or columns.X.ndim != 2 or columns.X.shape[1] != config.dimension:
             return None
@@ -430,7 +436,7 @@ class PointDecoder:
             raise InvalidPoint("unsupported_operation", f"op is {excerpt(repr(point.op))}")
         if len(point.x) != self._config.dimension:
             raise InvalidPoint(
-                "wrong_dimension", f"x has {len(point.x)} entries, points.dimension is {self._config.dimension}"
+                "wrong_dimension", f"x has {len(point.x)} entries; points.dimension is {self._config.dimension}"
             )
         largest = LARGEST_FEATURE[self._config.dtype]
         if not (math.isfinite(sum(point.x)) and max(point.x) <= largest and min(point.x) >= -largest):
@@ -448,20 +454,20 @@ class PointDecoder:
         if sign is None:
             negative, positive = self._config.labels
             raise InvalidPoint(
-                "unknown_label", f"y is {excerpt(repr(label))}, points.labels are {negative!r} and {positive!r}"
+                "unknown_label", f"y is {excerpt(repr(label))}; points.labels are {negative!r} and {positive!r}"
             )
         return sign
 
 
 @contextmanager
 def _blaming_the_record() -> Iterator[None]:
-    """Turn whatever a record's bytes make a decoder raise into a rejection.
+    """Turn every exception that a record's bytes cause in a decoder into a rejection.
 
     Raises
     ------
     InvalidPoint
     MemoryError
-        As it came: it says nothing of the record.
+        Unchanged, because it does not depend on the record alone.
     """
     try:
         yield
@@ -473,7 +479,7 @@ def _blaming_the_record() -> Iterator[None]:
 
 
 def _columns_of(rows: Sequence[Point | InvalidPoint]) -> Columns | None:
-    """Return points as columns; None if one is none, asks for an operation, or is of another dimension."""
+    """Return points as columns; None if a row is invalid, has an `op`, or has another dimension."""
     try:
         X = np.array([row.x for row in rows], dtype=np.float64)  # type: ignore[union-attr]
         weight = np.array([row.w for row in rows], dtype=np.float64)  # type: ignore[union-attr]
@@ -485,12 +491,12 @@ def _columns_of(rows: Sequence[Point | InvalidPoint]) -> Columns | None:
 
 
 def _signs(positive: NDArray[np.bool_]) -> NDArray[np.int8]:
-    """Return +1 and -1; `np.where` takes seven times as long for it."""
+    """Return +1 and -1; `np.where` would take seven times as long."""
     return positive.view(np.int8) * np.int8(2) - np.int8(1)
 
 
 def _within(X: NDArray[np.floating], largest: float) -> bool:
-    """Tell whether no feature is greater in magnitude; the sum of squares, which is read once, most often tells."""
+    """Tell whether no feature exceeds a magnitude; usually the sum of squares, one pass over X, is enough to tell."""
     flat = X.reshape(-1)
     with np.errstate(over="ignore", invalid="ignore"):
         return bool(flat @ flat <= largest or (X.max() <= largest and X.min() >= -largest))

@@ -55,7 +55,7 @@ def rows_of(value: bytes, most_rows: int, most_bytes: int, unread: UnreadFields)
     Raises
     ------
     InvalidPoint
-        If it cannot be told into rows, or could take more memory.
+        If the value cannot be parsed into rows, or could take more memory.
     """
     if nesting(value) > DEEPEST_NESTING:
         raise InvalidPoint("malformed_json", f"the value nests deeper than {DEEPEST_NESTING}")
@@ -142,13 +142,13 @@ def convert_row(row: Any) -> Point | InvalidPoint:
     if "x" not in row:
         return InvalidPoint("missing_field", "x is missing")
     if isinstance(row.get("id"), str) and not _is_text(row["id"]):
-        return InvalidPoint("malformed_json", "id holds half of a surrogate pair")
+        return InvalidPoint("malformed_json", "id contains an unpaired surrogate")
     try:
         return msgspec.convert(_with_floats(row), Point)
     except (msgspec.ValidationError, OverflowError) as error:
         return InvalidPoint("wrong_type", str(error))
     except UnicodeEncodeError:  # Python's parser lets an escaped half of a pair through, in names and in texts
-        return InvalidPoint("malformed_json", "a name or a text holds half of a surrogate pair")
+        return InvalidPoint("malformed_json", "a field name or a string contains an unpaired surrogate")
 
 
 def _is_text(text: str) -> bool:

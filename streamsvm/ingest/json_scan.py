@@ -1,10 +1,10 @@
-"""JSON points of the plainest kind, many at once: a compiled parser that knows one shape and declines the rest.
+"""A compiled parser for many JSON points of the most common shape; it declines everything else.
 
-The shape is an object of `x`, an array of d numbers, `y`, a number, and optionally `w`, a number, and `id`, a short
-integer or plain ASCII text, each at most once and in any order, with whitespace anywhere. What is declined may be right
-or wrong, such as a number whose exponent has six digits: a full JSON parser then tells.
+The shape is an object with `x`, an array of d numbers; `y`, a number; optionally `w`, a number; and optionally `id`, a
+short integer or plain ASCII text. Each field appears at most once, in any order, with whitespace anywhere. A declined
+record may be valid or not (an example is a number whose exponent has six digits): a full JSON parser then decides.
 
-Invariant: what is accepted has the value that any correct parser gives it.
+Invariant: an accepted record has the values that any correct JSON parser gives it.
 """
 
 from __future__ import annotations
@@ -40,20 +40,20 @@ X_, Y_, W_, I_, D_ = b"xywid"
 SPACE, NEWLINE, RETURN, TAB = b" \n\r\t"
 FIRST_PLAIN, LAST_PLAIN = b" ~"
 SEPARATOR: Final = b"\0"
-"""Between two values: it is no part of JSON, so that no value is read into the next one."""
+"""Byte between two values. It is not a legal byte of JSON, so the parser never runs into the next value."""
 DOUBLE: Final = np.dtype(np.float64)
 
 
 @dataclass(frozen=True, slots=True)
 class Scanned:
-    """What was parsed.
+    """The parsed records.
 
     Attributes
     ----------
     X : ndarray of shape (n, d), of the dtype asked for
     y, weight : ndarray of shape (n,), float64
     accepted : ndarray of shape (n,), bool
-        False where the record is declined; its values are then meaningless.
+        False where the record was declined; its values are then meaningless.
     size : ndarray of shape (n,), int64
         Bytes of each record.
     """
@@ -78,12 +78,12 @@ def scan(
     ----------
     values : sequence of n bytes
     size : ndarray of shape (n,), int64
-        Bytes of each of them.
+        Number of bytes of each value.
     dimension : int
     largest : float
-        A record with a feature of greater magnitude is declined.
+        A record with a feature of larger magnitude is declined.
     dtype : numpy dtype
-        What numbers, correctly rounded to float64, are stored as.
+        Storage type of the features, which are first rounded correctly to float64.
     """
     n = len(values)
     X, others, accepted = np.empty((n, dimension), dtype), np.empty((2, n)), np.empty(n, np.bool_)
@@ -101,9 +101,9 @@ def scan_array(
     value : bytes
     dimension : int
     largest : float
-        An array with a feature of greater magnitude is declined.
+        An array with a feature of larger magnitude is declined.
     most_rows : int
-        So is one of more rows.
+        An array with more rows is declined.
     dtype : numpy dtype
         As for `scan`.
     """
@@ -117,7 +117,7 @@ def scan_array(
 
 
 def warm_up(dtype: np.dtype[np.floating]) -> None:
-    """Compile, or load from numba's file cache."""
+    """Compile the parser, or load it from numba's file cache."""
     assert scan_array(b'[{"x": [1.5], "y": 1}]', 1, 2.0, 1, dtype) is not None
     value = b'{"x": [1.5], "y": 1}'
     assert scan([value], np.array([len(value)]), 1, 2.0, dtype).accepted.all()
@@ -173,7 +173,7 @@ def _scan_array(
 
 @inlined()
 def _record(at, X, others, row, largest):  # type: ignore[no-untyped-def]
-    """Parse one point; return where it ends, or `DECLINED` unless all of it was understood."""
+    """Parse one point; return the address after it, or `DECLINED` if it has another shape."""
     others[1, row] = 1.0
     if byte(at) != OPEN:
         return DECLINED
@@ -216,7 +216,7 @@ def _record(at, X, others, row, largest):  # type: ignore[no-untyped-def]
 
 @inlined()
 def _field(at):  # type: ignore[no-untyped-def]
-    """Return which field is named here, quotes and all; 0 for none."""
+    """Return which field's quoted name begins here; 0 if it is another name."""
     if byte(at) != QUOTE:
         return 0
     letter = byte(at + ONE)
@@ -228,7 +228,7 @@ def _field(at):  # type: ignore[no-untyped-def]
 
 @inlined()
 def _identity(at):  # type: ignore[no-untyped-def]
-    """Pass over an id: text without escapes, or an integer that is no problem to anyone."""
+    """Skip an id: text without escapes, or an integer of at most 18 digits, which fits into 64 bits."""
     if byte(at) == QUOTE:
         at += ONE
         while FIRST_PLAIN <= byte(at) <= LAST_PLAIN and byte(at) != BACKSLASH:
@@ -248,7 +248,7 @@ def _identity(at):  # type: ignore[no-untyped-def]
 
 @inlined()
 def _skip(at):  # type: ignore[no-untyped-def]
-    """Pass over whitespace."""
+    """Skip whitespace."""
     while byte(at) == SPACE or TAB <= byte(at) <= NEWLINE or byte(at) == RETURN:
         at += ONE
     return at

@@ -29,7 +29,7 @@ class RejectedRecord:
     ----------
     record : RawRecord
     rows : int
-        Rows the record was told into.
+        Rows of the parsed record.
     rejections : tuple of Rejection
     """
 
@@ -66,7 +66,18 @@ class RowsBuilder:
         last[: n - 1] = not several
         row = np.arange(n) if several else np.zeros(n, dtype=np.int64)
         accepted = np.ones(n, dtype=np.bool_)
-        self._blocks.append(Rows(self._partition, offset, row, last, time_ms, accepted, points, epoch))
+        self._blocks.append(
+            Rows(
+                partition=self._partition,
+                offset=offset,
+                row=row,
+                last=last,
+                time_ms=time_ms,
+                accepted=accepted,
+                points=points,
+                leader_epoch=epoch,
+            )
+        )
         if self._keeps_ids:
             self.ids.extend([None] * n if ids is None else ids)
 
@@ -77,7 +88,7 @@ class RowsBuilder:
         self.ids.append(point.id)
 
     def reject(self, record: RawRecord, row: int) -> None:
-        """Add a row that is no valid point: it keeps its place."""
+        """Add a row that is not a valid point: it keeps its place."""
         self._append(record, row, 1, 1.0, accepted=False)
         self.ids.append(None)
 
@@ -101,7 +112,18 @@ class RowsBuilder:
             X[accepted] = np.array(self._x, dtype=np.float64)
         offset, row, last, time_ms, epoch = np.array(self._at, dtype=np.int64).T
         points = Points(X, np.array(self._sign, dtype=np.int8), np.array(self._weight, np.float64))
-        self._blocks.append(Rows(self._partition, offset, row, last.astype(np.bool_), time_ms, accepted, points, epoch))
+        self._blocks.append(
+            Rows(
+                partition=self._partition,
+                offset=offset,
+                row=row,
+                last=last.astype(np.bool_),
+                time_ms=time_ms,
+                accepted=accepted,
+                points=points,
+                leader_epoch=epoch,
+            )
+        )
         self._begin()
 
     def rows(self) -> Rows:

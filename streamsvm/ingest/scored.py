@@ -61,7 +61,7 @@ class SourceRecord(RawRecord, Protocol):
         ...
 
 
-class Score(msgspec.Struct, frozen=True):
+class Score(msgspec.Struct, frozen=True, kw_only=True):
     """One score; `probability` only of a version that has one, `row` only within an array."""
 
     id: str | int | None
@@ -136,7 +136,9 @@ def points_config(
     except ValidationError as error:
         fault = error.errors(include_url=False)[0]
         where = ".".join(str(part) for part in fault["loc"])
-        raise InvalidMessage(f"{version.key} describes impossible points: {where} {fault['msg']}".rstrip()) from None
+        raise InvalidMessage(
+            f"{version.key} describes points that this build does not support: {where} {fault['msg']}".rstrip()
+        ) from None
 
 
 class BatchScorer:
@@ -230,7 +232,7 @@ class BatchScorer:
         good = [row for row in range(len(decided)) if row not in bad]
         record = self._encode(source, [(row, ids[row], decided[row]) for row in good]) if good else None
         if record is not None and (needed := _message_bytes(record)) > self._max_message_bytes:
-            what = f"the record's scores take {needed} bytes, the output topic takes {self._max_message_bytes}"
+            what = f"the record's scores take {needed} bytes; the output topic allows {self._max_message_bytes}"
             bad |= {row: Rejection(row, "too_many_rows", what) for row in good}
             record = None
         if record is not None:
@@ -252,14 +254,14 @@ class BatchScorer:
     def _score(self, identity: str | int | None, decided: Decided, row: int | None) -> Score:
         version, (score, probability) = self._version, decided
         return Score(
-            identity,
-            score,
-            label_of(score, version.labels),
-            version.name,
-            version.number,
-            version.stream.points,
-            msgspec.UNSET if probability is None else probability,
-            msgspec.UNSET if row is None else row,
+            id=identity,
+            score=score,
+            label=label_of(score, version.labels),
+            model=version.name,
+            version=version.number,
+            points=version.stream.points,
+            probability=msgspec.UNSET if probability is None else probability,
+            row=msgspec.UNSET if row is None else row,
         )
 
 

@@ -1,18 +1,18 @@
-"""Points from files, batch by batch: CSV, LIBSVM/svmlight, JSON lines, Parquet and npz; no Kafka.
+"""Reads points from files, batch by batch: CSV, LIBSVM/svmlight, JSON lines, Parquet and npz. Not from Kafka.
 
-A `Source` is opened once, which reads its schema, and read as often as wanted. Reading takes memory for one batch,
-never for the file; `shuffled` and files of arrays (npz) are the exceptions, and say so.
+Opening a `Source` reads its schema; afterwards it can be read any number of times. Reading takes memory for one batch,
+not for the file; the exceptions, `shuffled` and files of arrays (npz), say so.
 
-Invariants: every batch holds finite float64 features of one dimension, labels that are whole numbers, text or booleans,
-and weights that a record may carry. A file that breaks this raises one error, which names the file, the row and the
-column. Rows are counted from 1 in messages, blank lines and the header not counted.
+Invariants: every batch holds finite float64 features of one dimension; labels that are whole numbers, text or booleans;
+and weights that a record may have. A file that violates this raises one error, which names the file, the row and the
+column. Messages count rows from 1, without blank lines and the header.
 
-What a number or a label is does not depend on where in the file it stands:
+Numbers and labels are read in the same way everywhere in a file:
 
 - a label that is a whole number is an integer, however it is written (``1``, ``+1``, ``1.0``); any other number is
   refused;
-- a CSV has no types, so a cell that reads as a number is one, and spaces around a cell do not count;
-- an identifier stays as it is written: text in a CSV, text or an integer elsewhere.
+- a CSV has no types, so a cell that can be read as a number is a number; spaces around a cell are ignored;
+- an identifier is kept as written: text in a CSV, text or an integer in other formats.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ Column = str | int
 """A column's name, or its index from 0; a negative index counts from the last."""
 Id = str | int
 OnIncomplete = Callable[[int], object]
-"""Told how many rows of a batch were left out."""
+"""Called with the number of rows of a batch that were skipped."""
 
 FORMATS: Final[Mapping[str, Format]] = {
     ".csv": "csv",
@@ -69,24 +69,24 @@ FORMATS: Final[Mapping[str, Format]] = {
 """The format that a file's ending stands for; all but Parquet and npz may be followed by .gz or .bz2."""
 
 LABEL_NAMES: Final = frozenset({"y", "label", "class", "target"})
-"""Names, in lower case, that a column of labels is known by."""
+"""Names, in lower case, by which a column of labels is recognised."""
 
 BATCH_CELLS: Final = 1 << 18
-"""Features in a batch, at most: rows times dimension (a single row may have more)."""
+"""Most features in a batch, rows times dimension; a single row may have more."""
 CSV_BLOCK_BYTES: Final = 1 << 20
-"""Bytes of a CSV that are parsed at once; the reader holds some thirty blocks, read ahead."""
+"""Number of bytes of a CSV that are parsed at once. The reader reads ahead, and holds some thirty such blocks."""
 CSV_CELL_BYTES: Final = 32
-"""A block has room for so many bytes in each cell of a row: more than a float64 takes."""
+"""A block has room for this many bytes per cell of a row, more than a float64 takes."""
 LONGEST_LINE_BYTES: Final = 1 << 24
 LONGEST_INTEGER: Final = 300
-"""Characters of a label that is read as an integer; beyond float64 in any case."""
+"""Most characters of a label that is read as an integer; longer numbers are beyond float64 in any case."""
 SPARSE_ROWS: Final = 4096
-"""Rows of a sparse file that are parsed at once while its dimension is not known."""
+"""Number of rows of a sparse file that are parsed at once while its dimension is not known."""
 LARGEST_DIMENSION: Final = 100_000
-"""As for `points.dimension`; the index in a line of a sparse file asks for memory, so it is checked first."""
+"""The limit of `points.dimension`. An index in a sparse file decides how much memory is allocated, so it is checked."""
 
 MISSING_CELLS: Final = ("", "na", "nan", "null")
-"""What stands in a CSV for a value that is missing, in lower case."""
+"""Cells of a CSV that mean a missing value, in lower case."""
 
 _FOREIGN: Final[Mapping[Format, tuple[str, ...]]] = {
     "csv": ("dimension",),
@@ -107,10 +107,10 @@ _FOREIGN: Final[Mapping[Format, tuple[str, ...]]] = {
 _COMPRESSED: Final[Mapping[str, Callable[..., Any]]] = {".gz": gzip.open, ".bz2": bz2.open}
 _NUMBER: Final = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 _INTEGER: Final = re.compile(r"[+-]?\d+", re.ASCII)
-_CORRECT: Final = "Correct the row, or leave it out."
-_COMPLETE: Final = "Fill it, or leave the row out, as on_incomplete does."
+_CORRECT: Final = "Correct the row or remove it from the file."
+_COMPLETE: Final = "Fill in the value, or skip such rows with on_incomplete."
 _NO_FEATURE: Final = (
-    "Correct the row; if the column is no feature, pass it as id_column, or name the columns without it."
+    "Correct the row. If the column is not a feature, pass it as id_column, or list the feature columns without it."
 )
 
 
@@ -127,7 +127,7 @@ class SourceBatch:
     weight : ndarray of shape (n,), float64, or None
         Weights in [1e-15, 1e15]; None where every point weighs 1.
     ids : list of str, int or None, or None
-        Identifiers; None where no point has one.
+        Identifiers; None if no point has one.
     first_row : int
         Index of the first point in the source, from 0.
     """
@@ -142,9 +142,9 @@ class SourceBatch:
         return len(self.X)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """Points that can be read again and again, always in the same order.
+    """Points that can be read any number of times, always in the same order.
 
     Attributes
     ----------
@@ -157,10 +157,10 @@ class Source:
     labeled : bool
         Whether batches have labels.
     rows : int or None
-        Number of points, None if only reading would tell.
+        Number of points; None if it is not known without reading all of them.
     batches : callable
-        Return an iterator over the batches; each call starts at the first. It raises `ConfigurationError` at the first
-        row that is not a valid point.
+        Returns an iterator over the batches; each call starts at the first batch. The iterator raises
+        `ConfigurationError` at the first row that is not a valid point.
     """
 
     name: str
@@ -171,7 +171,7 @@ class Source:
     batches: Callable[[], Iterator[SourceBatch]] = field(repr=False)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _Options:
     labeled: bool
     label_column: Column | None
@@ -220,27 +220,28 @@ def open_source(
     path : str or Path
         The file; CSV, JSON lines and svm files may be compressed (.gz, .bz2).
     format : {"csv", "jsonl", "npz", "parquet", "svm"}, optional
-        Default: by the file's ending (`FORMATS`). npz holds arrays X and, for labels, y; they stay in memory. JSON
+        Default: by the file's extension (`FORMATS`). npz holds arrays X and, for labels, y; they stay in memory. JSON
         lines are points (``{"x": [...], "y": 1}``) if the first one has a list `x`, else objects with a field for each
         column.
     labeled : bool
-        Whether the file has labels. False: every column is a feature; the label of an svm file is passed over.
+        Whether the file has labels. False: every column is a feature; the labels of an svm file are ignored.
     label_column : str or int, optional
         Default: the column named y, label, class or target, in upper or lower case, if there is exactly one; else the
         last column of a CSV.
     weight_column, id_column : str or int, optional
         Default: none.
     columns : sequence of str or int, optional
-        The features in their order. Default: all other columns.
+        The features, in order. Default: all other columns.
     header : bool, optional
         Whether the first line of a CSV names the columns. Default: it does if it has text over numbers.
     delimiter : str, optional
-        Between the cells of a CSV. Default: a tab for .tsv, else a comma.
+        Character between the cells of a CSV. Default: a tab for .tsv, else a comma.
     dimension : int, optional
-        Number of features of an svm file, which may not say it. Default: its largest index, found by a reading ahead.
+        Number of features of an svm file, which the file may not say. Default: the largest index, found by reading the
+        file once before.
     on_incomplete : callable, optional
-        Leave out the rows of a CSV or Parquet file that lack a feature, the label or the weight (`MISSING_CELLS`, null
-        or NaN), and tell this how many they were, batch by batch. Default: such a row is an error.
+        Skip the rows of a CSV or Parquet file that lack a feature, the label or the weight (`MISSING_CELLS`, null or
+        NaN), and call this with their number, batch by batch. Default: such a row is an error.
 
     Raises
     ------
@@ -251,15 +252,23 @@ def open_source(
     path = Path(path)
     if not path.is_file():
         raise ConfigurationError(
-            f"{path} is a directory" if path.is_dir() else f"{path} does not exist",
+            f"{path} is a directory, not a file" if path.is_dir() else f"{path} does not exist",
             "Give the path of a file of points.",
         )
     known = format or _format_of(path)
     if known not in _FOREIGN:
-        raise ConfigurationError(f"{known!r} is no format of a file", f"Formats are {', '.join(_FOREIGN)}.")
+        raise ConfigurationError(f"unknown file format {known!r}", f"Supported formats: {', '.join(_FOREIGN)}.")
     features = None if columns is None else tuple(columns)
     options = _Options(
-        labeled, label_column, weight_column, id_column, features, header, delimiter, dimension, on_incomplete
+        labeled=labeled,
+        label_column=label_column,
+        weight_column=weight_column,
+        id_column=id_column,
+        columns=features,
+        header=header,
+        delimiter=delimiter,
+        dimension=dimension,
+        on_incomplete=on_incomplete,
     )
     _refuse_foreign(path, known, options)
     opener = {
@@ -289,7 +298,7 @@ def from_arrays(
     name : str
         What messages call it.
     X : array-like of shape (n, d)
-        Finite features. Not copied: float32 becomes float64, which is exact, batch by batch.
+        Finite features. Not copied as a whole: float32 is converted to float64 batch by batch, which is exact.
     y : iterable of n labels, optional
         Whole numbers, text or booleans; also an array.
     weight : array-like of shape (n,), optional
@@ -306,7 +315,9 @@ def from_arrays(
     weights = None if weight is None else _checked_weights(name, "weight", np.asarray(weight, np.float64), 0)
     marks = None if ids is None else list(ids)
     if features.ndim != 2 or features.size == 0:
-        raise ConfigurationError(f"{name} holds no points: its shape is {features.shape}", "Give rows of features.")
+        raise ConfigurationError(
+            f"{name} holds no points: its shape is {features.shape}", "Pass an array with one row per point."
+        )
     for part in (labels, weights, marks):
         if part is not None and len(part) != len(features):
             raise ConfigurationError(f"{name} has {len(features)} rows and {len(part)} labels, weights or ids")
@@ -324,14 +335,21 @@ def from_arrays(
                 start,
             )
 
-    return Source(name, features.shape[1], names, labels is not None, len(features), batches)
+    return Source(
+        name=name,
+        dimension=features.shape[1],
+        feature_names=names,
+        labeled=labels is not None,
+        rows=len(features),
+        batches=batches,
+    )
 
 
 def shuffled(source: Source, seed: int) -> Source:
     """Return the same points in a random order, which the seed decides.
 
-    Holds the whole source in memory, three times 8 bytes a feature at the peak. A file sorted by class must be shuffled
-    to be streamed, unless learning from a sorted stream is the point.
+    Holds the whole source in memory, at most three times 8 bytes per feature. A file that is sorted by class should be
+    shuffled before it is streamed, unless learning from a sorted stream is intended.
     """
     parts = list(source.batches())
     order = np.random.default_rng(seed).permutation(sum(len(part) for part in parts))
@@ -355,8 +373,8 @@ def _format_of(path: Path) -> Format:
     known = FORMATS.get(endings[-1]) if endings else None
     if known is None:
         raise ConfigurationError(
-            f"the ending of {path} tells no format",
-            f"Say format csv, jsonl, npz, parquet or svm, or use one of the endings {', '.join(FORMATS)}.",
+            f"the format of {path} cannot be guessed from its file extension",
+            f"Pass the format (csv, jsonl, npz, parquet or svm), or use one of the extensions {', '.join(FORMATS)}.",
         )
     return known
 
@@ -364,10 +382,13 @@ def _format_of(path: Path) -> Format:
 def _refuse_foreign(path: Path, known: Format, options: _Options) -> None:
     for option in _FOREIGN[known]:
         if getattr(options, option) is not None:
-            raise ConfigurationError(f"{path} is read as {known}, which has no use for {option}", "Leave it out.")
+            raise ConfigurationError(
+                f"{path} is read as {known}, and {option} does not apply to that format", "Leave it out."
+            )
     if not options.labeled and options.label_column is not None:
         raise ConfigurationError(
-            f"label_column is {options.label_column!r}, but {path} is said to have no labels", "Leave one of them out."
+            f"label_column is {options.label_column!r}, but the options say that {path} has no labels",
+            "Remove one of the two options.",
         )
 
 
@@ -379,12 +400,13 @@ def _reading(path: Path) -> Iterator[None]:
     except (pa.ArrowException, csv.Error, OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
         reason = " ".join(str(error).split()) or type(error).__name__
         raise ConfigurationError(
-            f"{path} cannot be read: {reason}", "Check that the file is whole and of the format its ending or you say."
+            f"{path} cannot be read: {reason}",
+            "Check that the file is complete and that its format is the one given, or the one of its extension.",
         ) from error
 
 
 def _empty(path: Path) -> ConfigurationError:
-    return ConfigurationError(f"{path} holds no points", "Give a file with at least one row.")
+    return ConfigurationError(f"{path} holds no points", "The file must have at least one row.")
 
 
 def _bad_row(name: object, row: int, problem: str, remedy: str = _CORRECT) -> ConfigurationError:
@@ -431,23 +453,26 @@ def _roles(path: Path, names: Sequence[str], options: _Options, *, last_is_label
     for index, times in Counter(roles.used).items():
         if times > 1:
             raise ConfigurationError(
-                f"{path}: column {names[index]} is used twice", "Use a column once: as a feature, label, weight or id."
+                f"{path}: column {names[index]} is used twice",
+                "Use each column once: as a feature, the label, the weight or the id.",
             )
     if not features:
-        raise ConfigurationError(f"{path} has no column of features", f"Its columns are {_listed(names)}.")
+        raise ConfigurationError(f"{path} has no feature column", f"The columns are {_listed(names)}.")
     return roles
 
 
 def _find(path: Path, names: Sequence[str], column: Column) -> int:
     if isinstance(column, str) and names.count(column) > 1:
-        raise ConfigurationError(f"{path} has several columns named {column}", "Give the index of the one you mean.")
+        raise ConfigurationError(
+            f"{path} has several columns named {column}", "Give the column's index instead of its name."
+        )
     if isinstance(column, str) and column in names:
         return names.index(column)
     if isinstance(column, int) or re.fullmatch(r"-?\d+", column):
         index = int(column)
         if -len(names) <= index < len(names):
             return index % len(names)
-    raise ConfigurationError(f"{path} has no column {column}", f"Its columns are {_listed(names)}.")
+    raise ConfigurationError(f"{path} has no column {column}", f"The columns are {_listed(names)}.")
 
 
 def _guess_label(path: Path, names: Sequence[str], *, last_is_label: bool) -> int:
@@ -458,7 +483,7 @@ def _guess_label(path: Path, names: Sequence[str], *, last_is_label: bool) -> in
         return len(names) - 1
     raise ConfigurationError(
         f"{path} has {'several columns' if named else 'no column'} named y, label, class or target",
-        f"Say which is the label_column: {_listed(names)}.",
+        f"Give the label_column, one of: {_listed(names)}.",
     )
 
 
@@ -466,8 +491,8 @@ def _refuse_unnamed(path: Path, names: Sequence[str], features: Iterable[int]) -
     for index in features:
         if not names[index]:
             raise ConfigurationError(
-                f"{path}: column {index} has no name: it may be an index of the rows",
-                "Name the columns of features, or make it the id_column.",
+                f"{path}: column {index} has no name, so it may be a row index and not a feature",
+                "List the feature columns, or pass this column as the id_column.",
             )
 
 
@@ -531,7 +556,7 @@ def _numbers(name: object, column: str, values: Any, first_row: int) -> NDArray[
         numbers = pc.cast(values, pa.float64(), safe=False)
     except pa.ArrowNotImplementedError:
         raise ConfigurationError(
-            f"{name}: column {column} holds {values.type}, not numbers", "Name the columns of features without it."
+            f"{name}: column {column} holds {values.type}, not numbers", "List the feature columns without this one."
         ) from None
     except pa.ArrowInvalid:
         row = _first_unreadable(values)
@@ -658,7 +683,9 @@ def _ids(name: object, column: str, values: list[Any], first_row: int) -> list[I
 def _open_csv(path: Path, options: _Options) -> Source:
     delimiter = options.delimiter or ("\t" if ".tsv" in (ending.lower() for ending in path.suffixes) else ",")
     if len(delimiter) != 1:
-        raise ConfigurationError(f"the delimiter {delimiter!r} is not one character", "Give one, such as ; or a tab.")
+        raise ConfigurationError(
+            f"the delimiter {delimiter!r} is not one character", "Give a single character, such as ; or a tab."
+        )
     with _open_bytes(path) as file:
         lines = csv.reader((line.decode() for line in _lines(path, file)), delimiter=delimiter)
         rows = [[cell.strip() for cell in row] for row in islice(lines, 2)]
@@ -671,7 +698,14 @@ def _open_csv(path: Path, options: _Options) -> Source:
     roles = _roles(path, names, options, last_is_label=True)
     read = partial(_read_csv, path, delimiter, names, roles, header=bool(header), on_incomplete=options.on_incomplete)
     known = tuple(names[index] for index in roles.features) if header else ()
-    return Source(str(path), len(roles.features), known, options.labeled, None, read)
+    return Source(
+        name=str(path),
+        dimension=len(roles.features),
+        feature_names=known,
+        labeled=options.labeled,
+        rows=None,
+        batches=read,
+    )
 
 
 def _has_header(path: Path, rows: Sequence[Sequence[str]]) -> bool:
@@ -681,8 +715,8 @@ def _has_header(path: Path, rows: Sequence[Sequence[str]]) -> bool:
     over_numbers = [_is_number(above) for above, below in zip(*rows, strict=False) if _is_number(below)]
     if any(over_numbers) and not all(over_numbers):
         raise ConfigurationError(
-            f"{path}: the first line may be a header or a row: text and numbers both stand over numbers",
-            "Say which by header true or false.",
+            f"{path}: the first line may be a header or a row, because text and numbers both stand above numbers",
+            "Set header to true or false.",
         )
     return bool(over_numbers) and not any(over_numbers)
 
@@ -749,7 +783,14 @@ def _open_parquet(path: Path, options: _Options) -> Source:
     roles = _roles(path, names, options, last_is_label=False)
     known = tuple(names[index] for index in roles.features)
     read = partial(_read_parquet, path, names, roles, options.on_incomplete)
-    return Source(str(path), len(known), known, options.labeled, rows if options.on_incomplete is None else None, read)
+    return Source(
+        name=str(path),
+        dimension=len(known),
+        feature_names=known,
+        labeled=options.labeled,
+        rows=rows if options.on_incomplete is None else None,
+        batches=read,
+    )
 
 
 def _read_parquet(
@@ -792,19 +833,29 @@ def _open_jsonl(path: Path, options: _Options) -> Source:
     names = list(first)
     roles = _roles(path, names, options, last_is_label=False)
     known = tuple(names[index] for index in roles.features)
-    return Source(str(path), len(known), known, options.labeled, None, partial(_read_objects, path, names, roles))
+    return Source(
+        name=str(path),
+        dimension=len(known),
+        feature_names=known,
+        labeled=options.labeled,
+        rows=None,
+        batches=partial(_read_objects, path, names, roles),
+    )
 
 
 def _open_point_lines(path: Path, options: _Options, first: Mapping[str, Any]) -> Source:
     for option in ("label_column", "weight_column", "id_column", "columns"):
         if getattr(options, option) is not None:
             raise ConfigurationError(
-                f"{path} holds points, whose fields are x, y, w and id: {option} has no meaning", "Leave it out."
+                f"{path} holds points with the fields x, y, w and id, and {option} does not apply to them",
+                "Leave it out.",
             )
     if not first["x"]:
         raise _bad_row(path, 0, "x has no entries")
     read = partial(_read_point_lines, path, len(first["x"]), labeled=options.labeled)
-    return Source(str(path), len(first["x"]), (), options.labeled, None, read)
+    return Source(
+        name=str(path), dimension=len(first["x"]), feature_names=(), labeled=options.labeled, rows=None, batches=read
+    )
 
 
 def _decoded(path: Path, file: IO[bytes], decoder: Any) -> Iterator[Any]:
@@ -843,7 +894,9 @@ def _read_point_lines(path: Path, dimension: int, *, labeled: bool) -> Iterator[
                 if len(point.x) != dimension:
                     raise _bad_row(path, row, f"x has {len(point.x)} entries, the first row's has {dimension}")
                 if point.op is not None:
-                    raise _bad_row(path, row, f"it asks for an operation (op is {_shown(point.op)}), it is no point")
+                    raise _bad_row(
+                        path, row, f"the row has the field op = {_shown(point.op)}; only plain points can be read"
+                    )
             X = np.array([point.x for point in points], np.float64)
             weight = np.array([1.0 if point.w is None else point.w for point in points], np.float64)
             yield SourceBatch(
@@ -868,7 +921,7 @@ def _object_batch(
     for row, fields_of_row in enumerate(rows, first_row):
         if fields_of_row.keys() != fields:
             different = ", ".join(sorted(fields ^ fields_of_row.keys()))
-            raise _bad_row(path, row, f"its fields differ from the first row's in {different}")
+            raise _bad_row(path, row, f"the row's fields differ from those of the first row: {different}")
 
     def numbers(index: int) -> NDArray[np.float64]:
         return _plain_numbers(path, names[index], [row[names[index]] for row in rows], first_row)
@@ -896,7 +949,8 @@ def _plain_numbers(path: Path, column: str, values: Sequence[Any], first_row: in
         return np.array(values, np.float64)
     except OverflowError:
         raise ConfigurationError(
-            f"{path}: column {column}, rows {first_row + 1} to {first_row + len(values)}: an integer is beyond float64",
+            f"{path}: column {column}, rows {first_row + 1} to {first_row + len(values)}: an integer is too large "
+            "for float64",
             _CORRECT,
         ) from None
 
@@ -910,25 +964,28 @@ def _open_npz(path: Path, options: _Options) -> Source:
         missing = [name for name in wanted if name not in names]
         if missing:
             raise ConfigurationError(
-                f"{path} holds no array {' and no array '.join(missing)}", f"Its arrays are {_listed(names)}."
+                f"{path} lacks the array {' and the array '.join(missing)}", f"The file's arrays are: {_listed(names)}."
             )
         with np.load(path, allow_pickle=False) as arrays:
             X, y = arrays["X"], arrays["y"] if options.labeled else None
     except (zipfile.BadZipFile, ValueError, SyntaxError, tokenize.TokenError) as error:  # a header is parsed as Python
         reason = " ".join(str(error).split())
         raise ConfigurationError(
-            f"{path} cannot be read: {reason}", "Write X of numbers and y with numpy.savez, no objects."
+            f"{path} cannot be read: {reason}", "Write a numeric X and y with numpy.savez, without object arrays."
         ) from error
     if X.dtype.kind not in "fiub" or (y is not None and y.ndim != 1):
         shapes = f"X is {X.dtype} of shape {X.shape}" + ("" if y is None else f", y of shape {y.shape}")
-        raise ConfigurationError(f"{path}: {shapes}", "Give X of numbers, one row a point, and y, one label a point.")
+        raise ConfigurationError(
+            f"{path}: {shapes}",
+            "X must be a numeric array with one row per point, and y must hold one label per point.",
+        )
     return from_arrays(str(path), X, y)
 
 
 def _open_svm(path: Path, options: _Options) -> Source:
     """Read ahead for the number of rows, the largest index, and whether indices begin at 0 or at 1."""
     if options.dimension is not None and not 1 <= options.dimension <= LARGEST_DIMENSION:
-        raise ConfigurationError(f"dimension is {options.dimension}", f"Give a number from 1 to {LARGEST_DIMENSION}.")
+        raise ConfigurationError(f"dimension is {options.dimension}", f"dimension must be 1 to {LARGEST_DIMENSION}.")
     rows, lowest, highest = 0, 1, -1
     with _open_bytes(path) as file:
         for first_row, lines in _chunks(_sparse_lines(path, file), SPARSE_ROWS):
@@ -943,10 +1000,12 @@ def _open_svm(path: Path, options: _Options) -> Source:
     dimension = found if options.dimension is None else options.dimension
     if dimension < max(found, 1):
         raise ConfigurationError(
-            f"{path} has {found} features, dimension is {dimension}", f"Give {max(found, 1)} or more."
+            f"{path} has {found} features, dimension is {dimension}", f"Set dimension to {max(found, 1)} or more."
         )
     read = partial(_read_svm, path, dimension, first_index, labeled=options.labeled)
-    return Source(str(path), dimension, (), options.labeled, rows, read)
+    return Source(
+        name=str(path), dimension=dimension, feature_names=(), labeled=options.labeled, rows=rows, batches=read
+    )
 
 
 def _sparse_lines(path: Path, file: IO[bytes]) -> Iterator[bytes]:

@@ -72,7 +72,7 @@ class ClientLog:
         line = template % args if args else template
         facility, text = (str(args[0]), str(args[-1])) if len(args) > 1 else ("", line)
         if facility == "CONFWARN" and "property and will be ignored by this" in text:
-            return  # options are shared by consumers and producers; those for the other kind are no news
+            return  # options are shared by consumers and producers; options for the other kind are expected
         self.summarise()
         if self._is_new(level, facility, text, line):
             logger.log(level, "%s", line)
@@ -191,7 +191,7 @@ class Link:
         self._connection.accepted.set()
 
     def check(self) -> None:
-        """Raise what no waiting mends.
+        """Raise errors that do not go away by waiting.
 
         Raises
         ------

@@ -19,21 +19,21 @@ Option = str | int | bool
 RESERVED: Mapping[str, str] = MappingProxyType(
     {
         "auto.offset.reset": "a position outside the log must stop the reader, never move it",
-        "client.id": "it has an option of its own",
+        "client.id": "a streamsvm option sets it",
         "enable.auto.commit": "positions are committed after the work they stand for",
         "enable.auto.offset.store": "positions are committed after the work they stand for",
-        "enable.idempotence": "without it a retried send is stored twice",
+        "enable.idempotence": "without it a retried send would be stored twice",
         "acks": "an acknowledgement must mean stored by all in-sync replicas",
         "request.required.acks": "an acknowledgement must mean stored by all in-sync replicas",
-        "enable.partition.eof": "readers that need it turn it on",
+        "enable.partition.eof": "the readers that need it turn it on",
         "isolation.level": "aborted records must stay invisible",
         "check.crcs": "damaged records must be noticed",
-        "group.id": "it has an option of its own",
-        "group.instance.id": "it is derived from the member's slot",
-        "group.protocol": "members use the classic protocol",
-        "partition.assignment.strategy": "members use the cooperative assignor",
+        "group.id": "a streamsvm option sets it",
+        "group.instance.id": "it is derived from the scorer's slot",
+        "group.protocol": "scorers use the classic group protocol",
+        "partition.assignment.strategy": "scorers use the cooperative assignor",
         "transactional.id": "it is derived from the model's name and topic, or from the scorer's group and slot",
-        "transaction.timeout.ms": "it is bounded by the publisher",
+        "transaction.timeout.ms": "the publisher bounds it",
         "statistics.interval.ms": "readiness is computed from the statistics",
         "test.mock.num.brokers": "use the embedded broker instead",
     }
@@ -47,11 +47,11 @@ INSECURE: Mapping[str, tuple[frozenset[str], str]] = MappingProxyType(
     {
         "enable.ssl.certificate.verification": (
             frozenset({"false", "f", "0"}),
-            "anyone on the way could pose as the broker",
+            "anyone on the network path could pose as the broker",
         ),
         "ssl.endpoint.identification.algorithm": (
             frozenset({"none"}),
-            "any host with a certificate of the same authority could pose as the broker",
+            "any host with a certificate from the same authority could pose as the broker",
         ),
     }
 )
@@ -61,12 +61,13 @@ INSECURE: Mapping[str, tuple[frozenset[str], str]] = MappingProxyType(
 _UNENCRYPTED: Mapping[str, str] = MappingProxyType(
     {
         "sasl_plaintext": "Credentials and records go to {} unencrypted.",
-        "plaintext": "Records go to {} unencrypted and without a login: anyone on the way can read and change them.",
+        "plaintext": "Records go to {} unencrypted and without a login: anyone on the network path can read and "
+        "change them.",
     }
 )
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@dataclass(frozen=True, slots=True, repr=False, kw_only=True)
 class Connection:
     """How to reach the broker; made once from configuration, passed to everything.
 
@@ -109,9 +110,11 @@ class Connection:
             if not self.allow_insecure_tls:
                 _check_secure(name, value)
         if not self.options.get("bootstrap.servers"):
-            raise ConfigurationError("no bootstrap.servers given", "Name at least one broker as host:port.")
+            raise ConfigurationError("bootstrap.servers is not given", "Give at least one broker as host:port.")
         if not self.request_timeout_s > 0:
-            raise ConfigurationError(f"request_timeout_s is {self.request_timeout_s}", "Give a positive number.")
+            raise ConfigurationError(
+                f"request_timeout_s is {self.request_timeout_s}", "request_timeout_s must be positive."
+            )
         object.__setattr__(self, "options", MappingProxyType(dict(self.options)))
 
     def __repr__(self) -> str:
@@ -158,10 +161,10 @@ def connection_of(given: Connection | Mapping[str, Option]) -> Connection:
     if isinstance(given, Connection):
         return given
     if isinstance(given, Mapping):
-        return Connection(given)
+        return Connection(options=given)
     raise ConfigurationError(
-        f"a connection is {type(given).__name__}",
-        'Give a Connection, or options of librdkafka such as {"bootstrap.servers": "localhost:9092"}.',
+        f"connection is of type {type(given).__name__}",
+        'Pass a Connection, or librdkafka options such as {"bootstrap.servers": "localhost:9092"}.',
     )
 
 
@@ -169,17 +172,21 @@ def _check_option(name: str, value: object) -> None:
     if name in RESERVED:
         raise ConfigurationError(f"the broker option {name} may not be set: {RESERVED[name]}", "Remove it.")
     if name.endswith("_cb") or name in {"on_commit", "on_delivery", "logger"}:
-        raise ConfigurationError(f"the broker option {name} is a callback", "Remove it.")
+        raise ConfigurationError(f"the broker option {name} is a callback, which is not supported", "Remove it.")
     if not isinstance(value, str | int):
         shown = MASK if is_secret(name) else repr(value)
-        raise ConfigurationError(f"the broker option {name} is {shown}", "Give a string, a whole number or a boolean.")
+        raise ConfigurationError(
+            f"the broker option {name} is {shown}, which is not a supported type",
+            "Give a string, a whole number or a boolean.",
+        )
 
 
 def _check_secure(name: str, value: Option) -> None:
     if _switches_off(name, value):
         raise ConfigurationError(
-            f"the broker option {name}={value} switches off a check: {INSECURE[name][1]}",
-            "Remove it, and name the authority in ssl.ca.location; for a test, set security.allow_insecure_tls.",
+            f"the broker option {name}={value} disables a security check: {INSECURE[name][1]}",
+            "Remove it, and set ssl.ca.location to the certificate authority. For tests only, set "
+            "security.allow_insecure_tls.",
         )
 
 

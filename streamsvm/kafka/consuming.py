@@ -164,7 +164,7 @@ class Input:
         meaning = translate(error, self._connection, f"commit positions of {self._topic} as {self._group}")
         if isinstance(meaning, ConfigurationError):
             self._forbidden = meaning
-        logger.debug("positions not committed: %s", text_of(error))
+        logger.debug("positions were not committed: %s", text_of(error))
 
 
 def buffer_of(max_bytes: int) -> dict[str, Option]:
@@ -178,6 +178,6 @@ def assign_positions(
     """Assign explicit offsets after seeing that the topic has the partitions."""
     negative = {p: offset for p, offset in positions.items() if offset < 0}
     if negative:
-        raise ValueError(f"positions must be offsets, not {negative}")
+        raise ValueError(f"positions must be offsets of 0 or more, not {negative}")
     require_partitions(topic, positions, partitions_of(consumer, link, connection, topic))
     consumer.assign([TopicPartition(topic, p, offset) for p, offset in positions.items()])

@@ -40,7 +40,7 @@ class EmbeddedBroker:
         self._host = Producer({"test.mock.num.brokers": 1}, logger=CLIENT_LOG)
         brokers = self._host.list_topics(timeout=_STARTUP_TIMEOUT_S).brokers.values()
         self.bootstrap_servers = ",".join(f"{broker.host}:{broker.port}" for broker in brokers)
-        self.connection = Connection({"bootstrap.servers": self.bootstrap_servers}, embedded=True)
+        self.connection = Connection(options={"bootstrap.servers": self.bootstrap_servers}, embedded=True)
 
     def __enter__(self) -> EmbeddedBroker:
         return self

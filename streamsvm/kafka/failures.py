@@ -10,7 +10,7 @@ fault           what is at fault                              what the daemon do
 `UNTRUSTED`     password, certificate or mechanism            stops; tries again if they were right before     78
 `FORBIDDEN`     a permission is missing                       stops                                            78
 `MISSING`       a topic or partition is missing               stops                                            78
-`MISNAMED`      a topic's name is none                        stops                                            78
+`MISNAMED`      the topic name is not valid                   stops                                            78
 `FENCED`        another instance took over                    stops, writes nothing more                       70
 `REFUSED`       one message, by size or content               drops it, says so, goes on                       70
 `ABORTED`       a transaction of ours                         aborts it; renews the producer where it must     75
@@ -90,8 +90,8 @@ class OffsetOutOfRange(StateError):
         holds = "" if low is None else f": the log starts at {low} and ends at {high}"
         super().__init__(
             f"offset {offset} of {topic}[{partition}] is out of range{holds}",
-            "Records were deleted, or the topic was made anew: choose a start inside the range, "
-            "or reset the state that holds this position.",
+            "Records were deleted, or the topic was recreated: choose a start inside the range, or reset the state "
+            "that holds this position.",
         )
 
 
@@ -107,23 +107,35 @@ class Fault(Enum):
         ConfigurationError,
         "Check the security options: protocol, mechanism, user name, password, certificates and their dates.",
     )
-    FORBIDDEN = ConfigurationError, "Ask for the permission, or use another name or user; SECURITY.md lists them."
+    FORBIDDEN = (
+        ConfigurationError,
+        "Ask for the permission, or use another topic, group or user. SECURITY.md lists the permissions.",
+    )
     MISSING = TopicMissing, "Create the topic, or correct its name."
-    MISNAMED = ConfigurationError, "A topic's name has at most 249 letters, digits, dots, dashes and underscores."
-    FENCED = Fenced, "Leave the other running, or stop it and start again."
+    MISNAMED = ConfigurationError, "A topic name has at most 249 letters, digits, dots, dashes and underscores."
+    FENCED = Fenced, "Leave the other instance running, or stop it and start this one again."
     REFUSED = (
         PublishRefused,
         "Send less in one message, or raise message.max.bytes and the topic's max.message.bytes.",
     )
-    ABORTED = TransientError, "Abort the transaction, renew the producer if that fails, and publish again."
-    UNSETTLED = TransientError, "Try again; if it persists, see the broker's log."
-    MEMBERSHIP = TransientError, "Go on polling."
-    MISPLACED = StateError, "Choose a start that the log holds, or reset the state that holds this position."
-    DAMAGED = DamagedBatch, "Start again; if it stops at the same offset, repair or skip the broker's log there."
-    UNUSABLE = ConfigurationError, "Correct the broker options, or ask the broker for what it can do."
+    ABORTED = TransientError, "Abort the transaction, replace the producer if that fails, and publish again."
+    UNSETTLED = TransientError, "Try again. If the error persists, check the broker's log."
+    MEMBERSHIP = TransientError, "Continue polling."
+    MISPLACED = StateError, "Choose a start offset that the log holds, or reset the state that holds this position."
+    DAMAGED = (
+        DamagedBatch,
+        "Start again. If the process stops at the same offset, repair the broker's log there or skip the record.",
+    )
+    UNUSABLE = ConfigurationError, "Correct the broker options, or check that the broker supports this feature."
     BROKEN = FatalError, "Start the process again."
-    UNASKED = FatalError, "Start the process again; if it recurs, something between here and the broker is no Kafka."
-    EVENT = TransientError, "Nothing needs to be done; go on polling."
+    UNASKED = (
+        FatalError,
+        (
+            "Start the process again. If the error recurs, something between this process and the broker does not "
+            "speak the Kafka protocol."
+        ),
+    )
+    EVENT = TransientError, "Nothing needs to be done; continue polling."
 
 
 _NAMES: Mapping[Fault, str] = {
@@ -254,5 +266,7 @@ def translate(error: KafkaError, connection: Connection, doing: str) -> Streamsv
     if fault is Fault.FENCED:
         what = f"{what}: another instance took over"
     if fault is Fault.UNTRUSTED:
-        what = f"the broker at {connection.servers} does not accept this client, or is not trusted by it: {text}"
+        what = (
+            f"the broker at {connection.servers} rejects this client, or the client does not trust the broker: {text}"
+        )
     return fault.error(what, fault.remedy.format(servers=connection.servers))

@@ -139,7 +139,7 @@ class Feed:
         return Batch(records)
 
     def _meaning(self, error: KafkaError, message: Consumed) -> StreamsvmError | None:
-        """Return the error to raise, or None for an event that is no reason to end."""
+        """Return the error to raise, or None for an event that is not a reason to end."""
         code, fault, partition, offset = error.code(), fault_of(error), message.partition(), message.offset()
         if code == KafkaError._PARTITION_EOF:
             self.ends[partition or 0] = offset or 0
@@ -158,7 +158,7 @@ class Feed:
         meaning = translate(error, self._connection, f"read {self._topic}")
         if isinstance(meaning, TransientError):
             self._link.last_trouble = text_of(error)
-            logger.debug("passing error on %s: %s", self._topic, text_of(error))
+            logger.debug("temporary error on %s: %s", self._topic, text_of(error))
             return None
         return meaning
 

@@ -114,8 +114,9 @@ class Marks:
             if offset < 0:
                 self._forget()
                 raise TransientError(
-                    f"the leader of {at.topic}[{at.partition}] does not say within {timeout_s:g} s how far it goes",
-                    "Try again: another one is chosen in its place.",
+                    f"the leader of {at.topic}[{at.partition}] did not answer within {timeout_s:g} s where its "
+                    "leader epoch ends",
+                    "Try again: the brokers elect another leader.",
                 )
             found[at.topic, at.partition] = offset
         self._link.saw_answer()
@@ -140,7 +141,7 @@ class Marks:
             describe_topic(self._connection, topic)
         except StreamsvmError as missing:
             return missing
-        return TransientError(f"failed to {doing}: it has no leader just now", "Try again.")
+        return TransientError(f"failed to {doing}: the partition has no leader at the moment", "Try again.")
 
 
 def log_ranges(
@@ -221,7 +222,9 @@ def require_partitions(topic: str, wanted: Iterable[int], existing: Iterable[int
     missing = sorted(set(wanted) - set(existing))
     if missing:
         numbers = ", ".join(map(str, missing))
-        raise TopicMissing(f"topic {topic} has no partition {numbers}", "Was it made anew with fewer partitions?")
+        raise TopicMissing(
+            f"topic {topic} has no partition {numbers}", "Check whether the topic was recreated with fewer partitions."
+        )
 
 
 @contextmanager
@@ -249,10 +252,12 @@ def _watermarks(consumer: Consumer, link: Link, connection: Connection, topic: s
 
 def _check_time(connection: Connection, start: datetime) -> None:
     if start.tzinfo is None:
-        raise ConfigurationError(f"the start {start.isoformat()} has no time zone", "Add one, such as Z.")
+        raise ConfigurationError(
+            f"the start {start.isoformat()} has no time zone", "Add a time zone, such as Z for UTC."
+        )
     if connection.embedded:
         raise ConfigurationError(
-            "the embedded broker cannot search by time", "Start at earliest or latest, or use a real broker."
+            "the embedded broker cannot look up offsets by time", "Start at earliest or latest, or use a real broker."
         )
 
 
@@ -270,7 +275,7 @@ def _offsets_at(
 def _offsets_since(
     consumer: Consumer, link: Link, connection: Connection, topic: str, partitions: Iterable[int], since_ms: int
 ) -> dict[int, int]:
-    doing = f"search {topic} for the time {since_ms} ms"
+    doing = f"look up the offset of time {since_ms} ms in {topic}"
     since_ms = max(since_ms, 0)
     asked = [TopicPartition(topic, p, since_ms) for p in partitions]
     try:

@@ -177,11 +177,11 @@ class Subscription:
         Raises
         ------
         TransientError
-            If this is no member of the group now: its records may be another's. Rewind, and go on polling.
+            If this process is not a member of the group now: its records may be another's. Rewind, and poll again.
         """
         member = self._consumer.consumer_group_metadata()
         if not self._consumer.memberid():  # asked last: a membership cannot come back before the next poll
-            raise TransientError(f"the membership in group {self._group} was lost", "Go on polling.")
+            raise TransientError(f"the membership in group {self._group} was lost", "Continue polling.")
         return Progress(f"positions of {self._topic} as {self._group}", tuple(self._offsets(positions)), member)
 
     def commit(self, positions: Mapping[int, int]) -> None:

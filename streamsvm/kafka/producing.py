@@ -1,4 +1,4 @@
-"""Writers: `Outbox` sends single messages at least once, `Publisher` groups of them atomically."""
+"""Writers: `Outbox` sends single messages at least once; `Publisher` publishes groups of messages atomically."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from streamsvm.kafka.membership import Progress
 from streamsvm.kafka.records import Message
 
 DEFAULT_QUEUED_BYTES = 32 * 2**20
-"""Default bound of what an outbox holds before it blocks."""
+"""Default number of bytes that an outbox queues before `send` blocks."""
 
 PATIENCE_S = 60.0
 """Default time in which an outbox must deliver a message, in seconds."""
 
 _FULL_S = 60.0
 _LOOKS = 4
-"""How often the markers can be looked for at the least: a leader that is gone takes a look's whole time."""
+"""Least number of attempts to see the markers: if a partition's leader is gone, an attempt takes all of its time."""
 _LOG_INFO = 6
 _SHORTEST_LOOK_S = 0.002
 _LONGEST_LOOK_S = 0.25
@@ -39,27 +39,27 @@ _BY_KEY = -1
 _MOST_GAPS = 2
 _PURGED = frozenset({KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT})
 _FORGOTTEN = KafkaError.INVALID_PRODUCER_ID_MAPPING
-_RENEW = "Make a new publisher and read the topic to its end before publishing again."
+_RENEW = "Create a new publisher, and read the topic to its end before publishing again."
 
 OnDelivery = Callable[[KafkaError | None, Delivered], None]
 
 
 class Outbox:
-    """Sends messages at least once, in order per partition; nothing is dropped unsaid. Not thread-safe.
+    """Sends messages at least once, in order per partition; no message is dropped silently. Not thread-safe.
 
-    The client retries by itself for `patience_s`. A delivery that fails after that, or is refused, fails
-    the outbox for good: every later call raises that first failure. Make a new one then, and send again
-    whatever a `flush` has not confirmed.
+    The client retries by itself for `patience_s`. A delivery that fails after that, or is refused, ends the outbox:
+    every later call raises this first failure. Then create a new outbox, and send all messages again that no `flush`
+    has confirmed.
 
     Parameters
     ----------
     connection : Connection
-        The broker; nothing blocks or fails here for want of one.
+        The broker; the constructor does not wait for it.
     max_queued_bytes : int
-        Bound of what waits to be sent, in bytes.
+        Most bytes that wait to be sent.
     patience_s : float or None
-        How long the client tries to deliver a message, in seconds; None: as long as it takes, for those who can go on
-        meanwhile. ``delivery.timeout.ms`` of the connection goes before it.
+        Seconds for which the client tries to deliver a message; None: for ever, for callers that can work meanwhile.
+        ``delivery.timeout.ms`` of the connection takes precedence.
     """
 
     def __init__(
@@ -82,17 +82,17 @@ class Outbox:
         )
 
     def send(self, message: Message) -> None:
-        """Queue a message; blocks while the queue is full, until there is room or a delivery fails, at most 60 s.
+        """Queue a message. While the queue is full it blocks until there is room or a delivery fails, at most 60 s.
 
         Raises
         ------
         PublishRefused
-            If the message is larger than the client's ``message.max.bytes``: it was not queued, and
-            the outbox goes on.
+            If the message is larger than the client's ``message.max.bytes``: it was not queued, and the outbox stays
+            usable.
         TopicMissing
-            If the message names a partition that does not exist; likewise.
+            If the message names a partition that does not exist: it was not queued, and the outbox stays usable.
         TransientError
-            If there was no room; the message was not queued. Or, as below, the first failed delivery.
+            If there was no room; the message was not queued. Or the first failed delivery, as below.
         FatalError, ConfigurationError
             The first failed delivery.
         """
@@ -115,7 +115,7 @@ class Outbox:
                 return
 
     def poll(self) -> None:
-        """Serve delivery reports without blocking; call it now and then also when nothing is sent.
+        """Serve delivery reports without blocking. Call it regularly, also while no message is sent.
 
         Raises
         ------
@@ -126,12 +126,12 @@ class Outbox:
         self._check()
 
     def flush(self, timeout_s: float) -> None:
-        """Return when every message sent is stored by the broker; blocks at most about `timeout_s`.
+        """Return when the broker has stored every message sent. Blocks at most about `timeout_s`.
 
         Raises
         ------
         TransientError
-            If some are still not acknowledged; they remain queued.
+            If some messages are not acknowledged in time; they remain queued.
         PublishRefused, FatalError, ConfigurationError
             The first failed delivery.
         """
@@ -144,26 +144,26 @@ class Outbox:
             if time.monotonic() >= deadline:
                 trouble = f" ({self._link.last_trouble})" if self._link.last_trouble else ""
                 raise TransientError(
-                    f"{waiting} messages are not acknowledged by {self._connection.servers} "
-                    f"within {timeout_s:g} s{trouble}",
-                    "They remain queued: flush again, or check that the broker runs.",
+                    f"{self._connection.servers} did not acknowledge {waiting} messages within {timeout_s:g} "
+                    f"s{trouble}",
+                    "The messages remain queued: flush again, or check that the broker runs.",
                 )
 
     def close(self) -> None:
-        """Let go of the broker; what is still queued is not sent, so `flush` before."""
+        """Close the connection. Queued messages are not sent, so call `flush` before."""
         self._producer.purge()
         self._producer.close()
 
     def _full(self, topic: str) -> TransientError:
         trouble = f" ({self._link.last_trouble})" if self._link.last_trouble else ""
         return TransientError(
-            f"{len(self._producer)} messages wait for {self._connection.servers}, and there was no room for another "
-            f"one to topic {topic} within {_FULL_S:g} s{trouble}",
-            "See whether that topic takes records: its leader, the replicas in sync, the disk of the broker.",
+            f"the send queue is full: {len(self._producer)} messages wait for {self._connection.servers}, and no "
+            f"room for another message to topic {topic} became free within {_FULL_S:g} s{trouble}",
+            "Check that the topic accepts records: its leader, its in-sync replicas, and the broker's disk.",
         )
 
     def _introduce(self, topic: str) -> None:
-        """Connect before the first message: on its own the client asks for its id half a second later."""
+        """Connect before the first message: on its own the client requests its producer id half a second later."""
         self._introduced = True
         with contextlib.suppress(KafkaException):
             self._producer.list_topics(topic, timeout=SLICE_S)
@@ -186,29 +186,27 @@ class Outbox:
 
 
 class Publisher:
-    """Publishes groups of messages, each group atomically; one publisher per transactional id lives.
+    """Publishes groups of messages, each group atomically; only one publisher per transactional id can be active.
 
-    On a real broker a group is one transaction: readers see all of it or nothing, and whoever calls
-    `start` last fences every other publisher of the same id. The embedded broker has no transactions:
-    there a group is produced plainly, idempotently and in order, fences nobody, and a failure in its
-    midst leaves its beginning behind.
+    On a real broker a group is one transaction: readers see all of it or nothing, and the publisher that called `start`
+    last fences all others with the same id. The embedded broker has no transactions: there a group is produced
+    idempotently and in order, nobody is fenced, and after a failure the first messages of a group remain.
 
-    Not thread-safe. After `OutcomeUnknown` or a `FatalError` other than `PublishRefused` every later
-    group fails likewise: make another publisher. `OutcomeUnknown` is also what becomes of a client
-    that ended by itself, whatever it complained of: one that follows it may go on.
+    Not thread-safe. After `OutcomeUnknown`, or a `FatalError` other than `PublishRefused`, every later group fails in
+    the same way: create another publisher. `OutcomeUnknown` is also raised if the client ended by itself for any reason
+    that does not prevent a new publisher from continuing.
 
     Parameters
     ----------
     connection : Connection
-        The broker; nothing blocks or fails here for want of one.
+        The broker; the constructor does not wait for it.
     transactional_id : str
-        What names the one writer, across restarts.
+        The name of the one writer, across restarts.
     transaction_timeout_s : float
-        How long, in seconds, one group may take to be stored, and then to be committed; also how long
-        a transaction left open by a crash can hold readers back.
+        Seconds that a group may take to be stored, and again to be committed. Also the time for which a transaction
+        left open by a crash can hold readers up.
     writer : str
-        Names this publisher in the stamps of its records; no other publisher ever has the name. A random one by
-        default.
+        Name of this publisher in the stamps of its records; must be unique for ever. Default: a random name.
     """
 
     def __init__(
@@ -234,10 +232,12 @@ class Publisher:
         if not connection.embedded:
             fixed |= {
                 "log_level": _LOG_INFO,
-                "log.connection.close": True,  # by these lines alone a lost connection is known
+                "log.connection.close": True,  # these log lines are the only sign of a lost connection
                 "transactional.id": transactional_id,
                 "transaction.timeout.ms": timeout_ms,
-                "socket.timeout.ms": min(timeout_ms, socket_timeout_ms(connection)),  # the client insists
+                "socket.timeout.ms": min(
+                    timeout_ms, socket_timeout_ms(connection)
+                ),  # librdkafka refuses a larger value
             }
         self._producer = make_producer(
             connection,
@@ -284,27 +284,27 @@ class Publisher:
         messages : sequence of Message
             What to publish.
         last : callable, optional
-            Given the offsets of `messages`, returns messages to add to the same group: those that
-            point at the others. It may be called again if the client has to begin anew.
+            Takes the offsets of `messages` and returns further messages of the same group, which refer to those
+            offsets. It is called again if the client has to start the transaction over.
         progress : Progress, optional
-            Positions to commit with the group, in the same transaction. The embedded broker has none: there it is left
-            out, for the caller to commit afterwards.
+            Positions to commit with the group, in the same transaction. The embedded broker cannot do that: there they
+            are left out, and the caller commits them afterwards.
 
         Raises
         ------
         Fenced
-            If another publisher took over the id, or the broker ended a transaction of ours that took too long; nothing
-            was published.
+            If another publisher took the id over, or the broker ended a transaction of this one that took too long;
+            nothing was published.
         PublishRefused
-            If a message is too large, or refused for another lasting reason; nothing was published.
+            If a message is too large, or refused for another permanent reason; nothing was published.
         OutcomeUnknown
-            If the commit, or the abort, was not answered (a `TransientError`). Never publish the same
-            again without reading the topic first.
+            If the commit or the abort was not answered (a `TransientError`). Never publish the same messages again
+            without reading the topic first.
         TransientError
-            If the broker failed before the commit, or another member of the group holds the partitions of `progress`
-            by now; nothing was published.
+            If the broker failed before the commit, or another member of the group now holds the partitions of
+            `progress`; nothing was published.
         TopicMissing, ConfigurationError, FatalError
-            If the topic does not exist, the broker forbids it, or the client cannot go on.
+            If the topic does not exist, the broker forbids the write, or the client cannot continue.
         """
         for _ in range(_MOST_GAPS):
             try:
@@ -314,23 +314,24 @@ class Publisher:
         return self._publish(messages, last, progress)
 
     def confirm(self) -> None:
-        """Wait until readers of committed records have passed the group that was published last.
+        """Wait until readers of committed records can read past the group that was published last.
 
-        A commit is answered before its markers are written, and a broker that is killed in between may never write
-        them: an answer alone proves nothing. `publish` confirms the group before it begins the next one, so that the
-        marker of one transaction never decides about the records of another. Call this to know it at once. It waits
-        for other transactions, too, that were open below the group's records. On the embedded broker it does nothing.
+        A broker answers a commit before it writes the markers, and a broker that is killed in between may never write
+        them: the answer alone proves nothing. `publish` confirms each group before it begins the next one, so that the
+        marker of one transaction never decides about the records of another. Call `confirm` to be certain at once. It
+        also waits for other transactions that were open below the group's records. On the embedded broker it does
+        nothing.
 
         Blocks at most about the transaction's timeout.
 
         Raises
         ------
         OutcomeUnknown
-            If the markers did not come: a new publisher must find out, see `sweep`.
+            If the markers were not written in time: a new publisher must find out the outcome, see `sweep`.
         """
         deadline, pause_s = time.monotonic() + self._timeout_s, _SHORTEST_LOOK_S
         while self._unmarked:
-            said = "the stable offsets stand still"
+            said = "the last stable offsets do not advance"
             try:
                 stable = self._marks.stable(self._unmarked, self._timeout_s / _LOOKS)
             except TransientError as error:
@@ -342,8 +343,8 @@ class Publisher:
             if time.monotonic() >= deadline:
                 (topic, partition), last = next(iter(self._unmarked.items()))
                 self._ended = OutcomeUnknown(
-                    f"the record at {topic}[{partition}]@{last} of {self._id} was committed, and readers did not pass "
-                    f"it within {self._timeout_s:g} s: {said}",
+                    f"{self._id} committed the record at {topic}[{partition}]@{last}, but readers could not read "
+                    f"past it within {self._timeout_s:g} s: {said}",
                     _RENEW,
                 )
                 raise self._ended
@@ -351,23 +352,23 @@ class Publisher:
             pause_s = min(2 * pause_s, _LONGEST_LOOK_S)
 
     def sweep(self, messages: Sequence[Message], progress: Progress | None = None) -> None:
-        """Publish nothing, but end what a broker may have left open: call it after `start` where readers are held up.
+        """End what a broker may have left open, without publishing; call it after `start` where readers are held up.
 
-        A broker that is killed between deciding a transaction and marking its partitions may take it for finished when
-        it is back, the markers missing (Apache Kafka 4.3.1: "these partitions are likely deleted already"). Then
-        nobody reads committed records past it, nor the group's positions, and `start` finds nothing to end. Only the
-        markers of this id's next transaction end it: so that they do not commit by accident what the broker gave up,
-        and reach every partition, this begins one, adds all of them and aborts it. On the embedded broker it does
-        nothing.
+        A broker that is killed between deciding a transaction and marking its partitions may consider the transaction
+        finished when it is back, although markers are missing (Apache Kafka 4.3.1: "these partitions are likely deleted
+        already"). Then readers of committed records are held up there, the group's positions cannot be read, and
+        `start` finds nothing to end. Only the markers of this id's next transaction end it. So this method begins a
+        transaction, adds every partition, and aborts: an abort cannot commit by accident what the broker had given up.
+        On the embedded broker it does nothing.
 
         Blocks at most about twice the transaction's timeout.
 
         Parameters
         ----------
         messages : sequence of Message
-            One to each partition where readers are held up; only who reads what was aborted sees them.
+            One for each partition where readers are held up; only readers of aborted records see them.
         progress : Progress, optional
-            Any positions of the group, if those are held up, too; they are not committed.
+            Any positions of the group, if reading them is held up, too; they are not committed.
 
         Raises
         ------
@@ -385,18 +386,18 @@ class Publisher:
         except BaseException as cause:
             self._abort(cause)
             raise
-        self._abort(TransientError(f"a transaction of {self._id} was begun to be aborted", "Go on."))
+        self._abort(TransientError(f"the abort of a transaction of {self._id} did not finish", "Go on."))
 
     def poll(self) -> None:
-        """Take in what the client has to say, without blocking; call it now and then while nothing is published."""
+        """Serve the client's callbacks without blocking; call it regularly while nothing is published."""
         serve(self._producer, self._link)
 
     def close(self) -> None:
-        """Let go of the broker; a transaction that is open is aborted, by us or by the broker's timeout."""
+        """Close the connection; an open transaction is aborted, by this call or by the broker after its timeout."""
         if self._ended is None and self._link.fatal is None:
             self._producer.purge()
             self._producer.close()
-        del self._producer  # a client that has ended is only destroyed: its `close` would try to abort
+        del self._producer  # a client that has failed is only destroyed, because its `close` would try to abort
 
     def _publish(
         self,
@@ -445,7 +446,7 @@ class Publisher:
             raise self._failure(error, "begin a transaction") from error
 
     def _store(self, messages: Sequence[Message]) -> _Reports:
-        """Produce messages, wait until the broker has stored them all, and return where."""
+        """Produce messages, wait until the broker has stored all of them, and return their offsets."""
         reports = _Reports(len(messages))
         deadline = time.monotonic() + self._timeout_s
         for index, message in enumerate(messages):
@@ -454,7 +455,7 @@ class Publisher:
             serve(self._producer, self._link, SLICE_S)
             if reports.waiting and reports.failure is None and time.monotonic() >= deadline:
                 raise TransientError(
-                    f"{reports.waiting} messages of {self._id} are not acknowledged within {self._timeout_s:g} s",
+                    f"{reports.waiting} messages of {self._id} were not acknowledged within {self._timeout_s:g} s",
                     f"Check that the broker at {self._connection.servers} runs.",
                 )
         if reports.failure is not None:
@@ -466,7 +467,7 @@ class Publisher:
         return reports
 
     def _add(self, progress: Progress, attempt: str) -> None:
-        """Make a group's positions part of the transaction, and say in their metadata which attempt committed them."""
+        """Add a group's positions to the transaction; their metadata names the attempt that commits them."""
         if self._connection.embedded:
             return
         offsets = progress.stamped(attempt, self._id)
@@ -478,9 +479,10 @@ class Publisher:
     def _dropped(self, topic: str) -> StreamsvmError:
         """Return why the client dropped a group by itself.
 
-        It says so only to a call that does not fit the transaction's state, and `begin_transaction` is one: inside a
-        transaction it changes nothing. An id that the broker has forgotten may meanwhile have been another instance's,
-        whom a client that takes a new id by itself would not notice: that is for whoever reads the topic.
+        The client tells the reason only in answer to a call that is not allowed in the transaction's state.
+        `begin_transaction` is such a call, and inside a transaction it has no effect. If the broker has forgotten the
+        producer id, another instance may have used it meanwhile. A client that takes a new id by itself would not
+        notice that, so the outcome counts as unknown, and the caller reads the topic.
         """
         doing = f"publish to topic {topic}"
         if not self._connection.embedded:
@@ -492,7 +494,7 @@ class Publisher:
                     return OutcomeUnknown(f"failed to {doing}: {text_of(reason)}", _RENEW)
                 if reason.txn_requires_abort() and issubclass(fault_of(reason).error, ConfigurationError):
                     return self._link.failure(reason, doing)
-        return _Purged(f"failed to {doing}: the client dropped it", "Try again.")
+        return _Purged(f"failed to {doing}: the client library dropped the message", "Try again.")
 
     def _queue(self, message: Message, on_delivery: OnDelivery, deadline: float) -> None:
         while True:
@@ -502,7 +504,7 @@ class Publisher:
                 serve(self._producer, self._link, SLICE_S)
                 if time.monotonic() >= deadline:
                     raise TransientError(
-                        f"no room for a message of {self._id} within {self._timeout_s:g} s",
+                        f"no room in the send queue for a message of {self._id} within {self._timeout_s:g} s",
                         f"Check that the broker at {self._connection.servers} runs.",
                     ) from None
             except KafkaException as error:
@@ -511,7 +513,7 @@ class Publisher:
                 return
 
     def _abort(self, cause: BaseException) -> None:
-        """Abort, so that the next group can begin; raises only if that did not work."""
+        """Abort, so that the next group can begin; raises only if the abort fails."""
         if self._connection.embedded:
             return
         if isinstance(cause, FatalError) and self._link.fatal is not None:
@@ -528,7 +530,7 @@ class Publisher:
             self._doubt_if_asked_twice()
         except KafkaException as error:
             failure = self._failure(error, f"abort a transaction of {self._id}")
-            if isinstance(cause, ConfigurationError):  # what was never permitted to begin cannot be aborted either
+            if isinstance(cause, ConfigurationError):  # a transaction that was not permitted cannot be aborted either
                 self._ended = cause
                 return
             said = f"a transaction of {self._id} failed and could not be aborted: {text_of(error_of(error))}"
@@ -546,26 +548,28 @@ class Publisher:
         self._doubt_if_asked_twice()
 
     def _forget_connections(self) -> None:
-        """Take note of no connection that was lost before the end of the transaction at hand was asked for."""
+        """Forget lost connections: only those after the request to end the current transaction matter."""
         serve(self._producer, self._link)
         self._log.lost = False
 
     def _doubt_if_asked_twice(self) -> None:
-        """End this publisher after a transaction whose end may have been asked for twice.
+        """End this publisher after a transaction whose end may have been requested twice.
 
-        Where a connection is lost before the answer came, the client asks again, and is answered. The first request
-        may arrive later still: it names the epoch and not the transaction, and would end the next one of this epoch
-        half-written. The transaction at hand stands as answered; the next one belongs to another epoch, which only a
-        new publisher has. (A client that takes a new epoch for each transaction, KIP-890, would not need this.)
+        If a connection is lost before the answer, the client sends the request again and gets an answer. The first
+        request may still arrive later. It names the producer's epoch, not the transaction, so it would end the next
+        transaction of this epoch half-written. The current transaction is as the answer says; the next one must have
+        another epoch, which only a new publisher gets. (A client with one epoch per transaction, KIP-890, would not
+        need this.)
         """
         serve(self._producer, self._link)
         if self._log.lost:
             self._ended = OutcomeUnknown(
-                f"a connection was lost while a transaction of {self._id} was ended: its end may arrive twice", _RENEW
+                f"a connection was lost while a transaction of {self._id} was being ended: its end may arrive twice",
+                _RENEW,
             )
 
     def _uncommitted(self, exception: KafkaException) -> StreamsvmError:
-        """Return what a commit that failed means, having aborted if that is still possible."""
+        """Abort after a failed commit if that is still possible; return the error to raise."""
         error = error_of(exception)
         failure = self._failure(exception, f"commit a transaction of {self._id}")
         fatal = self._link.fatal
@@ -583,20 +587,20 @@ class Publisher:
 
 
 def _renewable(failure: StreamsvmError, said: str) -> StreamsvmError:
-    """Return what the end of a client means: its successor may go on, unless another instance or a person decides.
+    """Return the error for a client that ended: `OutcomeUnknown` if a new publisher may continue.
 
-    A broker that was killed may have forgotten a transaction that the client still knows: that ends the client, and
-    the next one finds nothing wrong.
+    A broker that was killed may have forgotten a transaction that the client still knows. That ends the client, but the
+    next one works. If another instance took over, or a person must act, the failure itself is returned.
     """
     by_itself = isinstance(failure, TransientError) or type(failure) is FatalError
     return OutcomeUnknown(said, _RENEW) if by_itself else failure
 
 
 class _Purged(TransientError):
-    """The client dropped a group by itself, to begin a new epoch; nothing of it was committed.
+    """The client dropped a group by itself to begin a new epoch; nothing of the group was committed.
 
-    After a refused message the numbers of the messages have a gap. The client notices at the next
-    transaction: it fails that one, and takes a new epoch when it is aborted. Then it can be published.
+    After a refused message the sequence numbers of the messages have a gap. The client notices this in the next
+    transaction: it fails that transaction, and takes a new epoch when it is aborted. Then the group can be published.
     """
 
 
@@ -627,19 +631,19 @@ def _last(places: Sequence[tuple[Place, int]]) -> dict[Place, int]:
 
 
 def prompt(connection: Connection) -> dict[str, Option]:
-    """Return the options by which a producer notices a missing topic within the request's timeout."""
+    """Return the options with which a producer notices a missing topic within the request timeout."""
     return {"topic.metadata.propagation.max.ms": int(connection.request_timeout_s * 1000)}
 
 
 def produce(producer: Producer, message: Message, on_delivery: OnDelivery) -> None:
-    """Hand one message to the client.
+    """Queue one message in the client.
 
     Raises
     ------
     BufferError
-        If its queue is full.
+        If the client's queue is full.
     KafkaException
-        If it refuses the message.
+        If the client refuses the message.
     """
     producer.produce(
         message.topic,

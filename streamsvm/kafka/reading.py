@@ -118,7 +118,7 @@ def read_stored(
     Raises
     ------
     TransientError
-        If a transaction is open below the last record that is wanted: what is committed there cannot be told yet.
+        If a transaction is open below the last wanted record: whether its records are committed is not known yet.
     TopicMissing, BrokerUnavailable
         As for `log_range`.
     """
@@ -128,7 +128,8 @@ def read_stored(
         with suppress(OffsetOutOfRange):  # retention moved the log's beginning meanwhile
             return _stored(connection, topic, begun, wanted, timeout_s)
     raise TransientError(
-        f"retention removes the records of {topic} faster than they are read", "Try again; or let it keep them longer."
+        f"retention removes records of {topic} faster than they are read",
+        "Try again, or increase the topic's retention.",
     )
 
 
@@ -228,8 +229,8 @@ def _stuck(topic: str, partition: int, position: int, high: int, timeout_s: floa
     if end is None:
         return BrokerUnavailable(f"no broker delivered {where}", "Check that the broker runs, and try again.")
     return TransientError(
-        f"could not read {where}: a transaction is open there",
-        "It ends with its producer, at the latest after that one's transaction timeout; try again then.",
+        f"could not read {where}: an open transaction holds readers up there",
+        "The transaction ends with its producer, or when its timeout expires. Try again then.",
     )
 
 

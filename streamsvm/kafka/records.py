@@ -151,7 +151,7 @@ def _column(told: list[int | None]) -> NDArray[np.int64]:
 
 
 def record_of(message: Consumed) -> Record:
-    """Return a consumed message, which is no error, as a record."""
+    """Return a consumed message, which must not be an error event, as a record."""
     kind, timestamp_ms = message.timestamp()
     headers = message.headers()
     return Record(

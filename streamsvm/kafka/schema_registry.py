@@ -67,7 +67,8 @@ class SchemaRegistry:
             self._client = self._library.SchemaRegistryClient(options)
         except (ValueError, TypeError, OSError) as error:
             raise ConfigurationError(
-                f"the schema registry {config.url} cannot be used: {_one_line(error)}", "Correct registry.*."
+                f"the schema registry {config.url} cannot be used: {_one_line(error)}",
+                "Correct the options of section [registry].",
             ) from None
 
     def schema(self, schema_id: int) -> str | None:
@@ -103,8 +104,8 @@ class SchemaRegistry:
         except Exception as error:
             if self._code_of(error)[0] in INVALID:
                 raise ConfigurationError(
-                    f"the schema registry {self._url} does not take the schema of {subject}: {_one_line(error)}",
-                    "Write to another topic, or change the compatibility that the registry asks of this subject.",
+                    f"the schema registry {self._url} rejects the schema of {subject}: {_one_line(error)}",
+                    "Write to another topic, or change the compatibility level of this subject in the registry.",
                 ) from error
             raise self._failure(error, f"registering the schema of {subject}") from error
         return schema_id
@@ -122,7 +123,9 @@ class SchemaRegistry:
         what = f"the schema registry {self._url}, {doing}: {_one_line(error)}"
         if self._code_of(error)[0] in REFUSED:
             return ConfigurationError(what, "Correct registry.username, registry.password or registry.token.")
-        return RegistryUnavailable(what, "Check that it runs, and that registry.url is the base of its API.")
+        return RegistryUnavailable(
+            what, "Check that the registry runs, and that registry.url is the base address of its API."
+        )
 
 
 def _library() -> Any:
@@ -130,8 +133,8 @@ def _library() -> Any:
         return importlib.import_module("confluent_kafka.schema_registry")
     except ImportError:
         raise ConfigurationError(
-            "registry.url is given, and the client of schema registries is not installed",
-            "Install streamsvm with its extra: streamsvm[avro].",
+            "registry.url is set, but the schema registry client is not installed",
+            "Install it: pip install 'streamsvm[avro]'.",
         ) from None
 
 

@@ -115,7 +115,7 @@ class Standings:
         """
         deadline, pause_s = time.monotonic() + timeout_s, _SHORTEST_LOOK_S
         while True:
-            said = "a transaction is open there"
+            said = "a transaction is still open there"
             try:
                 if not any(standing.in_doubt for standing in self.of(positions).values()):
                     return
@@ -123,9 +123,9 @@ class Standings:
                 said = error.what
             if time.monotonic() >= deadline:
                 raise OutcomeUnknown(
-                    f"the positions of group {self._group} were committed, and cannot be read after {timeout_s:g} s: "
-                    f"{said}",
-                    "Make a new publisher and find out before publishing again.",
+                    f"the positions of group {self._group} were committed, but could not be read back within "
+                    f"{timeout_s:g} s: {said}",
+                    "Create a new publisher, and read the group's positions before publishing again.",
                 )
             time.sleep(pause_s)
             pause_s = min(2 * pause_s, SLICE_S)

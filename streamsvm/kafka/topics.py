@@ -140,7 +140,7 @@ def _was_created(future: Future[None], admin: AdminClient, link: Link, name: str
         if error.code() == KafkaError.TOPIC_ALREADY_EXISTS:
             return False  # another process was faster
         raise ConfigurationError(
-            f"failed to create topic {name}: {text_of(error)}", "Correct its settings."
+            f"failed to create topic {name}: {text_of(error)}", "Correct the topic's settings."
         ) from failure
     return True
 
@@ -158,7 +158,7 @@ def _wait_for(admin: AdminClient, link: Link, connection: Connection, name: str)
     deadline = time.monotonic() + connection.request_timeout_s
     while not _exists(admin, link, connection, name):
         if time.monotonic() >= deadline:
-            raise unavailable(connection, f"topic {name} was created but does not appear")
+            raise unavailable(connection, f"topic {name} was created but does not appear in the cluster")
         admin.poll(SLICE_S)
 
 
@@ -179,7 +179,7 @@ def _alike(admin: AdminClient, connection: Connection, topic: str) -> str:
     except KafkaException:
         return ""
     alike = difflib.get_close_matches(topic, names, 3)
-    return f": there is {' and '.join(alike)}" if alike else ""
+    return f"; topics with similar names: {' and '.join(alike)}" if alike else ""
 
 
 def _described(admin: AdminClient, link: Link, connection: Connection, topic: str) -> TopicInfo:
@@ -231,9 +231,9 @@ def _touch_missing(connection: Connection, link: Link, specs: Sequence[TopicSpec
     for spec in specs:
         if spec.partitions > EMBEDDED_PARTITIONS:
             raise ConfigurationError(
-                f"topic {spec.name} wants {spec.partitions} partitions, "
-                f"and those of the embedded broker have {EMBEDDED_PARTITIONS}",
-                "Ask for fewer, or use a real broker.",
+                f"topic {spec.name} needs {spec.partitions} partitions, but topics of the embedded broker have "
+                f"{EMBEDDED_PARTITIONS}",
+                "Use fewer partitions, or a real broker.",
             )
     producer = make_producer(connection, link)
     try:

@@ -31,7 +31,7 @@ REHEARSED = 2_000
 """Rows with which a learner is warmed up."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Cut:
     """A vector of positions and everything that a model of the stream up to there is made from.
 
@@ -223,14 +223,14 @@ class Learner:
             moments = moments.merge(extent.moments)
         self._leaves_since_cut = 0
         return Cut(
-            self.positions,
-            {partition: held.leader_epoch for partition, held in self._partitions.items()},
-            self._training_set(parts, moments),
-            moments,
-            sum(extent.rows for extent in extents),
-            min((extent.first_time_ms for extent in extents if extent.first_time_ms >= 0), default=-1),
-            max(extent.last_time_ms for extent in extents),
-            tuple(
+            positions=self.positions,
+            leader_epochs={partition: held.leader_epoch for partition, held in self._partitions.items()},
+            points=self._training_set(parts, moments),
+            moments=moments,
+            rows=sum(extent.rows for extent in extents),
+            first_time_ms=min((extent.first_time_ms for extent in extents if extent.first_time_ms >= 0), default=-1),
+            last_time_ms=max(extent.last_time_ms for extent in extents),
+            audit=tuple(
                 sampled
                 for held, extent in zip(self._partitions.values(), extents, strict=True)
                 if (sampled := held.sampled(extent.moments.class_weight)) is not None

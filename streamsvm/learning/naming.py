@@ -40,14 +40,26 @@ def tuning_of(head: Head | None) -> Tuning | None:
         return None
     found = head.tuning
     epochs = {part.partition: part.leader_epoch for part in found.cut}
-    return Tuning(found.alpha, found.C, found.gamma, positions(found.cut), epochs, found.rows)
+    return Tuning(
+        alpha=found.alpha,
+        C=found.C,
+        gamma=found.gamma,
+        positions=positions(found.cut),
+        leader_epochs=epochs,
+        rows=found.rows,
+    )
 
 
 def summary(cut: Cut) -> StreamSummary:
     """Summarise what a cut covers."""
     negative, positive = (float(weight) for weight in cut.moments.class_weight)
     return StreamSummary(
-        cut.rows, cut.moments.count, cut.moments.weight, (negative, positive), cut.first_time_ms, cut.last_time_ms
+        rows=cut.rows,
+        points=cut.moments.count,
+        weight=cut.moments.weight,
+        class_weight=(negative, positive),
+        first_time_ms=cut.first_time_ms,
+        last_time_ms=cut.last_time_ms,
     )
 
 

@@ -1,7 +1,7 @@
 """One partition of the input: its open leaf, its structure, its audit sample.
 
-Invariant: what a partition holds is a pure function of its log, the configuration and the seed; no other partition
-changes it.
+Invariant: the content of a partition is a pure function of its log, the configuration and the seed. Other partitions
+have no influence on it.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from streamsvm.learning.tasks import Task
 from streamsvm.points import Points, Position, Rows
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionState:
-    """All that a partition is, for a checkpoint: separable from every other partition.
+    """The complete state of a partition, for a checkpoint; independent of every other partition.
 
     Attributes
     ----------
     sealed : int
-        Leaves sealed.
+        Number of leaves sealed.
     leader_epoch : int
     buckets : tuple of Bucket
         The oldest first.
@@ -43,9 +43,9 @@ class PartitionState:
     leaf_extent : Extent
         Its `end` is the partition's position.
     screened : Screened or None
-        Of the open leaf, if it is screened.
+        The state of the open leaf's screen, if it is screened.
     audit : Held or None
-        The audit sample; None where none is kept.
+        The audit sample; None if `audit_points` is 0.
     """
 
     sealed: int
@@ -63,24 +63,24 @@ class PartitionState:
 
     @property
     def rows_accepted(self) -> int:
-        """Rows learned so far; those passed over are not counted."""
+        """Number of rows learned so far, without rejected rows."""
         return sum(extent.moments.count for extent in (self.leaf_extent, *(one.extent for one in self.buckets)))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class OpenLeaf:
     """How full a partition's open leaf is.
 
     Attributes
     ----------
     sealed : int
-        Leaves sealed before it.
+        Number of leaves sealed before this one.
     start, end : Position
-        Its rows, the end exclusive.
+        The leaf's rows; `end` is exclusive.
     rows, span : int
-        Rows seen, and how many it is full at.
+        Rows seen, and the number of rows at which the leaf is full.
     points : int
-        Points that it holds.
+        Points that the leaf holds.
     """
 
     sealed: int
@@ -98,7 +98,7 @@ class Partition:
     ----------
     partition : int
     base : Position
-        Its first row.
+        The partition's first row.
     config : ModelConfig
     task : Task
     """
@@ -125,11 +125,11 @@ class Partition:
 
     @property
     def extent(self) -> Extent:
-        """Everything learned since the base."""
+        """The extent of all rows learned since the base."""
         return joined([bucket.extent for bucket in self.structure.buckets] + [self.leaf.extent])
 
     def add(self, rows: Rows) -> int:
-        """Add rows that fit into the leaf; tell how many leaves of `leaf_rows` rows that completed."""
+        """Add rows that fit into the leaf; return how many multiples of `leaf_rows` rows this completed."""
         leaf_rows = self._config.coreset.leaf_rows
         before = self.leaf.rows
         bounded = self._bounded(rows)
@@ -163,11 +163,18 @@ class Partition:
         """Return how full the open leaf is."""
         leaf = self.leaf
         start, rows = leaf.extent.start, leaf.rows
-        return OpenLeaf(self.structure.sealed, start, leaf.end, rows, rows + leaf.missing, len(leaf.points))
+        return OpenLeaf(
+            sealed=self.structure.sealed,
+            start=start,
+            end=leaf.end,
+            rows=rows,
+            span=rows + leaf.missing,
+            points=len(leaf.points),
+        )
 
     @property
     def observed(self) -> Observed:
-        """What calibrated reductions met; of other ones, nothing."""
+        """Counts of calibrated reductions by outcome; zero for other reducers."""
         return self.structure.reducer.observed
 
     @property
@@ -175,10 +182,10 @@ class Partition:
         return self._config.seed, self._partition, self.structure.sealed
 
     def _next_screen(self, solved: Mapping[tuple[Position, Position], Pilot]) -> Screen | None:
-        """Make the next leaf's screen from the sealed buckets; None if it is to be short, or a label is missing.
+        """Make the next leaf's screen from the sealed buckets; None if the leaf is to be short, or a label is missing.
 
-        `solved` has the pilots that were just solved, by what their points stood for: one of everything is not solved
-        anew.
+        `solved` holds the pilots that sealing has just solved, by the rows that their points represent. If one of them
+        covers all rows, it is used instead of solving the same pilot again.
         """
         coreset, buckets = self._config.coreset, self.structure.buckets
         whole = joined([bucket.extent for bucket in buckets])
@@ -201,20 +208,20 @@ class Partition:
         return coreset.screens and self._config.svm.kernel == "linear" and enough
 
     def state(self) -> PartitionState:
-        """Return everything a checkpoint needs; what the open leaf may still change is copied."""
+        """Return everything that a checkpoint needs; arrays that the open leaf may still change are copied."""
         screened = self.leaf.screened
         return PartitionState(
-            self.structure.sealed,
-            self.leader_epoch,
-            self.structure.buckets,
-            _copy(self.leaf.points),
-            self.leaf.extent,
-            None if screened is None else screened.copy(),
-            None if self.audit is None else self.audit.state(),
+            sealed=self.structure.sealed,
+            leader_epoch=self.leader_epoch,
+            buckets=self.structure.buckets,
+            leaf_points=_copy(self.leaf.points),
+            leaf_extent=self.leaf.extent,
+            screened=None if screened is None else screened.copy(),
+            audit=None if self.audit is None else self.audit.state(),
         )
 
     def restore(self, saved: PartitionState) -> None:
-        """Put a checkpoint's state in place."""
+        """Restore the state from a checkpoint."""
         self.leader_epoch = saved.leader_epoch
         self.structure.restore(saved.sealed, saved.buckets)
         screener = None if saved.screened is None else Screener(saved.screened.copy(), *self._leaf_name)
@@ -232,7 +239,7 @@ class Partition:
         return replace(rows, points=points)
 
     def sampled(self, class_weight: NDArray[np.float64]) -> Sampled | None:
-        """Return the audit sample, clipped as the next row would be: a model is judged by what it was to learn."""
+        """Return the audit sample, clipped like the next row, because models learn clipped points."""
         if self.audit is None:
             return None
         sampled, outliers = self.audit.sampled(class_weight), self._outlier_bounds or self._first_bounds()
@@ -241,7 +248,7 @@ class Partition:
         return sampled if outliers is None else replace(sampled, points=outliers.draw_in(sampled.points)[0])
 
     def bound(self) -> None:
-        """Set the bounds of clipping by what is sealed: a function of the buckets, so that no state holds it."""
+        """Compute the clipping bounds from the sealed buckets, so that a checkpoint need not hold them."""
         coreset = self._config.coreset
         if coreset.clip_sd is None and coreset.max_leverage is None:
             return
@@ -255,18 +262,19 @@ class Partition:
 
     @property
     def tally(self) -> Tally:
-        """What `coreset.max_leverage` drew in since this was made, the last cut of an open first leaf included."""
+        """What `coreset.max_leverage` clipped since this object was made, with the last cut of an open first leaf."""
         whole = Tally()
         whole.add(self._tally)
         whole.add(self._of_open_leaf)
         return whole
 
     def open_points(self) -> tuple[Points, Extent]:
-        """Return the open leaf for a training set, and all that was learned; a first leaf as if it were sealed now."""
+        """Return points of the open leaf, a first leaf clipped as if sealed, and the extent of all rows learned."""
         bounds = self._first_bounds()
         if bounds is None:
             return self.leaf.calibrated(Observed()), self.extent
         points, found = bounds.draw_in(self.leaf.points)
+        # Replaced, not added to: every cut looks at the same open leaf again, and must not count its outliers twice.
         self._of_open_leaf = Tally()
         if found is None:
             return points, self.extent
@@ -275,14 +283,14 @@ class Partition:
         return points, joined([bucket.extent for bucket in self.structure.buckets] + [within])
 
     def _first_bounds(self) -> OutlierBounds | None:
-        """Return the bounds of an open leaf that nothing was sealed before; None where there is no such leaf."""
+        """Return the bounds of an open first leaf, before which nothing was sealed; None if there is no such leaf."""
         share, points = self._config.coreset.max_leverage, self.leaf.points
         if share is None or self._outlier_bounds is not None or not len(points):
             return None
         return OutlierBounds.of_first_leaf(points, share)
 
     def _bounded(self, rows: Rows) -> Rows:
-        """Draw in what lies beyond the bounds of the sealed past; of a first leaf, note where its points stand."""
+        """Clip values beyond the bounds of the sealed leaves; of a first leaf, only record where its points are."""
         if self._outlier_bounds is None:
             if self._places is not None and self._config.coreset.max_leverage is not None:
                 self._places.append((rows.offset[rows.accepted], rows.row[rows.accepted]))
@@ -295,7 +303,7 @@ class Partition:
         return replace(rows, points=points)
 
     def _note(self, tally: Tally, found: Found, leaf: Extent) -> None:
-        """Count what was found in a first leaf."""
+        """Add the outliers found in a first leaf to a tally."""
         if self._places is None:
             self._tell(tally, found, leaf.start, leaf.end)
             return
@@ -304,14 +312,22 @@ class Partition:
 
     def _tell(self, tally: Tally, found: Found, begin: Position, end: Position | None) -> None:
         worst, after = found.worst, end or Position(begin.offset, begin.row + 1)
-        outlier = Outlier(self._partition, begin, after, worst.feature, worst.value, worst.bound, worst.size)
+        outlier = Outlier(
+            partition=self._partition,
+            begin=begin,
+            end=after,
+            feature=worst.feature,
+            value=worst.value,
+            bound=worst.bound,
+            excess=worst.size,
+        )
         tally.note(found.rows, found.weights, outlier)
 
     def _moments(self, points: Points) -> Moments:
         return Moments.zero(points.dimension, self._task.classes).add(points)
 
     def _sealed_leaf(self) -> tuple[Points, Extent]:
-        """Return the full leaf; one that nothing was sealed before is clipped by its own bounds."""
+        """Return the full leaf; a first leaf is clipped by its own bounds."""
         bounds = self._first_bounds()
         points, extent = self.leaf.seal(self.observed)
         if bounds is not None:
@@ -328,7 +344,7 @@ class Partition:
         return points, replace(extent, moments=Moments.zero(points.dimension).add(points))
 
     def _look_for_shift(self) -> None:
-        """Note a leaf that is unlike all sealed ones; it changes nothing."""
+        """Count a leaf that differs from all sealed ones; this affects no model."""
         if self.structure.reducer.observes:
             leaf, buckets = self.leaf.extent.moments, self.structure.buckets
             sealed = merge_all([bucket.extent.moments for bucket in buckets], len(leaf.mean))
@@ -347,7 +363,7 @@ def make_structure(partition: int, seed: int, config: CoresetConfig, task: Task)
 
 
 def make_reservoir(partition: int, config: ModelConfig) -> Reservoir | None:
-    """Return the empty audit sample of a partition; None where none is kept."""
+    """Return the empty audit sample of a partition; None if `audit_points` is 0."""
     capacity, points = config.coreset.audit_points, config.points
     return Reservoir(capacity, partition, config.seed, points.dimension, points.numpy_dtype) if capacity else None
 

@@ -85,7 +85,9 @@ def linear_pilot(points: Points, weight: float, seen: Moments, config: SvmConfig
         return node.constant()
     Z, weighted = node.scaled(), node.weighted()
     upper = node.penalty * weighted
-    problem = Problem(Z, points.y, upper, LinearKernel(), TOLERANCE, MOST_ITERATIONS)
+    problem = Problem(
+        Z=Z, y=points.y, upper=upper, kernel=LinearKernel(), tolerance=TOLERANCE, max_iterations=MOST_ITERATIONS
+    )
     solution = linear_solver(len(points), points.dimension).solve(problem)
     assert solution.alpha is not None
     assert solution.coefficients is not None
@@ -141,7 +143,14 @@ class _Node:
 
     def constant(self) -> Pilot:
         nothing = np.zeros(self.points.dimension)
-        return Pilot(self.penalty, self.scaler.mean, self.scaler.scale, nothing, float(self.points.y[0]), 0.0)
+        return Pilot(
+            penalty=self.penalty,
+            mean=self.scaler.mean,
+            scale=self.scaler.scale,
+            coefficients=nothing,
+            intercept=float(self.points.y[0]),
+            lower_bound=0.0,
+        )
 
     def pilot(
         self,
@@ -151,7 +160,16 @@ class _Node:
         decisions: NDArray[np.float64] | None = None,
     ) -> Pilot:
         mean, scale = self.scaler.mean, self.scaler.scale
-        return Pilot(self.penalty, mean, scale, coefficients, intercept, bound, self.class_weight, decisions)
+        return Pilot(
+            penalty=self.penalty,
+            mean=mean,
+            scale=scale,
+            coefficients=coefficients,
+            intercept=intercept,
+            lower_bound=bound,
+            class_weight=self.class_weight,
+            decisions=decisions,
+        )
 
 
 def linear_solver(points: int, dimension: int) -> Solver:

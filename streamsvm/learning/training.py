@@ -68,7 +68,12 @@ def train(points: Points, moments: Moments, config: SvmConfig) -> Trained:
         penalty, class_weight = config.penalty(moments.weight), config.class_weights(moments.class_weight)
         upper = penalty * points.class_weighted(class_weight).weight
         problem = Problem(
-            Z, points.y, upper, kernel_of(scaler, moments, config), config.tolerance, config.max_iterations
+            Z=Z,
+            y=points.y,
+            upper=upper,
+            kernel=kernel_of(scaler, moments, config),
+            tolerance=config.tolerance,
+            max_iterations=config.max_iterations,
         )
         solution = SOLVERS[config.solver]().solve(problem)
         model = Model(scaler, _machine(problem, solution))

@@ -16,7 +16,7 @@ Invariant: a pure function of the cut, the configuration and the seed, whichever
 (`svm.solver` has no part in it); bounded by iterations, never by time. Whether a cut is to be tuned is a function of
 its rows and of the tuning in force.
 
-Why not the audit sample, which the coreset has no hand in: a thousand points tell accuracies apart to half a point, and
+Why not the audit sample, which is independent of the coreset: a thousand points resolve accuracies to half a point, and
 the choice by them lost more than a point of cod_rna where that by folds lost a fifth of one
 (`tests/benchmarks/tuning.py`).
 """
@@ -51,7 +51,7 @@ MOST_ITERATIONS: Final = 1_000_000
 """Bound on the steps of one machine: one that meets it is judged as it is."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Tuning:
     """What was chosen, and where.
 
@@ -155,12 +155,12 @@ def tune(cut: Cut, config: ModelConfig) -> Tuned:
     best = max(scores, key=lambda score: score.mean, default=None)
     fixed = config.svm.C is not None
     tuning = Tuning(
-        None if best is None or fixed else best.alpha,
-        best.C if best is not None and fixed else None,
-        best.gamma if best is not None else None,
-        cut.positions,
-        cut.leader_epochs,
-        cut.rows,
+        alpha=None if best is None or fixed else best.alpha,
+        C=best.C if best is not None and fixed else None,
+        gamma=best.gamma if best is not None else None,
+        positions=cut.positions,
+        leader_epochs=cut.leader_epochs,
+        rows=cut.rows,
     )
     return Tuned(tuning, scores)
 
@@ -186,7 +186,7 @@ def _summary(cut: Cut, config: ModelConfig, random: np.random.Generator) -> Poin
     return reduce_for(reducer, cut.points, config.svm.tune_points, random, pilot)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _Folds:
     """The problem of a training set, dealt into folds.
 
@@ -219,13 +219,13 @@ class _Folds:
         scaler = training.scaler_of(cut.moments, config)
         weighted = points.class_weighted(config.class_weights(cut.moments.class_weight))
         return cls(
-            np.ascontiguousarray(scaler.transform(points.X)),
-            points.y,
-            weighted.weight,
-            _dealt(weighted, random),
-            tuple(_alphas(config, cut.moments.weight)),
-            tuple(_kernels(training.kernel_of(scaler, cut.moments, config), config)),
-            config.tolerance,
+            Z=np.ascontiguousarray(scaler.transform(points.X)),
+            y=points.y,
+            weight=weighted.weight,
+            fold=_dealt(weighted, random),
+            alphas=tuple(_alphas(config, cut.moments.weight)),
+            kernels=tuple(_kernels(training.kernel_of(scaler, cut.moments, config), config)),
+            tolerance=config.tolerance,
         )
 
     @property

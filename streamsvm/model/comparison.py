@@ -68,7 +68,7 @@ class Answers(msgspec.Struct, frozen=True):
     largest: float
 
 
-class Comparison(msgspec.Struct, frozen=True):
+class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     """What changed between two versions.
 
     Attributes
@@ -115,13 +115,13 @@ def compare(before: Hashed, after: Hashed) -> Comparison:
     comparable = old.model.dimension == new.model.dimension
     linear = isinstance(old.model.machine, LinearMachine) and isinstance(new.model.machine, LinearMachine)
     return Comparison(
-        old.key,
-        new.key,
-        _figures(old, new),
-        _lineage(before, after),
-        configuration_differences(old.lineage.configuration, new.lineage.configuration),
-        _coefficients(old, new) if comparable and linear else None,
-        _answers(old.model, new.model) if comparable and not linear else None,
+        before=old.key,
+        after=new.key,
+        figures=_figures(old, new),
+        lineage=_lineage(before, after),
+        configuration=configuration_differences(old.lineage.configuration, new.lineage.configuration),
+        coefficients=_coefficients(old, new) if comparable and linear else None,
+        answers=_answers(old.model, new.model) if comparable and not linear else None,
     )
 
 
@@ -216,5 +216,5 @@ def configuration_differences(before: Mapping[str, Any], now: Mapping[str, Any],
         if isinstance(old, dict) and isinstance(new, dict):
             found += configuration_differences(old, new, name)
         elif old != new:
-            found.append(f"{name} was {old!r}, is {new!r}")
+            found.append(f"{name} was {old!r}, is now {new!r}")
     return found

@@ -24,7 +24,7 @@ MOST_SHOWN: Final = 5
 
 
 class InvalidFeatures(StreamsvmError, ValueError):
-    """What was given to be scored is no row of features that the model knows."""
+    """The values to score are not rows of the model's features."""
 
 
 def features_of(X: Any, dimension: int, names: Sequence[str] = ()) -> NDArray[Any]:
@@ -65,8 +65,8 @@ def check_finite(X: NDArray[Any], names: Sequence[str] = ()) -> None:
         return
     row, column = (int(at) for at in np.argwhere(~finite)[0])
     raise InvalidFeatures(
-        f"row {row}: {_entry(column, names)} is {X[row, column]!s}, and a feature must be a finite number",
-        "Fill what is missing as it was filled where the model learned, or leave the row out.",
+        f"row {row}: {_entry(column, names)} is {X[row, column]!s}; a feature must be a finite number",
+        "Fill in missing values in the same way as in training, or remove the row.",
     )
 
 
@@ -80,9 +80,7 @@ def check_decided(decision: NDArray[np.float64]) -> NDArray[np.float64]:
     """
     unknown = np.flatnonzero(np.isnan(decision))
     if len(unknown):
-        raise InvalidFeatures(
-            f"row {unknown[0]}: a feature is so large that the row has no score", "Leave the row out."
-        )
+        raise InvalidFeatures(f"row {unknown[0]} has no score, because a feature is too large", "Remove the row.")
     return decision
 
 
@@ -130,13 +128,13 @@ def _of_mapping(X: Mapping[Any, Any], dimension: int, names: Sequence[str]) -> N
 def _check_names(found: Sequence[Any], names: Sequence[str], kind: str) -> None:
     if not names:
         raise InvalidFeatures(
-            f"the version names no features, so that a {kind} says nothing",
-            "Give an array in the order of training, or train with points.feature_names.",
+            f"the version has no feature names, so a {kind} cannot be matched to its features",
+            "Pass an array in the order of training, or train with points.feature_names.",
         )
     if len(set(names)) < len(names):
         raise InvalidFeatures(
-            f"two features of the version have one name, so that a {kind} does not say which",
-            "Give an array in the order of training.",
+            f"two features of the version have the same name, so a {kind} cannot be matched to them",
+            "Pass an array in the order of training.",
         )
     missing = [name for name in names if name not in found]
     unknown = [name for name in found if name not in names]
@@ -148,8 +146,8 @@ def _check_names(found: Sequence[Any], names: Sequence[str], kind: str) -> None:
     ]
     if faults:
         raise InvalidFeatures(
-            f"the {kind}s are not the version's {len(names)} features: {'; '.join(faults)}",
-            f"It knows {_shown(names)}; leave out what it does not know.",
+            f"the {kind}s do not match the version's {len(names)} features: {'; '.join(faults)}",
+            f"The version's features are {_shown(names)}; remove all others.",
         )
 
 
@@ -164,11 +162,15 @@ def _stacked(columns: Mapping[str, Any], dimension: int) -> NDArray[np.float64]:
     made = {name: _numbers(_asarray(column), (name,), rowwise=False) for name, column in columns.items()}
     for name, column in made.items():
         if column.ndim != 1:
-            raise InvalidFeatures(f"{name!r} has the shape {column.shape}", "Give one number, or a list of numbers.")
+            raise InvalidFeatures(
+                f"{name!r} has the shape {column.shape}", "Pass one number, or a list of numbers, for each feature."
+            )
     lengths = {name: len(column) for name, column in made.items()}
     if len(set(lengths.values())) > 1:
         told = ", ".join(f"{name!r} {length}" for name, length in list(lengths.items())[:MOST_SHOWN])
-        raise InvalidFeatures(f"the columns are of different lengths: {told}", "Give as many numbers for each feature.")
+        raise InvalidFeatures(
+            f"the columns are of different lengths: {told}", "Pass the same number of values for each feature."
+        )
     return np.column_stack([np.asarray(column, np.float64) for column in made.values()]).reshape(-1, dimension)
 
 
@@ -181,12 +183,12 @@ def _array_of(X: Any, dimension: int, names: Sequence[str]) -> NDArray[Any]:
         return np.empty((0, dimension))
     if made.ndim == 0 and made.dtype.kind == "O":
         raise InvalidFeatures(
-            f"X is a {type(X).__name__}", "Give rows of numbers, such as a list of lists or an array."
+            f"X is a {type(X).__name__}", "Pass rows of numbers, such as a list of lists or an array."
         )
     if made.ndim != 2:
         raise InvalidFeatures(
-            f"X has the shape {made.shape}, and rows of {dimension} features have the shape (n, {dimension})",
-            "For a single point x give [x].",
+            f"X has the shape {made.shape}; it must be (n, {dimension}), one row per point",
+            "For a single point x pass [x].",
         )
     if made.shape[1] != dimension:
         raise InvalidFeatures(f"{dimension} features expected, {made.shape[1]} given: X has the shape {made.shape}")
@@ -195,14 +197,14 @@ def _array_of(X: Any, dimension: int, names: Sequence[str]) -> NDArray[Any]:
 
 def _asarray(X: Any) -> NDArray[Any]:
     if isinstance(X, np.ma.MaskedArray) and np.ma.is_masked(X):
-        raise InvalidFeatures("X has masked entries", "Fill them, or leave those rows out.")
+        raise InvalidFeatures("X has masked entries", "Fill in the masked entries, or remove those rows.")
     try:
         return np.asarray(X)
     except ValueError:
         lengths = sorted({len(row) if hasattr(row, "__len__") else 1 for row in X})
         raise InvalidFeatures(
             f"the rows of X have different numbers of features: {', '.join(map(str, lengths[:MOST_SHOWN]))}",
-            "Give as many for each row.",
+            "Each row must have the same number of features.",
         ) from None
 
 
@@ -224,5 +226,5 @@ def _no_number(row: int, where: str, entry: object) -> InvalidFeatures:
     shown = repr(entry.item() if isinstance(entry, np.generic) else entry)
     return InvalidFeatures(
         f"row {row}: {where} is {shown if len(shown) <= 40 else shown[:37] + '...'}, not a number",
-        "Give numbers: what is text, a time or missing has to become one as it did where the model learned.",
+        "Pass numbers only: encode text and times, and fill in missing values, in the same way as in training.",
     )

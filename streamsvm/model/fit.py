@@ -1,18 +1,18 @@
-"""How a model was fitted, and what its objective over the whole stream is, as a version says it."""
+"""How a model was fitted, and its objective over the whole stream, as parts of a version."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Fit:
     """How a model was fitted, and how well.
 
     Attributes
     ----------
     C : float
-        Penalty used, whichever way it was configured.
+        Penalty used, whether configured as C, as alpha, or tuned.
     gamma : float or None
         RBF width used; None for the linear kernel.
     points : int
@@ -26,12 +26,11 @@ class Fit:
     dual_objective : float or None
         Dual objective, a lower bound of the optimum; None from a solver without dual variables.
     kkt_gap : float or None
-        Violation of optimality, from scratch; not the solver's own claim. None from a solver without dual variables.
+        Violation of optimality, recomputed independently of the solver. None from a solver without dual variables.
     iterations : int
     converged : bool
     class_weight : tuple of two floats
-        By what the weight of a negative and of a positive point was multiplied; the objectives are of points so
-        weighted.
+        Factors for the weights of negative and positive points; the objectives include them.
     """
 
     C: float
@@ -49,11 +48,12 @@ class Fit:
 
 @dataclass(frozen=True, slots=True)
 class Audit:
-    """What a model's objective over the whole stream is, by points that the coreset had no hand in.
+    """A model's objective over the whole stream, estimated from points that are independent of the coreset.
 
-    The whole stream is every accepted row up to the cut as it came, never clipped, as at scoring; under the fit's own C
-    and class weights and the model's own scaler. The coreset's word on the same is `Fit.objective`; where that lies
-    outside the interval, the coreset is wrong about this model: so it is once in twenty times by chance, too.
+    The whole stream is every accepted row up to the cut, clipped as the next row would be; the objective uses the fit's
+    C and class weights and the model's scaler. `Fit.objective` is the value of the same objective on the training set.
+    If it lies outside the interval, the coreset misjudges this model; by chance alone this happens once in twenty
+    times.
 
     Attributes
     ----------

@@ -109,7 +109,7 @@ class Model:
     scaler : Scaler
     machine : LinearMachine or KernelMachine
     probability : Sigmoid, Isotonic or None
-        What a decision value says about the label's probability; None where that was not asked for, or not to be had.
+        Maps a decision value to the label's probability; None where that was not asked for, or could not be fitted.
     feature_names : tuple of str
         Names of the features in their order; empty where they have none.
     """

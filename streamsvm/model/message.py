@@ -1,26 +1,26 @@
 """Model versions and the records of the aliases topic, as JSON.
 
-A version is one immutable record: its value holds the model, how it was fitted and its lineage; the SHA-256 of the
-value's bytes stands in a header and in the alias records. Nothing that a clock touches is inside the value: such things
-travel in headers (CloudEvents, binary mode). JSON writes a float64 with as many digits as it takes to read the same
-float64 back.
+A version is one immutable record: its value holds the model, how it was fitted, and its lineage. The SHA-256 of the
+value's bytes is in a header and in the alias records. Times are never part of the value, so that the same model has the
+same bytes; they are in headers (CloudEvents, binary mode). JSON has as many digits of a float64 as are needed to read
+the same float64 back.
 
-A format's fields are all there are: a reader refuses one more or less, so that no one serves what it does not
-understand. All of them are still read; the newest is written.
+The fields of a format are fixed: a reader refuses a value with one more or one less, so that no reader uses a model
+that it does not understand. All formats can be read; the newest is written.
 
 ======  ===================================================================================================
-format  what it added
+format  added
 ======  ===================================================================================================
 1       (the first)
-2       `audit`, an object or null: what the model's objective over the whole stream is
+2       `audit`, an object or null: the model's estimated objective over the whole stream
 3       `training.duality_gap`; `probes`: inputs with the decision values that a reader must get there (see
         `streamsvm.model.probes`), and the probabilities there, which the first messages of this format lack;
-        `probability`, an object or null: how probable a decision value makes a label (see
+        `probability`, an object or null: the function from decision values to probabilities (see
         `streamsvm.model.probability_part`)
 4       `lineage.links`: hashes of earlier versions besides the parent's (see `streamsvm.model.ancestry`)
 ======  ===================================================================================================
 
-`schemas/model-4.schema.json` beside this module says the same to other languages, as a JSON Schema; the header
+For other languages `schemas/model-4.schema.json`, beside this module, describes the format as a JSON Schema; the header
 `ce_dataschema` names it.
 """
 
@@ -60,8 +60,8 @@ GATE_HEADER: Final = "streamsvm.gate"
 GATE_ACCURACY_HEADER: Final = "streamsvm.gate.balanced_accuracy"
 """Of the version, on the points that the quality gate scored; left out where there were none."""
 LINKS_HEADER: Final = "streamsvm.links"
-"""Offsets, in the models topic, of the records that the lineage names by hash: the parent's, then those of its links,
-with commas between. Hints where to look, not part of the hash: what is found there has to have the hash."""
+"""Header with the offsets, in the models topic, of the records that the lineage names by hash: the parent, then the
+links, separated by commas. They are hints, not part of the hash: a record found there must have the named hash."""
 SIGNATURE_HEADER: Final = "streamsvm.signature"
 """Of a signed version; see `streamsvm.registry.signing`."""
 
@@ -71,8 +71,8 @@ LINKS_BYTES: Final = 64 * 110
 """Most characters of a lineage's links in JSON: numbers of 64 bits have as many powers of two."""
 SHA256: Final = re.compile("[0-9a-f]{64}")
 LARGEST: Final = 1e150
-"""Magnitude of any number that a model is made of: beyond it squares overflow, and a decision value would depend on how
-many points are scored at once."""
+"""Largest magnitude of any number in a model. Beyond it squares overflow, and a decision value would depend on the
+number of points that are scored at once."""
 
 Record = TypeVar("Record")
 
@@ -86,7 +86,7 @@ class PartitionCut(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     leader_epoch: int
 
 
-class _Lineage1(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class _Lineage1(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     parent: str | None
     topic: str
     topic_id: str
@@ -100,28 +100,28 @@ class _Lineage1(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     build: dict[str, str]
 
 
-class Lineage(_Lineage1, frozen=True, forbid_unknown_fields=True):
+class Lineage(_Lineage1, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Which data and which configuration made a version.
 
     Attributes
     ----------
     parent : str or None
-        SHA-256 of the version before it.
+        SHA-256 of the previous version; None for the first.
     topic, topic_id : str
-        Input topic; its id is empty where the broker tells none.
+        Input topic; its id is empty if the broker does not report topic ids.
     cut, base : tuple of PartitionCut
-        Up to where, and from where, the input was learned.
+        Positions up to which, and from which, the input was learned.
     configuration : mapping
-        The model-affecting configuration, and its hash beside it.
+        The part of the configuration that affects models; `configuration_sha256` is its hash.
     seed : int
     training_set_sha256 : str
-        Of the training set's bytes.
+        SHA-256 of the training set's bytes.
     tuned_at : tuple of PartitionCut or None
-        The cut at which C and gamma were chosen; None where they are configured.
+        The cut at which C and gamma were chosen; None if they are configured.
     build : mapping of str to str
-        Library versions and CPU target: recomputing gives the same bytes on the same build only.
+        Library versions and CPU target. Recomputing gives the same bytes only on the same build.
     links : tuple of Ancestor
-        Those of `streamsvm.model.ancestry.linked` whose hashes were known: all, unless the chain is older than
+        The versions of `streamsvm.model.ancestry.linked` whose hashes were known: all, unless the chain is older than
         format 4.
     """
 
@@ -133,11 +133,11 @@ class Lineage(_Lineage1, frozen=True, forbid_unknown_fields=True):
         return (*((self.parent,) if self.parent else ()), *(link.sha256 for link in self.links))
 
 
-class _Lineage(_Lineage1, frozen=True, forbid_unknown_fields=True):
+class _Lineage(_Lineage1, frozen=True, forbid_unknown_fields=True, kw_only=True):
     links: tuple[Ancestor, ...]
 
 
-class StreamSummary(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class StreamSummary(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """What a version covers: rows seen, valid points among them, their exact weight, and when they were written."""
 
     rows: int
@@ -148,7 +148,7 @@ class StreamSummary(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     last_time_ms: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Version:
     """One published model.
 
@@ -159,15 +159,15 @@ class Version:
         1, 2, 3, ... without a gap.
     model : Model
     labels : tuple of two labels
-        The negative and the positive one, as they stand in the records.
+        The negative and the positive label, as written in the records.
     feature_names : tuple of str
-        Empty, or one a feature.
+        Empty, or one name per feature.
     solver : str
     fit : Fit
     stream : StreamSummary
     lineage : Lineage
     audit : Audit or None
-        What the model's objective over the whole stream is; None where no audit sample is kept.
+        The model's estimated objective over the whole stream; None if no audit sample is kept.
     """
 
     name: str
@@ -203,7 +203,7 @@ class GatePart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class GateRival(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A version that the quality gate compared with: its place, as an alias has it, and its balanced accuracy.
+    """A version with which the quality gate compared: its place, as in an alias, and its balanced accuracy.
 
     Attributes
     ----------
@@ -211,7 +211,7 @@ class GateRival(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     sha256 : str
     offset : int
     balanced_accuracy : float or None
-        None where nothing was scored.
+        None if no points were scored.
     """
 
     number: int
@@ -220,31 +220,31 @@ class GateRival(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     balanced_accuracy: float | None
 
 
-class Gate(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What the quality gate said of a version; see `streamsvm.quality.gate`.
+class Gate(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The verdict of the quality gate on a version; see `streamsvm.quality.gate`.
 
-    It depends on how much had been read when the version was ready, so it is never part of what is hashed.
+    The verdict depends on how much had been read when the version was ready, so it is never part of the hashed value.
 
     Attributes
     ----------
     outcome : "passed", "refused" or "unscored"
-        Only "refused" leaves the alias `current` where it is.
+        Only "refused" leaves the alias `current` unchanged.
     why : str
-        Why it could not be scored; else empty.
+        Why the version could not be scored; else empty.
     scored_on : "window", "audit", "training" or ""
         Points after the version's cut, the audit sample, or the training set.
     points : int
-        How many.
+        Number of points scored.
     candidate, present : float or None
-        Balanced accuracy of the version, and of the one that `current` names, on the same points.
+        Balanced accuracy of the version, and of the version that `current` names, on the same points.
     against : int or None
-        Number of the latter.
+        Number of the version that `current` names.
     margin : float
-        By how much the version may be worse.
+        By how much the version may be worse and still pass.
     window : tuple of GatePart
-        Where the points stand in the input; empty for the other samples.
+        Positions of the points in the input; empty for the other samples.
     recent : tuple of GateRival
-        What the version was compared with: the current one, then those that were current before, the newest first.
+        The versions compared with: the current one, then those that were current before, the newest first.
     """
 
     outcome: Literal["passed", "refused", "unscored"]
@@ -260,14 +260,14 @@ class Gate(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class TuningInForce(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What was chosen in place of the configured C and gamma, and at which cut; null is what stays as configured.
+    """The values chosen instead of the configured C and gamma, and the cut at which; null: as configured.
 
     Attributes
     ----------
     alpha, C, gamma : float or None
     cut : tuple of PartitionCut
     rows : int
-        Rows seen up to there.
+        Rows seen up to that cut.
     """
 
     alpha: float | None
@@ -285,28 +285,28 @@ class Alias(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     offset: int
 
 
-class Head(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Where the models topic stands: written by every transaction that publishes a version, read by a starting trainer.
+class Head(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The newest version of the models topic. Every transaction that publishes writes it; a starting trainer reads it.
 
     Attributes
     ----------
     number : int
-        Of the newest version.
+        Number of the newest version.
     incarnation : int
     cut : tuple of PartitionCut
     sha256 : str
-        Of the newest version's value.
+        SHA-256 of the newest version's value.
     offset : int
-        Of its record in the models topic.
+        Offset of its record in the models topic.
     training_set_sha256 : str
     build : mapping of str to str
     tuning : TuningInForce or None
-        By which the newest version was trained; None where nothing is tuned.
+        The tuning with which the newest version was trained; None without tuning.
     gate : Gate or None
-        What the quality gate said of the newest version; None where there is no gate.
+        The quality gate's verdict on the newest version; None without a gate.
     links : tuple of Alias or unset
-        What the next version links to (`streamsvm.model.ancestry`), as far as it is known; unset in records of
-        builds that knew no links.
+        The versions to which the next version links (`streamsvm.model.ancestry`), as far as known; unset in records of
+        builds without links.
     """
 
     number: int
@@ -322,26 +322,26 @@ class Head(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def alias(self) -> Alias:
-        """What an alias says that names the newest version."""
+        """The value of an alias that names the newest version."""
         return Alias(self.number, self.sha256, self.offset)
 
     @property
     def next_links(self) -> tuple[Alias, ...]:
-        """What the next version links to, as far as it is known."""
+        """The versions to which the next version links, as far as known."""
         return () if self.links is msgspec.UNSET else self.links
 
 
 class Retired(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Which versions are retired: readers believe this record, and no tombstone, which any writer of models can forge.
+    """The retired versions. Readers trust this record only, because every writer of models can write tombstones.
 
     Attributes
     ----------
     below : int
-        A trainer that keeps only the newest versions has retired every version of a lower number,
+        All versions with lower numbers are retired, by a trainer that keeps only the newest, except `kept`.
     kept : tuple of int
-        but for these, which an alias or a pin named.
+        Versions below `below` that are not retired, because an alias or a pin named them.
     others : tuple of int or unset
-        Versions that people retired, ascending, beyond those below; unset where there are none.
+        Further versions, which people retired, ascending; unset if there are none.
     """
 
     below: int
@@ -353,7 +353,7 @@ class Retired(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return (number < self.below and number not in self.kept) or number in (self.others or ())
 
     def with_others(self, numbers: Iterable[int]) -> Retired:
-        """Return the record once people retired more versions."""
+        """Return the record after people retired more versions."""
         others = {*(self.others or ()), *numbers}
         kept = tuple(number for number in self.kept if number not in others)
         beyond = tuple(sorted(number for number in others if number >= self.below))
@@ -361,7 +361,7 @@ class Retired(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Owner(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Whose process publishes: a random name of it, and when it took over (ISO 8601)."""
+    """The process that publishes: its random name, and the time when it took over (ISO 8601)."""
 
     session: str
     since: str
@@ -386,7 +386,7 @@ class _Features(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     scale: list[float]
 
 
-class _Training1(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class _Training1(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     solver: str
     C: float
     gamma: float | None
@@ -420,7 +420,7 @@ class _Probes(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     probability: list[float] | None = None
 
 
-class _Message1(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class _Message1(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     format: str
     name: str
     version: int
@@ -432,17 +432,17 @@ class _Message1(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     lineage: _Lineage1
 
 
-class _Message2(_Message1, frozen=True, forbid_unknown_fields=True):
+class _Message2(_Message1, frozen=True, forbid_unknown_fields=True, kw_only=True):
     audit: _Audit | None
 
 
-class _Message3(_Message2, frozen=True, forbid_unknown_fields=True):
+class _Message3(_Message2, frozen=True, forbid_unknown_fields=True, kw_only=True):
     training: _Training
     probability: ProbabilityPart | None
     probes: _Probes
 
 
-class _Message(_Message3, frozen=True, forbid_unknown_fields=True):
+class _Message(_Message3, frozen=True, forbid_unknown_fields=True, kw_only=True):
     lineage: _Lineage
 
 
@@ -452,7 +452,7 @@ _MESSAGES: Final[dict[str, type[_Message1]]] = {
     "streamsvm.model/3": _Message3,
     FORMAT: _Message,
 }
-"""One for each format that is still read; the newest is the one that is written."""
+"""The form of each format that can be read; only the newest is written."""
 WITHOUT_LINKS: Final = frozenset(form for form, message in _MESSAGES.items() if not issubclass(message, _Message))
 """The formats whose lineages have no links."""
 
@@ -482,7 +482,7 @@ def owner_key(name: str) -> str:
 
 
 def retired_key(name: str) -> str:
-    """Return the key of the record that says how far versions are retired."""
+    """Return the key of the record of retired versions."""
     return f"{name}@retired"
 
 
@@ -492,7 +492,7 @@ def current_key(name: str) -> str:
 
 
 def pin_key(name: str) -> str:
-    """Return the key of the alias that people set to hold `current` where it is; readers obey it first."""
+    """Return the key of the pin, which people set to hold the readers of `current` at a version."""
     return f"{name}@current#pin"
 
 
@@ -502,7 +502,7 @@ def sha256(value: bytes) -> str:
 
 
 def partition_cuts(positions: Mapping[int, Position], leader_epochs: Mapping[int, int]) -> tuple[PartitionCut, ...]:
-    """Write positions as a cut, in ascending order of partition."""
+    """Return positions as a cut, in ascending order of partition."""
     return tuple(
         PartitionCut(partition, *positions[partition], leader_epochs.get(partition, -1))
         for partition in sorted(positions)
@@ -510,18 +510,18 @@ def partition_cuts(positions: Mapping[int, Position], leader_epochs: Mapping[int
 
 
 def positions(cut: tuple[PartitionCut, ...]) -> dict[int, Position]:
-    """Read positions back from a cut."""
+    """Return the positions of a cut."""
     return {part.partition: Position(part.offset, part.row) for part in cut}
 
 
 def links_after(before: Head | None, number: int) -> tuple[Alias, ...]:
-    """Return what the version after version `number` links to, `before` being the head that `number` followed."""
+    """Return the links of the version after `number`; `before` is the head that version `number` followed."""
     known = () if before is None else (*before.next_links, before.alias)
     return chosen(number + 1, ((one.number, one) for one in known))
 
 
 class Place(msgspec.Struct, frozen=True):
-    """What a version says about its place in the chain, without the rest of its message.
+    """A version's place in the chain, without the rest of its message.
 
     Attributes
     ----------
@@ -536,7 +536,7 @@ class Place(msgspec.Struct, frozen=True):
 
     @property
     def ancestors(self) -> tuple[Ancestor, ...]:
-        """The versions that it names by their hashes: the parent first, then its links."""
+        """The versions that this one names by their hashes: the parent first, then its links."""
         parent = self.lineage.parent
         first = () if parent is None or self.version == 1 else (Ancestor(self.version - 1, parent),)
         return (*first, *self.lineage.links)
@@ -550,12 +550,12 @@ class PlaceInChain(msgspec.Struct, frozen=True):
 
 
 def place_of(value: bytes) -> Place:
-    """Read a version's place from its value, of any format; cheaper than `decode`, which checks it all.
+    """Read a version's place from its value, of any format; cheaper than `decode`, which checks everything.
 
     Raises
     ------
     InvalidMessage
-        If it has none.
+        If the value does not hold a place.
     """
     return _decode_record(value, Place)
 
@@ -565,20 +565,20 @@ def encode(version: Version) -> bytes:
     scaler, audit = version.model.scaler, version.audit
     return msgspec.json.encode(
         _Message(
-            FORMAT,
-            version.name,
-            version.number,
-            version.labels,
-            _Features(
+            format=FORMAT,
+            name=version.name,
+            version=version.number,
+            labels=version.labels,
+            features=_Features(
                 version.model.dimension, list(version.feature_names), scaler.mean.tolist(), scaler.scale.tolist()
             ),
-            _encode_machine(version.model.machine),
-            _encode_training(version.solver, version.fit),
-            version.stream,
-            _recast(version.lineage, _Lineage),
-            None if audit is None else _Audit(audit.objective, audit.low, audit.high, audit.points),
-            probability_codec.encode(version.model.probability),
-            _encode_probes(probes_of(version.model)),
+            model=_encode_machine(version.model.machine),
+            training=_encode_training(version.solver, version.fit),
+            stream=version.stream,
+            lineage=_recast(version.lineage, _Lineage),
+            audit=None if audit is None else _Audit(audit.objective, audit.low, audit.high, audit.points),
+            probability=probability_codec.encode(version.model.probability),
+            probes=_encode_probes(probes_of(version.model)),
         ),
         order="deterministic",
     )
@@ -590,18 +590,18 @@ def decode(value: bytes, expected_sha256: str | None = None) -> Version:
     Raises
     ------
     UnknownFormat
-        If it is of another format, which another build may read; an `InvalidMessage`.
+        If the value has another format, which another build may be able to read; an `InvalidMessage`.
     InvalidMessage
-        If it is damaged or inconsistent in itself.
+        If the value is damaged, or its parts contradict each other.
     """
     if expected_sha256 is not None and sha256(value) != expected_sha256:
-        raise InvalidMessage(f"the value's SHA-256 is {sha256(value)}, not {expected_sha256} as its header says")
+        raise InvalidMessage(f"the value has the SHA-256 {sha256(value)}, but its header says {expected_sha256}")
     try:
         form = msgspec.json.decode(value, type=_Format).format
         if form not in _MESSAGES:
             read = ", ".join(_MESSAGES)
             fault = UnknownFormat if form.startswith(_ANY_FORMAT) else InvalidMessage
-            raise fault(f"the format is {form!r}, this build reads {read}", "Upgrade the reader.")
+            raise fault(f"the message format is {form!r}, but this build reads {read}", "Upgrade the reader.")
         message = msgspec.json.decode(value, type=_MESSAGES[form])
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise InvalidMessage(f"the value is not a streamsvm.model message: {error}") from None
@@ -613,15 +613,15 @@ class _Format(msgspec.Struct):
 
 
 def format_of(value: bytes) -> str:
-    """Return which format a value says that it has."""
+    """Return the format that a value names."""
     return msgspec.json.decode(value, type=_Format).format
 
 
 def as_format(value: bytes, form: str) -> bytes:
-    """Return a value with no more than `form`, its own format or an older one, holds.
+    """Return a value reduced to the fields of `form`, its own format or an older one.
 
-    Two values of different formats that say the same become the same bytes. They need not be those that were once
-    published: the oldest messages left out `training.class_weight` where it is (1, 1).
+    Two values of different formats with the same content become the same bytes. These bytes can differ from the ones
+    published once: the oldest messages left `training.class_weight` out if it was (1, 1).
     """
     message = msgspec.json.decode(value, type=_MESSAGES[format_of(value)])
     parts = {name: getattr(message, name) for name in _MESSAGES[form].__struct_fields__}
@@ -638,7 +638,7 @@ def _checked(message: _Message1) -> Version:
     features, training = message.features, message.training
     dimension = features.dimension
     if message.version < 1 or dimension < 1:
-        raise InvalidMessage(f"version {message.version} with {dimension} features cannot be")
+        raise InvalidMessage(f"a version {message.version} with {dimension} features is not valid")
     scaler = Scaler(
         _bounded(_vector(features.mean, dimension, "mean"), "mean"),
         _bounded(_vector(features.scale, dimension, "scale"), "scale"),
@@ -653,16 +653,16 @@ def _checked(message: _Message1) -> Version:
     model = Model(scaler, _decode_machine(message.model, dimension), _decode_probability(message), names)
     check_own(model, _decode_probes(message.probes, dimension) if isinstance(message, _Message3) else None)
     return Version(
-        message.name,
-        message.version,
-        model,
-        message.labels,
-        names,
-        training.solver,
-        _decode_fit(training),
-        message.stream,
-        _decode_lineage(message),
-        _decode_audit(message.audit) if isinstance(message, _Message2) else None,
+        name=message.name,
+        number=message.version,
+        model=model,
+        labels=message.labels,
+        feature_names=names,
+        solver=training.solver,
+        fit=_decode_fit(training),
+        stream=message.stream,
+        lineage=_decode_lineage(message),
+        audit=_decode_audit(message.audit) if isinstance(message, _Message2) else None,
     )
 
 
@@ -677,7 +677,7 @@ def _decode_fit(training: _Training1) -> Fit:
     fit = Fit(**{field: getattr(training, field) for field in _FIT})
     if isinstance(training, _Training) and training.duality_gap != _duality_gap(fit):
         raise InvalidMessage(
-            f"training.duality_gap is {training.duality_gap}, the objectives are {_duality_gap(fit)} apart"
+            f"training.duality_gap is {training.duality_gap}, but the objectives differ by {_duality_gap(fit)}"
         )
     return fit
 
@@ -686,7 +686,7 @@ LineageForm = TypeVar("LineageForm", bound=_Lineage1)
 
 
 def _recast(lineage: _Lineage1, form: type[LineageForm]) -> LineageForm:
-    """Return a lineage with the fields of another form of it; what that has besides keeps its default."""
+    """Return a lineage in another form; fields that only the other form has get their defaults."""
     shared = set(form.__struct_fields__).intersection(lineage.__struct_fields__)
     return form(**{name: getattr(lineage, name) for name in shared})
 
@@ -695,9 +695,9 @@ def _decode_lineage(message: _Message1) -> Lineage:
     lineage = _recast(message.lineage, Lineage)
     numbers = [link.number for link in lineage.links]
     if numbers != [number for number in linked(message.version) if number in numbers]:
-        raise InvalidMessage(f"version {message.version} cannot link to {numbers}")
+        raise InvalidMessage(f"version {message.version} cannot have lineage.links to {numbers}")
     if wrong := [link.sha256 for link in lineage.links if not SHA256.fullmatch(link.sha256)]:
-        raise InvalidMessage(f"lineage.links holds {wrong[0]!r}, which is no SHA-256")
+        raise InvalidMessage(f"lineage.links holds {wrong[0]!r}, which is not a SHA-256")
     return lineage
 
 
@@ -719,7 +719,7 @@ def _decode_probes(probes: _Probes, dimension: int) -> Probes:
     if not count:
         raise InvalidMessage("there are no probes")
     if count > most:  # each is evaluated against every support vector, twice
-        raise InvalidMessage(f"there are {count} probes, a model of {dimension} features has at most {most}")
+        raise InvalidMessage(f"there are {count} probes, but a model of {dimension} features has at most {most}")
     return Probes(
         np.array([_vector(x, dimension, "a probe") for x in probes.x]),
         _vector(probes.decision, count, "probes.decision", "probes"),
@@ -733,7 +733,8 @@ def _decode_audit(audit: _Audit | None) -> Audit | None:
         return None
     if not audit.low <= audit.objective <= audit.high or audit.points < 1:
         raise InvalidMessage(
-            f"the audit of {audit.points} points says {audit.objective}, between {audit.low} and {audit.high}"
+            f"the audit of {audit.points} points is inconsistent: objective {audit.objective}, interval {audit.low} "
+            f"to {audit.high}"
         )
     return Audit(audit.objective, audit.low, audit.high, audit.points)
 
@@ -746,16 +747,18 @@ def _encode_machine(machine: Machine) -> _Linear | _Rbf:
 
 def _decode_machine(machine: _Linear | _Rbf, dimension: int) -> Machine:
     if not abs(machine.intercept) <= LARGEST:
-        raise InvalidMessage(f"the intercept is {machine.intercept}")
+        raise InvalidMessage(f"the intercept is {machine.intercept}, which is not valid")
     if isinstance(machine, _Linear):
         coefficients = _vector(machine.coefficients, dimension, "coefficients")
         return LinearMachine(_bounded(coefficients, "coefficients"), machine.intercept)
     if not 0 < machine.gamma < math.inf:
-        raise InvalidMessage(f"gamma is {machine.gamma}")
+        raise InvalidMessage(f"gamma is {machine.gamma}, which is not valid")
     dual = _bounded(_from_base64(machine.dual_coefficients, "dual_coefficients"), "dual_coefficients")
     support = _bounded(_from_base64(machine.support_vectors, "support_vectors"), "support_vectors")
     if len(support) != len(dual) * dimension:
-        raise InvalidMessage(f"{len(support)} support vector entries for {len(dual)} duals of {dimension} features")
+        raise InvalidMessage(
+            f"{len(support)} support vector entries do not fit {len(dual)} dual coefficients and {dimension} features"
+        )
     return KernelMachine(RbfKernel(machine.gamma), support.reshape(len(dual), dimension), dual, machine.intercept)
 
 
@@ -770,9 +773,7 @@ def _vector(entries: list[float], length: int, name: str, of: str = "features") 
 
 def _bounded(array: Float, name: str) -> Float:
     if len(array) and (largest := float(np.abs(array).max())) > LARGEST:
-        raise InvalidMessage(
-            f"an entry of {name} is {largest:.3g} in magnitude; the largest that can be is {LARGEST:g}"
-        )
+        raise InvalidMessage(f"an entry of {name} is {largest:.3g} in magnitude; the largest allowed is {LARGEST:g}")
     return array
 
 
@@ -796,7 +797,7 @@ def encode_head(head: Head) -> bytes:
 
 
 def decode_head(value: bytes) -> Head:
-    """Decode a head record's value; `InvalidMessage` if it is none."""
+    """Decode a head record's value; `InvalidMessage` if it is not one."""
     return _decode_record(value, Head)
 
 
@@ -806,17 +807,17 @@ def encode_owner(owner: Owner) -> bytes:
 
 
 def decode_owner(value: bytes) -> Owner:
-    """Decode an owner record's value; `InvalidMessage` if it is none."""
+    """Decode an owner record's value; `InvalidMessage` if it is not one."""
     return _decode_record(value, Owner)
 
 
 def encode_retired(retired: Retired) -> bytes:
-    """Encode the value of the record that says how far versions are retired."""
+    """Encode the value of the record of retired versions."""
     return msgspec.json.encode(retired)
 
 
 def decode_retired(value: bytes) -> Retired:
-    """Decode the value of that record; `InvalidMessage` if it is none."""
+    """Decode the value of the record of retired versions; `InvalidMessage` if it is not one."""
     return _decode_record(value, Retired)
 
 
@@ -826,7 +827,7 @@ def encode_alias(alias: Alias) -> bytes:
 
 
 def decode_alias(value: bytes) -> Alias:
-    """Decode an alias record's value; `InvalidMessage` if it is none."""
+    """Decode an alias record's value; `InvalidMessage` if it is not one."""
     return _decode_record(value, Alias)
 
 

@@ -53,21 +53,24 @@ def decode(part: ProbabilityPart | None) -> Probability | None:
     Raises
     ------
     InvalidMessage
-        If it is none, or one that decreases though it must not.
+        If the part is not a valid function, or decreases.
     """
     if part is None:
         return None
     if isinstance(part, SigmoidPart):
         if not (math.isfinite(part.a) and math.isfinite(part.b)):
-            raise InvalidMessage(f"the sigmoid's a and b are {part.a} and {part.b}")
+            raise InvalidMessage(f"the sigmoid's coefficients a = {part.a} and b = {part.b} are not valid")
         return Sigmoid(part.a, part.b)
     x, y = np.array(part.x, dtype=np.float64), np.array(part.y, dtype=np.float64)
     if not (len(x) == len(y) and 1 <= len(x) <= MOST_KNOTS):
-        raise InvalidMessage(f"probability.x has {len(x)} knots and y {len(y)}; both have as many, 1 to {MOST_KNOTS}")
+        raise InvalidMessage(
+            f"probability.x has {len(x)} knots and probability.y {len(y)}; both must have the same number, 1 to "
+            f"{MOST_KNOTS}"
+        )
     if not (np.isfinite(x).all() and (np.diff(x) > 0.0).all()):
-        raise InvalidMessage("probability.x does not ascend from knot to knot")
+        raise InvalidMessage("probability.x is not strictly ascending")
     if not ((np.diff(y) >= 0.0).all() and y[0] >= 0.0 and y[-1] <= 1.0):
-        raise InvalidMessage("probability.y descends, or leaves 0 to 1")
+        raise InvalidMessage("probability.y is not ascending, or not within 0 to 1")
     return Isotonic(x, y)
 
 

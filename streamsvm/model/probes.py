@@ -108,13 +108,13 @@ def check(model: Model, given: Probes) -> None:
         expected, tolerance = float(given.decision[index]), float(own.tolerance[index])
         if not abs(float(served[index]) - expected) <= tolerance:
             raise InvalidMessage(
-                f"probe {index}: its decision value is {served[index]!s}, the message says {expected!s}, "
-                f"more than {tolerance:.3g} apart"
+                f"probe {index}: this build computes the decision value {served[index]!s}, but the message says "
+                f"{expected!s}; they differ by more than {tolerance:.3g}"
             )
         if not math.isfinite(tolerance):
-            raise InvalidMessage(f"probe {index}: the model's terms there overflow")
+            raise InvalidMessage(f"probe {index}: the model's terms overflow at this point")
         if not math.isclose(float(given.tolerance[index]), tolerance, rel_tol=_ROUNDING):
-            raise InvalidMessage(f"probe {index}: its tolerance is {given.tolerance[index]!s}, not {tolerance!s}")
+            raise InvalidMessage(f"probe {index}: the tolerance is {given.tolerance[index]!s}, not {tolerance!s}")
     _check_probability(model.probability, given)
 
 
@@ -122,12 +122,15 @@ def _check_probability(function: Probability | None, given: Probes) -> None:
     if given.probability is None:
         return
     if function is None:
-        raise InvalidMessage("the probes have probabilities, and the model has none")
+        raise InvalidMessage("the probes have probabilities, but the model has none")
     served = function.of(given.decision)
     for index, (f, expected) in enumerate(zip(given.decision.tolist(), given.probability.tolist(), strict=True)):
         terms = 1.0 if isinstance(function, Isotonic) else max(1.0, abs(function.a * f) + abs(function.b))
         if not abs(float(served[index]) - expected) <= RELATIVE * terms:
-            raise InvalidMessage(f"probe {index}: its probability is {served[index]!s}, the message says {expected!s}")
+            raise InvalidMessage(
+                f"probe {index}: this build computes the probability {served[index]!s}, but the message says "
+                f"{expected!s}"
+            )
 
 
 def _points(model: Model) -> Float:

@@ -1,20 +1,22 @@
-"""The quality gate: a version becomes `current` unless it is plainly worse than the present one on the same points.
+"""The quality gate: a version becomes `current` unless it is clearly worse than the current one on the same points.
 
-Both are scored on the points *after* the candidate's cut that were read while it trained: neither has learned them from
-this cut on, and they are what is scored next. Where those are too few, on the candidate's audit sample, a weighted
-sample of the whole stream in which the coreset has no hand; where a label is rare there, too, on its training set,
-which favours the candidate, so that only a plainly ruined one is refused. The figure is balanced accuracy, the mean
-share of each label's weight that is answered right: it does not depend on the scale of decision values, as a mean hinge
-would, nor on how rare a label is, so that one margin fits all streams. The points are the same for both, so that most
-chance cancels. No point counts for more than a hundredth of the weight of all, or ten times their mean: else one heavy
-point would be the verdict.
+Both versions are scored on the points *after* the candidate's cut that were read while it trained. Neither version has
+learned these points, and the points to be scored next resemble them. If they are too few, the candidate's audit sample
+is used, a weighted sample of the whole stream that is independent of the coreset. If one label is rare there, too, the
+candidate's training set is used; it favours the candidate, so that only a ruined version is refused.
 
-The candidate is compared with the best of the versions that were current lately, not with the present one alone: else
-each version could lose the margin again.
+The figure is balanced accuracy: the mean over the labels of the share of the label's weight that is classified
+correctly. It depends neither on the scale of decision values, as a mean hinge loss would, nor on how rare a label is,
+so that one margin fits all streams. The points are the same for both versions, so that most of the chance cancels. No
+point counts for more than a hundredth of the total weight, or ten times the mean weight: otherwise one heavy point
+could decide.
 
-Invariant: what cannot be judged here is `unscored`; whether it passes is the gatekeeper's business. The gate guards
-`current` against disasters; it is no test of significance, and its verdict depends on how much had been read, so that
-it is never part of a version's value.
+The candidate is compared with the best of the versions that were current recently, not only with the current one:
+otherwise each version could lose the margin again.
+
+Invariant: a version that cannot be judged here is `unscored`, and the gatekeeper decides whether it passes. The gate
+protects `current` against disasters; it is not a test of significance. Its verdict depends on how much had been read,
+so the verdict is never part of a version's value.
 """
 
 from __future__ import annotations
@@ -37,7 +39,7 @@ WINDOW_POINTS: Final = 1_000
 LEAST_OF_A_LABEL: Final = 50
 """Points of each label without which a sample says nothing: of 50, one answer is 0.01 of balanced accuracy."""
 MOST_AUDITED: Final = 4_000
-"""Points of the audit sample that are scored; of a larger one every so manieth."""
+"""Most points of the audit sample that are scored; of a larger sample every k-th point is scored."""
 
 Outcome = Literal["passed", "refused", "unscored"]
 ScoredOn = Literal["window", "audit", "training", ""]
@@ -237,7 +239,7 @@ def judge(
                 window=evidence.spans,
             )
     most = max((len(evidence.points) for _, evidence in candidates if evidence is not None), default=0)
-    return Verdict(outcome="unscored", why=f"too few points of a label among {most}")
+    return Verdict(outcome="unscored", why=f"too few points of one of the labels among {most}")
 
 
 def balanced_accuracy(model: Model, points: Points) -> float:

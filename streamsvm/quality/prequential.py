@@ -1,9 +1,9 @@
 """Prequential quality: every point is scored by the model of the moment before any model has learned it.
 
 The figures tell what a reader of `current` gets now: they are of the newest points, each scored by the version that was
-current when the point came, and no version that scored a point had learned it. Beside the model stand two scorers that
-anybody can have without it: plain SGD on a small share of the stream, and the commoner label. A model that does not
-beat them is not worth its memory.
+current when the point came, and no version that scored a point had learned it. The model is compared with two
+scorers that need no coreset: plain SGD on a small share of the stream, and the more frequent label. A model that does
+not beat them is not worth its memory.
 
 The baseline takes the steps of scikit-learn's SGDClassifier with the hinge loss and a constant rate, so that it
 forgets, on features standardised by what it learned so far; of several rates, the one that lately did best answers. It
@@ -12,7 +12,7 @@ The steps are our own because a call of `partial_fit` takes as long as some thou
 
 Invariants: a scorer never scores a point that it has learned; figures never enter a version, its hash or a checkpoint,
 so that after a restart they begin with nothing. They depend on the points, their order and the models only, up to
-rounding; a kernel machine of many support vectors scores every so manieth point (`stride_of`).
+rounding; a kernel machine of many support vectors scores every k-th point only (`stride_of`).
 
 Source: Dawid 1984 (the prequential approach); Gama, Sebastiao and Rodrigues 2013 (over a sliding window).
 """
@@ -172,7 +172,7 @@ class Baseline:
         self._asked = np.full(dimension + 1, np.nan)
 
     def add(self, points: Points, beside: Values | None = None) -> tuple[Values, Values]:
-        """Return decision values, NaN where there is none to be had or the point is learned; then learn its share.
+        """Return decision values, NaN for learned points and where there is none; then learn its share of the points.
 
         Parameters
         ----------

@@ -41,7 +41,7 @@ logger = logging.getLogger("streamsvm.registry.subscriber")
 
 
 class NotAnchored(InvalidMessage):
-    """A version cannot be told from a forgery: no hash that is known to be right leads to it."""
+    """A version may be a forgery: no chain of hashes leads from a trusted hash to it."""
 
 
 def reference(which: int | str) -> int | str:
@@ -58,7 +58,7 @@ def reference(which: int | str) -> int | str:
     if _HASH.fullmatch(text):
         return text
     raise ConfigurationError(
-        f"{which!r} names no version",
+        f"{which!r} is not a version",
         f"Give a number (1, 2, ...), or a SHA-256 or its first {LEAST_DIGITS} or more hexadecimal digits.",
     )
 
@@ -86,7 +86,7 @@ class Seen:
 
 
 def seen_in(record: Record, name: str) -> Seen | None:
-    """Return what a record of the models topic says of its place; None if it is no version of that name."""
+    """Return what a record of the models topic says of its place; None if it is not a version of that name."""
     if record.value is None:
         return None
     try:
@@ -252,9 +252,11 @@ class Finder:
 
     def _require(self, number: int, names: Aliases) -> None:
         if not names.newest:
-            raise ConfigurationError(f"there is no version {number} of {self._name}; {self._topic}.aliases names none")
+            raise ConfigurationError(
+                f"{self._name} has no version {number}; {self._topic}.aliases names no version of {self._name}"
+            )
         if number > names.newest:
-            raise ConfigurationError(f"there is no version {number} of {self._name}; the newest is {names.newest}")
+            raise ConfigurationError(f"{self._name} has no version {number}; the newest is {names.newest}")
         if names.is_retired(number):
             raise ConfigurationError(f"version {number} of {self._name} was retired; the newest is {names.newest}")
 
@@ -294,7 +296,7 @@ class Finder:
         seen = self._fetch(reader, Alias(found.number, found.sha256, found.offset))
         if seen is None or seen.record is None:
             raise ConfigurationError(
-                f"the record of version {found.number} of {self._name} went while it was looked for", "Try again."
+                f"the record of version {found.number} of {self._name} was removed during the search", "Try again."
             )
         return seen.record
 
@@ -303,17 +305,19 @@ class Finder:
         if not there:
             which = f", which is {sha256}," if sha256 else ""
             return ConfigurationError(
-                f"{key}{which} is not in {self._topic}; the newest is {names.newest}", "It was retired or removed."
+                f"{key}{which} is not in {self._topic}; the newest is {names.newest}",
+                "The version was retired, or its record was removed.",
             )
         if sha256 is not None:
             return NotAnchored(
-                f"{key} is {sha256}, and {self._topic} holds it no more, but other values under its number: {there}",
-                "Somebody else writes to the topic. Whoever may write there can be seen with kafka-acls --list.",
+                f"{key} has the SHA-256 {sha256}, but {self._topic} no longer holds that record, only other values "
+                f"under its number: {there}",
+                "Another program writes to the topic. Find out with kafka-acls --list who may write there.",
             )
         return NotAnchored(
-            f"{key} cannot be told from a forgery: no later version that {self._topic} still holds names its hash. "
-            f"Under its number stand {there}",
-            "If you know its SHA-256, name it by that.",
+            f"{key} may be a forgery: no later version that {self._topic} still holds names its hash. Values under "
+            f"its number: {there}",
+            "If you know the SHA-256 of the version, give that instead of the number.",
         )
 
     def _hashed(self, digits: str, reader: Reader) -> Record:
@@ -325,12 +329,13 @@ class Finder:
                 break
         if not found:
             raise ConfigurationError(
-                f"no version of {self._name} in {self._topic} has a SHA-256 that begins with {digits}",
-                "`streamsvm model list --json` shows the hashes there are.",
+                f"{self._topic} holds no version of {self._name} with a SHA-256 that begins with {digits}",
+                "`streamsvm model list --json` lists the hashes.",
             )
         if len(found) > 1:
             several = ", ".join(f"{seen.number} ({sha256}, offset {seen.offset})" for sha256, seen in found.items())
             raise ConfigurationError(
-                f"the SHA-256 of several versions of {self._name} begins with {digits}: {several}", "Give all digits."
+                f"the SHA-256 of several versions of {self._name} begins with {digits}: {several}",
+                "Give more digits, or all 64.",
             )
         return self._again(reader, next(iter(found.values())))

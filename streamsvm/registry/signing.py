@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 DOMAIN: Final = "streamsvm.model.signature/1"
 MOST_KEY_BYTES: Final = 65_536
-"""More is no file of keys."""
-EXTRA: Final = "pip install 'streamsvm[sign]', or 'streamsvm-reader[sign]' where that is what you use"
+"""A larger file is not read as a file of keys."""
+EXTRA: Final = "pip install 'streamsvm[sign]'"
 _BEGIN, _END = "-----BEGIN PUBLIC KEY-----", "-----END PUBLIC KEY-----"
 
 
@@ -59,7 +59,7 @@ class Signer:
         if file is None:
             return None
         content = _private(file)
-        _require_library(f"{file} is to sign versions")
+        _require_library(f"{file} is given to sign versions")
         from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
         from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
@@ -69,8 +69,8 @@ class Signer:
             key = None
         if not isinstance(key, Ed25519PrivateKey):
             raise ConfigurationError(
-                f"{file} holds no Ed25519 private key in PEM without a password",
-                f"Make one: (umask 077; openssl genpkey -algorithm ed25519 -out {file})",
+                f"{file} does not hold an Ed25519 private key in PEM format without a password",
+                f"Create a key: (umask 077; openssl genpkey -algorithm ed25519 -out {file})",
             )
         return cls(key)
 
@@ -90,7 +90,9 @@ class TrustedKeys:
 
     def __init__(self, keys: Sequence[Ed25519PublicKey]) -> None:
         if not keys:
-            raise ConfigurationError("no public key is given that versions could be signed for", "Name one.")
+            raise ConfigurationError(
+                "signatures are to be checked, but no public key is given", "Give at least one public key."
+            )
         self._keys = tuple(keys)
 
     @classmethod
@@ -107,11 +109,11 @@ class TrustedKeys:
         Raises
         ------
         ConfigurationError
-            If the file cannot be read or holds no key, or something is no Ed25519 public key.
+            If the file cannot be read or holds no key, or something that is not an Ed25519 public key.
         """
         if file is None and not texts:
             return None
-        _require_library("versions are to be taken by their signatures only")
+        _require_library("trusted keys are given to check signatures of versions")
         keys = [_public(text, "a trusted key") for text in texts]
         if file is not None:
             keys += [_public(body, str(file)) for body in _bodies(file)]
@@ -148,7 +150,9 @@ def _require_library(why: str) -> None:
     try:
         import cryptography  # noqa: F401
     except ImportError:
-        raise ConfigurationError(f"{why}, and the library for it is not installed", f"Install it: {EXTRA}") from None
+        raise ConfigurationError(
+            f"{why}, but the library for signatures is not installed", f"Install it: {EXTRA}"
+        ) from None
 
 
 def _private(file: Path) -> bytes:
@@ -156,7 +160,7 @@ def _private(file: Path) -> bytes:
     try:
         descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except OSError as error:
-        raise ConfigurationError(f"{file}, the key to sign with, cannot be read: {error.strerror}", _WHERE) from None
+        raise ConfigurationError(f"the signing key file {file} cannot be read: {error.strerror}", _WHERE) from None
     try:
         _require_private(file, os.fstat(descriptor))
         return os.read(descriptor, MOST_KEY_BYTES)
@@ -166,11 +170,11 @@ def _private(file: Path) -> bytes:
 
 def _require_private(file: Path, status: os.stat_result) -> None:
     if not stat.S_ISREG(status.st_mode):
-        raise ConfigurationError(f"{file}, the key to sign with, is no file")
+        raise ConfigurationError(f"the signing key {file} is not a regular file")
     if status.st_mode & _forbidden(status):
         raise ConfigurationError(
-            f"others may read or write {file}, the key to sign with: its mode is {status.st_mode & 0o777:03o}",
-            f"Take their permissions away: chmod 600 {file}",
+            f"other users may read or write the signing key file {file}: its mode is {status.st_mode & 511:03o}",
+            f"Remove their permissions: chmod 600 {file}",
         )
 
 
@@ -185,17 +189,15 @@ def _bodies(file: Path) -> list[str]:
         with file.open("rb") as opened:
             text = opened.read(MOST_KEY_BYTES).decode("ascii", errors="replace")
     except OSError as error:
-        raise ConfigurationError(
-            f"{file}, the file of trusted keys, cannot be read: {error.strerror}", _WHERE
-        ) from None
+        raise ConfigurationError(f"the trusted keys file {file} cannot be read: {error.strerror}", _WHERE) from None
     bodies = [part.partition(_END)[0] for part in text.split(_BEGIN)[1:]]
     if not bodies:
-        raise ConfigurationError(f"{file}, the file of trusted keys, holds no public key in PEM", _HOW)
+        raise ConfigurationError(f"the trusted keys file {file} holds no public key in PEM format", _HOW)
     return bodies
 
 
-_WHERE: Final = "Name a file that this user may read."
-_HOW: Final = "Write it out: openssl pkey -in PRIVATE.pem -pubout"
+_WHERE: Final = "Give a file that this user may read."
+_HOW: Final = "Export the public key: openssl pkey -in PRIVATE.pem -pubout"
 
 
 def _public(body: str, where: str) -> Ed25519PublicKey:
@@ -208,5 +210,5 @@ def _public(body: str, where: str) -> Ed25519PublicKey:
     except (ValueError, UnsupportedAlgorithm):
         key = None
     if not isinstance(key, Ed25519PublicKey):
-        raise ConfigurationError(f"{where} holds something that is no Ed25519 public key", _HOW)
+        raise ConfigurationError(f"{where} holds something that is not an Ed25519 public key", _HOW)
     return key

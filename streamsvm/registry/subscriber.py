@@ -1,18 +1,18 @@
-"""Following a model: whichever version an alias names is fetched, checked, and swapped in whole.
+"""Follows a model: the version that an alias names is fetched, checked, and then swapped in as a whole.
 
-Two topics are read, both in partition 0, and no consumer group is joined. The aliases topic says which version
-`name@current` is: the pin `name@current#pin` if there is one (set by people, taken back by a tombstone), else what the
-trainer last published. It gives the version's number, the offset of its record in the models topic, and the SHA-256 of
-the record's value; exactly that record is fetched.
+Two topics are read, both in partition 0, and no consumer group is joined. The aliases topic says which version is
+`name@current`: the one that the pin `name@current#pin` names if there is a pin (set by people, removed by a tombstone),
+else the one that the trainer published last. The alias gives the version's number, the offset of its record in the
+models topic, and the SHA-256 of the record's value; exactly that record is fetched.
 
-Or a version is held by its number, or by its SHA-256, and no alias moves it: `streamsvm.registry.anchoring` finds its
-record, and no other that stands under the same number.
+Alternatively one version is held by its number or its SHA-256, independently of aliases. `streamsvm.registry.anchoring`
+then finds the version's record, and does not accept another record under the same number.
 
-With public keys (`streamsvm.registry.signing`) only versions that one of them signed are taken.
+If public keys are given (`streamsvm.registry.signing`), only versions that one of them signed are accepted.
 
-Invariants: what serves is one frozen reference, so nobody ever sees half of a new version. A record that is damaged,
-foreign or unfit never replaces a version that serves. Only the newest word of an alias counts: versions that were
-superseded before they could be fetched are passed over.
+Invariants: the version in use is one frozen reference, so nobody ever sees half of a new version. A record that is
+damaged, foreign or unfit never replaces the version in use. Only the newest record of an alias counts: versions that
+were superseded before they were fetched are skipped.
 """
 
 from __future__ import annotations
@@ -60,20 +60,20 @@ from streamsvm.registry.anchoring import Finder, reference
 from streamsvm.registry.signing import TrustedKeys
 
 PARTITION: Final = 0
-"""Models and aliases each live in one partition, so that their order means something."""
+"""Models and aliases are each in one partition, because their order matters."""
 
 REASONS: Final[Mapping[str, str]] = MappingProxyType(
     {
-        "alias_unreadable": "the alias record is not one",
-        "record_missing": "no record is at the offset that the alias gives, or a tombstone is",
-        "foreign": "the record's key, or the name or number in its value, are not those that were asked for",
-        "hash_mismatch": "the value's SHA-256 is not the one in its header, or not the alias's",
+        "alias_unreadable": "the alias record cannot be parsed",
+        "record_missing": "the offset that the alias names holds no record, or a tombstone",
+        "foreign": "the record's key, or the name or number in its value, differs from what the alias names",
+        "hash_mismatch": "the value's SHA-256 differs from the one in its header or in the alias",
         "undecodable": "the value is not a model message that this build understands",
-        "not_signed": "public keys are given, and none of them signed the version",
-        "wrong_dimension": "the version scores points of another dimension than was expected",
+        "not_signed": "none of the given public keys signed the version",
+        "wrong_dimension": "the version's number of features is not the expected one",
     }
 )
-"""Every reason for refusing a message, with its meaning."""
+"""Every reason for which a message is refused, with its meaning."""
 
 POLL_S: Final = 0.2
 BATCH_RECORDS: Final = 500
@@ -86,7 +86,7 @@ MOST_REMEMBERED: Final = 1_000
 
 ALIAS: Final = re.compile(r"[A-Za-z][A-Za-z0-9._-]{0,99}")
 RESERVED_ALIASES: Final = frozenset({"head", "owner", "retired"})
-"""Keys of the aliases topic that belong to the trainer and name no version."""
+"""Keys of the aliases topic that belong to the trainer and are not aliases."""
 
 logger = logging.getLogger("streamsvm.registry.subscriber")
 
@@ -103,7 +103,7 @@ class RefusedMessage(InvalidMessage):
     reason : str
         One of `REASONS`.
     what : str
-        Which record, and the particulars.
+        The record, and the details.
     """
 
     def __init__(self, reason: str, what: str) -> None:
@@ -111,7 +111,7 @@ class RefusedMessage(InvalidMessage):
         super().__init__(what)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Loaded:
     """A version that passed every check.
 
@@ -119,15 +119,15 @@ class Loaded:
     ----------
     version : Version
     sha256 : str
-        Of its record's value, lower-case hexadecimal.
+        SHA-256 of the record's value, lower-case hexadecimal.
     offset : int
-        Of its record in the models topic.
+        Offset of the record in the models topic.
     loaded_at : float
-        When it was loaded, seconds since the epoch.
+        Time of loading, seconds since the epoch.
     published_at : float or None
-        When it was made, by its own header; None if that cannot be read.
+        Time at which the version was made, from the record's header; None if the header cannot be read.
     audit_scores : Deciles or None
-        How its scores lay on its audit sample, by a header that no hash covers; None without one.
+        Deciles of its scores on its audit sample, from a header that no hash covers; None without this header.
     """
 
     version: Version
@@ -138,21 +138,21 @@ class Loaded:
     audit_scores: Deciles | None = None
 
     def decision_function(self, X: Any) -> Float:
-        """Score raw features: see `streamsvm.model.machine.Model.decision_function`, which says what `X` may be."""
+        """Score raw features; `streamsvm.model.machine.Model.decision_function` says which forms of `X` are allowed."""
         return self.version.model.decision_function(X)
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """Return the label of each row, as it stands in the records, shape (n,).
+        """Return the label of each row, as written in the records, shape (n,).
 
-        The second of `version.labels` where the decision value is above 0, else the first. Raises as
-        `decision_function` does.
+        This is the second of `version.labels` if the decision value is above 0, else the first. Raises the errors of
+        `decision_function`.
         """
         labels = self.version.labels
         told = np.array(labels, dtype=None if type(labels[0]) is type(labels[1]) else object)
         return told[(self.version.model.predict_sign(X) > 0).astype(np.intp)]
 
     def predict_proba(self, X: Any) -> Float:
-        """Return the probability of the first and of the second label of each row, shape (n, 2).
+        """Return the probabilities of the first and the second label for each row, shape (n, 2).
 
         Raises
         ------
@@ -165,9 +165,9 @@ class Loaded:
 
 
 class ModelSubscriber:
-    """Keeps the version that an alias names loaded, in a thread of its own.
+    """Keeps the version that an alias names loaded, in its own thread.
 
-    Thread-safe. A context manager: entering starts it, leaving closes it.
+    Thread-safe. Can be used as a context manager: entering starts the subscriber, leaving closes it.
 
     Parameters
     ----------
@@ -175,28 +175,29 @@ class ModelSubscriber:
     name : str
         Name of the model.
     models_topic : str
-        Topic of versions; the aliases are in the topic of this name + `.aliases`.
+        Topic of versions; the aliases are in the topic with this name + `.aliases`.
     alias : str
-        Which alias to follow; `current` is what the trainer published last.
+        The alias to follow; `current` is the version that the trainer published last and the gate passed.
     version : int or str, optional
-        Hold this version instead, whatever any alias says: its number, or its SHA-256 (the first 12 or more hexadecimal
-        digits). If it is not there, is not fit, or its number could be forged, that ends the subscriber.
+        Hold this version instead of following an alias: its number, or its SHA-256 (the first 12 or more hexadecimal
+        digits). If the version does not exist, is unfit, or may be a forgery, the subscriber ends with an error.
     trusted : TrustedKeys, optional
-        Take versions that one of these public keys signed, and no others. Default: any.
+        Accept only versions that one of these public keys signed. Default: accept any version.
     callback : callable, optional
-        Called with each `Loaded` after it was swapped in, in the subscriber's thread: nothing newer is loaded while it
-        runs. What it raises is logged.
+        Called with each `Loaded` after it was swapped in, in the subscriber's thread: no newer version is loaded while
+        the callback runs. Exceptions of the callback are logged.
     dimension : int, optional
-        Number of features that a version must have; others are refused. Default: any.
+        Number of features that a version must have; other versions are refused. Default: any number.
     patience_s : float
-        Seconds after which a version's record that is not there counts as refused; it is looked for on and on.
+        Seconds after which a version whose record is missing counts as refused. The subscriber keeps looking for the
+        record.
     clock : callable
         Seconds since the epoch.
 
     Raises
     ------
     ConfigurationError
-        If no alias can have that name, or no version can be named so.
+        If `alias` or `version` is not valid.
     """
 
     def __init__(
@@ -236,14 +237,14 @@ class ModelSubscriber:
         self._thread = threading.Thread(target=self._run, name=f"subscriber-{name}", daemon=True)
 
     def start(self) -> None:
-        """See that the topics exist, and begin to follow; call it once.
+        """Check that the topics exist, and begin to follow. Call it once.
 
         Blocks at most a few times the connection's request timeout; `wait_ready` waits for a version.
 
         Raises
         ------
         TopicMissing
-            If there is no models topic, or no aliases topic.
+            If the models topic or the aliases topic does not exist.
         BrokerUnavailable
             If no broker answers in time.
         ConfigurationError
@@ -273,34 +274,34 @@ class ModelSubscriber:
 
     @property
     def loaded(self) -> Loaded | None:
-        """The version that serves now, None before the first; never blocks.
+        """The version in use, None before the first; never blocks.
 
-        Take it once and score a whole batch with it. Raises what ended the subscriber, if anything did.
+        Read it once, and score a whole batch with it. If an error ended the subscriber, the error is raised.
         """
         self._raise_fault()
         return self._loaded
 
     @property
     def model(self) -> Model:
-        """The model that serves now; never blocks. Raises `NoModel` before the first."""
+        """The model of the version in use; never blocks. Raises `NoModel` before the first version."""
         return self._require().version.model
 
     @property
     def age_s(self) -> float | None:
-        """Seconds since the serving version was loaded, None before the first."""
+        """Seconds since the version in use was loaded, None before the first."""
         loaded = self._loaded
         return None if loaded is None else max(0.0, self._clock() - loaded.loaded_at)
 
     @property
     def model_age_s(self) -> float | None:
-        """Seconds since the serving version was made, by its own header; None before the first, or without one."""
+        """Seconds since the version in use was made, by its record's header; None if there is no version or header."""
         loaded = self._loaded
         made = None if loaded is None else loaded.published_at
         return None if made is None else max(0.0, self._clock() - made)
 
     @property
     def connected(self) -> bool:
-        """Whether aliases are being followed and a broker's connection was up a moment ago; or a version is held."""
+        """Whether aliases are followed and a broker connection was up a moment ago, or a fixed version is held."""
         if self._version is not None:
             return self._loaded is not None and self._fault is None
         tail = self._tail
@@ -308,50 +309,51 @@ class ModelSubscriber:
 
     @property
     def missing(self) -> str:
-        """Why the version that is wanted does not serve, for people; empty if it does."""
+        """Why the wanted version is not in use, for people; empty if it is."""
         return self._missing
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Models of which the aliases topic says something, sorted, as far as it was read; never blocks."""
+        """Names of the models in the aliases topic, sorted, as far as it was read; never blocks."""
         return tuple(sorted(self._aliases.table.models))
 
     @property
     def refused(self) -> int:
-        """How many messages were refused, each counted once."""
+        """Number of refused messages, each counted once."""
         with self._changed:
             return self._refusals.total()
 
     @property
     def refusals(self) -> dict[str, int]:
-        """How many messages were refused, by reason (`REASONS`)."""
+        """Number of refused messages by reason (`REASONS`)."""
         with self._changed:
             return dict(self._refusals)
 
     def wait_ready(self, timeout_s: float) -> Loaded:
-        """Wait until a version serves, and return it; blocks at most `timeout_s`.
+        """Wait until a version is loaded, and return it; blocks at most `timeout_s`.
 
         Raises
         ------
         NoModel
-            If there is none by then; the message says why.
+            If no version was loaded in time; the message says why.
         StreamsvmError
-            What ended the subscriber, if anything did.
+            The error that ended the subscriber, if one did.
         """
         return self._wait(lambda loaded: True, timeout_s)  # noqa: ARG005
 
     def wait_for(self, number: int, timeout_s: float) -> Loaded:
-        """Wait until version `number` or a later one serves, and return it; blocks at most `timeout_s`.
+        """Wait until version `number` or a later one is loaded, and return it; blocks at most `timeout_s`.
 
-        Raises as `wait_ready` does.
+        Raises the errors of `wait_ready`.
         """
         return self._wait(lambda loaded: loaded.version.number >= number, timeout_s, f" {number}")
 
     def updates(self, timeout_s: float | None = None) -> Iterator[Loaded]:
-        """Iterate over the version that serves and each one swapped in after it; every step blocks.
+        """Iterate over the version in use and each version swapped in after it; every step blocks.
 
-        A reader slower than the swaps gets the newest, not every one. The iterator ends when nothing came for
-        `timeout_s` (default: never) and when the subscriber is closed; it raises what ended the subscriber.
+        A reader that is slower than the swaps gets the newest version, not every one. The iterator ends when no version
+        came for `timeout_s` (default: never), and when the subscriber is closed. If an error ended the subscriber, the
+        error is raised.
         """
         seen: Loaded | None = None
         while (newest := self._newer(seen, timeout_s)) is not None:
@@ -398,7 +400,7 @@ class ModelSubscriber:
     # ----------------------------------------------------------------- thread
 
     def _run(self) -> None:
-        """Follow until closed; begin anew after whatever may pass."""
+        """Follow until closed; start over after temporary errors."""
         backoff, level = Backoff(FIRST_RETRY_S, LONGEST_RETRY_S), logging.WARNING
         try:
             while not self._stopping.is_set():
@@ -411,7 +413,7 @@ class ModelSubscriber:
                         backoff.reset()
                         self._follow(self._tail)
                 except (TransientError, TopicMissing, OffsetOutOfRange) as error:
-                    logger.log(level, "following %s was interrupted, trying on: %s", self._aliases_topic, error)
+                    logger.log(level, "following %s was interrupted, trying again: %s", self._aliases_topic, error)
                     level = logging.DEBUG
                     self._lack(str(error))
                 finally:
@@ -422,7 +424,7 @@ class ModelSubscriber:
 
     def _end(self, error: BaseException) -> None:
         unexpected = not isinstance(error, StreamsvmError)
-        logger.error("following %s ended: %s", self._aliases_topic, error, exc_info=error if unexpected else None)
+        logger.error("following %s stopped: %s", self._aliases_topic, error, exc_info=error if unexpected else None)
         with self._changed:
             self._fault = error
             self._changed.notify_all()
@@ -437,7 +439,7 @@ class ModelSubscriber:
         self._stopping.wait()
 
     def _catch_up(self) -> Tail:
-        """Read the aliases topic to its end, and return a follower that goes on from there."""
+        """Read the aliases topic to its end, and return a follower that continues from there."""
         topic = self._aliases_topic
         self._aliases.table.forget()
         self._wanted = None
@@ -458,10 +460,10 @@ class ModelSubscriber:
             self._refuse(f"{record.topic}[{record.partition}]@{record.offset}", "alias_unreadable", fault)
 
     def _settle(self) -> None:
-        """Load the version that the alias names, unless it serves, was refused, or is not due for another try."""
+        """Load the version that the alias names, unless it is in use, was refused, or its next attempt is not due."""
         alias = self._aliases.wanted
         if alias is None:
-            self._lack(f"{self._aliases_topic} names no version as {self._aliases.key}")
+            self._lack(f"{self._aliases_topic} has no alias {self._aliases.key}")
             return
         if self._wanted is None or self._wanted.alias != alias:
             self._wanted = _Wanted(alias, time.monotonic(), settled=_names(alias, self._loaded))
@@ -482,7 +484,7 @@ class ModelSubscriber:
         except (TransientError, TopicMissing) as error:
             self._lack(str(error))
             if not wanted.tries:
-                logger.warning("%s could not be fetched, trying on: %s", self._place(alias), error)
+                logger.warning("%s could not be fetched, trying again: %s", self._place(alias), error)
             wanted.postpone()
 
     def _fetch(self, alias: Alias) -> Loaded:
@@ -491,7 +493,7 @@ class ModelSubscriber:
         except DamagedBatch as error:
             raise RefusedMessage("undecodable", str(error)) from error
         if record is None:
-            raise RefusedMessage("record_missing", f"no record is at {self._place(alias)}")
+            raise RefusedMessage("record_missing", f"there is no record at {self._place(alias)}")
         version = check(record, self._name, alias.number, alias.sha256, self._dimension, self._trusted)
         return _loaded(record, version, self._clock())
 
@@ -509,7 +511,7 @@ class ModelSubscriber:
             logger.exception("the callback failed for %s", loaded.version.key)
 
     def _refuse(self, place: str, reason: str, what: str) -> None:
-        """Count and report a bad message, once."""
+        """Count and log a bad message, once."""
         if place in self._reported:
             return
         if len(self._reported) >= MOST_REMEMBERED:
@@ -518,7 +520,7 @@ class ModelSubscriber:
         with self._changed:
             self._refusals[reason] += 1
         serving = self._loaded
-        kept = f"{serving.version.key} goes on serving" if serving else "nothing serves yet"
+        kept = f"{serving.version.key} stays in use" if serving else "no version is loaded yet"
         logger.warning("refused the message at %s (%s): %s; %s", place, reason, what, kept)
 
     def _lack(self, why: str) -> None:
@@ -530,7 +532,7 @@ class ModelSubscriber:
 
 
 class _Wanted:
-    """The version that ought to serve, and the attempts to load it."""
+    """The version that should be in use, and the attempts to load it."""
 
     def __init__(self, alias: Alias, since: float, *, settled: bool) -> None:
         self.alias = alias
@@ -541,7 +543,7 @@ class _Wanted:
 
     @property
     def waited_s(self) -> float:
-        """Seconds since it was first wanted."""
+        """Seconds since the version was first wanted."""
         return time.monotonic() - self._since
 
     def postpone(self) -> None:
@@ -556,8 +558,8 @@ class _Followed:
     def __init__(self, name: str, alias: str) -> None:
         if not ALIAS.fullmatch(alias) or alias in RESERVED_ALIASES:
             raise ConfigurationError(
-                f"{alias!r} cannot be an alias",
-                "A letter, then letters, digits, dots, dashes; not head, owner or retired.",
+                f"{alias!r} is not a valid alias",
+                "An alias is a letter followed by letters, digits, dots or dashes, and not head, owner or retired.",
             )
         self.key = model_codec.current_key(name) if alias == "current" else f"{name}@{alias}"
         self._pin_key = model_codec.pin_key(name) if alias == "current" else ""
@@ -590,31 +592,31 @@ def check(
     dimension: int | None = None,
     trusted: TrustedKeys | None = None,
 ) -> Version:
-    """Decode a record of the models topic, having checked that it is what was asked for.
+    """Check that a record of the models topic is the expected one, and decode it.
 
     Parameters
     ----------
     record : Record
     name, number
-        Of the version that it must be.
+        Name and number of the expected version.
     sha256 : str, optional
-        What its value's SHA-256 must be, besides what its header says.
+        Expected SHA-256 of the value, in addition to the one in its header.
     dimension : int, optional
-        Number of features that it must have.
+        Expected number of features.
     trusted : TrustedKeys, optional
-        One of which must have signed it.
+        Public keys, one of which must have signed the version.
 
     Raises
     ------
     RefusedMessage
-        If it is damaged, foreign or unfit.
+        If the record is damaged, foreign or unfit.
     """
     place = f"{record.topic}[{record.partition}]@{record.offset}"
     key = model_codec.version_key(name, number)
     if record.value is None:
         raise RefusedMessage("record_missing", f"{place} is a tombstone: {key} was retired")
     if record.key != key.encode():
-        raise RefusedMessage("foreign", f"the key of {place} is {record.key!r}, not {key}")
+        raise RefusedMessage("foreign", f"the record at {place} has the key {record.key!r}, not {key}")
     found = _check_hash(record, place, sha256)
     if trusted is not None:
         _check_signature(record, place, key, found, trusted)
@@ -623,12 +625,12 @@ def check(
     except InvalidMessage as error:
         raise RefusedMessage("undecodable", f"{place}: {error}") from None
     if fault := points_fault(version.model.dimension, version.labels, version.feature_names):
-        raise RefusedMessage("undecodable", f"{place}: {version.key} describes impossible points: {fault}")
+        raise RefusedMessage("undecodable", f"{place}: {version.key} describes points that are not valid: {fault}")
     if version.key != key:
-        raise RefusedMessage("foreign", f"the value of {place} is {version.key}, not {key}")
+        raise RefusedMessage("foreign", f"the record at {place} holds {version.key}, not {key}")
     if dimension is not None and version.model.dimension != dimension:
         raise RefusedMessage(
-            "wrong_dimension", f"{key} at {place} has {version.model.dimension} features, {dimension} were expected"
+            "wrong_dimension", f"{key} at {place} has {version.model.dimension} features, but {dimension} were expected"
         )
     return version
 
@@ -645,10 +647,12 @@ def _check_hash(record: Record, place: str, expected: str | None) -> str:
     written = [content for header, content in record.headers if header == model_codec.SHA256_HEADER]
     if written != [found.encode()]:
         said = ", ".join(content.decode(errors="replace") for content in written) or "missing"
-        raise RefusedMessage("hash_mismatch", f"the value of {place} has the SHA-256 {found}, its header is {said}")
+        raise RefusedMessage(
+            "hash_mismatch", f"the record at {place} has the SHA-256 {found}, but its header says {said}"
+        )
     if expected is not None and found != expected:
         raise RefusedMessage(
-            "hash_mismatch", f"the value of {place} has the SHA-256 {found}, the alias says {expected}"
+            "hash_mismatch", f"the record at {place} has the SHA-256 {found}, but the alias says {expected}"
         )
     return found
 
@@ -697,22 +701,22 @@ def load_record(
     name : str
     models_topic : str
     number : int or str, optional
-        Which version, by its number, or by its SHA-256 (the first 12 or more hexadecimal digits); default: the one that
-        `alias` names, a pin first.
+        The version's number, or its SHA-256 (the first 12 or more hexadecimal digits). Default: the version that the
+        pin names, or else `alias`.
     alias : str
     trusted : TrustedKeys, optional
-        One of which must have signed it.
+        Public keys, one of which must have signed the version.
     timeout_s : float
         Seconds to wait without progress.
 
     Raises
     ------
     ConfigurationError
-        If there is no such version or alias (the message says what there is), or, as `TopicMissing`, no such topic.
+        If the version or the alias does not exist (the message says what exists); `TopicMissing` if the topic does not.
     RefusedMessage
-        If its record is damaged, foreign, gone or not signed as it must be.
+        If the version's record is damaged, foreign, missing or not signed by a trusted key.
     NotAnchored
-        If it was asked for by its number, and cannot be told from a forgery.
+        If the version was given by its number and may be a forgery.
     BrokerUnavailable
         If no broker answers in time.
     """
@@ -738,12 +742,14 @@ def _load_named(
     named = aliases.wanted
     if named is None:
         raise ConfigurationError(
-            f"{topic} names no version as {aliases.key}", "Look at the name, or publish one first."
+            f"{topic} has no alias {aliases.key}", "Check the model's name, or publish a version first."
         )
     found = fetch_one(connection, models_topic, PARTITION, named.offset, timeout_s)
     if found is None:
         key = model_codec.version_key(name, named.number)
-        raise RefusedMessage("record_missing", f"no record is at {models_topic}[{PARTITION}]@{named.offset}, for {key}")
+        raise RefusedMessage(
+            "record_missing", f"there is no record at {models_topic}[{PARTITION}]@{named.offset}, where {key} should be"
+        )
     return _loaded(found, check(found, name, named.number, named.sha256, trusted=trusted)), found.value or b""
 
 
@@ -764,11 +770,18 @@ def _loaded(record: Record, version: Version, now: float | None = None) -> Loade
     """Return a record that passed every check."""
     sha256 = model_codec.sha256(record.value or b"")
     loaded_at, scores = time.time() if now is None else now, deciles.decode(record.headers)
-    return Loaded(version, sha256, record.offset, loaded_at, _published_at(record), scores)
+    return Loaded(
+        version=version,
+        sha256=sha256,
+        offset=record.offset,
+        loaded_at=loaded_at,
+        published_at=_published_at(record),
+        audit_scores=scores,
+    )
 
 
 def _published_at(record: Record) -> float | None:
-    """Return when a version was made, by its own header; None if that cannot be read."""
+    """Return the time at which a version was made, from its record's header; None if the header cannot be read."""
     try:
         return datetime.fromisoformat(dict(record.headers)["ce_time"].decode()).timestamp()
     except (KeyError, ValueError):

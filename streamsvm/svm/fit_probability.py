@@ -8,8 +8,8 @@ constant beyond them. It follows any shape, and overfits below some hundred poin
 
 Both have Platt's targets in place of 1 and 0: (n+ + 1) / (n+ + 2) for a positive point and 1 / (n- + 2) for a negative
 one. So a sigmoid stays finite where decision values separate the labels, and an isotonic function never says 0 or 1, as
-scikit-learn's does: some hundred points are no ground to call anything impossible, and one such error costs an infinite
-log loss.
+scikit-learn's does: a few hundred points do not justify calling anything impossible, and one such error costs
+an infinite log loss.
 
 Invariant: of the same decision values, labels and weights in the same order comes the same function, to the last bit;
 an isotonic function is never decreasing.
@@ -47,11 +47,11 @@ TOLERANCE: Final = 1e-8
 
 
 def objection(decision: Float, y: NDArray[np.int8]) -> str:
-    """Say why points are no ground for probabilities; empty if they are."""
+    """Say why points do not suffice to fit probabilities; empty if they do."""
     for label, which in ((-1, "negative"), (1, "positive")):
         if (count := int(np.count_nonzero(y == label))) < LEAST_POINTS:
-            return f"the audit sample holds {count} points of the {which} label, {LEAST_POINTS} are needed"
-    return "" if np.isfinite(decision).all() else "a point of the audit sample has a decision value that is not finite"
+            return f"the audit sample holds {count} points of the {which} label, but {LEAST_POINTS} are needed"
+    return "" if np.isfinite(decision).all() else "the decision value of a point of the audit sample is not finite"
 
 
 def fit_probability(method: Method, decision: Float, y: NDArray[np.int8], weight: Float) -> Probability:

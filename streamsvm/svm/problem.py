@@ -1,7 +1,7 @@
 """The one interface of every solver: a `Problem` in, a `Solution` out, and the answers that need no solver.
 
-A solver that did not converge says so in a field of its solution; that is no exception. Input that has no meaning (NaN,
-infinity, labels that are no signs) is a caller's mistake and raises `ValueError`.
+A solver that did not converge says so in a field of its solution; it does not raise. Invalid input (NaN,
+infinity, labels other than -1 and +1) is a caller's mistake and raises `ValueError`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ LARGEST_FEATURE = 1e100
 """Squares and their sums must stay finite in float64."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
     """min 1/2 |w|^2 + sum_i upper_i hinge_i, as in `streamsvm.svm.objective`.
 
@@ -47,7 +47,7 @@ class Problem:
     max_iterations: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Solution:
     """What a solver found.
 
@@ -101,7 +101,7 @@ class CheckedSolver(ABC):
         Raises
         ------
         ValueError
-            If the problem is none: see `Problem`.
+            If the problem is not valid: see `Problem`.
         """
         _check(problem)
         counts = problem.upper > 0
@@ -127,16 +127,17 @@ def _check(problem: Problem) -> None:
     Z, y, upper = problem.Z, problem.y, problem.upper
     if Z.ndim != 2 or y.shape != (len(Z),) or upper.shape != (len(Z),) or not Z.size:
         raise ValueError(
-            f"Z has shape {Z.shape}, y {y.shape}, upper {upper.shape}: give n x d, n and n, none of them 0"
+            f"Z has shape {Z.shape}, y {y.shape}, upper {upper.shape}; they must be (n, d), (n,) and (n,), with n "
+            "and d positive"
         )
     if not (Z.max() <= LARGEST_FEATURE and Z.min() >= -LARGEST_FEATURE):
-        raise ValueError(f"a feature is not a number, infinite, or beyond {LARGEST_FEATURE:g}")
+        raise ValueError(f"a feature is NaN, infinite, or beyond {LARGEST_FEATURE:g} in magnitude")
     if not ((upper >= 0) & (upper < np.inf)).all():
-        raise ValueError("an upper bound is negative, infinite or not a number")
+        raise ValueError("an upper bound is negative, infinite or NaN")
     if not ((y == 1) | (y == -1)).all():
         raise ValueError("a label is neither -1 nor +1")
 
 
 def _constant(problem: Problem, intercept: float) -> Solution:
     w = np.zeros(problem.Z.shape[1]) if isinstance(problem.kernel, LinearKernel) else None
-    return Solution(np.zeros(len(problem.y)), intercept, 0, converged=True, coefficients=w)
+    return Solution(alpha=np.zeros(len(problem.y)), intercept=intercept, iterations=0, converged=True, coefficients=w)

@@ -79,7 +79,16 @@ class StdaSolver(CheckedSolver):
         optimality = optimality_of(run.F, problem.y, problem.upper, run.alpha, intercept)
         if w is not None:
             intercept -= float(w @ run.centre)
-        return Solution(run.alpha, intercept, run.iterations, run.converged, w, optimality, run.columns, run.seconds)
+        return Solution(
+            alpha=run.alpha,
+            intercept=intercept,
+            iterations=run.iterations,
+            converged=run.converged,
+            coefficients=w,
+            optimality=optimality,
+            columns=run.columns,
+            seconds=run.seconds,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,8 +130,12 @@ class PaperStdaSolver(CheckedSolver):
         if isinstance(problem.kernel, LinearKernel):
             w = run.coefficients
             intercept = run.centred_intercept - float(w @ problem.Z.mean(axis=0))
-            return Solution(run.alpha, intercept, run.iterations, run.converged, w)
-        return Solution(run.alpha, run.centred_intercept, run.iterations, run.converged)
+            return Solution(
+                alpha=run.alpha, intercept=intercept, iterations=run.iterations, converged=run.converged, coefficients=w
+            )
+        return Solution(
+            alpha=run.alpha, intercept=run.centred_intercept, iterations=run.iterations, converged=run.converged
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,9 +173,15 @@ class LibsvmSolver(CheckedSolver):
             machine.fit_status_ == 0,
         )
         if isinstance(kernel, RbfKernel):
-            return Solution(alpha, intercept, iterations, converged)
+            return Solution(alpha=alpha, intercept=intercept, iterations=iterations, converged=converged)
         w = np.asarray(Z.T @ (problem.y * alpha), dtype=np.float64)
-        return Solution(alpha, intercept - float(w @ centre), iterations, converged, w)
+        return Solution(
+            alpha=alpha,
+            intercept=intercept - float(w @ centre),
+            iterations=iterations,
+            converged=converged,
+            coefficients=w,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,14 +276,16 @@ def _passes(problem: Problem) -> int:
 
 def _linear_only(problem: Problem, name: str) -> None:
     if not isinstance(problem.kernel, LinearKernel):
-        raise ValueError(f"the solver {name} knows the linear kernel only")
+        raise ValueError(f"the solver {name} supports the linear kernel only")
 
 
 def _from_coefficients(problem: Problem, w: Float, centre: Float, iterations: int, converged: bool) -> Solution:
     """Return the solution of given w with the best bias."""
     w = np.asarray(w, dtype=np.float64)
     centred = best_intercept((problem.Z - centre) @ w, problem.y, problem.upper)
-    return Solution(None, centred - float(w @ centre), iterations, converged, w)
+    return Solution(
+        alpha=None, intercept=centred - float(w @ centre), iterations=iterations, converged=converged, coefficients=w
+    )
 
 
 class _told_by_the_solution(warnings.catch_warnings):  # noqa: N801 - reads as a phrase where it is used

@@ -63,13 +63,14 @@ class Outcome(StrEnum):
 
 
 MEANINGS: Final[Mapping[Outcome, str]] = {
-    Outcome.IDENTICAL: "recomputed, and the same to the last byte",
-    Outcome.OLDER_FORMAT: "recomputed, and the same in all that its older message format holds",
-    Outcome.DIFFERS: "not what its lineage, its place or its own hash says it must be",
-    Outcome.FOREIGN: "recomputed and different, but made by another build or for another CPU: no verdict",
-    Outcome.UNAVAILABLE: "not recomputed: the log no longer holds what it was made from, or this build cannot do it",
+    Outcome.IDENTICAL: "recomputed, and identical to the last byte",
+    Outcome.OLDER_FORMAT: "recomputed, and identical in everything that its older message format holds",
+    Outcome.DIFFERS: "contradicts its lineage, its place in the topic or its own hash",
+    Outcome.FOREIGN: "recomputed and different, but made by another build or for another CPU, so no verdict is "
+    "possible",
+    Outcome.UNAVAILABLE: "not recomputed: the log no longer holds its input, or this build cannot recompute it",
     Outcome.RETIRED: "retired, not recomputed",
-    Outcome.PASSED: "not asked for: its place in the topic was checked, its content was not",
+    Outcome.PASSED: "not requested: its place in the topic was checked, its content was not",
 }
 """Every outcome, for people."""
 
@@ -101,7 +102,7 @@ class Row:
     note: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
     """What a verification found.
 
@@ -206,7 +207,7 @@ def retired_in(entry: bytes | None, name: str) -> tuple[int, ...]:
     return said.versions if said.event == "version_retired" and said.name == name else ()
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class Survey:
     """Where every version stands, from one reading of the models topic that decodes nothing.
 
@@ -247,7 +248,8 @@ class Survey:
         """Name the tombstones that are not believed."""
         return [
             f"a tombstone at offset {offset} says that {model_codec.version_key(self.name, number)} is retired, but "
-            f"neither {model_codec.retired_key(self.name)} nor the audit trail does: it was not written by streamsvm"
+            f"neither {model_codec.retired_key(self.name)} nor the audit trail does: streamsvm did not write the "
+            "tombstone"
             for number, offset in sorted(self.forged.items())
         ]
 
@@ -281,7 +283,7 @@ class Survey:
         return {sha256 for _, sha256 in self.found.get(number, ())}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Link:
     """What a version says about its place.
 
@@ -334,14 +336,14 @@ class Chain:
         faults = []
         others = [other for other, _ in self._survey.found[number] if other != offset]
         if others:
-            faults.append(f"the number is published twice: also at offset {', '.join(map(str, others))}")
+            faults.append(f"the version's number is published twice: also at offset {', '.join(map(str, others))}")
         elif number < self._newest:
-            faults.append(f"it comes after {self._key(self._newest)}")
+            faults.append(f"the version comes after {self._key(self._newest)}, which has a higher number")
         elif self._newest and (missing := self._missing(number)):
             faults.append(f"the numbers have a gap: {missing} missing before it")
         retired = self._survey.retired.get(number)
         if retired is not None and retired < offset:
-            faults.append(f"its number was used again after it was retired at offset {retired}")
+            faults.append(f"the version's number was used again after it was retired at offset {retired}")
         self._newest = max(self._newest, number)
         return faults
 
@@ -350,7 +352,7 @@ class Chain:
         faults = [*self._parent_faults(link), *self._link_faults(link), *self._shape_faults(link.base, link.cut)]
         before, self._before = self._before, link
         if link.incarnation is None:
-            faults.append(f"it has no header {INCARNATION_HEADER} that is a number")
+            faults.append(f"the record has no numeric header {INCARNATION_HEADER}")
         elif before is not None and before.incarnation is not None:
             faults += self._order_faults(before, link, link.incarnation, before.incarnation)
         with suppress(NotRecomputable):  # a configuration that this build does not know is said when it is recomputed
@@ -364,13 +366,17 @@ class Chain:
         if tuned_at is None:
             return []
         if tuned_at != own and not tuned_before(link.lineage):
-            return ["it says that it was tuned at a cut that does not lie before its own"]
+            return ["the version names a cut of tuning that does not lie before its own cut"]
         if before is None or before.incarnation != link.incarnation or self._any_retired(before.number, link.number):
             return []
         in_force = f"the tuning in force was made at the cut of {self._key(before.number)}"
         if is_due(link.rows, before.rows, configuration_of(link.lineage)):
-            return [] if tuned_at == own else [f"{in_force}, it was to be tuned at its own, and was not"]
-        return [] if tuned_at == before.lineage.cut else [f"{in_force}, it names another"]
+            return (
+                []
+                if tuned_at == own
+                else [f"{in_force}; this version should have been tuned at its own cut, and was not"]
+            )
+        return [] if tuned_at == before.lineage.cut else [f"{in_force}, but this version names another"]
 
     def _any_retired(self, first: int, last: int) -> bool:
         return any(first < number < last for number in self._survey.retired)
@@ -385,12 +391,17 @@ class Chain:
     def _parent_faults(self, link: Link) -> list[str]:
         parent = link.lineage.parent
         if parent is None:
-            return [] if link.number == 1 else ["it names no parent, though it is not the first version"]
+            return [] if link.number == 1 else ["the version does not name a parent, but it is not the first version"]
         if link.number == 1:
-            return [f"it is the first version, but names the parent {parent}"]
+            return [f"this is the first version, but it names the parent {parent}"]
         known = self._survey.hashes(link.number - 1)
         if known and parent not in known:
-            return [f"its parent is {parent}, but {self._key(link.number - 1)} is {', '.join(sorted(known))}"]
+            return [
+                (
+                    f"the version names the parent {parent}, but {self._key(link.number - 1)} has the SHA-256 "
+                    f"{', '.join(sorted(known))}"
+                )
+            ]
         return []
 
     def _link_faults(self, link: Link) -> list[str]:
@@ -399,37 +410,42 @@ class Chain:
         for ancestor in link.lineage.links:
             known = self._survey.hashes(ancestor.number)
             if known and ancestor.sha256 not in known:
-                named = f"it links to {self._key(ancestor.number)} as {ancestor.sha256}"
-                faults.append(f"{named}, but that is {', '.join(sorted(known))}")
+                named = f"the version links to {self._key(ancestor.number)} as {ancestor.sha256}"
+                faults.append(f"{named}, but that version has the SHA-256 {', '.join(sorted(known))}")
         before = self._before
         if before is None or before.number != link.number - 1 or link.form in model_codec.WITHOUT_LINKS:
             return faults
         found, due = ([ancestor.number for ancestor in links] for links in (link.lineage.links, links_after(before)))
         if found != due:
-            faults.append(f"it links to the versions {found}, after its parent it has to link to {due}")
+            faults.append(f"the version links to the versions {found}; besides its parent it must link to {due}")
         return faults
 
     def _shape_faults(self, base: Positions, cut: Positions) -> list[str]:
         if base.keys() != cut.keys():
-            return [f"its base names the partitions {sorted(base)}, its cut {sorted(cut)}"]
-        return [] if precedes(base, cut) else ["its cut lies before its base"]
+            return [f"the version's base names the partitions {sorted(base)}, but its cut names {sorted(cut)}"]
+        return [] if precedes(base, cut) else ["the version's cut lies before its base"]
 
     def _order_faults(self, before: Link, link: Link, incarnation: int, earlier: int) -> list[str]:
         if incarnation < earlier:
-            return [f"its incarnation is {incarnation}, that of {self._key(before.number)} before it {earlier}"]
+            return [
+                f"the version's incarnation is {incarnation}, but {self._key(before.number)} before it has {earlier}"
+            ]
         if incarnation > earlier:
             return []
         faults = []
         if not precedes(before.cut, link.cut):
-            faults.append(f"its cut lies behind that of {self._key(before.number)} in some partition")
+            faults.append(f"the version's cut lies behind that of {self._key(before.number)} in some partition")
         elif before.cut == link.cut:
-            faults.append(f"its cut is that of {self._key(before.number)}")
+            faults.append(f"the version has the same cut as {self._key(before.number)}")
         if any(link.base.get(partition) != at for partition, at in before.base.items()):
-            faults.append(f"its base is not that of {self._key(before.number)}, of the same incarnation")
+            faults.append(
+                f"the version's base differs from that of {self._key(before.number)}, which has the same incarnation"
+            )
         old, new = before.lineage, link.lineage
         if (old.configuration_sha256, old.topic, old.topic_id) != (new.configuration_sha256, new.topic, new.topic_id):
             faults.append(
-                f"its input or configuration is not that of {self._key(before.number)}, of the same incarnation"
+                f"the version's input or configuration differs from that of {self._key(before.number)}, which has "
+                "the same incarnation"
             )
         return faults
 
@@ -576,8 +592,8 @@ class Recomputation:
         cut = self._learner.cut()
         if cut.rows < version.stream.rows:
             raise NotRecomputable(
-                f"{self.topic} holds {cut.rows:,} rows up to its cut, it was made from {version.stream.rows:,}: "
-                "records in between were removed, an input topic must not be compacted"
+                f"{self.topic} holds {cut.rows:,} rows up to the version's cut, but the version was made from "
+                f"{version.stream.rows:,}: records in between were removed; an input topic must not be compacted"
             )
         made = make(cut, self.config, self._in_force(version))
         self._remember(made.tuning)
@@ -597,9 +613,9 @@ class Recomputation:
         for partition, at in self.positions.items():
             if at != cut[partition]:
                 raise NotRecomputable(
-                    f"no record of {self.topic}[{partition}] ends at its cut, offset {cut[partition].offset} row "
-                    f"{cut[partition].row}: the log stands at offset {at.offset} row {at.row} there, records in "
-                    "between were removed"
+                    f"no record of {self.topic}[{partition}] ends at the version's cut, offset "
+                    f"{cut[partition].offset} row {cut[partition].row}, but at offset {at.offset} row {at.row}: "
+                    "records in between were removed; an input topic must not be compacted"
                 )
 
 
@@ -621,7 +637,7 @@ def configuration_of(lineage: Lineage) -> ModelConfig:
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         where = ".".join(map(str, first["loc"]))
-        raise NotRecomputable(f"this build cannot run its configuration: {where}: {first['msg']}") from None
+        raise NotRecomputable(f"this build cannot run the version's configuration: {where}: {first['msg']}") from None
 
 
 def missing_input(version: Version, topic_id: str | None, log: Mapping[int, tuple[int, int]]) -> str:
@@ -637,15 +653,15 @@ def missing_input(version: Version, topic_id: str | None, log: Mapping[int, tupl
     """
     lineage = version.lineage
     if topic_id is None:
-        return f"the topic {lineage.topic} does not exist any more"
+        return f"the topic {lineage.topic} no longer exists"
     if topic_id != lineage.topic_id:
         return (
-            f"the topic {lineage.topic} was made anew: its id is {topic_id or 'unknown'}, "
-            f"then it was {lineage.topic_id or 'unknown'}"
+            f"the topic {lineage.topic} was recreated: its id is {topic_id or 'unknown'}, but the version was made "
+            f"from the id {lineage.topic_id or 'unknown'}"
         )
     base, cut = positions(lineage.base), positions(lineage.cut)
     if base.keys() != cut.keys() or not all(Position(0) <= base[partition] <= cut[partition] for partition in cut):
-        return "its base and its cut do not fit together"
+        return "the version's base and cut do not fit together"
     gone = []
     for partition in sorted(partition for partition in cut if cut[partition] != base[partition]):
         if partition not in log:
@@ -655,7 +671,7 @@ def missing_input(version: Version, topic_id: str | None, log: Mapping[int, tupl
         if first > base[partition].offset:
             gone.append(f"partition {partition}: offsets {base[partition].offset:,}-{first - 1:,} were removed")
         if cut[partition] > Position(end):
-            gone.append(f"partition {partition} ends at offset {end:,}: it was truncated")
+            gone.append(f"partition {partition} ends at offset {end:,}: the topic was truncated")
     return f"{lineage.topic}: {'; '.join(gone)}" if gone else ""
 
 
@@ -673,7 +689,7 @@ def differences(published: bytes, recomputed: bytes, form: str = model_codec.FOR
     was, found = dict(_leaves(json.loads(published))), dict(_leaves(json.loads(recomputed)))
     parts = [path for path in dict.fromkeys([*found, *was]) if _exact(was, path) != _exact(found, path)]
     if not parts:
-        return ("the bytes, though not what they mean: it was encoded in another way",)
+        return ("the bytes, but not their meaning: the version was encoded in another way",)
     shown = [
         f"{path}: published {_shown(was, path)}, recomputed {_shown(found, path)}"
         for path in sorted(parts, key=_weight)[:PARTS_SHOWN]
@@ -741,17 +757,17 @@ def alias_faults(
     faults = [*before.faults]
     head, name = before.head, survey.name
     if head is None:
-        faults.append(f"there is no head record {model_codec.head_key(name)}, though there are versions")
+        faults.append(f"the head record {model_codec.head_key(name)} is missing, but there are versions")
     else:
         faults += _head_faults(head, newest_after, survey, versions.get(head.number))
         if incarnation not in (None, head.incarnation):
             version_key = model_codec.version_key(name, head.number)
             faults.append(
-                f"{model_codec.head_key(name)} gives incarnation {head.incarnation}, "
-                f"the header {INCARNATION_HEADER} of {version_key} says {incarnation}"
+                f"{model_codec.head_key(name)} gives incarnation {head.incarnation}, but the header "
+                f"{INCARNATION_HEADER} of {version_key} says {incarnation}"
             )
     if model_codec.current_key(name) not in before.named:
-        faults.append(f"there is no alias {model_codec.current_key(name)}, though there are versions")
+        faults.append(f"the alias {model_codec.current_key(name)} is missing, but there are versions")
     for key, alias in sorted(before.named.items()):
         faults += _named_faults(key, alias.number, alias.sha256, alias.offset, survey)
     return faults
@@ -767,7 +783,7 @@ def _head_faults(head: Head, newest_after: int, survey: Survey, version: Version
         lineage = version.lineage
         said = (head.cut, head.training_set_sha256, head.build)
         if said != (lineage.cut, lineage.training_set_sha256, lineage.build):
-            faults.append(f"{key} gives another cut, training set or build than {version.key} itself")
+            faults.append(f"{key} gives another cut, training set or build than the message of {version.key}")
         with suppress(NotRecomputable):
             faults += _tuning_faults(key, head, version)
     return faults
@@ -777,12 +793,12 @@ def _tuning_faults(key: str, head: Head, version: Version) -> list[str]:
     """Check that what the next version would be trained by is what this one was."""
     tuning = naming.tuning_of(head)
     if naming.tuned_at(tuning) != version.lineage.tuned_at:
-        return [f"{key} names another cut of tuning than {version.key} itself"]
+        return [f"{key} names another cut of tuning than the message of {version.key}"]
     if tuning is None:
         return []
     penalty = tuning.applied(configuration_of(version.lineage).svm).penalty(version.stream.weight)
     if penalty != version.fit.C or tuning.gamma not in (None, version.fit.gamma):
-        return [f"{key} gives another C or gamma in force than {version.key} itself was trained by"]
+        return [f"{key} gives another C or gamma in force than {version.key} was trained with"]
     return []
 
 
@@ -840,10 +856,11 @@ class Auditor:
         faults = self._chain.number_faults(number, offset)
         claimed = headers.get(model_codec.SHA256_HEADER)
         if claimed is None:
-            faults.append(f"it has no header {model_codec.SHA256_HEADER}")
+            faults.append(f"the record has no header {model_codec.SHA256_HEADER}")
         elif claimed.decode(errors="replace") != model_codec.sha256(value):
             faults.append(
-                f"its SHA-256 is {model_codec.sha256(value)}, its header says {claimed.decode(errors='replace')}"
+                f"the value has the SHA-256 {model_codec.sha256(value)}, but its header says "
+                f"{claimed.decode(errors='replace')}"
             )
         try:
             version = model_codec.decode(value)
@@ -852,10 +869,17 @@ class Auditor:
         except InvalidMessage as error:
             return number, None, (*faults, str(error)), ""
         if version.key.encode() != key:
-            faults.append(f"its value says that it is {version.key}")
+            faults.append(f"the value says that it is {version.key}")
         form = model_codec.format_of(value)
         faults += self._chain.faults(
-            Link(number, offset, incarnation_in(headers), version.lineage, version.stream.rows, form)
+            Link(
+                number=number,
+                offset=offset,
+                incarnation=incarnation_in(headers),
+                lineage=version.lineage,
+                rows=version.stream.rows,
+                form=form,
+            )
         )
         return number, version, tuple(faults), ""
 

@@ -92,7 +92,12 @@ def problems(Z: Float, y: Signs) -> Iterator[tuple[str, float, bool, Problem]]:
             for box in BOXES:
                 name = f"{'linear' if isinstance(kernel, LinearKernel) else 'rbf'}{', weighted' if decades else ''}"
                 upper = weights(len(y), decades, box)
-                yield name, box, decades > 0, Problem(Z, y, upper, kernel, TOLERANCE, MOST_ITERATIONS)
+                yield (
+                    name,
+                    box,
+                    decades > 0,
+                    Problem(Z=Z, y=y, upper=upper, kernel=kernel, tolerance=TOLERANCE, max_iterations=MOST_ITERATIONS),
+                )
 
 
 def decide(problem: Problem, found: Solution, points: Float) -> Float:

@@ -30,7 +30,7 @@ def broker_process() -> Iterator[Connection]:
         servers = child.stdout.readline().strip()
         assert servers, "the broker's process did not start"
         try:
-            yield Connection({"bootstrap.servers": servers}, embedded=True)
+            yield Connection(options={"bootstrap.servers": servers}, embedded=True)
         finally:
             child.stdin.close()
             child.wait(TIMEOUT_S)

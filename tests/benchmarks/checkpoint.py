@@ -41,7 +41,14 @@ STEPS: Final = ("encode", "write", "read", "decode")
 def state(points: int, dimension: int) -> Snapshot:
     """Return a snapshot of one partition that holds so many points, in buckets of a thousand."""
     random = np.random.default_rng(0)
-    extent = Extent(Position(0), Position(points), points, 0, 0, Moments.zero(dimension))
+    extent = Extent(
+        start=Position(0),
+        end=Position(points),
+        rows=points,
+        first_time_ms=0,
+        last_time_ms=0,
+        moments=Moments.zero(dimension),
+    )
     buckets = tuple(
         Bucket(
             0,
@@ -56,7 +63,10 @@ def state(points: int, dimension: int) -> Snapshot:
         for index in range(points // BUCKET_POINTS)
     )
     leaf = Points.empty(dimension, np.dtype(np.float32))
-    held = LearnerState({0: PartitionState(len(buckets), 0, buckets, leaf, extent)}, 0)
+    held = LearnerState(
+        {0: PartitionState(sealed=len(buckets), leader_epoch=0, buckets=buckets, leaf_points=leaf, leaf_extent=extent)},
+        0,
+    )
     return replace(handmade(), learner=held, pending=None)
 
 

@@ -169,7 +169,7 @@ def serve(servers: str) -> None:
     """Answer each line of `FORMAT N DIMENSION` with a run."""
     configure_logging(LogConfig(level="error"))
     spare_the_collector()
-    connection = Connection({"bootstrap.servers": servers})
+    connection = Connection(options={"bootstrap.servers": servers})
     runs = itertools.count()
     with threadpool_limits(1):
         for line in sys.stdin:
@@ -250,7 +250,7 @@ def measure(
         broker = JvmBroker()
         stack.callback(broker.stop)
         broker.start()
-        connection = Connection({"bootstrap.servers": broker.bootstrap_servers})
+        connection = Connection(options={"bootstrap.servers": broker.bootstrap_servers})
         for dimension in dimensions:
             fill(connection, n, dimension)
         ours = child(stack, core, [sys.executable, "-m", "tests.benchmarks.ingest", "--serve", connection.servers])

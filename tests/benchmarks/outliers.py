@@ -83,7 +83,16 @@ def stream_of(points: Points) -> Rows:
     """Lay points out as one partition, one a record."""
     n = len(points)
     none = np.full(n, -1, np.int64)
-    return Rows(0, np.arange(n), np.zeros(n, np.int64), np.ones(n, bool), none, np.ones(n, bool), points, none)
+    return Rows(
+        partition=0,
+        offset=np.arange(n),
+        row=np.zeros(n, np.int64),
+        last=np.ones(n, bool),
+        time_ms=none,
+        accepted=np.ones(n, bool),
+        points=points,
+        leader_epoch=none,
+    )
 
 
 def usual(points: Points) -> NDArray[np.intp]:

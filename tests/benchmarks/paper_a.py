@@ -115,7 +115,7 @@ def objective(Z: Float, y: NDArray[np.int8], upper: Float, w: Float, b: float) -
 def fit(Z: Float, y: NDArray[np.int8], upper: Float, gap: float = GAP) -> Fitted:
     """Solve min 1/2 |w|^2 + sum upper hinge; the dual solution certifies how near the optimum it is."""
     begun = time.perf_counter()
-    problem = Problem(Z, y, upper, LinearKernel(), 1.0, MOST_STEPS)
+    problem = Problem(Z=Z, y=y, upper=upper, kernel=LinearKernel(), tolerance=1.0, max_iterations=MOST_STEPS)
     found = InteriorPointSolver(gap).solve(problem)
     assert found.alpha is not None
     assert found.coefficients is not None
@@ -149,7 +149,14 @@ class DataSet:
     @property
     def pilot(self) -> Pilot:
         """Lines 1 and 2 of Alg. 1, from the optimum on all points."""
-        return Pilot(1.0, self.mean, self.scale, self.full.w, self.full.b, self.full.lower_bound)
+        return Pilot(
+            penalty=1.0,
+            mean=self.mean,
+            scale=self.scale,
+            coefficients=self.full.w,
+            intercept=self.full.b,
+            lower_bound=self.full.lower_bound,
+        )
 
     def error(self, subset: Points) -> float:
         """Train on a subset; return the relative error of F on all points."""

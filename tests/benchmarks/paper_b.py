@@ -140,7 +140,9 @@ def problem_of(directory: Path, name: str, rows: int | None, penalty: int) -> Pr
         chosen = np.random.default_rng(DRAW_SEED).permutation(len(y))[:rows]
         X, y = X[chosen], y[chosen]
     upper = np.full(len(y), float(penalty))
-    return Problem(X, y, upper, RbfKernel(1.0 / X.shape[1]), TOLERANCE, MOST_ITERATIONS)
+    return Problem(
+        Z=X, y=y, upper=upper, kernel=RbfKernel(1.0 / X.shape[1]), tolerance=TOLERANCE, max_iterations=MOST_ITERATIONS
+    )
 
 
 def measure(problem: Problem, rounds: int, cache_bytes: int) -> dict[str, Cell]:
@@ -169,7 +171,14 @@ def _cell(problem: Problem, found: Solution, seconds: list[float]) -> Cell:
 
 def warm_up() -> None:
     """Compile, outside every measurement."""
-    problem = Problem(np.array([[0.0], [1.0]]), np.array([1, -1], np.int8), np.ones(2), RbfKernel(1.0), 1e-3, 10)
+    problem = Problem(
+        Z=np.array([[0.0], [1.0]]),
+        y=np.array([1, -1], np.int8),
+        upper=np.ones(2),
+        kernel=RbfKernel(1.0),
+        tolerance=1e-3,
+        max_iterations=10,
+    )
     for make in CONTENDERS.values():
         make(1 << 20).solve(problem)
 

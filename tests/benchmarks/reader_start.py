@@ -88,14 +88,31 @@ class _Chain:
         value = model_codec.encode(version)
         sha256 = model_codec.sha256(value)
         links_after = model_codec.links_after(head, number)
-        self._head = Head(number, 1, (), sha256, self.offset, "", {}, links=links_after)
+        self._head = Head(
+            number=number,
+            incarnation=1,
+            cut=(),
+            sha256=sha256,
+            offset=self.offset,
+            training_set_sha256="",
+            build={},
+            links=links_after,
+        )
         self.offset += 1
         headers = events.headers(version, sha256, MADE, extra)
         return Message(self._topic, value, version.key.encode(), headers, partition=0)
 
 
 def _pointers(topic: str, number: int, sha256: str, offset: int) -> list[Message]:
-    head = Head(number, 1, (), sha256, offset, "0" * 64, version_of(1).lineage.build)
+    head = Head(
+        number=number,
+        incarnation=1,
+        cut=(),
+        sha256=sha256,
+        offset=offset,
+        training_set_sha256="0" * 64,
+        build=version_of(1).lineage.build,
+    )
     return [
         Message(topic, model_codec.encode_head(head), model_codec.head_key(NAME).encode(), partition=0),
         Message(
@@ -246,7 +263,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     asked = parser.parse_args(arguments)
     broker = start_real_broker()
     try:
-        figures = measure(Connection({"bootstrap.servers": broker.bootstrap_servers}), asked.versions, asked.moves)
+        figures = measure(
+            Connection(options={"bootstrap.servers": broker.bootstrap_servers}), asked.versions, asked.moves
+        )
     finally:
         broker.stop()
     sys.stdout.write(json.dumps(figures, indent=2) + "\n" if asked.json else report(figures) + "\n")

@@ -68,14 +68,14 @@ class Stream:
             count = min(self.batch, stop - start, n - first)
             offset = np.arange(start, start + count)
             yield Rows(
-                0,
-                offset,
-                np.zeros(count, np.int64),
-                np.ones(count, np.bool_),
-                np.full(count, 1_700_000_000_000, np.int64),
-                np.ones(count, np.bool_),
-                self.points.take(slice(first, first + count)),
-                np.zeros(count, np.int64),
+                partition=0,
+                offset=offset,
+                row=np.zeros(count, np.int64),
+                last=np.ones(count, np.bool_),
+                time_ms=np.full(count, 1_700_000_000_000, np.int64),
+                accepted=np.ones(count, np.bool_),
+                points=self.points.take(slice(first, first + count)),
+                leader_epoch=np.zeros(count, np.int64),
             )
             start += count
 

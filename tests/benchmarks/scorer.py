@@ -42,7 +42,7 @@ class Running:
 
     def __init__(self, settings: Settings, connection: Connection) -> None:
         self._metrics, self._stop = Metrics(SCORER), threading.Event()
-        scorer = Scorer(settings, connection, self._metrics, Health(60.0), self._stop)
+        scorer = Scorer(settings, connection, self._metrics, Health(stuck_after_s=60.0), self._stop)
         self._thread = threading.Thread(target=scorer.run, daemon=True)
 
     def __enter__(self) -> Running:
@@ -153,7 +153,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     console = Console(file=sys.stdout, highlight=False)
     broker = start_real_broker()
     try:
-        connection = Connection({"bootstrap.servers": broker.bootstrap_servers})
+        connection = Connection(options={"bootstrap.servers": broker.bootstrap_servers})
         rates = [rate(connection, batch, given.points) for batch in given.batches]
         for row in rates:
             console.print(

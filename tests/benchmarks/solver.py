@@ -166,7 +166,7 @@ def contenders(names: list[str], problem: Problem) -> tuple[dict[str, Contender]
         elif name == "stda-paper":
             made[name] = _repeated(PaperStdaSolver(cache_bytes=CACHE_MB * 10**6).solve)
         elif name.startswith("liblinear") and not isinstance(problem.kernel, LinearKernel):
-            absent[name] = "knows the linear kernel only"
+            absent[name] = "supports the linear kernel only"
         elif name == "liblinear":
             made[name] = _repeated(LiblinearSolver().solve)
         elif name.startswith(REACHING):
@@ -209,7 +209,7 @@ def problem_of(X: Float, y: Any, kernel: str, C: float, weighted: bool) -> Probl
         weight = 10.0 ** np.random.default_rng(WEIGHT_SEED).uniform(0.0, DECADES, len(y))
         upper = C * weight / weight.mean()
     made = LinearKernel() if kernel == "linear" else RbfKernel(1.0 / X.shape[1])
-    return Problem(X, y, upper, made, TOLERANCE, MOST_ITERATIONS)
+    return Problem(Z=X, y=y, upper=upper, kernel=made, tolerance=TOLERANCE, max_iterations=MOST_ITERATIONS)
 
 
 def timed(contender: Callable[[Problem], Any], problem: Problem) -> tuple[Any, Lap]:
@@ -319,8 +319,12 @@ def warm_up() -> None:
         for kernel in (LinearKernel(), RbfKernel(1.0 / d)):
             prepare(kernel)
             for solver in (StdaSolver(), PaperStdaSolver()):
-                solver.solve(Problem(Z, y, np.ones(1500), kernel, TOLERANCE, 1000))
-            StdaSolver().solve(Problem(Z, y, np.ones(1500), kernel, 1e-7, 1000))
+                solver.solve(
+                    Problem(Z=Z, y=y, upper=np.ones(1500), kernel=kernel, tolerance=TOLERANCE, max_iterations=1000)
+                )
+            StdaSolver().solve(
+                Problem(Z=Z, y=y, upper=np.ones(1500), kernel=kernel, tolerance=1e-7, max_iterations=1000)
+            )
 
 
 def main(arguments: list[str] | None = None) -> None:

@@ -122,7 +122,24 @@ def learned(coreset: CoresetConfig, svm: SvmConfig) -> Method:
 def _state_bytes(learner: Learner) -> int:
     state = learner.state()
     base = dict.fromkeys(state.partitions, Position(0))
-    return len(checkpoint.encode(Snapshot("m", 1, 1, "t", "", base, {}, "", {}, None, state, None)))
+    return len(
+        checkpoint.encode(
+            Snapshot(
+                name="m",
+                incarnation=1,
+                sequence=1,
+                topic="t",
+                topic_id="",
+                base=base,
+                configuration={},
+                configuration_sha256="",
+                build={},
+                head=None,
+                learner=state,
+                pending=None,
+            )
+        )
+    )
 
 
 def reservoir(memory: int) -> Method:

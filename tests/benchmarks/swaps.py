@@ -157,7 +157,7 @@ def main(arguments: Sequence[str] | None = None) -> Counts:
     parser.add_argument("--json", type=Path, help="write the figures to this file")
     given = parser.parse_args(arguments)
     with EmbeddedBroker() as broker:
-        fast = Connection({**broker.connection.options, "fetch.wait.max.ms": 5}, embedded=True)
+        fast = Connection(options={**broker.connection.options, "fetch.wait.max.ms": 5}, embedded=True)
         counts = measure(fast, given.threads, given.scores, given.swaps)
     Console(file=sys.stdout, highlight=False).print(
         f"{counts.scores:,} scores in {counts.batches:,} batches from {given.threads} threads during {counts.swaps} "

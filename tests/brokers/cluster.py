@@ -59,13 +59,13 @@ class Cluster:
 
     def leader(self, topic: str, partition: int = 0) -> JvmBroker:
         """Return the node that leads a partition now."""
-        options = dict(Connection({"bootstrap.servers": self.bootstrap_servers}).options)
+        options = dict(Connection(options={"bootstrap.servers": self.bootstrap_servers}).options)
         found = AdminClient(options).list_topics(topic, timeout=LOOK_TIMEOUT_S).topics[topic]
         return self.nodes[found.partitions[partition].leader]
 
     def in_sync(self, topic: str, partition: int = 0) -> set[int]:
         """Return the nodes that have all of a partition now."""
-        options = dict(Connection({"bootstrap.servers": self.bootstrap_servers}).options)
+        options = dict(Connection(options={"bootstrap.servers": self.bootstrap_servers}).options)
         found = AdminClient(options).list_topics(topic, timeout=LOOK_TIMEOUT_S).topics[topic]
         return set(found.partitions[partition].isrs)
 

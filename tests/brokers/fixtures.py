@@ -51,7 +51,7 @@ class TestBroker:
         """Return another connection; option names with underscores for dots."""
         named = {name.replace("_", "."): value for name, value in options.items()}
         return Connection(
-            {**self.connection.options, **named},
+            options={**self.connection.options, **named},
             embedded=self.connection.embedded,
             request_timeout_s=request_timeout_s,
         )
@@ -97,7 +97,7 @@ def _running_real_broker(pytestconfig: pytest.Config) -> Iterator[RealBroker]:
 @pytest.fixture(scope="session")
 def real_broker(_running_real_broker: RealBroker) -> TestBroker:
     """A real broker, the same for the whole test run; skips where none can be had."""
-    return TestBroker("real", Connection({"bootstrap.servers": _running_real_broker.bootstrap_servers}))
+    return TestBroker("real", Connection(options={"bootstrap.servers": _running_real_broker.bootstrap_servers}))
 
 
 @pytest.fixture(scope="session")

@@ -135,7 +135,7 @@ class SecuredBroker(JvmBroker):
     def connect(self, user: str = "admin", **options: str | int | bool) -> Connection:
         """Return a user's connection; names of further options with underscores for dots."""
         return Connection(
-            {**self.options(user), **{name.replace("_", "."): value for name, value in options.items()}},
+            options={**self.options(user), **{name.replace("_", "."): value for name, value in options.items()}},
             request_timeout_s=5.0,
         )
 

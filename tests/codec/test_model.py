@@ -38,21 +38,32 @@ def version_of(kernel: str = "linear", number: int = 3, points: Points | None = 
     trained = train(points, Moments.zero(points.dimension).add(points), config.svm)
     cut = (PartitionCut(0, 80, 0, 4),)
     lineage = Lineage(
-        "ab" * 32,
-        "labeled",
-        "",
-        cut,
-        (PartitionCut(0, 0, 0, -1),),
-        config.canonical(),
-        config.sha256(),
-        0,
-        "cd" * 32,
-        None,
-        {"numpy": "x"},
+        parent="ab" * 32,
+        topic="labeled",
+        topic_id="",
+        cut=cut,
+        base=(PartitionCut(0, 0, 0, -1),),
+        configuration=config.canonical(),
+        configuration_sha256=config.sha256(),
+        seed=0,
+        training_set_sha256="cd" * 32,
+        tuned_at=None,
+        build={"numpy": "x"},
     )
-    stream = StreamSummary(80, 80, 80.0, (50.0, 30.0), 1, 2)
+    stream = StreamSummary(rows=80, points=80, weight=80.0, class_weight=(50.0, 30.0), first_time_ms=1, last_time_ms=2)
     audit = Audit(2.5, 1.0 / 3.0, 1e10, 7)
-    return Version("m", number, trained.model, (-1, 1), (), "libsvm", trained.fit, stream, lineage, audit)
+    return Version(
+        name="m",
+        number=number,
+        model=trained.model,
+        labels=(-1, 1),
+        feature_names=(),
+        solver="libsvm",
+        fit=trained.fit,
+        stream=stream,
+        lineage=lineage,
+        audit=audit,
+    )
 
 
 @pytest.mark.parametrize("kernel", ["linear", "rbf"])
@@ -144,16 +155,16 @@ def mutated(field: str, value: object) -> bytes:
         ("probes.x", [], "no probes"),
         ("probes.x.0", [1.0], "a probe has 1 entries for 3 features"),
         ("probes.decision", [1.0], "probes.decision has 1 entries for 8 probes"),
-        ("probes.decision.5", 1e6, "probe 5: its decision value is"),
-        ("probes.tolerance.5", 1e9, "probe 5: its tolerance is 1000000000.0"),
-        ("probes.probability", [0.5] * 8, "the probes have probabilities, and the model has none"),
-        ("probes.tolerance.5", 0.0, "probe 5: its tolerance is 0.0"),
+        ("probes.decision.5", 1e6, "probe 5: this build computes the decision value"),
+        ("probes.tolerance.5", 1e9, "probe 5: the tolerance is 1000000000.0"),
+        ("probes.probability", [0.5] * 8, "the probes have probabilities, but the model has none"),
+        ("probes.tolerance.5", 0.0, "probe 5: the tolerance is 0.0"),
         ("model.intercept", 0.5, "probe 0"),
         ("features.mean.1", 2.5, "probe 0"),
         ("features.scale.2", 5.0, "probe 0"),
         ("rbf:model.gamma", 2.5, "probe 0"),
         ("audit", ..., "audit"),
-        ("audit.low", 3.0, "between 3.0 and"),
+        ("audit.low", 3.0, "interval 3.0 to"),
         ("audit.high", None, "high"),
         ("audit.points", 0, "audit of 0 points"),
         ("version", 0, "version 0"),
@@ -282,7 +293,15 @@ def test_a_cloudevents_library_reads_a_version() -> None:
 
 def test_alias_and_head_records_survive_their_bytes() -> None:
     """And refuse what is not theirs."""
-    head = Head(7, 2, (PartitionCut(0, 5, 1, -1),), "ab", 12, "cd", {"numpy": "2"})
+    head = Head(
+        number=7,
+        incarnation=2,
+        cut=(PartitionCut(0, 5, 1, -1),),
+        sha256="ab",
+        offset=12,
+        training_set_sha256="cd",
+        build={"numpy": "2"},
+    )
     alias = Alias(7, "ab", 12)
     assert codec.decode_head(codec.encode_head(head)) == head
     assert codec.decode_alias(codec.encode_alias(alias)) == alias

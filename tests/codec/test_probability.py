@@ -55,13 +55,13 @@ def test_probabilities_survive_their_bytes(probability: Probability | None, writ
         ({"method": "sigmoid", "a": 1.0}, "missing required field `b`"),
         ({"method": "sigmoid", "a": 1.0, "b": 2.0, "c": 3.0}, "unknown field `c`"),
         ({"method": "sigmoid", "a": None, "b": 2.0}, "float"),
-        ({"method": "isotonic", "x": [0.0, 1.0], "y": [0.5]}, "2 knots and y 1"),
+        ({"method": "isotonic", "x": [0.0, 1.0], "y": [0.5]}, "2 knots and probability.y 1"),
         ({"method": "isotonic", "x": [], "y": []}, "0 knots"),
         ({"method": "isotonic", "x": [*range(MOST_KNOTS + 1)], "y": [0.5] * (MOST_KNOTS + 1)}, "1 to"),
-        ({"method": "isotonic", "x": [1.0, 1.0], "y": [0.2, 0.5]}, "does not ascend"),
+        ({"method": "isotonic", "x": [1.0, 1.0], "y": [0.2, 0.5]}, "is not strictly ascending"),
         ({"method": "isotonic", "x": [0.0, 1.0], "y": [0.5, 0.4]}, "descends"),
-        ({"method": "isotonic", "x": [0.0, 1.0], "y": [-0.1, 0.4]}, "leaves 0 to 1"),
-        ({"method": "isotonic", "x": [0.0, 1.0], "y": [0.1, 1.5]}, "leaves 0 to 1"),
+        ({"method": "isotonic", "x": [0.0, 1.0], "y": [-0.1, 0.4]}, "not within 0 to 1"),
+        ({"method": "isotonic", "x": [0.0, 1.0], "y": [0.1, 1.5]}, "not within 0 to 1"),
     ],
 )
 def test_what_is_no_probability_is_refused_by_name(part: dict[str, object], named: str) -> None:

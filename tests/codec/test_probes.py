@@ -86,9 +86,9 @@ def test_another_probability_is_refused(probability: Probability) -> None:
     model = Model(Scaler(np.zeros(2), np.ones(2)), LinearMachine(np.array([1.0, 0.5]), 0.1), probability)
     found = probes.probes_of(model)
     assert found.probability is not None
-    with pytest.raises(InvalidMessage, match="probe 0: its probability is"):
+    with pytest.raises(InvalidMessage, match="probe 0: this build computes the probability"):
         probes.check(model, replace(found, probability=1.0 - found.probability))
-    with pytest.raises(InvalidMessage, match="the probes have probabilities, and the model has none"):
+    with pytest.raises(InvalidMessage, match="the probes have probabilities, but the model has none"):
         probes.check(replace(model, probability=None), found)
     probes.check(model, replace(found, probability=None))
     probes.check(replace(model, probability=None), replace(found, probability=None))

@@ -152,7 +152,7 @@ def test_an_error_that_nobody_foresaw_has_a_status_of_its_own() -> None:
     assert finished.returncode == EXIT_UNFORESEEN == 1
     assert "Traceback" in finished.stderr
     last = finished.stderr.splitlines()[-1]
-    assert last.startswith("streamsvm: error: IndexError, which nobody foresaw: list index out of range. ")
+    assert last.startswith("streamsvm: error: unexpected IndexError: list index out of range. ")
     assert "traceback" in last
 
 
@@ -215,7 +215,7 @@ def test_replay_train_show_and_score_by_command_line(real_broker: TestBroker, tm
     assert message["stream"]["points"] == 16_000
     absent = run("model", "show", "--version", "99", *name, *broker)
     assert absent.returncode == 78
-    assert "there is no version 99 of pulsar" in error_of(absent)
+    assert "pulsar has no version 99" in error_of(absent)
 
     run("replay", "--dataset", "htru2", "--topic", unlabeled, "--unlabeled", "--create", "1", "--limit", "500", *broker)
     scorer = Daemon(
@@ -236,10 +236,10 @@ def test_replay_train_show_and_score_by_command_line(real_broker: TestBroker, tm
 @pytest.mark.parametrize(
     ("command", "said"),
     [
-        (["replay", "--dataset", "htru2", "--topic", ""], "the topic has no name"),
-        (["replay", "--dataset", "htru2", "--topic", "a b"], "Invalid topic. A topic's name has"),
+        (["replay", "--dataset", "htru2", "--topic", ""], "the topic name is empty"),
+        (["replay", "--dataset", "htru2", "--topic", "a b"], "Invalid topic. A topic name has"),
         (["replay", "--dataset", "htru2", "--topic", "r", "--create", "1", "--shuffle", "-1"], "shuffle_seed is -1"),
-        (["score", "--scoring-output-topic", "models", "--http-port", "0"], "the topic models is named both for"),
+        (["score", "--scoring-output-topic", "models", "--http-port", "0"], "the topic models is configured both for"),
     ],
 )
 def test_a_wrong_name_or_number_is_one_line(command: list[str], said: str, real_broker: TestBroker) -> None:
@@ -253,4 +253,4 @@ def test_a_wrong_name_or_number_is_one_line(command: list[str], said: str, real_
 def test_no_broker_is_not_the_default_broker() -> None:
     """An empty --bootstrap-servers, as from an unset variable in a script, is refused."""
     finished = run("model", "show", "--bootstrap-servers", "")
-    assert "no bootstrap.servers given" in error_of(finished)
+    assert "bootstrap.servers is not given" in error_of(finished)

@@ -167,10 +167,10 @@ def test_without_an_optimum_there_are_no_gaps(source: Source, monkeypatch: pytes
     monkeypatch.setattr(passes, "MOST_CELLS", 10_000)
     too_large = evaluate(source, PLAN)
     for found, note in (
-        (unwanted, "not sought"),
-        (too_large, "skipped for 19,200 values, more than 10,000; --optimum seeks it"),
+        (unwanted, "not computed"),
+        (too_large, "skipped: 19,200 values, more than 10,000; --optimum computes it all the same"),
     ):
-        assert named(found, "optimum") == Row("optimum", note=note)
+        assert named(found, "optimum") == Row(name="optimum", note=note)
         assert all(row.gap is None for row in found.rows)
         assert named(found, "streamsvm").objective is not None
     assert named(evaluate(source, replace(PLAN, find_optimum=True)), "optimum").gap == 0.0
@@ -217,7 +217,7 @@ def test_progress_counts_the_points_of_the_pass(source: Source) -> None:
         (Plan(memory_points=16, structure="tree"), "too few for a tree"),
         (Plan(alpha=2.0), "alpha: Input should be less than or equal to 1"),
         (Plan(test_share=1.0), "--test-share is 1.0"),
-        (Plan(test_share=1e-9), "sets none aside"),
+        (Plan(test_share=1e-9), "holds out none of them"),
         (Plan(seed=-1), "--seed is -1"),
     ],
 )
@@ -310,11 +310,11 @@ def test_three_labels_under_rbf_have_gaps(three: Arrays) -> None:
     [
         ("nosuch.Thing", "No module named 'nosuch'"),
         ("sklearn.svm.Nope", "sklearn.svm has no Nope"),
-        ("sklearn.svm", "is no classifier"),
-        ("sklearn.linear_model.LinearRegression", "is no classifier"),
+        ("sklearn.svm", "is not a classifier"),
+        ("sklearn.linear_model.LinearRegression", "is not a classifier"),
         ("sklearn.ensemble.VotingClassifier", "cannot be made without parameters"),
-        ("SVC", "is no dotted name"),
-        ("os.system('x').y", "is no dotted name"),
+        ("SVC", "is not a dotted name"),
+        ("os.system('x').y", "is not a dotted name"),
     ],
 )
 def test_what_is_no_classifier_is_refused(name: str, said: str) -> None:
@@ -329,7 +329,7 @@ def test_what_is_no_classifier_is_refused(name: str, said: str) -> None:
     ("content", "said"),
     [
         ("raise RuntimeError('out of\\norder')", "cannot be imported: out of order"),
-        ("class Peer:\n    def fit(self, X, y): ...\n    def predict(self, X): ...\n", "scikit-learn's kind"),
+        ("class Peer:\n    def fit(self, X, y): ...\n    def predict(self, X): ...\n", "not a scikit-learn classifier"),
     ],
 )
 def test_foreign_modules_are_refused_in_one_line(
@@ -353,7 +353,7 @@ def test_the_table_shows_every_row(report: Report, capsys: pytest.CaptureFixture
     """Figures or dashes; gaps that the optimum is too uncertain for are shown as bounds."""
     Console(width=100, no_color=True).print(describe(report))
     text = capsys.readouterr().out
-    assert headline(report) == "pulsars: one pass over 2,400 points, 600 set aside; 8 features, C 1"
+    assert headline(report) == "pulsars: one pass over 2,400 points, 600 held out; 8 features, C 1"
     for row in report.rows:
         assert row.name.rpartition(".")[2] in text
     uncertain = replace(report, uncertainty=0.5)
@@ -375,7 +375,10 @@ def test_a_plot_is_a_png(report: Report, tmp_path: Path) -> None:
     (tmp_path / "taken.png").mkdir()
     with pytest.raises(ConfigurationError, match="cannot be written"):
         plot(report, tmp_path / "taken.png")
-    for path, said in ((tmp_path / "gap.pdf", "does not end in .png"), (tmp_path / "a" / "b.png", "no such directory")):
+    for path, said in (
+        (tmp_path / "gap.pdf", "does not end in .png"),
+        (tmp_path / "a" / "b.png", "directory does not exist"),
+    ):
         with pytest.raises(ConfigurationError, match=said):
             check_plot(path)
 
@@ -405,7 +408,7 @@ def test_the_command_refuses_in_one_line() -> None:
     """With the exit status of a configuration error."""
     finished = run("evaluate", "--dataset", "htru2", "--against", "os.path")
     assert finished.returncode == 78
-    assert "os.path is no classifier" in error_of(finished)
+    assert "os.path is not a classifier" in error_of(finished)
 
 
 @pytest.mark.parametrize("method", ["sigmoid", "isotonic"])

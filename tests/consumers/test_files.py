@@ -34,7 +34,7 @@ def test_the_next_step_is_a_command_of_the_same_points(labels: list[Label], monk
     source = seen.noting(from_arrays("f", [[1.0, 2.0]] * 2, labels[::-1], feature_names=["km, driven", "2"]))
     list(source.batches())
     said = next_step("in", source, seen.seen())
-    program, command, *options = shlex.split(said.removeprefix("to learn them: "))
+    program, command, *options = shlex.split(said.removeprefix("to train on them: "))
     assert (program, command) == ("streamsvm", "train")
     values = {name.removeprefix("--").replace("-", "__", 1).replace("-", "_"): value
               for name, value in zip(options[::2], options[1::2], strict=True)}  # fmt: skip
@@ -52,7 +52,7 @@ def test_other_than_two_labels_are_said_to_be_in_the_way(labels: list[Label], to
     source = seen.noting(from_arrays("f", [[1.0]] * len(labels), labels))
     list(source.batches())
     said = next_step("in", source, seen.seen())
-    assert f"a trainer tells two labels apart, and f has {told}: was it the right --label?" in said
+    assert f"a trainer needs exactly two labels, but f has {told}: check --label" in said
 
 
 @pytest.mark.parametrize("count", [0, 1234])
@@ -60,7 +60,7 @@ def test_rows_left_out_are_said(count: int) -> None:
     """Where there were any, and of one reading only."""
     left_out = LeftOut()
     left_out(count)
-    assert str(left_out) == (", 1,234 incomplete rows left out" if count else "")
+    assert str(left_out) == (", 1,234 incomplete rows skipped" if count else "")
     left_out.forget()
     assert str(left_out) == ""
 
@@ -73,7 +73,7 @@ def test_evaluate_leaves_out_incomplete_rows_if_told_to(tmp_path: Path) -> None:
     arguments = ["evaluate", str(path), "--id", "id", "--no-optimum"]
     assert "as --skip-incomplete does" in str(CliRunner().invoke(app, arguments).exception)
     shown = CliRunner().invoke(app, [*arguments, "--skip-incomplete"], catch_exceptions=False)
-    assert "2 incomplete rows left out" in shown.output
+    assert "2 incomplete rows skipped" in shown.output
 
 
 def test_the_options_stay_those_of_the_library(tmp_path: Path) -> None:

@@ -102,6 +102,6 @@ def test_the_first_hour_goes_as_its_page_says(real_broker: TestBroker, tmp_path:
     assert done.returncode == 0, done.stderr + log
     printed = done.stdout.replace(topic, TOPIC).splitlines()
     assert [line for line in console if not line.startswith("$ ") and line not in printed] == []
-    assert any(line.startswith("to learn them: streamsvm train --input-topic pulsars") for line in printed)
+    assert any(line.startswith("to train on them: streamsvm train --input-topic pulsars") for line in printed)
     assert any("clean: 2 identical" in line for line in printed)
     assert log.count('"event": "stopped"') == 1

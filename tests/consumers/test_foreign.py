@@ -58,7 +58,7 @@ def test_a_version_is_shown_as_it_is_written(foreign: str) -> None:
     hostile = replace(
         version, name=foreign, labels=(foreign, "b"), solver=foreign, lineage=lineage, feature_names=names
     )
-    text = shown(describe(Loaded(hostile, foreign, 3, 0.0)))
+    text = shown(describe(Loaded(version=hostile, sha256=foreign, offset=3, loaded_at=0.0)))
     assert_harmless(text, foreign)
     assert text.count(printable(foreign)) >= 5
     assert_harmless(shown(diff_table(compare(Hashed(hostile, foreign), Hashed(hostile, "ab")))), foreign)
@@ -75,7 +75,7 @@ def test_a_time_that_is_no_date_is_no_end() -> None:
     """A producer may write any number of milliseconds."""
     version = version_of()
     late = replace(version, stream=msgspec.structs.replace(version.stream, last_time_ms=10**18))
-    assert "which is no date" in shown(describe(Loaded(late, "ab", 3, 0.0)))
+    assert "which is not a valid time" in shown(describe(Loaded(version=late, sha256="ab", offset=3, loaded_at=0.0)))
 
 
 def test_json_for_a_terminal_is_the_same_value() -> None:

@@ -177,7 +177,7 @@ def test_topics_made_for_it_are_compacted(settings: Settings) -> None:
 @pytest.mark.parametrize("told", [True, False])
 def test_verify_tells_a_version_that_was_compacted_away_from_a_missing_one(told: bool) -> None:
     """By the audit trail; what is not in there is a gap."""
-    survey = Survey("m")
+    survey = Survey(name="m")
     for number in (1, 4):
         survey.note(f"m@{number}".encode(), b"{}", number)
     survey.note_retired(msgspec.json.encode({"event": "version_retired", "name": "other", "versions": [2, 3]}))

@@ -78,7 +78,9 @@ def test_what_is_older_than_the_bound_goes_on_without_it(settings: Settings, con
 
 
 def outlier(excess: float, feature: int | None = 3) -> Outlier:
-    return Outlier(2, Position(7, 1), Position(7, 2), feature, 1e9, 40.0, excess)
+    return Outlier(
+        partition=2, begin=Position(7, 1), end=Position(7, 2), feature=feature, value=1e9, bound=40.0, excess=excess
+    )
 
 
 def test_the_log_stays_short(capsys: pytest.CaptureFixture[str]) -> None:

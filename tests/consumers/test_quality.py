@@ -110,7 +110,21 @@ def test_a_refused_version_does_not_score(embedded_broker: TestBroker, tmp_path:
     watch = QualityWatch(settings, Cluster(connection), None, Open(), metrics, lambda: 0.0)
     rows = rows_of(gaussian(50, 8), accepted=np.arange(50) % 5 > 0)
     for outcome, expected in (("refused", 0.0), ("passed", 40.0)):
-        watch.published(version, Gate(outcome, "", "", 0, None, None, None, 0.1, ()), Alias(1, "ab", 0))
+        watch.published(
+            version,
+            Gate(
+                outcome=outcome,
+                why="",
+                scored_on="",
+                points=0,
+                candidate=None,
+                present=None,
+                against=None,
+                margin=0.1,
+                window=(),
+            ),
+            Alias(1, "ab", 0),
+        )
         watch.score(rows)
         assert metrics.registry.get_sample_value("streamsvm_prequential_points_total") == expected
 

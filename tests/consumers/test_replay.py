@@ -117,7 +117,7 @@ def test_the_id_can_be_the_key_and_the_partition_can_be_fixed() -> None:
     replay(points(2, ids=["a", 7]), outbox, "t", key="id", partition=3)
     assert [(message.key, message.partition) for message in outbox.messages] == [(b"a", 3), (b"7", 3)]
     with pytest.raises(
-        ConfigurationError, match=r"here: row 2 has no id to be its key \(1 points before it are stored\)"
+        ConfigurationError, match=r"here: row 2 has no id to use as its key \(1 points were stored before\)"
     ):
         replay(points(2, ids=["a", None]), outbox, "t", key="id")
     with pytest.raises(ConfigurationError, match="row 1 has no id"):
@@ -214,7 +214,7 @@ def test_a_bad_row_is_told_with_the_count_of_what_went_before(tmp_path: Path) ->
     """Rows of earlier batches are on the topic by then, and stored."""
     path, outbox = tmp_path / "a.jsonl", FakeOutbox()
     path.write_text('{"x":[1],"y":0}\n' * 300_000 + '{"x":[1]}\n')
-    with pytest.raises(ConfigurationError, match=r"row 300001, column y: .* \(262144 points before it are stored\)"):
+    with pytest.raises(ConfigurationError, match=r"row 300001, column y: .* \(262144 points were stored before\)"):
         replay(open_source(path), outbox, "t")
     assert outbox.stored == 262_144
 
@@ -229,7 +229,7 @@ def test_a_record_that_is_too_large_is_told_with_the_count_of_what_went_before()
             super().send(message)
 
     outbox = Refusing()
-    with pytest.raises(PublishRefused, match=r"too large \(20 points before it are stored\)\. Send less\."):
+    with pytest.raises(PublishRefused, match=r"too large \(20 points were stored before\)\. Send less\."):
         replay(points(100), outbox, "t", rows_per_record=10)
     assert outbox.stored == 2
 
@@ -362,5 +362,7 @@ def test_a_missing_topic_is_told_with_its_remedy(monkeypatch: pytest.MonkeyPatch
         raise TopicMissing(f"topic {topic} does not exist")
 
     monkeypatch.setattr(module, "describe_topic", missing)
-    with pytest.raises(TopicMissing, match=r"topic none does not exist at somewhere:9092\. Create it, say how many"):
-        prepare_topic(Connection({"bootstrap.servers": "somewhere:9092"}), "none")
+    with pytest.raises(
+        TopicMissing, match=r"topic none does not exist at somewhere:9092\. Create the topic, give create_partitions"
+    ):
+        prepare_topic(Connection(options={"bootstrap.servers": "somewhere:9092"}), "none")

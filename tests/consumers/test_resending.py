@@ -69,9 +69,9 @@ def test_two_models_letters_of_one_record_are_two() -> None:
         (b'{"x":[1]}', "1 of 1", (0,), b'{"x":[1]}'),
         (b'[ {"x":[1]} , {"x":[2]},{"x":[3]}]', "2 of 3", (0, 2), b'[{"x":[1]},{"x":[3]}]'),
         (b"[1,2]", "2 of 2", (0, 1), b"[1,2]"),
-        (b"[1,2,3]", "2 of 3", (0,), "only 1 of its 2 rejected rows are listed"),
-        (b"ARROW", "1 of 3", (1,), "only a JSON array can be taken apart"),
-        (None, "1 of 1", (0,), "it had no value"),
+        (b"[1,2,3]", "2 of 3", (0,), "only 1 of the record's 2 rejected rows are listed"),
+        (b"ARROW", "1 of 3", (1,), "rows can be extracted from a JSON array only"),
+        (None, "1 of 1", (0,), "the record had no value"),
     ],
 )
 def test_only_what_was_rejected_is_sent_again(
@@ -79,7 +79,11 @@ def test_only_what_was_rejected_is_sent_again(
 ) -> None:
     """Rows beside a rejected one were learned; where they cannot be told apart nothing is sent, and why is said."""
     rows = tuple(RejectedRow(row, "unknown_label", "w") for row in listed)
-    found, why = again_of(Rejected("in", 0, 1, rejected, rows, value, len(value or b"")))
+    found, why = again_of(
+        Rejected(
+            topic="in", partition=0, offset=1, rejected=rejected, rows=rows, value=value, value_bytes=len(value or b"")
+        )
+    )
     if isinstance(expected, bytes):
         assert (found, why) == (expected, "")
     else:
@@ -90,9 +94,11 @@ def test_only_what_was_rejected_is_sent_again(
 def test_a_cut_value_is_not_sent_again() -> None:
     """The rest of it is nowhere."""
     rows = (RejectedRow(0, "wrong_type", "w"),)
-    assert again_of(Rejected("in", 0, 1, "1 of 1", rows, b"be", 900)) == (
+    assert again_of(
+        Rejected(topic="in", partition=0, offset=1, rejected="1 of 1", rows=rows, value=b"be", value_bytes=900)
+    ) == (
         None,
-        "only the first 2 of its 900 bytes were kept",
+        "only the first 2 of the value's 900 bytes were kept",
     )
 
 
@@ -133,7 +139,7 @@ def test_what_was_chosen_and_mended_is_sent(real_broker: TestBroker) -> None:
     assert again(
         connection, source, target, Chosen(frozenset({"missing_field"}), 0, "m"), _2=b"[7]", _9=b"8"
     ) == Resent(1, missing=["m/in/0/9"])
-    assert again(connection, source, target, Chosen(model="m"), _1=None).left == {"its field again is null": 1}
+    assert again(connection, source, target, Chosen(model="m"), _1=None).left == {"its field `again` is null": 1}
     assert again(connection, source, target, Chosen(frozenset({"unknown_label"}))) == Resent(2, 1)
     assert values(connection, target) == [b"[7]", b"one", b"four"]
 
@@ -194,7 +200,7 @@ def test_since_is_a_time_or_how_long_ago(since: str, expected: int) -> None:
 
 @pytest.mark.parametrize(
     ("reason", "since", "named"),
-    [("late", "", "there is no reason 'late'"), ("", "yesterday", "yesterday"), ("", "2026-03-04", "zone")],
+    [("late", "", "unknown reason 'late'"), ("", "yesterday", "yesterday"), ("", "2026-03-04", "zone")],
 )
 def test_what_cannot_be_chosen_by_is_named(reason: str, since: str, named: str) -> None:
     """With what can."""

@@ -41,7 +41,7 @@ def clock() -> Clock:
 
 @pytest.fixture
 def health(clock: Clock) -> Health:
-    return Health(60.0, clock)
+    return Health(stuck_after_s=60.0, clock=clock)
 
 
 @pytest.fixture

@@ -28,7 +28,10 @@ class Saving:
 
     def __init__(self, directory: Path) -> None:
         self.time_s = 0.0
-        self.health, self.metrics = Health(60.0, lambda: self.time_s), Metrics(TRAINER).with_process()
+        self.health, self.metrics = (
+            Health(stuck_after_s=60.0, clock=lambda: self.time_s),
+            Metrics(TRAINER).with_process(),
+        )
         self.checkpoints = CheckpointDirectory(FileSystem(directory), 3)
         config = CheckpointConfig(directory=directory, interval_s=30.0)
         self.saver = Saver(
@@ -68,7 +71,7 @@ def test_a_removed_directory_is_said_at_once_and_a_checkpoint_is_due(saving: Sav
     with capture_logs() as said:
         saving.watch()
     assert [entry["event"] for entry in said] == ["checkpoint_directory_lost"]
-    assert f"the checkpoint directory {tmp_path / 'held'} is not the one it was" in saving.missing
+    assert f"the checkpoint directory {tmp_path / 'held'} was replaced while it was in use" in saving.missing
     assert saving.failures == 1
     assert saving.saver.due
     saving.saver.save(snapshot(2))

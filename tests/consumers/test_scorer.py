@@ -238,7 +238,7 @@ def test_scores_too_large_for_the_output_are_rejected() -> None:
     scored = batch_scorer(max_message_bytes=2_000).score(records)
     (bad,) = scored.rejected
     assert bad.rejections[0] == Rejection(0, "too_many_rows", bad.rejections[0].what)
-    assert "the output topic takes 2000" in bad.rejections[0].what
+    assert "the output topic allows 2000" in bad.rejections[0].what
     assert len(bad.rejections) == 50
     assert [dict(record.headers)["streamsvm.source"] for record in scored.records] == [b"points/0/1"]
 
@@ -259,7 +259,7 @@ def test_points_are_read_as_float64() -> None:
 
 def test_impossible_labels_are_refused() -> None:
     """A version whose labels cannot be told apart scores nothing."""
-    with pytest.raises(InvalidMessage, match="names the same label twice"):
+    with pytest.raises(InvalidMessage, match="holds the same label twice"):
         batch_scorer(labels=("a", "a"))
 
 
@@ -275,7 +275,7 @@ class Running:
     """A scorer in a thread; leaving stops it and raises what it raised."""
 
     def __init__(self, settings: Settings, connection: Connection, schemas: Schemas | None = None) -> None:
-        self.metrics, self.health, self._stop = Metrics(SCORER), Health(60.0), threading.Event()
+        self.metrics, self.health, self._stop = Metrics(SCORER), Health(stuck_after_s=60.0), threading.Event()
         self.failure: BaseException | None = None
         self._scorer = Scorer(settings, connection, self.metrics, self.health, self._stop, schemas=schemas)
         self._thread = threading.Thread(target=self._run)
@@ -680,7 +680,7 @@ def test_a_configured_slot_that_is_taken_ends_the_scorer(
 
 def test_a_broker_that_restarts_costs_no_point(restartable: JvmBroker) -> None:
     """A broker killed in the midst of the work and started again gets one score for every point."""
-    connection = Connection({"bootstrap.servers": restartable.bootstrap_servers}, request_timeout_s=5.0)
+    connection = Connection(options={"bootstrap.servers": restartable.bootstrap_servers}, request_timeout_s=5.0)
     settings = settings_for(connection, batch_records=40)
     with closing(Trainer(connection, settings.output.models_topic)) as trainer:
         trainer.publish(version_of(1))
@@ -700,7 +700,7 @@ def test_a_broker_that_never_returns_does_not_hold_up_the_stop(
     restartable: JvmBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With the broker killed under a commit, which then never returns, the scorer still says so and stops."""
-    connection = Connection({"bootstrap.servers": restartable.bootstrap_servers}, request_timeout_s=5.0)
+    connection = Connection(options={"bootstrap.servers": restartable.bootstrap_servers}, request_timeout_s=5.0)
     settings = settings_for(connection)
     with closing(Trainer(connection, settings.output.models_topic)) as trainer:
         trainer.publish(version_of(1))
@@ -790,7 +790,7 @@ def test_scores_must_not_go_to_the_input(connection: Connection, settings: Setti
     loop = settings.scoring.model_copy(update={"output_topic": settings.scoring.topic})
     changed = settings.model_copy(update={"scoring": loop})
     with (
-        pytest.raises(ConfigurationError, match=r"is named both for scoring\.topic and for the scores"),
+        pytest.raises(ConfigurationError, match=r"is configured both for scoring\.topic and for the scores"),
         Running(changed, connection) as running,
     ):
         eventually(running.ended, "it ends")

@@ -53,7 +53,7 @@ def test_a_wrong_topic_stops_the_scorer(connection: Connection, settings: Settin
     produce(connection, settings.scoring.topic, points(range(60), dimension=3))
     for _ in range(2):
         with (
-            pytest.raises(ConfigurationError, match=r"30 records after each other .*wrong_dimension") as raised,
+            pytest.raises(ConfigurationError, match=r"30 records in a row .*wrong_dimension") as raised,
             Running(settings, connection) as running,
         ):
             eventually(running.ended, "the scorer ends")
@@ -90,7 +90,7 @@ def test_bad_records_do_not_stop_a_scorer_whose_input_is_proven(
         produce(connection, settings.scoring.topic, points(range(40), dimension=3))
         with Running(settings, connection) as running:
             eventually(lambda: running.value("streamsvm_input_mostly_rejected") == 1.0, "the limit is passed")
-            assert "records after each other" in running.waiting_for()["input"]
+            assert "records in a row" in running.waiting_for()["input"]
             assert running.health.healthy()[0]
             eventually(lambda: running.value("streamsvm_input_rows_total", outcome="rejected") == 40, "all are read")
     produce(connection, settings.scoring.topic, points(range(1)))
@@ -159,9 +159,9 @@ def test_a_misspelt_name_is_answered_with_the_names_there_are(
     trainer.publish(published)
     misspelt = settings.model_copy(update={"name": published.name + "x"})
     with Running(misspelt, connection) as running:
-        eventually(lambda: "It knows" in running.waiting_for().get("model", ""), "the names are told")
+        eventually(lambda: "Choose one of its models" in running.waiting_for().get("model", ""), "the names are told")
         said = running.waiting_for()["model"]
-    assert f"It knows {published.name}: name one with --name. Is it {published.name}?" in said
+    assert f"Choose one of its models with --name: {published.name}. Did you mean {published.name}?" in said
 
 
 def with_scores(trainer: Trainer, scores: np.ndarray) -> None:

@@ -64,7 +64,7 @@ def proxy() -> Iterator[tuple[Proxy, JvmBroker]]:
 @pytest.fixture
 def connection(proxy: tuple[Proxy, JvmBroker]) -> Iterator[Connection]:
     proxy[0].unmarked = None
-    yield Connection({"bootstrap.servers": proxy[0].address, "fetch.wait.max.ms": 10})
+    yield Connection(options={"bootstrap.servers": proxy[0].address, "fetch.wait.max.ms": 10})
     proxy[0].unmarked = None
 
 

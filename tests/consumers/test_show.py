@@ -20,7 +20,7 @@ from tests.codec.test_model import version_of
 def shown(audit: Audit | None, probability: Probability | None = None) -> str:
     written, version = io.StringIO(), version_of()
     version = replace(version, audit=audit, model=replace(version.model, probability=probability))
-    Console(width=300, file=written).print(describe(Loaded(version, "ab", 3, 0.0)))
+    Console(width=300, file=written).print(describe(Loaded(version=version, sha256="ab", offset=3, loaded_at=0.0)))
     return written.getvalue()
 
 

@@ -77,7 +77,7 @@ def supervisor(address: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Superv
 
 def test_daemon_is_ready_once_its_main_loop_turns(supervisor: Supervisor, address: str) -> None:
     """READY=1 comes with the first beat, not before, and once; the status says what is waited for."""
-    health, stop = Health(60.0), threading.Event()
+    health, stop = Health(stuck_after_s=60.0), threading.Event()
     health.require("broker", "no broker at b:9092")
     with Supervision(health, stop, {"NOTIFY_SOCKET": address}):
         before = supervisor.until(lambda line: line == "STATUS=waiting for broker: no broker at b:9092")
@@ -96,7 +96,7 @@ def test_daemon_is_ready_once_its_main_loop_turns(supervisor: Supervisor, addres
 def test_watchdog_hears_nothing_of_a_daemon_that_hangs(supervisor: Supervisor, address: str) -> None:
     """Once /healthz is red, WATCHDOG=1 stops, so that WatchdogSec ends the process."""
     now = [0.0]
-    health = Health(60.0, lambda: now[0])
+    health = Health(stuck_after_s=60.0, clock=lambda: now[0])
     health.require("broker", "")
     health.beat()
     with Supervision(health, threading.Event(), {"NOTIFY_SOCKET": address}):
@@ -113,13 +113,13 @@ def test_watchdog_hears_nothing_of_a_daemon_that_hangs(supervisor: Supervisor, a
 def test_daemon_without_supervisor_runs_alone(variables: dict[str, str]) -> None:
     """Nobody listens: no thread, no notice, no error."""
     threads = threading.active_count()
-    with Supervision(Health(60.0), threading.Event(), variables):
+    with Supervision(Health(stuck_after_s=60.0), threading.Event(), variables):
         assert threading.active_count() == threads
 
 
 def test_supervisor_that_is_gone_does_not_disturb(tmp_path: Path) -> None:
     """A socket that does not exist is passed over."""
-    with Supervision(Health(60.0), threading.Event(), {"NOTIFY_SOCKET": str(tmp_path / "gone")}):
+    with Supervision(Health(stuck_after_s=60.0), threading.Event(), {"NOTIFY_SOCKET": str(tmp_path / "gone")}):
         pass
 
 

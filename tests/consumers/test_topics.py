@@ -67,4 +67,4 @@ def test_the_command_creates_checks_and_says(real_broker: TestBroker) -> None:
     again = run(*command, *servers)
     assert again.returncode == 78
     assert f"exists   {models}\n" in again.stdout
-    assert f"{source}: cleanup.policy is compact: an input must keep every record" in error_of(again)
+    assert f"{source}: cleanup.policy is compact: an input topic must keep every record" in error_of(again)

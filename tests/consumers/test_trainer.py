@@ -297,21 +297,21 @@ def test_damaged_checkpoints_are_named(settings: Settings, connection: Connectio
     assert seen(versions(connection, settings)) == oracle(settings.models(), 200)
     for file in settings.checkpoint.directory.glob("checkpoint-*"):
         file.write_bytes(b"damaged")
-    with pytest.raises(StateError, match=r"no checkpoint in .* is usable: checkpoint-000001-.*only 7 bytes"):
+    with pytest.raises(StateError, match=r"no checkpoint in .* can be used:  checkpoint-000001-.*only 7 bytes"):
         run_until(settings, connection, 0)
 
 
 def test_too_many_partitions_are_refused(settings: Settings, connection: Connection) -> None:
     """The bound of the memory budget is checked before anything is read."""
     few = settings.model_copy(update={"coreset": settings.coreset.model_copy(update={"max_partitions": 3})})
-    with pytest.raises(ConfigurationError, match=r"has 4 partitions, coreset\.max_partitions is 3"):
+    with pytest.raises(ConfigurationError, match=r"has 4 partitions, but coreset\.max_partitions is 3"):
         run_until(few, connection, 0)
 
 
 @pytest.mark.embedded_broker
 def test_an_unreachable_broker_is_one_line(settings: Settings) -> None:
     """Retryable, within the request's timeout, naming the address."""
-    nowhere = Connection({"bootstrap.servers": "127.0.0.1:1"}, request_timeout_s=2.0)
+    nowhere = Connection(options={"bootstrap.servers": "127.0.0.1:1"}, request_timeout_s=2.0)
     with pytest.raises(TransientError, match=r"127\.0\.0\.1:1"):
         run_until(settings, nowhere, 0)
 
@@ -428,7 +428,7 @@ def test_another_training_set_is_refused(last_leaf_first: bool, settings: Settin
     cut = tuple(PartitionCut(p, n, 0, 0) for p, n in ((0, 40), (1, 10), (2, 0), (3, 0)))
     forge_head(settings, connection, cut=cut, training_set_sha256="0" * 64)
     produce(connection, settings.input.topic, records(1, seed=3))
-    with pytest.raises(StateError, match="another training set for m@1"), Running(settings, connection) as running:
+    with pytest.raises(StateError, match="a different training set for m@1"), Running(settings, connection) as running:
         running.wait_until(lambda: running.health.ready()[0])
 
 
@@ -443,7 +443,7 @@ def test_a_gap_at_the_newest_cut_is_refused(settings: Settings, connection: Conn
     forget_all_but_the_first_checkpoint(settings, connection, 80)
     cut = (PartitionCut(0, 41, 0, 0), *(PartitionCut(p, 0, 0, -1) for p in (1, 2, 3)))
     forge_head(settings, connection, cut=cut)
-    with pytest.raises(StateError, match="the log goes on at offset 41"), Running(settings, connection) as running:
+    with pytest.raises(StateError, match="the log continues at offset 41"), Running(settings, connection) as running:
         running.wait_until(lambda: running.health.ready()[0])
 
 
@@ -475,7 +475,7 @@ def test_another_training_set_is_refused_although_a_partition_was_added(
         run_until(wide, connection, 40)
     forge_head(wide, connection, training_set_sha256="0" * 64)
     foreign.add_partitions(connection, wide.input.topic, 5)
-    with pytest.raises(StateError, match="another training set for m@1"), Running(wide, connection) as running:
+    with pytest.raises(StateError, match="a different training set for m@1"), Running(wide, connection) as running:
         running.wait_until(lambda: running.health.ready()[0])
 
 

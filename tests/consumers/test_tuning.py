@@ -154,10 +154,10 @@ def test_a_partition_that_joins_later_leaves_the_choice_as_it_was(
 @pytest.mark.parametrize(
     ("number", "named", "why"),
     [
-        (3, 3, "the tuning in force was made at the cut of m@2, it names another"),
+        (3, 3, "the tuning in force was made at the cut of m@2, but this version names another"),
         (3, 1, "the tuning in force was made at the cut of m@2"),
-        (4, 2, "made at the cut of m@2, it was to be tuned at its own, and was not"),
-        (2, 3, "tuned at a cut that does not lie before its own"),
+        (4, 2, "made at the cut of m@2; this version should have been tuned at its own cut, and was not"),
+        (2, 3, "names a cut of tuning that does not lie before its own"),
         (3, None, "lineage.tuned_at"),
     ],
 )

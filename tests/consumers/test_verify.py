@@ -146,7 +146,13 @@ def aliases_of(last: Record, incarnation: int) -> dict[str, bytes]:
     version, sha256 = model_codec.decode(last.value or b""), model_codec.sha256(last.value or b"")
     lineage = version.lineage
     head = model_codec.Head(
-        version.number, incarnation, lineage.cut, sha256, last.offset, lineage.training_set_sha256, lineage.build
+        number=version.number,
+        incarnation=incarnation,
+        cut=lineage.cut,
+        sha256=sha256,
+        offset=last.offset,
+        training_set_sha256=lineage.training_set_sha256,
+        build=lineage.build,
     )
     return {
         "m@head": model_codec.encode_head(head),
@@ -288,7 +294,7 @@ def test_a_changed_bit_breaks_the_chain_behind_it(trained: Settings, connection:
     forged.change(3, last_bit_changed)
     found = faults(verify(connection, forged.store()))
     assert found.keys() == {3, 4}
-    assert "its parent is" in found[4]
+    assert "names the parent" in found[4]
 
 
 def test_a_value_that_is_not_what_its_hash_says(trained: Settings, connection: Connection) -> None:
@@ -342,7 +348,7 @@ def test_a_wrong_parent_is_found(trained: Settings, connection: Connection) -> N
     forged.change(5, lambda version: with_lineage(version, parent="f" * 64))
     found = faults(verify(connection, forged.store()))
     assert found.keys() == {5}
-    assert f"its parent is {'f' * 64}, but m@4 is" in found[5]
+    assert f"the version names the parent {'f' * 64}, but m@4 has the SHA-256" in found[5]
 
 
 def test_a_missing_number_is_found(trained: Settings, connection: Connection) -> None:
@@ -370,8 +376,8 @@ def test_versions_out_of_order_are_found(trained: Settings, connection: Connecti
     forged = Forged(trained, connection)
     forged.versions[1], forged.versions[2] = forged.versions[2], forged.versions[1]
     found = faults(verify(connection, forged.store()))
-    assert "it comes after m@3" in found[2]
-    assert "its cut lies behind that of m@3" in found[2]
+    assert "the version comes after m@3" in found[2]
+    assert "the version's cut lies behind that of m@3" in found[2]
     assert "m@2 is missing before it" in found[3]
 
 
@@ -379,7 +385,7 @@ def test_an_incarnation_that_goes_back_is_found(trained: Settings, connection: C
     """A header that says so is checked against those before it."""
     forged = Forged(trained, connection)
     forged.change(2, lambda version: version, **{INCARNATION: "7"})
-    assert "its incarnation is 1, that of m@2 before it 7" in faults(verify(connection, forged.store()))[3]
+    assert "the version's incarnation is 1, but m@2 before it has 7" in faults(verify(connection, forged.store()))[3]
 
 
 def test_an_incarnation_that_the_head_does_not_have_is_found(trained: Settings, connection: Connection) -> None:
@@ -387,7 +393,7 @@ def test_an_incarnation_that_the_head_does_not_have_is_found(trained: Settings, 
     forged = Forged(trained, connection)
     forged.change(5, lambda version: version, **{INCARNATION: "7"})
     report = verify(connection, forged.store())
-    assert faults(report)[0] == f"m@head gives incarnation 1, the header {INCARNATION} of m@5 says 7"
+    assert faults(report)[0] == f"m@head gives incarnation 1, but the header {INCARNATION} of m@5 says 7"
     assert report.exit_status == 1
 
 
@@ -417,8 +423,8 @@ def test_missing_aliases_are_found(trained: Settings, connection: Connection) ->
     outbox.flush(30.0)
     outbox.close()
     found = faults(verify(connection, settings))
-    assert "there is no head record m@head" in found[0]
-    assert "there is no alias m@current" in found[0]
+    assert "the head record m@head is missing" in found[0]
+    assert "the alias m@current is missing" in found[0]
 
 
 def test_a_version_of_another_build_is_no_verdict(trained: Settings, connection: Connection) -> None:
@@ -448,7 +454,7 @@ def test_an_option_that_this_build_does_not_know_is_said(trained: Settings, conn
     report = verify(connection, forged.store(incarnation=2))
     assert dict(outcomes(report))[4] is Outcome.IDENTICAL
     assert dict(outcomes(report))[5] is Outcome.UNAVAILABLE
-    assert "this build cannot run its configuration: newer" in "; ".join(report.lines())
+    assert "this build cannot run the version's configuration: newer" in "; ".join(report.lines())
     assert report.exit_status == EXIT_INCOMPLETE
 
 
@@ -469,7 +475,7 @@ def test_a_version_of_an_older_format_is_compared_in_what_it_holds(
     assert found[4] is Outcome.DIFFERS
     assert "model.coefficients[1]" in faults(report)[4]
     assert "probes" not in faults(report)[4]
-    assert f"the same in all that its older message format holds: {form}" in "; ".join(report.lines())
+    assert f"identical in everything that its older message format holds: {form}" in "; ".join(report.lines())
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
@@ -494,7 +500,7 @@ def test_a_format_that_this_build_does_not_read_is_no_verdict(trained: Settings,
     report = verify(connection, forged.store())
     assert dict(outcomes(report))[4] is Outcome.UNAVAILABLE
     assert dict(outcomes(report))[5] is Outcome.IDENTICAL, faults(report)
-    assert "the format is 'streamsvm.model/99', this build reads" in "; ".join(report.lines())
+    assert "the message format is 'streamsvm.model/99', but this build reads" in "; ".join(report.lines())
     assert report.exit_status == EXIT_INCOMPLETE
 
 
@@ -524,8 +530,8 @@ def test_a_tombstone_that_nothing_else_knows_of_hides_no_version(trained: Settin
 @pytest.mark.parametrize(
     ("links", "said"),
     [
-        ((Ancestor(2, "f" * 64),), f"it links to m@2 as {'f' * 64}, but that is "),
-        ((), r"it links to the versions \[\], after its parent it has to link to \[2\]"),
+        ((Ancestor(2, "f" * 64),), f"the version links to m@2 as {'f' * 64}, but that version has the SHA-256 "),
+        ((), r"the version links to the versions \[\]; besides its parent it must link to \[2\]"),
     ],
     ids=["wrong", "missing"],
 )
@@ -548,7 +554,7 @@ def test_a_number_used_again_after_its_tombstone_is_found(trained: Settings, con
     again, forged.versions[4] = forged.versions[4], tombstone
     forged.versions.append(again)
     found = faults(verify(connection, forged.store(retired_record(forged, 5))))
-    assert "its number was used again after it was retired at offset 4" in found[5]
+    assert "the version's number was used again after it was retired at offset 4" in found[5]
 
 
 @pytest.mark.real_broker
@@ -598,7 +604,7 @@ def test_a_recreated_input_is_not_the_one(trained: Settings, connection: Connect
     forged.rechain()
     report = verify(connection, forged.store())
     assert {outcome for _, outcome in outcomes(report)} == {Outcome.UNAVAILABLE}
-    assert f"was made anew: its id is {describe_topic(connection, trained.input.topic).topic_id}" in next(
+    assert f"was recreated: its id is {describe_topic(connection, trained.input.topic).topic_id}" in next(
         report.lines()
     )
 
@@ -609,7 +615,7 @@ def test_an_input_that_is_gone_is_said(trained: Settings, connection: Connection
     forged = Forged(trained, connection)
     forged.change(1, lambda version: with_lineage(version, topic="gone"))
     report = verify(connection, forged.store(), number=1)
-    assert "the topic gone does not exist any more" in "; ".join(report.lines())
+    assert "the topic gone no longer exists" in "; ".join(report.lines())
 
 
 @pytest.mark.real_broker
@@ -632,8 +638,8 @@ def test_a_hole_in_the_log_is_said(settings: Settings, connection: Connection) -
     report = verify(connection, forged.store())
     assert dict(outcomes(report)) == {1: Outcome.IDENTICAL, 2: Outcome.UNAVAILABLE, 3: Outcome.UNAVAILABLE}
     text = "; ".join(report.lines())
-    assert "the log stands at offset 80 row 0" in text
-    assert "holds 120 rows up to its cut, it was made from 121" in text
+    assert "but at offset 80 row 0" in text
+    assert "holds 120 rows up to the version's cut, but the version was made from 121" in text
 
 
 def test_a_partition_that_is_added_is_learned_from_there_on(broker: TestBroker, tmp_path: Path) -> None:
@@ -712,7 +718,7 @@ def test_bytes_that_mean_the_same_are_still_other_bytes() -> None:
     """A space more is named as what it is; -0.0 is not 0.0."""
     assert differences(b'{"a": 1}', b'{"a": 1}') == ()
     assert differences(b'{"a":1}', b'{"a": 1}') == (
-        "the bytes, though not what they mean: it was encoded in another way",
+        "the bytes, but not their meaning: the version was encoded in another way",
     )
     assert differences(b'{"a":-0.0}', b'{"a":0.0}') == ("a: published -0.0, recomputed 0.0",)
     assert differences(b'{"a":1,"b":2}', b'{"b":2}') == ("a: published 1, recomputed nothing",)

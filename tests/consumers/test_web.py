@@ -69,7 +69,7 @@ def running(gate: Gate) -> Iterator[HttpServer]:
 
 
 def serving(config: HttpConfig, gate: Gate | None = None) -> HttpServer:
-    return HttpServer(config, Health(60.0), Metrics(TRAINER).registry, gate.answer if gate else None)
+    return HttpServer(config, Health(stuck_after_s=60.0), Metrics(TRAINER).registry, gate.answer if gate else None)
 
 
 def speak(at: HttpServer, *parts: bytes) -> bytes:
@@ -264,7 +264,7 @@ def test_a_page_that_fails_is_one_warning(running: HttpServer, gate: Gate, caplo
     """500 for whoever asks; the log says why once, however often it is asked for, and others are answered."""
     with caplog.at_level(logging.INFO, "streamsvm.http"):
         assert [status(running, "/broken") for _ in range(3)] == [500] * 3
-    assert [record.message for record in caplog.records] == ["failed to make an answer"]
+    assert [record.message for record in caplog.records] == ["failed to create an answer"]
     assert status(running, "/page") == 200
 
 
@@ -299,7 +299,7 @@ def test_a_client_that_closes_its_side_is_still_answered(running: HttpServer) ->
 
 
 def connection(address: str) -> Connection:
-    return Connection(socket.socket(), address, 0.0)
+    return Connection(socket=socket.socket(), address=address, begun_at=0.0)
 
 
 def test_room_is_made_by_the_address_that_has_the_most() -> None:
@@ -567,7 +567,7 @@ def test_a_certificate_that_cannot_be_used_is_one_line(authority: Authority, tmp
             serving(HttpConfig(port=0, tls_certificate=certificate, tls_key=key))
     with pytest.raises(ConfigurationError, match=r"tls_client_ca .*key cannot be used"):
         serving(HttpConfig(port=0, tls_certificate=own.chain, tls_key=own.key, tls_client_ca=own.key))
-    with pytest.raises(ConfigurationError, match="belong together"):
+    with pytest.raises(ConfigurationError, match="must be given together"):
         load({"http": {"tls_certificate": str(own.chain)}})
     with pytest.raises(ConfigurationError, match="tls_client_ca needs"):
         load({"http": {"tls_client_ca": str(authority.ca)}})

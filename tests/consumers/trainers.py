@@ -94,7 +94,7 @@ class Running:
     def __init__(
         self, settings: Settings, connection: Connection, cluster: AnyCluster | None = None, **options: Any
     ) -> None:
-        self.metrics, self.health = Metrics(TRAINER).with_process(), Health(60.0)
+        self.metrics, self.health = Metrics(TRAINER).with_process(), Health(stuck_after_s=60.0)
         self.board = TrainerBoard(settings, self.metrics)
         self.failure: BaseException | None = None
         self._stop = threading.Event()

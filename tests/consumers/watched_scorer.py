@@ -71,7 +71,7 @@ class Watched:
             output=OutputConfig(models_topic=models),
             scoring=ScoringConfig(topic=case, output_topic=f"{case}-scores", group=case),
         )
-        self._metrics, self._health, self._stop = Metrics(SCORER), Health(60.0), threading.Event()
+        self._metrics, self._health, self._stop = Metrics(SCORER), Health(stuck_after_s=60.0), threading.Event()
         self._board = ScorerBoard()
         self._site = Site(self._settings, self._board, self._metrics, self._health)
         self._error: StreamsvmError | None = None
@@ -263,7 +263,7 @@ def main() -> None:
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
     found = {"time": datetime.now(UTC).isoformat()}
     with EmbeddedBroker() as broker:
-        connection = Connection({**broker.connection.options, "fetch.wait.max.ms": 10}, embedded=True)
+        connection = Connection(options={**broker.connection.options, "fetch.wait.max.ms": 10}, embedded=True)
         found |= {case: run(connection) for case, run in CASES.items()}
     text = json.dumps(found, indent=2) + "\n"
     if given.json:

@@ -113,7 +113,9 @@ def gap(points: Points, reduced: Points) -> float:
 
     def solve(some: Points) -> float:
         Z = (some.X - moments.mean) / scale
-        found = InteriorPointSolver(gap=1e-6).solve(Problem(Z, some.y, some.weight, LinearKernel(), 1.0, 1_000))
+        found = InteriorPointSolver(gap=1e-6).solve(
+            Problem(Z=Z, y=some.y, upper=some.weight, kernel=LinearKernel(), tolerance=1.0, max_iterations=1_000)
+        )
         w = found.coefficients
         assert w is not None
         whole = ((points.X - moments.mean) / scale) @ w + found.intercept

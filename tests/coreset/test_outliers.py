@@ -262,7 +262,7 @@ def spoiled_set(n: int = 6_000) -> tuple[Points, Points]:
 def test_the_estimator_withstands_one_point_and_names_it(memory_points: int) -> None:
     """Whether points are reduced or all held."""
     points, test = spoiled_set()
-    with pytest.warns(UserWarning, match=r"row 3000 of all that was learned, feature \d, 1e\+30, learned as"):
+    with pytest.warns(UserWarning, match=r"row 3000 of all rows learned: feature \d is 1e\+30 and was learned as"):
         machine = CoresetSVC(memory_points=memory_points).fit(points.X, points.y)
     assert balanced_accuracy_score(test.y, machine.predict(test.X)) > 0.87
     with warnings.catch_warnings():
@@ -299,7 +299,7 @@ def test_a_weight_beyond_what_can_be_summed_is_refused(weight: float) -> None:
     weights = np.ones(50)
     weights[7] = weight
     weights[3] = 0.0
-    with pytest.raises(ValueError, match=r"sample_weight\[7\] is .* a weight is 0 or from 1e-15 to 1e\+15"):
+    with pytest.raises(ValueError, match=r"sample_weight\[7\] is .* a weight must be 0 or from 1e-15 to 1e\+15"):
         CoresetSVC().fit(points.X, points.y, sample_weight=weights)
 
 
@@ -308,5 +308,5 @@ def test_a_feature_beyond_what_can_be_squared_is_refused() -> None:
     points = gaussian(50)
     X = points.X.astype(np.float64)
     X[7, 2] = 1e200
-    with pytest.raises(ValueError, match=r"X\[7, 2\] is 1e\+200; a feature is at most 1e\+100"):
+    with pytest.raises(ValueError, match=r"X\[7, 2\] is 1e\+200; a feature must be at most 1e\+100"):
         CoresetSVC().fit(X, points.y)

@@ -60,7 +60,9 @@ def pilot_for(points: Points, penalty: float = 1.0) -> Pilot:
     """Return a pilot on unscaled features with the closed-form bound, which is poor and certified."""
     d = points.dimension
     bound = mean_bound(points.X.astype(np.float64), points.y, points.weight, penalty)
-    return Pilot(penalty, np.zeros(d), np.ones(d), np.zeros(d), 0.0, bound)
+    return Pilot(
+        penalty=penalty, mean=np.zeros(d), scale=np.ones(d), coefficients=np.zeros(d), intercept=0.0, lower_bound=bound
+    )
 
 
 @cache

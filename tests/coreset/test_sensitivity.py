@@ -40,7 +40,9 @@ def small_set(n: int = 14, dimension: int = 2, spread: float = 0.0, seed: int = 
 def solved(points: Points, penalty: float) -> tuple[Solution, float]:
     """Return a solution to ten digits, and the certified lower bound that it gives."""
     upper = penalty * points.weight
-    solution = LibsvmSolver().solve(Problem(points.X, points.y, upper, LinearKernel(), 1e-9, 1_000_000))
+    solution = LibsvmSolver().solve(
+        Problem(Z=points.X, y=points.y, upper=upper, kernel=LinearKernel(), tolerance=1e-9, max_iterations=1_000_000)
+    )
     return solution, dual_bound(points.X, points.y, upper, solution.alpha)
 
 

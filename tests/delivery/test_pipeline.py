@@ -67,7 +67,7 @@ def first_cut() -> Cut:
 def head_at(cut: Cut, **changes: object) -> Head:
     where = partition_cuts(cut.positions, cut.leader_epochs)
     plain = {"training_set_sha256": cut.points.sha256(), "build": BUILD}
-    return Head(1, 1, where, "ab" * 32, 0, **{**plain, **changes})  # type: ignore[arg-type]
+    return Head(number=1, incarnation=1, cut=where, sha256="ab" * 32, offset=0, **{**plain, **changes})  # type: ignore[arg-type]
 
 
 def test_every_cut_waits_for_the_training_before_it() -> None:
@@ -127,10 +127,10 @@ def test_another_training_set_at_the_newest_cut_is_refused_unless_another_build_
         held.offer(stream(CUT_ROWS))
         assert kinds(list(held.learn()))[-1] == "CaughtUp"
         if refused:
-            with pytest.raises(StateError, match="reading again gave another training set for m@1"):
+            with pytest.raises(StateError, match="replaying the log gave a different training set for m@1"):
                 held.assign({})
         else:
-            assert "reading again gave another training set for m@1" in held.assign({}).differs
+            assert "replaying the log gave a different training set for m@1" in held.assign({}).differs
 
 
 def test_a_log_that_passes_the_newest_cut_without_standing_at_it_is_refused() -> None:
@@ -142,7 +142,7 @@ def test_a_log_that_passes_the_newest_cut_without_standing_at_it_is_refused() ->
     held.offer(rows.slice(0, CUT_ROWS - 4))
     assert kinds(list(held.learn())) == ["Learned"]
     held.offer(rows.slice(2 * CUT_ROWS, 3 * CUT_ROWS))
-    with pytest.raises(StateError, match=r"m@1 was made from t\[0\] up to offset 16 .* the log goes on at offset 32"):
+    with pytest.raises(StateError, match=r"m@1 was made from t\[0\] up to offset 16 .* the log continues at offset 32"):
         list(held.learn())
 
 

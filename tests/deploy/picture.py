@@ -45,7 +45,7 @@ def watched(seconds: float, rows_a_second: int, stack: Path) -> tuple[Drawn, flo
     """Run the stack for a while, and return each panel's series by its title, and when the last sample was taken."""
     broker = start_real_broker()
     try:
-        connection = Connection({"bootstrap.servers": broker.bootstrap_servers})
+        connection = Connection(options={"bootstrap.servers": broker.bootstrap_servers})
         with Live(connection, stack, f"picture-{int(time.time())}") as live:
             pause, begun = threading.Event(), time.monotonic()
             while (ago := time.monotonic() - begun) < seconds:

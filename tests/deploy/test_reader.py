@@ -158,7 +158,7 @@ def test_it_follows_a_model_on_a_real_broker(python: Path, real_broker: TestBrok
     assert done.returncode == 0, done.stderr
     said: dict[str, Any] = json.loads(done.stdout)
     assert said["version"] == 3
-    assert said["values"] == Loaded(version, "ab", 0, 0.0).decision_function(X).tolist()
+    assert said["values"] == Loaded(version=version, sha256="ab", offset=0, loaded_at=0.0).decision_function(X).tolist()
 
 
 def test_every_module_of_the_wheel_can_be_imported(python: Path, reader: Path, tmp_path: Path) -> None:
@@ -177,7 +177,10 @@ def test_it_scores_a_kept_message(golden: Path, python: Path, tmp_path: Path) ->
     assert done.returncode == 0, done.stderr
     version = model_codec.decode(golden.read_bytes())
     points = 0.25 * (np.arange(5)[:, None] - np.arange(version.model.dimension))
-    assert json.loads(done.stdout) == Loaded(version, "ab", 0, 0.0).decision_function(points).tolist()
+    assert (
+        json.loads(done.stdout)
+        == Loaded(version=version, sha256="ab", offset=0, loaded_at=0.0).decision_function(points).tolist()
+    )
 
 
 @pytest.mark.parametrize("name", ["CoresetSVC", "STDASVC"])

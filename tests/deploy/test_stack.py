@@ -118,7 +118,7 @@ class Stack:
     @property
     def connection(self) -> Connection:
         """The broker, as a program on this machine reaches it."""
-        return Connection({"bootstrap.servers": f"localhost:{self.ports['KAFKA_PORT']}"}, "test")
+        return Connection(options={"bootstrap.servers": f"localhost:{self.ports['KAFKA_PORT']}"}, client_id="test")
 
     def ends(self, topic: str) -> dict[int, int]:
         """Return where each partition of a topic ends, its transactions' markers counted."""

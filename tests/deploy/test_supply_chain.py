@@ -117,7 +117,7 @@ SKIPPED = {"name": "odd", "skip_reason": "no version of that name"}
     ("packages", "status", "told"),
     [
         ([CLEAN], 0, "1 packages asked for, 0 known weaknesses"),
-        ([CLEAN, WEAK], 1, "old 1: PYSEC-1, CVE-1; mended in 2"),
+        ([CLEAN, WEAK], 1, "old 1: PYSEC-1, CVE-1; fixed in 2"),
         ([WEAK, SKIPPED], 1, "NOT CHECKED: odd"),
         ([CLEAN, SKIPPED], 75, "NOT CHECKED: odd: no version of that name"),
         ([], 75, "0 packages asked for"),

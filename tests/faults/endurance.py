@@ -168,7 +168,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     broker = JvmBroker()
     try:
         broker.start()
-        taken = run(Connection({"bootstrap.servers": broker.bootstrap_servers}), options.minutes)
+        taken = run(Connection(options={"bootstrap.servers": broker.bootstrap_servers}), options.minutes)
     finally:
         broker.stop()
     found = summary(taken)

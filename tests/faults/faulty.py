@@ -228,7 +228,7 @@ def faulty_broker(directory: Path, **settings: str) -> Iterator[FaultyBroker]:
             pytest.skip(f"no broker to ill-treat: {error}")
         proxy.forward_to(broker.behind_proxy)
         direct, through = (
-            Connection({"bootstrap.servers": servers}, request_timeout_s=10.0)
+            Connection(options={"bootstrap.servers": servers}, request_timeout_s=10.0)
             for servers in (broker.bootstrap_servers, proxy.address)
         )
         faulty = FaultyBroker(direct, through, directory, broker=broker, proxy=proxy)

@@ -452,7 +452,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         broker.start()
         with tempfile.TemporaryDirectory() as directory:
-            connection = Connection({"bootstrap.servers": broker.bootstrap_servers})
+            connection = Connection(options={"bootstrap.servers": broker.bootstrap_servers})
             stage = Stage(connection, settings_for("hostile-http", Path(directory) / "checkpoint"))
             stage.create()
             try:

@@ -286,7 +286,7 @@ def running(power: Power) -> Iterator[Connection]:
     """Start brokers, return how to reach them, and delete them in the end."""
     try:
         power.start()
-        yield Connection({"bootstrap.servers": power.bootstrap_servers}, request_timeout_s=10.0)
+        yield Connection(options={"bootstrap.servers": power.bootstrap_servers}, request_timeout_s=10.0)
     finally:
         power.discard()
 

@@ -129,7 +129,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     broker = JvmBroker()
     try:
         broker.start()
-        connection = Connection({"bootstrap.servers": broker.bootstrap_servers})
+        connection = Connection(options={"bootstrap.servers": broker.bootstrap_servers})
         sizes = [int(part) for part in options.points.split(",")]
         rows = [measure(connection, points, options.dimension, options.runs) for points in sizes]
     finally:

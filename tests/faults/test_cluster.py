@@ -35,7 +35,7 @@ def _nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nodes]:
         cluster.start()
     except CannotRun as error:
         pytest.skip(f"no cluster: {error}")
-    connection = Connection({"bootstrap.servers": cluster.bootstrap_servers})
+    connection = Connection(options={"bootstrap.servers": cluster.bootstrap_servers})
     nodes = Nodes(connection, connection, tmp_path_factory.mktemp("nodes"), cluster=cluster)
     try:
         yield nodes

@@ -154,7 +154,7 @@ def test_a_start_without_a_usable_checkpoint_is_refused(trainer: Settings, broke
         broken(path)
     with pytest.raises(StateError) as refused:
         run_to_version(trainer, connection, 4)
-    assert all(f"{path.name}: its checksum does not match" in str(refused.value) for path in files)
+    assert all(f"{path.name}: the file's checksum does not match" in str(refused.value) for path in files)
     assert generations(trainer) == files
     for path in files:
         path.unlink()

@@ -28,7 +28,7 @@ def second_on_the_same_directory(stage: Stage, planted: str = "") -> None:
         assert not second.reaches_version(1), "the second one works on the directory of the first"
         assert second.wait() == REFUSED
         assert "another process holds the checkpoint directory" in second.log[-1]
-        assert "Stop it, or give each trainer a directory of its own." in second.log[-1]
+        assert "Stop that process, or give each trainer its own directory." in second.log[-1]
         assert "Traceback" not in second.said
     finally:
         first.thaw()

@@ -98,8 +98,33 @@ def newest(directory: CheckpointDirectory) -> Snapshot | None:
 
 def snapshot_of(learner: Learner, number: int, sequence: int) -> Snapshot:
     cut = partition_cuts(learner.positions, {})
-    head = Head(number, 1, cut, "ab" * 32, number, "cd" * 32, {}) if number else None
-    return Snapshot("m", 1, sequence, "t", "", BASE, {}, "", {}, head, learner.state(), None)
+    head = (
+        Head(
+            number=number,
+            incarnation=1,
+            cut=cut,
+            sha256="ab" * 32,
+            offset=number,
+            training_set_sha256="cd" * 32,
+            build={},
+        )
+        if number
+        else None
+    )
+    return Snapshot(
+        name="m",
+        incarnation=1,
+        sequence=sequence,
+        topic="t",
+        topic_id="",
+        base=BASE,
+        configuration={},
+        configuration_sha256="",
+        build={},
+        head=head,
+        learner=learner.state(),
+        pending=None,
+    )
 
 
 @dataclass(frozen=True)

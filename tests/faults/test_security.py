@@ -294,7 +294,7 @@ def start_with_a_wrong_password(site: Site, planted: str = "") -> None:
     """Start a trainer whose password is not the user's any more; it must end with a line."""
     daemon = site.trainer(password="an-old-password", planted=planted)
     assert daemon.wait() == REFUSED_STATUS
-    assert "does not accept this client" in last_words(daemon)
+    assert "rejects this client" in last_words(daemon)
     assert "invalid credentials" in last_words(daemon)
     complaints = [line for line in daemon.log if "SASL authentication error" in line]
     assert 1 <= len(complaints) <= 3, daemon.said
@@ -384,10 +384,10 @@ def test_another_authority_is_not_trusted_unless_a_flag_says_so(secured: Secured
     unchecked = {**options, "enable.ssl.certificate.verification": False}
     for refused in (options, unchecked):
         with pytest.raises(ConfigurationError, match="certificate"):
-            describe_topic(Connection(refused, request_timeout_s=2.0), name)
+            describe_topic(Connection(options=refused, request_timeout_s=2.0), name)
     with pytest.raises(ConfigurationError, match="certificate verify failed"):
-        describe_topic(Connection(options, request_timeout_s=2.0, allow_insecure_tls=True), name)
-    allowed = Connection(unchecked, request_timeout_s=5.0, allow_insecure_tls=True)
+        describe_topic(Connection(options=options, request_timeout_s=2.0, allow_insecure_tls=True), name)
+    allowed = Connection(options=unchecked, request_timeout_s=5.0, allow_insecure_tls=True)
     assert describe_topic(allowed, name).partitions == (0,)
     assert len(allowed.risks()) == 1
 
@@ -456,7 +456,7 @@ def mechanism(name: str, endpoint: str) -> dict[str, str | bool]:
 def test_every_verb_works_over_tls_with_each_mechanism(secured: SecuredBroker, token_endpoint: str, name: str) -> None:
     """Create, describe, send, publish in a transaction and read back, by a client of its own each."""
     shared = {key: value for key, value in secured.options().items() if not key.startswith("sasl.")}
-    connection = Connection({**shared, **mechanism(name, token_endpoint)}, request_timeout_s=10.0)
+    connection = Connection(options={**shared, **mechanism(name, token_endpoint)}, request_timeout_s=10.0)
     made = f"mechanism-{re.sub('[^a-z]', '', name.lower())}"
     create_topics(connection, [TopicSpec(made)])
     assert describe_topic(connection, made).partitions == (0,)
@@ -474,5 +474,5 @@ def test_a_token_that_is_refused_is_said(secured: SecuredBroker, token_endpoint:
     shared = {key: value for key, value in secured.options().items() if not key.startswith("sasl.")}
     options = {**mechanism("OAUTHBEARER, oidc", token_endpoint), "sasl.oauthbearer.client.secret": "swordfish"}
     with pytest.raises(ConfigurationError, match="security options") as refused:
-        describe_topic(Connection({**shared, **options}, request_timeout_s=3.0), "any")
+        describe_topic(Connection(options={**shared, **options}, request_timeout_s=3.0), "any")
     assert "swordfish" not in str(refused.value)

@@ -99,7 +99,15 @@ def letters() -> list[bytes]:
 def corpora() -> dict[str, list[bytes]]:
     """Return each target's values."""
     cut = (PartitionCut(0, 80, 0, 4), PartitionCut(1, 7, 3, -1))
-    head = Head(3, 1, cut, "ab" * 32, 17, "cd" * 32, {"numpy": "2"})
+    head = Head(
+        number=3,
+        incarnation=1,
+        cut=cut,
+        sha256="ab" * 32,
+        offset=17,
+        training_set_sha256="cd" * 32,
+        build={"numpy": "2"},
+    )
     get = b"GET /metrics HTTP/1.1\r\nHost: localhost:9464\r\nAccept-Encoding: gzip\r\n\r\n"
     return {
         "json": [*GOOD * 6, *(value for value, _ in BAD if value and len(value) < 500)],

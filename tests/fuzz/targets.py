@@ -324,7 +324,9 @@ class _AtOnce(_Routes):
 @cache
 def _http_loop() -> _Loop:
     config = HttpConfig(port=0)
-    return _Loop(_listen(config), None, Access(config), _AtOnce(Health(60.0), CollectorRegistry(), lambda _: None))
+    return _Loop(
+        _listen(config), None, Access(config), _AtOnce(Health(stuck_after_s=60.0), CollectorRegistry(), lambda _: None)
+    )
 
 
 STATUSES: Final = frozenset(
@@ -340,7 +342,7 @@ def _http(value: bytes) -> str:
         ours.setblocking(False)
         theirs.sendall(value)
         theirs.shutdown(socket.SHUT_WR)
-        connection = Connection(ours, "127.0.0.1", 0.0)
+        connection = Connection(socket=ours, address="127.0.0.1", begun_at=0.0)
         loop._selector.register(ours, selectors.EVENT_READ, connection)
         try:
             loop._read(connection)

@@ -36,56 +36,110 @@ def handmade() -> Snapshot:
     )
     nothing = Points.empty(2, np.dtype(np.float32))
     bucket = Bucket(
-        1, 4, points, Extent(Position(2), Position(9, 3), 12, 1_700_000_000_000, 1_700_000_000_400, moments)
-    )
-    extent = Extent(Position(9, 3), Position(10), 1, -1, -1, moments)
-    held = Held(points, np.array([2.5, 1e300]), 1.25)
-    filled = PartitionState(6, 7, (bucket,), points.take(slice(1)), extent, screened(), held)
-    empty = PartitionState(0, -1, (), nothing, Extent(Position(5), Position(5), 0, -1, -1, Moments.zero(2)))
-    pending = Cut(
-        {0: Position(10), 3: Position(5)},
-        {0: 7, 3: -1},
+        1,
+        4,
         points,
-        moments,
-        13,
-        1_700_000_000_000,
-        1_700_000_000_400,
-        (Sampled(points, 1.25, np.array([3.5, 1e9])),),
+        Extent(
+            start=Position(2),
+            end=Position(9, 3),
+            rows=12,
+            first_time_ms=1_700_000_000_000,
+            last_time_ms=1_700_000_000_400,
+            moments=moments,
+        ),
+    )
+    extent = Extent(start=Position(9, 3), end=Position(10), rows=1, first_time_ms=-1, last_time_ms=-1, moments=moments)
+    held = Held(points, np.array([2.5, 1e300]), 1.25)
+    filled = PartitionState(
+        sealed=6,
+        leader_epoch=7,
+        buckets=(bucket,),
+        leaf_points=points.take(slice(1)),
+        leaf_extent=extent,
+        screened=screened(),
+        audit=held,
+    )
+    empty = PartitionState(
+        sealed=0,
+        leader_epoch=-1,
+        buckets=(),
+        leaf_points=nothing,
+        leaf_extent=Extent(
+            start=Position(5), end=Position(5), rows=0, first_time_ms=-1, last_time_ms=-1, moments=Moments.zero(2)
+        ),
+    )
+    pending = Cut(
+        positions={0: Position(10), 3: Position(5)},
+        leader_epochs={0: 7, 3: -1},
+        points=points,
+        moments=moments,
+        rows=13,
+        first_time_ms=1_700_000_000_000,
+        last_time_ms=1_700_000_000_400,
+        audit=(Sampled(points, 1.25, np.array([3.5, 1e9])),),
     )
     tuning = TuningInForce(1e-5, None, 0.125, (PartitionCut(0, 4, 0, 7),), 6)
-    gate = Gate("refused", "", "window", 99, 0.75, 0.875, 40, 0.01, (GatePart(0, (8, 0), (9, 3)),), RECENT)
-    head = Head(41, 2, (PartitionCut(0, 8, 0, 7),), "ab" * 32, 57, "cd" * 32, {"numpy": "2.0"}, tuning, gate)
+    gate = Gate(
+        outcome="refused",
+        why="",
+        scored_on="window",
+        points=99,
+        candidate=0.75,
+        present=0.875,
+        against=40,
+        margin=0.01,
+        window=(GatePart(0, (8, 0), (9, 3)),),
+        recent=RECENT,
+    )
+    head = Head(
+        number=41,
+        incarnation=2,
+        cut=(PartitionCut(0, 8, 0, 7),),
+        sha256="ab" * 32,
+        offset=57,
+        training_set_sha256="cd" * 32,
+        build={"numpy": "2.0"},
+        tuning=tuning,
+        gate=gate,
+    )
     return Snapshot(
-        "model",
-        2,
-        12,
-        "points",
-        "AAAAAAAAAAAAAAAAAAAAAQ",
-        {0: Position(2), 3: Position(5)},
-        {"seed": 11, "points": {"dimension": 2, "labels": [-1, 1]}},
-        "ef" * 32,
-        {"numpy": "2.0", "python": "3.11"},
-        head,
-        LearnerState({0: filled, 3: empty}, 1),
-        pending,
-        {0: 11, 3: 300},
+        name="model",
+        incarnation=2,
+        sequence=12,
+        topic="points",
+        topic_id="AAAAAAAAAAAAAAAAAAAAAQ",
+        base={0: Position(2), 3: Position(5)},
+        configuration={"seed": 11, "points": {"dimension": 2, "labels": [-1, 1]}},
+        configuration_sha256="ef" * 32,
+        build={"numpy": "2.0", "python": "3.11"},
+        head=head,
+        learner=LearnerState({0: filled, 3: empty}, 1),
+        pending=pending,
+        read_to={0: 11, 3: 300},
     )
 
 
 def screened() -> Screened:
     """Return the state of a screened leaf of two features."""
     screen = Screen(
-        16,
-        0.1,
-        np.array([[0.1, -2.5], [1e-3, 7.0]]),
-        np.array([0.5, -0.25]),
-        1e-17,
-        np.array([[1.0, 2.0], [-1.0, 0.0]]),
-        np.arange(12.0).reshape(2, 6),
-        np.arange(12, dtype=np.float32).reshape(4, 3),
+        rows=16,
+        rate=0.1,
+        scaling=np.array([[0.1, -2.5], [1e-3, 7.0]]),
+        coefficients=np.array([0.5, -0.25]),
+        intercept=1e-17,
+        label_mean=np.array([[1.0, 2.0], [-1.0, 0.0]]),
+        terms=np.arange(12.0).reshape(2, 6),
+        projection=np.arange(12, dtype=np.float32).reshape(4, 3),
     )
     sums = np.linspace(0.0, 0.99, 2 * BINS).reshape(2, BINS)
-    return Screened(screen, 2, 9, sums, np.array([[1.5, 2.0], [0.0, 1e9]]), np.arange(6.0).reshape(3, 2))
+    return Screened(
+        screen=screen,
+        thinnings=2,
+        accepted=9,
+        sums=sums,
+        weight=np.array([[1.5, 2.0], [0.0, 1e9]]),
+        totals=np.arange(6.0).reshape(3, 2),
+    )
 
 
 def as_json(found: object) -> Any:

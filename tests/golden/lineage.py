@@ -45,7 +45,16 @@ def stream() -> Rows:
     y = np.where(at * 29 % 7 < 3, 1, -1).astype(np.int8)
     none = np.full(n, -1, np.int64)
     every = np.ones(n, np.bool_)
-    return Rows(0, at, np.zeros(n, np.int64), every, none, every, Points(X, y, weight), none)
+    return Rows(
+        partition=0,
+        offset=at,
+        row=np.zeros(n, np.int64),
+        last=every,
+        time_ms=none,
+        accepted=every,
+        points=Points(X, y, weight),
+        leader_epoch=none,
+    )
 
 
 def learner_of(config: ModelConfig) -> Learner:
@@ -60,7 +69,20 @@ def written() -> tuple[bytes, dict[str, Any]]:
     learner.learn(stream(), until=Position(SAVED_AT))
     base = {0: Position(0)}
     canonical, sha256 = config.canonical(), config.sha256()
-    saved = Snapshot("m", 1, 1, "points", "", base, canonical, sha256, {}, None, learner.state(), None)
+    saved = Snapshot(
+        name="m",
+        incarnation=1,
+        sequence=1,
+        topic="points",
+        topic_id="",
+        base=base,
+        configuration=canonical,
+        configuration_sha256=sha256,
+        build={},
+        head=None,
+        learner=learner.state(),
+        pending=None,
+    )
     learner.learn(stream())
     cut = learner.cut()
     return encode(saved), {"training_set_sha256": cut.points.sha256(), "mean": cut.moments.mean.tolist()}

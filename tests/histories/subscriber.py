@@ -23,7 +23,9 @@ def main(servers: str, models: str, name: str) -> None:
 
     print(json.dumps({"joined": True}), flush=True)
     try:
-        with ModelSubscriber(Connection({"bootstrap.servers": servers}), name, models_topic=models, callback=say) as it:
+        with ModelSubscriber(
+            Connection(options={"bootstrap.servers": servers}), name, models_topic=models, callback=say
+        ) as it:
             while True:
                 time.sleep(1.0)
                 _ = it.loaded  # raises what ended it

@@ -362,7 +362,7 @@ def a_stable_offset_stands_still_and_all_is_green(told: Story) -> None:
 
 
 def a_daemon_refuses_to_start(told: Story) -> None:
-    told.tell("trainer-1", "fail", "life", exit=78, said="the models topic held m@7, and now ends at m@6")
+    told.tell("trainer-1", "fail", "life", exit=78, said="the models topic held m@7, but now ends at m@6")
 
 
 SPOILT: list[tuple[Callable[[Story], None], set[str]]] = [
@@ -503,7 +503,7 @@ def test_a_standstill_during_a_fault_is_none() -> None:
 def test_a_move_that_was_done_before_writes_nothing() -> None:
     """`ok` without a record is right where the answer says that there was nothing to do."""
     told = story()
-    said = "readers are held at m@2 already"
+    said = "readers of current are already pinned to m@2"
     told.tell("operator", "ok", "move", command="pin", model="m", reason="op-2", exit=0, said=said)
     assert check(told.end()) == []
 

@@ -14,7 +14,7 @@ from tests.histories.history import Entry
 OWN_ALIASES = ("head", "owner", "retired", "current")
 """Keys that trainers write; all others are people's."""
 
-NOTHING_DONE = ("already", "nothing is pinned", "there is no alias")
+NOTHING_DONE = ("already", "no version is pinned", "does not exist")
 """What a move that finds itself done says; it writes nothing."""
 
 

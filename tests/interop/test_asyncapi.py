@@ -109,7 +109,15 @@ def real_messages() -> dict[str, list[Any]]:
     """Return, by the name of its schema, what the codecs write."""
     version, digest = version_of(2), "ab" * 32
     one, many = encode([1.0, 2.5], id="a"), b"[" + encode([1.0, 2.5], 1, 0.5) + b"," + encode([0, 1], 0) + b"]"
-    head = Head(2, 1, (PartitionCut(0, 5, 0, 1),), digest, 3, digest, {})
+    head = Head(
+        number=2,
+        incarnation=1,
+        cut=(PartitionCut(0, 5, 0, 1),),
+        sha256=digest,
+        offset=3,
+        training_set_sha256=digest,
+        build={},
+    )
     score, scores = scored(one), scored(many)
     (bad,) = scored(b"not json").rejected
     letter = deadletter.encode("points", bad, b"k", (), deadletter.LARGEST_BYTES, "m")

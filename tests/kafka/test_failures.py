@@ -12,7 +12,7 @@ from streamsvm.errors import ConfigurationError, FatalError, Fenced, StateError,
 from streamsvm.kafka import Connection, failures
 from streamsvm.kafka.failures import _NAMES, FAULTS, Fault, fault_of, translate
 
-CONNECTION = Connection({"bootstrap.servers": "broker:9092"})
+CONNECTION = Connection(options={"bootstrap.servers": "broker:9092"})
 CODES = {
     name: code
     for name in dir(KafkaError)

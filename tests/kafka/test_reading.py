@@ -75,7 +75,7 @@ def test_marks_tell_what_readers_get_and_what_writers_wrote(broker: TestBroker) 
 def test_marks_are_told_again_after_the_broker_was_killed() -> None:
     """A leader's epoch is another one then; what is asked meanwhile is worth trying again."""
     with restartable_broker() as broker:
-        connection = Connection({"bootstrap.servers": broker.bootstrap_servers})
+        connection = Connection(options={"bootstrap.servers": broker.bootstrap_servers})
         create_topics(connection, [TopicSpec("t", 1)])
         marks = Marks(connection)
         eventually(lambda: stable_now(marks) == {("t", 0): 0}, "the topic's leader knows of it")
@@ -267,7 +267,7 @@ def test_a_transaction_that_stays_open_is_an_error_and_no_end(broker: TestBroker
     with foreign.open_transaction(broker.connection, topic, [b"open"]):
         records = read_to_end(broker.connection, topic, 0, timeout_s=0.7)
         assert next(records).value == b"before"
-        with pytest.raises(TransientError, match="a transaction is open there"):
+        with pytest.raises(TransientError, match="an open transaction holds readers up there"):
             next(records)
 
 

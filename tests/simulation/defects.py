@@ -547,7 +547,7 @@ DEFECTS: dict[str, Defect] = {
     ),
     "a dead transaction is settled by a commit": Defect(
         "the abort",
-        "th version is|without a|readers do not get|had taken over|is not a version|is half visible",
+        "th version is|without a|readers do not get|had taken over|is not a version|see only a part of",
         HANGS,
         _with_publisher(_SweepingByCommit),
     ),

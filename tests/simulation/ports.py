@@ -212,7 +212,7 @@ class Cluster(_Port):
             self._point(f"waits for a transaction in {topic}")
         if log.stable < end:
             self._life.hidden = True
-            raise TransientError(f"could not read {topic}: a transaction is open there")
+            raise TransientError(f"could not read {topic}: an open transaction holds readers up there")
         self._point(f"reads {topic}")
         wanted = set(keys)
         found = {
@@ -259,7 +259,7 @@ class Cluster(_Port):
         log = self._broker.log(topic, partition)
         end = log.end
         if log.stable < end:
-            raise TransientError(f"could not read {topic}: a transaction is open there")
+            raise TransientError(f"could not read {topic}: an open transaction holds readers up there")
         entries = ((offset, log.entries[offset]) for offset in range(max(log.first, start), end))
         return [
             Stored(record, log.readable(offset))

@@ -121,7 +121,18 @@ def train(points: Points, moments: Moments, config: SvmConfig) -> Trained:
     """Make a model in constant time that differs whenever the training set does."""
     weighted = points.weight * points.y
     machine = LinearMachine((weighted @ points.X).astype(np.float64), float(points.weight.sum() + moments.count))
-    fit = Fit(1.0, None, len(points), float(points.weight.sum()), len(points), 0.0, None, None, 1, True)
+    fit = Fit(
+        C=1.0,
+        gamma=None,
+        points=len(points),
+        weight=float(points.weight.sum()),
+        support_vectors=len(points),
+        objective=0.0,
+        dual_objective=None,
+        kkt_gap=None,
+        iterations=1,
+        converged=True,
+    )
     return Trained(Model(Scaler.identity(points.dimension), machine), fit, 0.0)
 
 

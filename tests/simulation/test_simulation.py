@@ -78,7 +78,7 @@ def test_a_seed_replays_exactly() -> None:
 def test_a_trainer_in_doubt_is_not_at_rest() -> None:
     """What only time mends is waited for, as long as a trainer documents that it takes, and no longer."""
     world = World(Profile(), Script({}), Ports)
-    life = Life(world.first, "A1", health=Health(60.0, lambda: world.time))
+    life = Life(world.first, "A1", health=Health(stuck_after_s=60.0, clock=lambda: world.time))
     world.calm = True
     assert any(world.rest(life) for _ in range(IDLE_TURNS))
     life.health.require("publish", "another instance took over")
@@ -92,7 +92,7 @@ def test_a_trainer_in_doubt_is_not_at_rest() -> None:
 def test_a_world_whose_readers_are_held_up_is_not_at_rest() -> None:
     """A transaction without its end is the trainer's to settle, though it has nothing to read or to publish."""
     world = World(Profile(), Script({}), Ports)
-    life = Life(world.first, "A1", health=Health(60.0, lambda: world.time))
+    life = Life(world.first, "A1", health=Health(stuck_after_s=60.0, clock=lambda: world.time))
     world.calm, world.idle = True, IDLE_TURNS
     world.broker.send(TRANSACTIONAL_ID, world.broker.initialise(TRANSACTIONAL_ID), AUDIT, Entry(b"{}"))
     assert not world.rest(life)

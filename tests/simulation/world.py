@@ -265,7 +265,7 @@ class World:
 
     def make_trainer(self, ports: Any, reset: str) -> Trainer:
         """Return the shipped trainer on the simulated ports."""
-        ports.life.health = Health(60.0, ports.clock.monotonic)
+        ports.life.health = Health(stuck_after_s=60.0, clock=ports.clock.monotonic)
         return ports.trainer(self.settings, ports.life.health, reset)
 
     def takes(self, life: Life) -> None:

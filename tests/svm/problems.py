@@ -36,7 +36,9 @@ class Case:
         Z, y = _points(self.source, self.n + TEST_POINTS)
         kernel: Kernel = LinearKernel() if self.kernel == "linear" else RbfKernel(1.0 / Z.shape[1])
         upper = weights(self.n, self.decades, self.box)
-        return Problem(Z[: self.n], y[: self.n], upper, kernel, tolerance, max_iterations), Z[self.n :]
+        return Problem(
+            Z=Z[: self.n], y=y[: self.n], upper=upper, kernel=kernel, tolerance=tolerance, max_iterations=max_iterations
+        ), Z[self.n :]
 
 
 def weights(n: int, decades: float, mean: float) -> Float:

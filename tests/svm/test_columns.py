@@ -83,7 +83,7 @@ def test_the_cache_takes_no_more_than_it_may() -> None:
 
 def test_a_cache_too_small_for_one_direction_is_refused() -> None:
     """Fewer than two columns cannot make a step."""
-    with pytest.raises(ValueError, match="fewer than 2 columns"):
+    with pytest.raises(ValueError, match="no room for 2 columns"):
         make_columns(np.zeros((N, 2)), LinearKernel(), 16 * N - 1)
 
 

@@ -104,7 +104,9 @@ def test_small_problems_by_brute_force(seed: int, n: int, linear: bool) -> None:
     Z = random.normal(size=(n, 2)).round(1)
     y = np.array([1, -1, *random.choice([-1, 1], n - 2)], np.int8)
     kernel: Kernel = LinearKernel() if linear else RbfKernel(0.7)
-    problem = Problem(Z, y, random.uniform(0.1, 3.0, n), kernel, 1e-9, 100_000)
+    problem = Problem(
+        Z=Z, y=y, upper=random.uniform(0.1, 3.0, n), kernel=kernel, tolerance=1e-9, max_iterations=100_000
+    )
     found = StdaSolver().solve(problem)
     assert found.optimality is not None
     assert found.converged
@@ -157,7 +159,9 @@ def test_memory_does_not_matter(kernel: str, dimension: int) -> None:
     points = gaussian(1_500, seed=3, dimension=dimension)
     made: Kernel = LinearKernel() if kernel == "linear" else RbfKernel(1.0 / dimension)
     upper = weights(1_500, 3.0, 10.0)
-    problem = Problem(points.X.astype(np.float64), points.y, upper, made, 1e-3, 10**6)
+    problem = Problem(
+        Z=points.X.astype(np.float64), y=points.y, upper=upper, kernel=made, tolerance=1e-3, max_iterations=10**6
+    )
     found = [StdaSolver().solve(replace(problem, Z=Z)) for Z in copies(problem.Z)]
     assert len({solution.alpha.tobytes() for solution in found if solution.alpha is not None}) == 1
     assert len({solution.intercept for solution in found}) == 1
@@ -172,7 +176,9 @@ def test_sparse_and_dense_layouts_agree() -> None:
         np.int8
     )
     Z = (X - X.mean(axis=0)) / X.std(axis=0)
-    problem = Problem(Z, y, weights(2_000, 2.0, 5.0), RbfKernel(1 / 40), 1e-3, 10**6)
+    problem = Problem(
+        Z=Z, y=y, upper=weights(2_000, 2.0, 5.0), kernel=RbfKernel(1 / 40), tolerance=1e-3, max_iterations=10**6
+    )
     run = BlockDescent(problem.Z, problem.y, problem.upper, problem.kernel, problem.tolerance)
     assert run._source.layout.sparse  # type: ignore[union-attr]
     found, other = StdaSolver().solve(problem), PaperStdaSolver().solve(problem)
@@ -183,7 +189,14 @@ def test_sparse_and_dense_layouts_agree() -> None:
 def test_many_dense_features_agree() -> None:
     """With more features than a small matrix product may have, the optimum is still LIBSVM's."""
     points = gaussian(1_200, seed=5, dimension=130)
-    problem = Problem(points.X.astype(np.float64), points.y, np.full(1_200, 2.0), RbfKernel(1 / 130), 1e-3, 10**6)
+    problem = Problem(
+        Z=points.X.astype(np.float64),
+        y=points.y,
+        upper=np.full(1_200, 2.0),
+        kernel=RbfKernel(1 / 130),
+        tolerance=1e-3,
+        max_iterations=10**6,
+    )
     found, other = StdaSolver().solve(problem), LibsvmSolver().solve(problem)
     assert found.converged
     assert certified(problem, found)[1] == pytest.approx(certified(problem, other)[1], rel=1e-6)

@@ -113,14 +113,21 @@ def one_hot(n: int, d: int, standardised: bool) -> Problem:
     if standardised:
         X = (X - X.mean(axis=0)) / X.std(axis=0)
     y = np.where(scores > 0, 1, -1).astype(np.int8)
-    return Problem(X, y, weights(n, 3.0, 10.0), LinearKernel(), 1e-3, 10**6)
+    return Problem(Z=X, y=y, upper=weights(n, 3.0, 10.0), kernel=LinearKernel(), tolerance=1e-3, max_iterations=10**6)
 
 
 @pytest.mark.parametrize(("n", "d"), [(600, 3), (603, 20), (600, 60), (40, 300)])
 def test_memory_and_threads_do_not_matter(n: int, d: int) -> None:
     """The same numbers give the same bits wherever they lie and whatever BLAS may use; dense, sparse, n < d."""
     points = gaussian(n, seed=3, dimension=d)
-    dense = Problem(points.X.astype(np.float64), points.y, weights(n, 3.0, 10.0), LinearKernel(), 1e-3, 10**6)
+    dense = Problem(
+        Z=points.X.astype(np.float64),
+        y=points.y,
+        upper=weights(n, 3.0, 10.0),
+        kernel=LinearKernel(),
+        tolerance=1e-3,
+        max_iterations=10**6,
+    )
     for problem in (dense, one_hot(n, d, standardised=False)):
         found = []
         for Z, threads in zip(copies(problem.Z), (1, 2, 1), strict=True):
@@ -149,7 +156,9 @@ def test_fewer_points_than_features_are_solved_in_their_span() -> None:
     points = gaussian(30, seed=3, dimension=300)
     Z = points.X.astype(np.float64)
     Z[10:15] = Z[:5]
-    problem = Problem(Z, points.y, weights(30, 3.0, 1.0), LinearKernel(), 1e-3, 10**6)
+    problem = Problem(
+        Z=Z, y=points.y, upper=weights(30, 3.0, 1.0), kernel=LinearKernel(), tolerance=1e-3, max_iterations=10**6
+    )
     found = InteriorPointSolver(gap=1e-6).solve(problem)
     assert found.converged
     assert primal(problem, found) == pytest.approx(dual(problem, found), rel=1e-5)
@@ -176,7 +185,9 @@ def test_degenerate_inputs_are_certified(
     if twice:
         Z[n // 2 :] = Z[: n - n // 2]
     y = np.array([1, -1, *random.choice([-1, 1], n - 2)], np.int8)
-    problem = Problem(Z, y, weights(n, decades, box), LinearKernel(), 1e-3, 10**6)
+    problem = Problem(
+        Z=Z, y=y, upper=weights(n, decades, box), kernel=LinearKernel(), tolerance=1e-3, max_iterations=10**6
+    )
     found = InteriorPointSolver().solve(problem)
     assert found.alpha is not None
     assert (found.alpha >= 0).all()

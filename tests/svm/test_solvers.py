@@ -57,7 +57,14 @@ def test_one_label_alone_is_its_constant(name: str, kernel: Kernel, sign: int) -
     problem = small(kernel)
     alone = replace(problem, y=np.full(40, sign, np.int8))
     weightless = replace(problem, upper=np.where(problem.y == sign, problem.upper, 0.0))
-    single = Problem(np.ones((1, 2)), np.array([sign], np.int8), np.ones(1), kernel, 1e-3, 100)
+    single = Problem(
+        Z=np.ones((1, 2)),
+        y=np.array([sign], np.int8),
+        upper=np.ones(1),
+        kernel=kernel,
+        tolerance=1e-3,
+        max_iterations=100,
+    )
     for given in (alone, weightless, single):
         found = SOLVERS[name]().solve(given)
         assert decide(given, found, given.Z).tolist() == [float(sign)] * len(given.y)
@@ -91,7 +98,7 @@ def test_what_is_no_number_is_refused(name: str, kernel: Kernel, bad: float) -> 
     problem = small(kernel)
     Z = problem.Z.copy()
     Z[3, 1] = bad
-    with pytest.raises(ValueError, match="a feature is not a number, infinite, or beyond"):
+    with pytest.raises(ValueError, match="a feature is NaN, infinite, or beyond"):
         SOLVERS[name]().solve(replace(problem, Z=Z))
 
 
@@ -121,7 +128,14 @@ def test_duplicates_act_as_weights(name: str, kernel: Kernel) -> None:
 @pytest.mark.parametrize(("name", "kernel"), PAIRS, ids=str)
 def test_contradictory_duplicates_have_a_finite_answer(name: str, kernel: Kernel) -> None:
     """One place under both labels, weighted 3 to 1: w = 0, the loss is twice the lighter weight."""
-    problem = Problem(np.ones((4, 2)), np.array([1, 1, 1, -1], np.int8), np.ones(4), kernel, 1e-4, 10_000)
+    problem = Problem(
+        Z=np.ones((4, 2)),
+        y=np.array([1, 1, 1, -1], np.int8),
+        upper=np.ones(4),
+        kernel=kernel,
+        tolerance=1e-4,
+        max_iterations=10_000,
+    )
     found = SOLVERS[name]().solve(problem)
     assert primal(problem, found) == pytest.approx(2.0, abs=1e-6)
     assert (decide(problem, found, problem.Z) > 0).all()
@@ -173,7 +187,7 @@ def test_an_exhausted_solver_says_so(name: str) -> None:
 @pytest.mark.parametrize("name", ["liblinear", "pegasos"])
 def test_linear_solvers_refuse_other_kernels(name: str) -> None:
     """They would solve another problem in silence."""
-    with pytest.raises(ValueError, match=f"{name} knows the linear kernel only"):
+    with pytest.raises(ValueError, match=f"{name} supports the linear kernel only"):
         SOLVERS[name]().solve(small(RBF))
 
 

@@ -105,7 +105,9 @@ def test_small_problems_by_brute_force(seed: int, n: int, method: Method, linear
     Z = random.normal(size=(n, 2)).round(1)
     y = np.array([1, -1, *random.choice([-1, 1], n - 2)], np.int8)
     kernel: Kernel = LinearKernel() if linear else RbfKernel(0.7)
-    problem = Problem(Z, y, random.uniform(0.1, 3.0, n), kernel, 1e-9, 100_000)
+    problem = Problem(
+        Z=Z, y=y, upper=random.uniform(0.1, 3.0, n), kernel=kernel, tolerance=1e-9, max_iterations=100_000
+    )
     run = Descent(Z, y, problem.upper, kernel, 1e-9, method)
     run.advance(100_000)
     assert run.converged
@@ -252,7 +254,7 @@ def test_an_offset_does_not_make_the_result_wrong(kernel: Kernel, shift: float) 
     problem, fresh = Case("gaussian", 300, "rbf", 1.0, 1.0).make(tolerance=1e-5)
 
     def decide(Z: Float, points: Float) -> tuple[float, Float]:
-        there = Problem(Z, problem.y, problem.upper, kernel, 1e-5, 100_000)
+        there = Problem(Z=Z, y=problem.y, upper=problem.upper, kernel=kernel, tolerance=1e-5, max_iterations=100_000)
         found = PaperStdaSolver().solve(there)
         assert found.alpha is not None
         assert found.converged
@@ -299,7 +301,9 @@ def test_weights_over_twelve_orders() -> None:
     case = Case("gaussian", 200, "rbf", 1.0, 0.0)
     problem, _ = case.make()
     upper = weights(200, 12.0, 1.0)
-    found = PaperStdaSolver().solve(Problem(problem.Z, problem.y, upper, problem.kernel, 1e-6, 10**6))
+    found = PaperStdaSolver().solve(
+        Problem(Z=problem.Z, y=problem.y, upper=upper, kernel=problem.kernel, tolerance=1e-6, max_iterations=10**6)
+    )
     assert found.converged
     assert found.alpha is not None
     measured = optimality(problem.Z, problem.y, upper, found.alpha, found.intercept, problem.kernel)

@@ -97,9 +97,9 @@ class Token:
         try:
             self._token = _read_token(self._path)
         except ConfigurationError as error:
-            logger.warning("the token before it stays in force: %s", error)
+            logger.warning("the previous token stays in force: %s", error)
         else:
-            logger.info("took the new token in %s", self._path)
+            logger.info("loaded the new token from %s", self._path)
 
 
 def _read_token(path: Path) -> bytes:
@@ -107,12 +107,12 @@ def _read_token(path: Path) -> bytes:
         token = path.read_bytes().strip()
     except OSError as error:
         raise ConfigurationError(
-            f"http.bearer_file {path} cannot be read: {error.strerror}", "Name a file that this user may read."
+            f"http.bearer_file {path} cannot be read: {error.strerror}", "Give a file that this user may read."
         ) from None
     if len(token) < LEAST_TOKEN_BYTES or not all(0x21 <= byte <= 0x7E for byte in token):
         raise ConfigurationError(
             f"http.bearer_file {path} holds no token of at least {LEAST_TOKEN_BYTES} printable letters without spaces",
-            "Make one, for example: openssl rand -hex 32",
+            "Create a token, for example: openssl rand -hex 32",
         )
     return token
 
@@ -158,7 +158,7 @@ class Access:
         return None
 
     def answers_to(self, host: str) -> bool:
-        """Tell whether a `Host` header names this daemon; an empty one is no browser's."""
+        """Tell whether a `Host` header names this daemon; browsers never send an empty one."""
         if not host or self._any_name:
             return True
         name = _without_port(host).lower().removesuffix(".")

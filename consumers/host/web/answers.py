@@ -25,12 +25,12 @@ GUARD: Final = (
 PLAIN: Final = "text/plain; charset=utf-8"
 
 _EXPLANATIONS: Final = {
-    HTTPStatus.NOT_FOUND: "Here are /metrics, /healthz and /readyz.",
-    HTTPStatus.UNAUTHORIZED: "A bearer token is needed: the one in the file that http.bearer_file names.",
-    HTTPStatus.FORBIDDEN: "A client certificate is needed: of the authority that http.tls_client_ca names.",
-    HTTPStatus.MISDIRECTED_REQUEST: "This is no name of this daemon. Ask by its IP address, or add it to "
-    "http.allowed_hosts.",
-    HTTPStatus.SERVICE_UNAVAILABLE: "Too many requests wait for their answer. Ask again.",
+    HTTPStatus.NOT_FOUND: "Not found. Available: /metrics, /healthz and /readyz.",
+    HTTPStatus.UNAUTHORIZED: "A bearer token is required: the one in the file http.bearer_file.",
+    HTTPStatus.FORBIDDEN: "A client certificate is required, issued by the authority in http.tls_client_ca.",
+    HTTPStatus.MISDIRECTED_REQUEST: "This daemon does not answer to this host name. Use its IP address, or add the "
+    "name to http.allowed_hosts.",
+    HTTPStatus.SERVICE_UNAVAILABLE: "Too many requests are waiting for an answer. Try again.",
 }
 _MORE: Final[dict[HTTPStatus, tuple[tuple[str, str], ...]]] = {
     HTTPStatus.METHOD_NOT_ALLOWED: (("Allow", "GET"),),
@@ -41,7 +41,7 @@ _MORE: Final[dict[HTTPStatus, tuple[tuple[str, str], ...]]] = {
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a request for a page gets; a header `ETag` among `headers` lets who has it already be told so."""
+    """The answer to a request for a page. A header `ETag` lets a client that has the page already get 304 instead."""
 
     content_type: str
     body: bytes

@@ -43,9 +43,9 @@ class Certificate:
         try:
             self._context = _context(self._config)
         except ConfigurationError as error:
-            logger.warning("the certificate before it stays in force: %s", error)
+            logger.warning("the previous certificate stays in force: %s", error)
         else:
-            logger.info("took the new certificate in %s", self._config.tls_certificate)
+            logger.info("loaded the new certificate from %s", self._config.tls_certificate)
 
 
 def _context(config: HttpConfig) -> ssl.SSLContext:
@@ -66,8 +66,8 @@ def _load(context: ssl.SSLContext, certificate: Path, key: Path) -> None:
         context.load_cert_chain(certificate, key, password=_no_password)
     except (OSError, ValueError) as error:  # of which ssl.SSLError is one
         raise ConfigurationError(
-            f"cannot answer over HTTPS with {certificate} and {key}: {error}",
-            "Give PEM files of a certificate and of its own key, without a password, that this user may read.",
+            f"HTTPS cannot be served with {certificate} and {key}: {error}",
+            "Give PEM files of a certificate and of its own key, without a password and readable for this user.",
         ) from None
 
 
@@ -77,7 +77,7 @@ def _trust(context: ssl.SSLContext, authority: Path) -> None:
     except (OSError, ValueError) as error:
         raise ConfigurationError(
             f"http.tls_client_ca {authority} cannot be used: {error}",
-            "Give a PEM file of the authority that signs the clients' certificates.",
+            "Give a PEM file of the authority that signs the client certificates.",
         ) from None
 
 

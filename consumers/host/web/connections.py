@@ -29,7 +29,7 @@ class Phase(Enum):
     WRITING = "its answer to be taken"
 
 
-@dataclass(eq=False, slots=True)
+@dataclass(eq=False, slots=True, kw_only=True)
 class Connection:
     """A client: its socket, what came of its request, and what is left of its answer."""
 

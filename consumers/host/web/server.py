@@ -111,7 +111,7 @@ def _listen(config: HttpConfig) -> socket.socket:
     except OSError as error:
         raise ConfigurationError(
             f"cannot listen on {config.host}:{config.port} for metrics and health: {error.strerror}",
-            "Name a free port with --http-port (0: any).",
+            "Choose a free port with --http-port (0: any free port).",
         ) from None
 
 
@@ -183,7 +183,7 @@ class _Maker:
             return answer()
         except Exception:
             level = logging.DEBUG if self._said else logging.WARNING  # anyone who can connect can make it happen again
-            logger.log(level, "failed to make an answer", exc_info=True)
+            logger.log(level, "failed to create an answer", exc_info=True)
             self._said = True
             return refuse(HTTPStatus.INTERNAL_SERVER_ERROR)
 
@@ -242,7 +242,7 @@ class _Loop:
             self._admit(client, address_of(peer))
 
     def _admit(self, client: socket.socket, address: str) -> None:
-        connection = Connection(client, address, time.monotonic())
+        connection = Connection(socket=client, address=address, begun_at=time.monotonic())
         try:
             client.setblocking(False)
             if self._certificate is not None:
@@ -289,7 +289,7 @@ class _Loop:
         while connection.phase is Phase.READING:
             chunk = connection.socket.recv(_READ_BYTES)
             if not chunk:
-                raise ConnectionAbortedError("it hung up before its request had come")
+                raise ConnectionAbortedError("the client closed the connection before its request had arrived")
             seen = len(connection.received)
             connection.received += chunk
             end = end_of_head(connection.received, seen)

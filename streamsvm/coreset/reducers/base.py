@@ -19,7 +19,7 @@ from streamsvm.coreset.sensitivity import Bound, direct_bound, sensitivities
 from streamsvm.points import Features, Points
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Pilot:
     """What a reducer may need beyond the points: the problem they belong to, and a rough solution of it.
 
@@ -88,7 +88,7 @@ def generator(seed: int, purpose: Purpose, counter: tuple[int, int, int]) -> np.
     return np.random.Generator(np.random.Philox(key=key, counter=np.array([0, *counter], dtype=np.uint64)))
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class Observed:
     """How often reductions met what they are not made for. It decides nothing, and no state holds it.
 
@@ -164,7 +164,7 @@ class Reducer(Protocol[P_contra]):
     observed: Observed
 
     def reduce(self, points: Points, m: int, random: np.random.Generator, pilot: P_contra | None) -> Points:
-        """Return at most `m` weighted points that stand for `points`; all of them if they are no more than `m`."""
+        """Return at most `m` weighted points that represent `points`; all of them if there are at most `m`."""
         ...
 
 

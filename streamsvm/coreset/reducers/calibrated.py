@@ -1,30 +1,33 @@
-r"""Calibrated reduction: mixed importance, a sample without replacement along the margin, exact totals.
+r"""Calibrated reduction: mixed importance, sampling without replacement along the margin, exact totals.
 
-With a pilot (w~, b~) of the node's own problem, penalty lambda, margins z_i = y_i (<w~, x_i> + b~), x~ = (x, 1):
+Given a pilot (w~, b~) of the node's own problem with penalty lambda, margins z_i = y_i (<w~, x_i> + b~) and x~ = (x,
+1):
 
-1. Importance: q_i = 0.25 g_i / sum g + 0.15 u_i / U + 0.6 a_i / sum a. g is Alg. 1's bound of the sensitivity with one
-   cluster a label; a is the influence of a point on the optimum,
+1. Importance: q_i = 0.25 g_i / sum g + 0.15 u_i / U + 0.6 a_i / sum a. g is Alg. 1's bound on the sensitivity with one
+   cluster per label; a is the influence of a point on the optimum,
 
        a_i = u_i |x~_i|_{H^-1} sqrt(clip((1 + delta - z_i) / (2 delta), 0, 1)),
        H = diag(1, ..., 1, 0) / lambda + sum over |1 - z_i| < delta of u_i x~_i x~_i' / (2 delta),
 
-   H the Hessian of the objective with the hinge smoothed over 2 delta: affine-invariant but for the regulariser.
-2. Inclusion probabilities pi_i = min(1, c q_i) with sum m; m points are drawn systematically along the order (label,
-   margin), each of weight u_i / pi_i. Any weighted sum is estimated without bias, and neighbours along the margin are
-   seldom drawn together.
-3. Calibration (`streamsvm.coreset.calibration`): the weights move as little as possible so that the weight of each
-   label, of its active points (z < 1), and the sum over the active of u y x, which is the pilot's hinge gradient, are
-   the node's exactly. Left out below `POINTS_A_CONSTRAINT` points a constraint, but for the weight of each label.
+   where H is the Hessian of the objective with the hinge smoothed over 2 delta. Influence is affine-invariant except
+   for the regulariser.
+2. Sampling: inclusion probabilities are pi_i = min(1, c q_i) with sum m. m points are drawn systematically along the
+   order (label, margin), each with weight u_i / pi_i. Every weighted sum is estimated without bias, and neighbours
+   along the margin are seldom drawn together.
+3. Calibration (`streamsvm.coreset.calibration`): the weights change as little as possible so that three totals equal
+   the node's exactly: the weight of each label, the weight of its active points (z < 1), and the sum of u y x over the
+   active points, which is the pilot's hinge gradient. With fewer than `POINTS_A_CONSTRAINT` points per constraint only
+   the weight of each label is kept exact.
 
-A kernel machine's pilot brings decision values at the node's points and no coefficients. Then z_i = y_i f(x_i), f the
-rough kernel machine, and the influence is a_i = u_i sqrt(clip((1 + delta - z_i) / (2 delta), 0, 1)): the norms in the
-feature space are all 1. A quarter of the importance goes by weight, the
-rest by influence; g is a bound for the linear problem and takes no part. The hinge gradient has as many entries as the
-feature space has dimensions: calibration keeps the weight of each label and of its active points.
+The pilot of a kernel machine has decision values at the node's points instead of coefficients. Then z_i = y_i f(x_i), f
+being the rough kernel machine, and the influence is a_i = u_i sqrt(clip((1 + delta - z_i) / (2 delta), 0, 1)), because
+all norms in the feature space are 1. A quarter of the importance is by weight, the rest by influence; g, a bound for
+the linear problem, is not used. The hinge gradient would have as many entries as the feature space has dimensions, so
+calibration keeps only the weight of each label and of its active points.
 
-What is proven and what is not: independent draws by q would have Alg. 1's guarantee at four times its size, through the
-quarter of g. A fixed-size sample along an order, and calibration, have none that we know: before calibration it is
-unbiased, the rest is measurement (`tests/benchmarks/coreset.py`).
+What is proven: independent draws by q would have Alg. 1's guarantee at four times its size, because a quarter of q is
+g. For a fixed-size sample along an order, and for calibration, we know no guarantee. Before calibration the sample is
+unbiased; everything else is measured (`tests/benchmarks/coreset.py`).
 
 Sources: Tukan et al. 2020 (g); Chapelle 2007 (H); Madow 1949 (systematic sampling); Deville and Sarndal 1992.
 """
@@ -44,31 +47,32 @@ from streamsvm.points import Points, Signs
 
 DELTA: Final = 0.3
 SHARES: Final = (0.25, 0.15, 0.6)
-"""Of sensitivity, of weight, of influence. Influence lowers the gap on shuffled streams; weight is for what the pilot
-cannot know yet, as on sorted ones; with a tenth of sensitivity outliers were lost."""
+"""Shares of sensitivity, weight and influence in the importance. Influence lowers the gap on shuffled streams. Weight
+covers what the pilot cannot know yet, as on sorted streams. With a share of 0.1 for sensitivity outliers were lost."""
 KERNEL_SHARES: Final = (0.25, 0.75)
-"""Of weight and of influence, where the pilot is a kernel machine's."""
+"""Shares of weight and influence if the pilot is a kernel machine."""
 POINTS_A_CONSTRAINT: Final = 2
-"""Fewer leave the weights no room. At 5 calibration still divided the gap by three to forty in a chain, as measured."""
+"""Fewest points per constraint: fewer leave the weights no room. At 5, calibration still reduced the gap in a chain by
+a factor of three to forty (measured)."""
 STRAINED: Final = 1e-3
-"""Relative error of a total from which on a calibration counts as strained."""
+"""A calibration counts as strained if a total misses its value by more than this relative error."""
 
 
 class CalibratedReducer:
     """Reduces by mixed importance, ordered sampling and calibration; see the module.
 
-    One label only, or a pilot without a bound: `UniformReducer`. Where both labels are present and m >= 2, both come
-    back.
+    With one label only, or a pilot without a positive bound, it samples as `UniformReducer` does. If both labels are
+    present and m >= 2, the result holds both.
 
     Parameters
     ----------
     calibrated : bool
-        Without, the sample of step 2 alone: unbiased, its totals right in expectation only.
+        False: only the sample of step 2, which is unbiased, but meets the totals in expectation only.
 
     Attributes
     ----------
     observed : Observed
-        Since this reducer was made.
+        Counts since this reducer was made.
     """
 
     needs_pilot: ClassVar[bool] = True
@@ -98,7 +102,7 @@ class CalibratedReducer:
 
 
 def _linear(points: Points, pilot: Pilot) -> tuple[Float, Float, Float]:
-    """Return scaled rows, each with a 1 at its end, margins and importance."""
+    """Return scaled rows with a 1 appended, margins and importance."""
     rows = np.empty((len(points), points.dimension + 1))
     margin = np.empty(len(points))
     scale(points.X, points.y, pilot.mean, pilot.scale, pilot.coefficients, pilot.intercept, rows, margin)
@@ -106,7 +110,7 @@ def _linear(points: Points, pilot: Pilot) -> tuple[Float, Float, Float]:
 
 
 def _of_a_kernel(points: Points, pilot: Pilot) -> tuple[Float, Float, Float]:
-    """Return rows of the 1 alone, margins and importance."""
+    """Return rows that consist of the 1 only, margins and importance."""
     assert pilot.decisions is not None
     margin = points.y * pilot.decisions
     return np.ones((len(points), 1)), margin, kernel_importance(points.weight, margin)
@@ -141,7 +145,7 @@ def importance(rows: Float, y: Signs, weight: Float, margin: Float, pilot: Pilot
 
 
 def sensitivity(rows: Float, y: Signs, weight: Float, pilot: Pilot) -> Float:
-    """Return Alg. 1's bound with one cluster a label, shape (n,); see `streamsvm.coreset.sensitivity`."""
+    """Return Alg. 1's bound with one cluster per label, shape (n,); see `streamsvm.coreset.sensitivity`."""
     own, mean, distance = np.empty(2), np.empty((2, rows.shape[1] - 1)), np.empty(len(y))
     label_means(rows, y, weight, own, mean)
     distances(rows, y, mean, distance)
@@ -171,12 +175,13 @@ def smoothed_hessian(rows: Float, weight: Float, margin: Float, penalty: float) 
     matrix = np.diag(np.append(np.full(d - 1, 1.0 / penalty), 0.0))
     near = np.abs(1.0 - margin) < DELTA
     add_gram(np.ascontiguousarray(rows[near]), weight[near] / (2.0 * DELTA), matrix)
+    # The intercept has no regulariser: without this its entry would be 0, and H singular, if no point is near a margin.
     matrix[-1, -1] += 1e-9 * float(weight.sum())
     return matrix
 
 
 def _both_labels(share: Float, y: Signs, m: int) -> Float:
-    """Raise the shares of a label that would get less than one point of m, so that it gets one."""
+    """Raise the shares of a label that would get less than one of the m points, so that it gets one."""
     least = (1.0 + 1e-9) / m
     for sign in (-1, 1):
         own = y == sign
@@ -190,7 +195,7 @@ def _both_labels(share: Float, y: Signs, m: int) -> Float:
 def _calibrated(
     rows: Float, points: Points, margin: Float, chosen: np.ndarray, weight: Float, observed: Observed
 ) -> Float:
-    """Return the weights of the chosen points after calibration by the totals of all; note how it went."""
+    """Return the weights of the chosen points, calibrated to the totals of all points; count the outcome."""
     active = margin < 1.0
     totals = np.zeros((2, 2))
     for index, sign in enumerate((-1, 1)):
@@ -203,22 +208,22 @@ def _calibrated(
 def meet(
     weight: Float, rows: Float, y: Signs, active: np.ndarray, totals: Float, gradient: Float, observed: Observed
 ) -> Float:
-    """Return weights that meet the totals of a whole from which m points were drawn, each label's exactly.
+    """Return weights of m sampled points that meet the totals of the whole; the weight of each label exactly.
 
     Parameters
     ----------
     weight : ndarray of shape (m,), positive
-        Changed in place, or not at all.
+        May be changed in place.
     rows : ndarray of shape (m, d + 1)
         Scaled features, then 1.
     y : ndarray of shape (m,)
     active : ndarray of shape (m,), bool
     totals : ndarray of shape (2, 2)
-        The whole's weight of the label (-1, +1) x {inactive, active}.
+        Weights in the whole by label (-1, +1) x {inactive, active}.
     gradient : ndarray of shape (d,)
-        The whole's sum over the active of u y z.
+        Sum of u y z over the active points of the whole.
     observed : Observed
-        Told how it went.
+        Counts the outcome.
     """
     own = totals.sum(axis=1)
     cells, wanted = [y == -1, y == 1], list(own)

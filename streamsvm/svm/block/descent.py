@@ -1,36 +1,42 @@
-r"""STDA-SVM at full speed: the paper's first level of caching taken to its end.
+r"""Block descent for the SVM dual: the paper's STDA method, with a whole block of kernel values as its cache.
 
-Problem (the dual of `streamsvm.svm.objective`), with a box of its own for each point:
+Problem (the dual of `streamsvm.svm.objective`), where each point has its own upper bound C_i:
 
     min f(a) = 1/2 sum_ij a_i a_j y_i y_j k_ij - sum_i a_i,   0 <= a_i <= C_i,   sum_i y_i a_i = 0.
 
-Source: Liuzzi, Lucidi, Manno and Rinaldi 2015, whose method `streamsvm.svm.paper.stda` keeps to the letter; variables
-and signs are the ones there: b_i = y_i a_i, F_i = grad f_i / y_i, R may rise, S may fall. The paper's first level
-prefers pairs whose columns are cached, as long as they violate by more than a share eta of the worst. Here the cache is
-a block W, a few hundred points with all kernel values among them:
+Source: Liuzzi, Lucidi, Manno and Rinaldi 2015; `streamsvm.svm.paper.stda` implements their method to the letter.
+Variables and signs are those of that module: b_i = y_i a_i, F_i = grad f_i / y_i; the points of R may rise, those of S
+may fall. The paper's first level of caching prefers pairs whose columns are cached, as long as their violation exceeds
+a share eta of the largest one. Here the cache is a block W of a few hundred points with all kernel values among them:
 
-1. the greatest F of S and the least of R join half of the previous block (`inner.choose`);
-2. pairs inside W are moved until the violation inside is at most `SHARE` of what it was (`inner.solve_block`);
+1. the points of S with the greatest F and the points of R with the least F join half of the previous block
+   (`inner.choose`);
+2. pairs inside W are moved until the violation inside W is at most the share `SHARE` of its first value
+   (`inner.solve_block`);
 3. F is brought up to date once, by the columns of the points that moved (`RbfBlocks.add`; for the linear kernel by the
    change of w).
 
-Pairs alone need millions of steps where boxes are large and few features make the problem ill-conditioned. So with the
-linear kernel, when they have cost as much as an interior-point method would, b is put where that method ends, and the
-blocks go on from there (`streamsvm.svm.block.interior_point`). With the RBF kernel, as often as the pairs of one block
-have cost twice what Newton's method over its free points would, that method takes its turn
-(`streamsvm.svm.block.newton`); and where more points are free than a block holds and blocks have cost enough, over all
-free points at once, as long as it helps.
+Steps along pairs alone can take millions of steps where boxes are large and few features make the problem
+ill-conditioned. Two other methods help then:
 
-So a column is computed about as often as a point becomes a support vector, and thrown away: computing it again is
-cheaper than keeping it.
+- Linear kernel: when the pairs have cost `PATIENCE` of what an interior-point method would cost, that method runs once,
+  and the blocks continue from its result (`streamsvm.svm.block.interior_point`).
+- RBF kernel: whenever the pairs of one block have cost twice what Newton's method over the block's free points would
+  cost, one Newton descent runs (`streamsvm.svm.block.newton`). Where more points are free than a block holds, and
+  blocks have cost enough, Newton's method runs over all free points at once, and is repeated as long as it makes
+  progress.
 
-Precision: kernel values are float32 where the tolerance allows, sums and variables always float64. When the running F
-meets the tolerance it is recomputed from scratch in float64: that gap is the one that counts and that is reported. If
-it is larger than asked for, the run goes on from the true F, which corrects what float32 had got wrong; if that no
-longer helps, with float64 values; if that does not help either, it ends unconverged, and says so.
+A kernel column is computed about as often as a point becomes a support vector, and is not kept: computing it again is
+cheaper than storing it.
 
-Points are centred first. No chance, no clock, no reordered sums: the same problem gives the same bits on the same
-build, CPU target and number of BLAS threads.
+Precision: kernel values are float32 if the tolerance allows it; sums and variables are always float64. When the running
+F meets the tolerance, F is recomputed from scratch in float64, and the gap of that F is the one that decides and is
+reported. If that gap is too large, the run continues from the recomputed F, which removes the errors of float32. If
+this no longer reduces the gap, the run continues with float64 kernel values; if that does not help either, the run
+ends, and `converged` is false.
+
+Points are centred first. There is no randomness, no clock and no reordering of sums: the same problem gives the same
+bits on the same build, CPU target and number of BLAS threads.
 """
 
 from __future__ import annotations
@@ -52,49 +58,53 @@ from streamsvm.svm.block.rbf_tiles import RbfBlocks, Values
 from streamsvm.svm.block.working_set import amount, choose, extremes, solve_block
 
 BLOCK: Final = 256
-"""Points of a block at first, of few points."""
+"""Initial number of points in a block, for problems of fewer than `MANY` points."""
 LINEAR_BLOCK: Final = 192
-"""Points of a block of the linear kernel, whose columns cost nothing: large ones gain less than their steps cost."""
+"""Points in a block of the linear kernel. Its columns cost nothing, so a larger block gains less than its steps
+cost."""
 NARROW_BLOCK: Final = 48
-"""The same of up to `NARROW` features: few points are free at once."""
+"""Points in a block of the linear kernel with up to `NARROW` features, where few points are free at once."""
 NARROW: Final = 16
 LARGE_BLOCK: Final = 512
-"""The same of the RBF kernel and `MANY` points."""
+"""Initial number of points in a block, for the RBF kernel and at least `MANY` points."""
 MANY: Final = 10_000
 LARGEST_BLOCK: Final = 2048
 CROWDED: Final = 0.8
-"""Share of a block's points that are free above which the next is twice as large: they should meet in one block."""
+"""If more than this share of a block's points are free, the next block is twice as large, so that they fit into one."""
 WHOLE: Final = 384
-"""Points up to which all are one block."""
+"""Problems of up to this many points are solved as one block."""
 SHARE: Final = 0.1
-"""A block is solved until its violation is this share of what it was: the paper's eta."""
+"""A block is solved until its violation is this share of its first value: the paper's eta."""
 FLOOR: Final = 0.5
-"""Share of the tolerance below which no block is solved further."""
+"""No block is solved to a smaller violation than this share of the tolerance."""
 SINGLE: Final = 1e-5
-"""Tolerance below which kernel values are float64 from the start."""
+"""For tolerances below this, kernel values are float64 from the start."""
 BLOCK_STEPS: Final = 200_000
-"""Most steps inside a block before its result is handed on."""
+"""Most steps inside a block before F of all points is updated."""
 CROWD_PATIENCE: Final = 2.0
-"""How many times what Newton's method over all free points costs blocks may cost before it takes its turn; four times
-as much after each time that it did not help."""
+"""Newton's method over all free points starts when the blocks have cost this many times as much as it would. The factor
+is multiplied by four each time that the method did not help."""
 FEW_LEAVE: Final = 0.12
-"""Points that would leave their bounds, over the free ones, above which it is too early for that."""
+"""It does not start while more points than this share of the free ones would leave their bounds: the set still
+changes."""
 PHASES: Final = ("setup", "choose", "solve", "update", "interior", "leap", "confirm")
 STEP_NS, POINT_NS, ENTRY_NS = 1.2, 12.0, 0.7
-"""About what a step along a pair costs for each point of its block, and a block for each point and each entry; only
-their ratio to `interior.cost_ns` matters, and no clock decides."""
+"""Estimated nanoseconds: of a step along a pair, per point of its block; and of a block, per point and per entry. Only
+their ratio to `interior.cost_ns` matters. Measured time must not decide, or results would depend on the machine's
+load."""
 PATIENCE: Final = 0.5
-"""Share of an interior-point method's cost after which it takes over."""
+"""The interior-point method starts when the pairs have cost this share of its estimated cost."""
 PROGRESS: Final = 0.5
-"""Share of the last true gap that the next must fall below, else the precision is not enough."""
+"""Each recomputed gap must be below this share of the one before, else the precision of the kernel values is too
+low."""
 
 MOST_DECISIVE: Final = 0.9
-"""Share of the points above which all are recomputed at once."""
+"""If F must be recomputed at more than this share of the points, it is recomputed at all of them."""
 LOOK: Final = 100
-"""Blocks after which f is looked at."""
+"""Number of blocks between two checks that the objective f still falls."""
 EPSILON: Final = float(np.finfo(np.float64).eps)
 PROGRESS_OF_F: Final = 1e-12
-"""Relative decrease of f that counts as one."""
+"""Least relative decrease of f between two checks that counts as progress."""
 
 Progress = Callable[[int, int, float], bool]
 """Called between blocks with blocks so far, steps so far and the running gap; false ends the run."""
@@ -120,7 +130,7 @@ class BlockDescent:
     clock : callable, optional
         For `seconds` and `max_seconds`; without it no time is taken.
     max_seconds : float, optional
-        The run ends at the first block's end after so long, and counts as ended by `progress`.
+        The run ends with the first block that ends after this time, and counts as ended by `progress`.
 
     Attributes
     ----------
@@ -133,7 +143,7 @@ class BlockDescent:
     converged : bool
         Whether the true gap, from scratch, is below the tolerance.
     exact : bool
-        Whether F is from scratch, at all points where it decides gap, objectives or bias.
+        Whether F was recomputed from scratch at all points that determine the gap, the objectives or the bias.
     seconds : dict of str to float, or None
         Time in `setup`, `choose` (with the blocks' kernel values), `solve`, `update`,
         `interior`, `leap` (all free points at once) and `confirm`.
@@ -208,7 +218,7 @@ class BlockDescent:
 
     @property
     def gap(self) -> float:
-        """KKT gap by the present F; 0 if no pair can move."""
+        """KKT gap computed from the current F; 0 if no pair can move."""
         top, bottom = extremes(self.F, self.b, self._low, self._high)
         return max(0.0, float(top - bottom)) if np.isfinite(top - bottom) else 0.0
 
@@ -216,8 +226,8 @@ class BlockDescent:
     def centred_intercept(self) -> float:
         """Bias of the machine over centred points.
 
-        The mean of -F over the free support vectors; without any, the middle of the interval in which the optimality
-        conditions leave it.
+        The mean of -F over the free support vectors. If there are none, the middle of the interval that the optimality
+        conditions allow.
         """
         free = (self.b > self._low) & (self.b < self._high)
         if free.any():
@@ -228,7 +238,7 @@ class BlockDescent:
     def advance(self, limit: int) -> None:
         """Move until the true gap is below the tolerance, nothing moves any more, or `limit` steps are done.
 
-        F is from scratch afterwards, unless `progress` ended the run.
+        Afterwards F has been recomputed from scratch, unless `progress` ended the run.
         """
         stop = self.iterations + limit
         while self.iterations < stop:
@@ -236,6 +246,7 @@ class BlockDescent:
                 self._jump(stop - self.iterations)
             top, bottom = extremes(self.F, self.b, self._low, self._high)
             rounding = self._rounding
+            # Written with `not`, so that a NaN gap ends the loop and is judged by `_confirm`.
             reached = not top - bottom >= max(self._tolerance, rounding)
             if reached or self._stagnant() or not self._move(top, bottom, rounding, stop - self.iterations):
                 if not self._confirm():
@@ -246,9 +257,10 @@ class BlockDescent:
             self._confirm()
 
     def scale_boxes(self, factor: float) -> None:
-        """Take boxes of `factor` times the size, and go on from variables so much larger: a path over C is followed.
+        """Multiply all boxes and all variables by `factor`, to follow a path over C with a warm start.
 
-        Variables on a bound stay on it, the constraint stays met, and F follows without a kernel value.
+        Variables on a bound stay on it, the equality constraint still holds, and F is scaled without computing any
+        kernel value.
         """
         self.b *= factor
         self._low, self._high = factor * self._low, factor * self._high
@@ -275,10 +287,10 @@ class BlockDescent:
         self.F[targets] = self._source.scores(support, self.b[support], targets) - self._y[targets]
 
     def _decisive(self, source: RbfBlocks) -> Index:
-        """Return the points whose F decides: support vectors, and others that may be extremes or have a loss.
+        """Return the points whose F matters: support vectors, and others that may be extremes or have a loss.
 
-        A point without a dual variable whose F lies beyond the extreme of its side, by more than what both may be wrong
-        by and twice the tolerance, is no extreme itself and has no loss.
+        Skipped are points with b = 0 whose F is further from the violating side than the extreme, by more than the
+        errors of both and twice the tolerance: such a point can be neither an extreme nor have a loss.
         """
         changed = np.flatnonzero(self._moved)
         wrong = source.uncertainty(changed, self._moved[changed])
@@ -290,7 +302,7 @@ class BlockDescent:
 
     @property
     def _rounding(self) -> float:
-        """A gap of this size is rounding: F is a sum of so large terms."""
+        """Size of the rounding errors in F, from the size of the terms it sums; a smaller gap has no meaning."""
         return float(EPSILON * self._source.largest * amount(self.b))
 
     @property
@@ -299,7 +311,7 @@ class BlockDescent:
         return 0.5 * float(self.b @ (self.F - self._y))
 
     def _stagnant(self) -> bool:
-        """Whether many blocks have not lowered f: steps are lost in rounding, and only the true gap can tell."""
+        """Whether the last `LOOK` blocks did not lower f: steps are lost in rounding, and the true gap must decide."""
         if self.blocks < self._next_look:
             return False
         self._next_look = self.blocks + LOOK
@@ -309,23 +321,23 @@ class BlockDescent:
         return stagnant
 
     def _ended(self, gap: float) -> bool:
-        """Whether the caller or the bound on time ends the run."""
+        """Whether the caller or the time limit ends the run."""
         late = self._clock and self._max_seconds is not None and self._clock() - self._began > self._max_seconds
         return bool(late) or (self._progress is not None and not self._progress(self.blocks, self.iterations, gap))
 
     def _lap(self, phase: str) -> None:
-        """Count the time since the last lap to a phase."""
+        """Add the time since the last call to a phase."""
         if self._clock and self.seconds is not None:
             now = self._clock()
             self.seconds[phase] += now - self._lapped
             self._lapped = now
 
     def _move(self, top: float, bottom: float, rounding: float, limit: int) -> bool:
-        """Move all free points if that is due and helps, else solve one block; return whether anything moved."""
+        """Move all free points if that is due and helps, else solve one block; return whether any variable changed."""
         return (self._due() and self._leap(limit)) or self._solve_one(top, bottom, rounding, limit)
 
     def _due(self) -> bool:
-        """Whether blocks have cost enough, and all free points can move at once."""
+        """Whether blocks have cost enough to try Newton's method over all free points, and it can run."""
         if not self._crowded_ns > 0.0:
             return False
         free = int(np.count_nonzero((self.b > self._low) & (self.b < self._high)))
@@ -335,7 +347,7 @@ class BlockDescent:
         return bool(leave <= FEW_LEAVE * free)
 
     def _leap(self, limit: int) -> bool:
-        """Move all free points at once; return whether anything moved, and then do so again next time."""
+        """Move all free points at once; return whether any variable changed. If so, the next step does this again."""
         if self._precise is None:
             assert isinstance(self._source, RbfBlocks)
             assert isinstance(self._kernel, RbfKernel)
@@ -346,6 +358,7 @@ class BlockDescent:
         bounds = self._low, self._high
         steps = face.move_all(self._precise, self.F, self.b, *bounds, self._tolerance, limit)
         self._columns_before += self._precise.computed - before if self._precise is not self._source else 0
+        # Infinity makes the next call due at once; after a failure the blocks have to earn the next attempt.
         self._crowded_ns = np.inf if steps else 0.0
         self._crowd_patience *= 1.0 if steps else 4.0
         self.iterations += steps
@@ -359,6 +372,7 @@ class BlockDescent:
         K, members = self._block(top, bottom)
         self._lap("choose")
         change = np.empty(len(members))
+        # If all points are in the block, there is no other block to balance against: solve it completely.
         share = 0.0 if self._whole is not None else SHARE
         floor = max(FLOOR * self._tolerance, rounding)
         step_ns = STEP_NS * len(members)
@@ -383,7 +397,10 @@ class BlockDescent:
         return True
 
     def _grow(self, members: Index) -> None:
-        """Make the next block larger if this one is crowded with free points; not with w, whose rank is small."""
+        """Double the size of the next block if this one is crowded with free points.
+
+        Not for the linear kernel: its kernel matrix has a small rank, so that few points are free at the optimum.
+        """
         if isinstance(self._source, LinearBlocks):
             return
         b = self.b[members]
@@ -393,7 +410,7 @@ class BlockDescent:
             self._members = np.arange(self._size)
 
     def _jump(self, limit: int) -> None:
-        """Go to where an interior-point method ends, once; not if its bound on steps left it at a larger f."""
+        """Run the interior-point method once; discard its result if the limit on steps left it at a larger f."""
         self._patience_ns = np.inf
         assert isinstance(self._source, LinearBlocks)
         b, F, f = self.b, self.F.copy(), self._f
@@ -412,6 +429,8 @@ class BlockDescent:
             if self._whole is None:
                 self._whole = self._source.gram(self._members)
             return self._whole, self._members
+        # A quarter from each side leaves half of the block for points of the previous one, whose free points would
+        # otherwise be thrown out before they have settled.
         fresh = self._size // (4 if len(self._previous) else 2)
         room = self._places, self._mark, self._members
         count = choose(self.F, self.b, self._low, self._high, top, bottom, self._previous, fresh, *room)
@@ -419,7 +438,7 @@ class BlockDescent:
         return self._source.gram(self._previous), self._previous
 
     def _confirm(self) -> bool:
-        """Judge by the true gap; return whether to go on."""
+        """Decide by the true gap; return whether to continue."""
         self._settle()
         gap = self.gap
         self.converged = gap < self._tolerance
@@ -435,7 +454,7 @@ class BlockDescent:
         return True
 
     def _settle(self) -> None:
-        """Recompute F from scratch where it decides."""
+        """Recompute F from scratch at the points where it matters."""
         if self.exact:
             return
         decisive = self._decisive(self._source) if isinstance(self._source, RbfBlocks) else None
@@ -447,7 +466,7 @@ class BlockDescent:
             self.refresh()
 
     def _use_double(self) -> None:
-        """Go on with float64 kernel values."""
+        """Continue with float64 kernel values."""
         assert isinstance(self._kernel, RbfKernel)
         self._columns_before = self.columns
         self._source = RbfBlocks(self._Z, self._kernel.gamma, np.float64)
@@ -455,14 +474,14 @@ class BlockDescent:
 
 
 def warm_up(kernel: Kernel, say: Callable[[str], None] = lambda _: None) -> None:
-    """Compile, or load from numba's file cache, everything that a run with this kind of kernel may call.
+    """Compile, or load from numba's file cache, every function that a run with this kind of kernel may call.
 
     Parameters
     ----------
     kernel : Kernel
         Its parameters do not matter.
     say : callable
-        Called with a sentence before each part that this process has not yet got ready.
+        Called with a sentence before each part that this process has not compiled or loaded yet.
     """
     for part, compiled, dimension, tolerance in _parts(kernel):
         if not compiled():
@@ -471,7 +490,7 @@ def warm_up(kernel: Kernel, say: Callable[[str], None] = lambda _: None) -> None
 
 
 def _parts(kernel: Kernel) -> list[tuple[str, Callable[[], bool], int, float]]:
-    """Return what there is to compile: its name, whether it is, and features and tolerance that lead there."""
+    """Return the parts to compile: name, whether it is compiled, and a dimension and tolerance whose run uses it."""
     if isinstance(kernel, RbfKernel):
         return [
             ("float32 kernel values", lambda: blocks.is_compiled(np.float32), 2, 1e-3),

@@ -1,20 +1,21 @@
-r"""The linear kernel by an interior-point method: rough pilots with a certificate, and starts near the optimum.
+r"""An interior-point method for the linear kernel: rough pilots with a certificate, and starts near the optimum.
 
 Conditions of the optimum of `streamsvm.svm.objective`, rows r_i = y_i (z_i, 1), v = (w, b), s_i = 1 - <r_i, v>:
 
     w = sum_i a_i y_i z_i,   sum_i y_i a_i = 0,   xi_i - zeta_i = s_i,   a_i zeta_i = c_i xi_i = 0,   c = upper - a,
 
-xi, zeta >= 0 the multipliers of a <= upper and a >= 0. Newton's method follows the path on which both products are mu,
-mu falling to 0. With D_i = xi_i / c_i + zeta_i / a_i a step needs only a system of d + 1 unknowns,
-diag(1, ..., 1, 0) + sum_i r_i r_i' / D_i, and some twenty steps are enough whatever the boxes: pairs take millions
-where boxes are large and few features make the problem ill-conditioned. With fewer points than features, the points are
-written in the coordinates of their own span, so that n takes the place of d.
+where xi, zeta >= 0 are the multipliers of a <= upper and a >= 0. Newton's method follows the central path, on which
+both products equal mu, while mu falls to 0. With D_i = xi_i / c_i + zeta_i / a_i a step needs only a system of d + 1
+unknowns, diag(1, ..., 1, 0) + sum_i r_i r_i' / D_i. Some twenty steps are enough for any boxes, where steps along pairs
+can take millions (large boxes, and few features that make the problem ill-conditioned). With fewer points than
+features, the points are written in the coordinates of their own span, so that n takes the place of d.
 
-The path is sought from v = 0, a in the middle of its box and multipliers of 1. It ends
+The path begins at v = 0, with a in the middle of its box and all multipliers 1. It ends
 
-- for a pilot when F(v) and the D of a made feasible are near enough to each other;
-- for a start when a point with its variables near a bound put on it has the KKT gap that is wanted: looked at, not
-  estimated. The result is a start, not a claim: the blocks of `streamsvm.svm.block.descent` go on from there.
+- for a pilot, when F(v) and the dual objective D of a, made feasible, are close enough to each other;
+- for a start, when the point whose variables near a bound were moved onto it has the wanted KKT gap. This gap is
+  computed, not estimated. The caller does not rely on it: the blocks of `streamsvm.svm.block.descent` continue from
+  there.
 
 Sources: Ferris and Munson 2002, "Interior-point methods for massive support vector machines"; Mehrotra 1992 (predictor
 and corrector). No BLAS: see `streamsvm.linalg`.
@@ -45,30 +46,30 @@ from streamsvm.svm.block.vector_math import least, most
 from streamsvm.svm.problem import CheckedSolver, Problem, Solution
 
 MOST_FEATURES: Final = 1_000
-"""Most features, or points where those are fewer, for which steps are affordable: they cost their cube."""
+"""Largest number of features (or points, if fewer) for which steps are affordable: a step costs its cube."""
 MOST_STEPS: Final = 200
-"""Ten are usual at a gap of 2 %, thirty to fifty at a KKT gap of 1e-3 with boxes of 10^4."""
+"""Most steps. Usual are ten for a gap of 2 %, and thirty to fifty for a KKT gap of 1e-3 with boxes of 10^4."""
 TO_THE_BORDER: Final = 0.98
-"""Share of the way to the nearest bound that a step goes."""
+"""A step goes this share of the way to the nearest bound."""
 SNAP: Final = 0.4
-"""Share of the tolerance: a variable whose multiplier is larger is put on its bound."""
+"""A variable is moved onto its bound if the bound's multiplier exceeds this share of the tolerance."""
 NEAR: Final = 1e-6
-"""Relative duality gap below which snapped points are looked at."""
+"""Relative duality gap below which the KKT gap of the snapped point is computed."""
 CAUTION: Final = 4
-"""Power of the predictor's success by which the products shrink; Mehrotra's own is 3."""
+"""mu shrinks by the predictor's ratio to this power; Mehrotra uses 3."""
 CONFIDENT: Final = 0.95
-"""Share of the tolerance that a snapped point must meet: another order of sums must not undo it."""
+"""A snapped point must meet this share of the tolerance, so that another order of sums still finds it met."""
 ROUNDING: Final = 1e-14
-"""Share of the sum of a that counts as 0."""
+"""An imbalance below this share of the sum of a counts as 0."""
 EXHAUSTED: Final = 1e-7
-"""Share of the tolerance at which products are lost in rounding: further steps would go astray."""
+"""Once mu is below this share of the tolerance, rounding dominates the products, and further steps would be wrong."""
 
 
 @dataclass(frozen=True, slots=True)
 class InteriorPointSolver(CheckedSolver):
-    """Solves a linear problem to a relative duality gap; releases the GIL while it does.
+    """Solves a linear problem to a relative duality gap, with the GIL released.
 
-    `tolerance` of the problem, a KKT gap, has no meaning here; `max_iterations` bounds the steps, as `MOST_STEPS` does.
+    The problem's `tolerance`, a KKT gap, is ignored. `max_iterations` and `MOST_STEPS` both bound the steps.
 
     Attributes
     ----------
@@ -87,11 +88,11 @@ class InteriorPointSolver(CheckedSolver):
         steps, converged = _follow(used, np.require(problem.upper, np.float64, ["C", "W"]), self.gap, 0.0, limit, v, a)
         w = v[:-1] if used is rows else coefficients_of(rows, used, v[:-1])
         intercept = float(v[-1] - np.einsum("j,j->", w, rows.common))
-        return Solution(a, intercept, int(steps), bool(converged), w)
+        return Solution(alpha=a, intercept=intercept, iterations=int(steps), converged=bool(converged), coefficients=w)
 
 
 def near_optimum(rows: SignedRows, upper: Float, tolerance: float, limit: int = MOST_STEPS) -> tuple[Float, int]:
-    """Return b = y a near the optimum, within its bounds and of sum 0 to rounding, and the steps made.
+    """Return b = y a near the optimum, within its bounds and with a sum of 0 up to rounding, and the number of steps.
 
     Parameters
     ----------
@@ -99,7 +100,7 @@ def near_optimum(rows: SignedRows, upper: Float, tolerance: float, limit: int = 
         Both labels present.
     upper : ndarray of shape (n,), float64, positive
     tolerance : float
-        KKT gap that is wanted in the end.
+        KKT gap that the caller wants to reach in the end.
     limit : int
         Most steps.
     """
@@ -110,7 +111,7 @@ def near_optimum(rows: SignedRows, upper: Float, tolerance: float, limit: int = 
 
 
 def cost_ns(n: int, d: int, entries: float) -> float:
-    """Return about what `near_optimum` takes, in nanoseconds of a core of 2023; infinite beyond `MOST_FEATURES`.
+    """Return the estimated time of `near_optimum`, in nanoseconds on a core of 2023; infinite beyond `MOST_FEATURES`.
 
     `entries` is the mean number of features in which a point differs from the common ones; d where points are dense.
     """
@@ -121,13 +122,17 @@ def cost_ns(n: int, d: int, entries: float) -> float:
 
 
 def warm_up() -> None:
-    """Compile, or load from numba's file cache, all of it: dense, sparse and short points, both ways to end."""
+    """Compile, or load from numba's file cache, every path: dense, sparse and few points, and both stopping rules."""
     y = np.array([1.0, -1.0] * 10)
     for d in (1, FEW + 1, 2 * FEW):
         Z = np.zeros((len(y), d))
         Z[:, 0] = y
         near_optimum(signed_rows(Z, y), np.ones(len(y)), 1.0, 1)
-        InteriorPointSolver().solve(Problem(Z, y.astype(np.int8), np.ones(len(y)), LinearKernel(), 1.0, 1))
+        InteriorPointSolver().solve(
+            Problem(
+                Z=Z, y=y.astype(np.int8), upper=np.ones(len(y)), kernel=LinearKernel(), tolerance=1.0, max_iterations=1
+            )
+        )
 
 
 def _shortest(rows: SignedRows) -> SignedRows:
@@ -137,16 +142,16 @@ def _shortest(rows: SignedRows) -> SignedRows:
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _follow(rows, upper, gap, tolerance, limit, best, point):  # type: ignore[no-untyped-def]
-    """Follow the path until it is good enough; return the steps made and whether it was.
+    """Follow the path until a stopping rule is met; return the number of steps, and whether the rule was met.
 
     Parameters
     ----------
     rows : SignedRows
     upper : ndarray of shape (n,), float64, positive
     gap : float
-        Relative duality gap to stop at; 0 to be stopped by the tolerance.
+        Relative duality gap at which to stop; 0 to stop by the tolerance.
     tolerance : float
-        KKT gap to stop at once variables near a bound are on it; 0 to be stopped by the duality gap.
+        KKT gap of the snapped point at which to stop; 0 to stop by the duality gap.
     limit : int
     best : ndarray of shape (d + 1,), float64
         Out: the v of least F.
@@ -218,7 +223,7 @@ def _sums(upper, a, c, zeta, xi, slack):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
 def _weigh(state, slack, work):  # type: ignore[no-untyped-def]
-    """Fill 1 / a, 1 / c, 1 / D, and what the predictor's right-hand side sums."""
+    """Compute 1 / a, 1 / c, 1 / D, and the terms of the predictor's right-hand side."""
     a, c, zeta, xi = state
     up, down, inverse, target, _, _, _ = work
     for i in range(len(a)):
@@ -229,7 +234,7 @@ def _weigh(state, slack, work):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True, fastmath=REORDERED)
 def _predict(state, slack, work):  # type: ignore[no-untyped-def]
-    """Return the sum of products at the longest step towards mu = 0; `along` holds <r_i, dv>."""
+    """Return the sum of products after the longest feasible step towards mu = 0; `along` holds <r_i, dv>."""
     a, c, zeta, xi = state
     up, down, inverse, _, along, _, _ = work
     worst = 1.0
@@ -248,7 +253,7 @@ def _predict(state, slack, work):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True, fastmath={"contract"})
 def _aim(state, slack, work, centring, share):  # type: ignore[no-untyped-def]
-    """Fill the right-hand sides of the corrector: products of `centring`, less the second-order terms.
+    """Compute the right-hand sides of the corrector: products of `centring`, minus the second-order terms.
 
     `low` and `high` become the residuals of the products over a and over c, `share` the part of <r_i, dv> = 0.
     """
@@ -265,7 +270,7 @@ def _aim(state, slack, work, centring, share):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract", "nnan", "nsz"})
 def _move(state, slack, work):  # type: ignore[no-untyped-def]
-    """Go along the corrected direction, not quite to the nearest bound; return the step's length."""
+    """Go along the corrected direction, almost to the nearest bound; return the step's length."""
     a, c, zeta, xi = state
     up, down, inverse, target, along, low, high = work
     worst = TO_THE_BORDER
@@ -288,7 +293,7 @@ def _move(state, slack, work):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _dual(rows, a, w, feasible):  # type: ignore[no-untyped-def]
-    """Make a dual point feasible: scale one label down to the other, then both to the best D; return that D."""
+    """Make a dual point feasible: scale one label down to balance the other, then both to the best D; return D."""
     positive = negative = 0.0
     for i in range(len(a)):
         positive += a[i] * (rows.sign[i] > 0.0)
@@ -305,7 +310,7 @@ def _dual(rows, a, w, feasible):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _snap(rows, upper, state, least_multiplier, w, scores, point):  # type: ignore[no-untyped-def]
-    """Put variables whose multiplier is large on their bound and balance the rest; return the KKT gap of that point."""
+    """Move variables with a large multiplier onto their bound, balance the others; return the KKT gap of that point."""
     a, _, zeta, xi = state
     for i in range(len(a)):
         multiplier = zeta[i] - xi[i]
@@ -319,7 +324,7 @@ def _snap(rows, upper, state, least_multiplier, w, scores, point):  # type: igno
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _balance(sign, upper, point):  # type: ignore[no-untyped-def]
-    """Let sum y a be 0: every point off its bounds gives a part in proportion to its room; all, if those cannot."""
+    """Make sum y a = 0: free points move in proportion to their room; if that is not enough, all points do."""
     for free_only in (True, True, False):
         excess, room = dot(sign, point), 0.0
         if abs(excess) <= ROUNDING * point.sum():

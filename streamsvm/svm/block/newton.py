@@ -1,33 +1,35 @@
-r"""Newton's method inside a block: where pairs have become slow, the free points move together.
+r"""Newton's method inside a block: where steps along pairs have become slow, all free points move together.
 
-With large boxes most of a block's time goes to pairs that crawl along nearly flat directions, long after the points at
-their bounds have settled. Over the free points alone, low < b < high, all else fixed, the problem of
-`streamsvm.svm.block.working_set` is a small dense one:
+With large boxes most of a block's time goes to pairs that make tiny steps along nearly flat directions, long after the
+points at their bounds have settled. Over the free points alone (low < b < high), with all other variables fixed, the
+problem of `streamsvm.svm.block.working_set` is a small dense one:
 
     min g'x + 1/2 x'(K + r)x   over x,   sum x = 0,   low - b <= x <= high - b,   g = F.
 
-The ridge r covers what rounding has made of K's least eigenvalues, so that the inverse M of K + r exists; it also makes
-every step a proximal one, and some repetitions with the same M undo what it takes off their length. Without bounds in
-the way the optimum is x = -M (g + mu 1), mu by the sum. Along the way to it:
+The ridge r exceeds the rounding errors in K's smallest eigenvalues, so that the inverse M of K + r exists. It also
+turns every step into a proximal step, which is shorter than the full one; repeating the step with the same M makes up
+for that. If no bound is in the way, the optimum is x = -M (g + mu 1), where mu follows from the sum. On the way to it:
 
-1. the step goes as far as the first bound, or while many bounds are in the way past an eighth of them; the points that
-   meet theirs are held there, as further conditions;
-2. the way ahead follows from M and as many multipliers as there are conditions, whose matrix, 1 and the held unit
-   vectors in M's product, grows by a row of its Cholesky factor;
-3. with no bound in the way any more, F is brought up to date, and if the free points still disagree, it begins again.
+1. The step goes to the first bound. While many bounds are in the way, it goes past an eighth of them. Points that meet
+   their bound are fixed there, which adds one equality condition for each.
+2. The next direction follows from M and one multiplier per condition. The matrix of the conditions (the products by M
+   of the vector 1 and of the unit vectors of the fixed points) grows by one row of its Cholesky factor per condition.
+3. When no bound is in the way any more, F is updated. If F still differs among the free points, the descent is
+   repeated.
 
-No point leaves its bound here: pairs do that, between two such descents. Which of both goes on follows from counts of
-points and steps, never from a clock.
+No point leaves its bound here: steps along pairs do that, between two descents. Counts of points and steps, never a
+clock, decide which of the two methods continues.
 
-Where thousands of points are free, more than a block holds, blocks disturb each other; then all free points move at
-once (`move_all`), together with those at bounds that would leave them, and bounds that are met again hold them again.
+Where thousands of points are free, more than a block holds, successive blocks undo each other's work. Then all free
+points move at once (`move_all`), together with the points at a bound that would leave it; variables that hit a bound
+are fixed again.
 
-Invariant: boxes hold exactly, the sum of b changes by rounding only, and the objective of K falls, or nothing changes:
-a descent that ends higher, as it may after many bounds were met at once, is taken back.
+Invariant: boxes hold exactly; the sum of b changes by rounding only; the objective of K falls, or nothing changes. A
+descent that ends with a higher objective, which can happen after many bounds were met at once, is undone.
 
-Source: Goldfarb and Idnani 1983 grow a Cholesky factor with the active bounds in this way, for the dual; here it is the
-primal one, as in Scheinberg 2006, "An efficient implementation of an active set method for SVMs", who moves one point
-at a time where pairs here settle most of them.
+Source: Goldfarb and Idnani 1983 extend a Cholesky factor by the active bounds in this way, for the dual problem; here
+it is done for the primal one, as in Scheinberg 2006, "An efficient implementation of an active set method for SVMs".
+Her method moves one point at a time; here steps along pairs settle most points before.
 """
 
 from __future__ import annotations
@@ -46,25 +48,27 @@ from streamsvm.svm.block.vector_math import widest_vectors
 from streamsvm.svm.block.working_set import descend, extremes
 
 PAIR_NS: Final = 0.65
-"""About what a step along a pair costs for each point of its block; only its ratio to `newton_ns` matters."""
+"""Estimated nanoseconds of a step along a pair, per point of its block; only its ratio to `newton_ns` matters."""
 PATIENCE: Final = 2.0
-"""How many times what a descent costs pairs may cost before it takes its turn: where pairs end soon it only delays."""
+"""A descent starts when pairs have cost this many times as much as it would; a problem that pairs solve soon needs
+none."""
 FEWEST_PAIRS: Final = 10
-"""Steps that pairs make at least."""
+"""Least number of steps along pairs between two descents."""
 AIM: Final = 0.5
-"""Share of the block's target to which the free points are brought: pairs should find little left among them."""
+"""The free points are solved to this share of the block's target, so that little is left for the pairs among them."""
 RIDGE: Final = 4.0
-"""Times the precision of kernel values and the root of the number of points: above the noise of K's eigenvalues."""
+"""The ridge is this times the machine precision of kernel values times sqrt(m), which exceeds the errors in K's
+eigenvalues."""
 LEAST_RIDGE: Final = 1e-9
-"""Least ridge, so that the inverse is good to many digits."""
+"""Smallest ridge; it keeps the inverse accurate to many digits."""
 REPEATS: Final = 8
-"""Most proximal steps with one inverse."""
+"""Largest number of proximal steps with one inverse."""
 MOST_HELD, HELD_SHARE = 512, 0.25
-"""Most points that one descent holds at bounds they have met: so many, or this share if it is more."""
+"""Most points that one descent fixes at bounds: the larger of this number and this share of the free points."""
 AT_ONCE: Final = 8
-"""One in so many of the points that are to meet a bound does so in one step."""
+"""In one step, one in this many of the points whose bound is in the way meets it."""
 MOST_FREE: Final = 6144
-"""Most points that move at once: their kernel matrix and its inverse are 600 MB."""
+"""Most points that move at once: their kernel matrix and its inverse take 600 MB."""
 
 
 class Face(NamedTuple):
@@ -73,23 +77,23 @@ class Face(NamedTuple):
     Attributes
     ----------
     free : ndarray of shape (f,), int64
-        Their places in the block.
+        Places of the free points in the block.
     inverse : ndarray of shape (f, f)
         M.
     gradient, answer, ones : ndarray of shape (f,)
         g, M g and M 1.
     x, ahead, down, up : ndarray of shape (f,)
-        What is added to b so far; where the step leads; bounds of both.
+        The change of b so far; the point the step leads to; lower and upper bounds of x.
     meets : ndarray of shape (f,)
-        Share of the step after which a point meets its bound; infinite if it does not.
+        Share of the step after which a point meets its bound; infinite if it does not meet one.
     fixed : ndarray of shape (f,), bool
-        Who is held at a bound.
+        Which points are fixed at a bound.
     held : ndarray of int64
-        The same in the order in which they met it.
+        The fixed points, in the order in which they met their bounds.
     factor : ndarray of shape (len(held) + 1, len(held) + 1)
-        Cholesky factor of the conditions' products by M: the sum first, then who is held.
+        Cholesky factor of the conditions' products by M: first the sum, then the fixed points.
     solved, multiplier : ndarray of shape (len(held) + 1,)
-        Their right-hand sides, solved forwards; their multipliers.
+        The conditions' right-hand sides after forward substitution; their multipliers.
     """
 
     free: Index
@@ -110,7 +114,7 @@ class Face(NamedTuple):
 
 
 def newton_ns(free: int) -> float:
-    """Return about what a descent over so many free points takes, in nanoseconds of a core of 2023."""
+    """Return the estimated time of a descent over this many free points, in nanoseconds on a core of 2023."""
     return 6e4 + 60.0 * free + 0.03 * float(free) ** 3
 
 
@@ -126,11 +130,10 @@ def solve_block(
     limit: int,
     change: Float,
 ) -> int:
-    """Solve a block's problem by pairs, and by Newton's method as often as pairs have cost `PATIENCE` times as much.
+    """Solve a block's problem along pairs, with a Newton descent each time the pairs cost `PATIENCE` times as much.
 
-    Parameters and result are those of `streamsvm.svm.block.working_set.solve_block`; kernel values are 1 on the
-    diagonal, and what a descent over the free points did counts as a step for every bound that it met, and for every
-    end it reached.
+    Parameters and result are those of `streamsvm.svm.block.working_set.solve_block`. Kernel values are 1 on the
+    diagonal. A descent counts as one step for each stop at bounds, and one for each optimum that it reached.
     """
     own, least, most, gradient = b[members], low[members], high[members], F[members]
     top, bottom = extremes(gradient, own, least, most)
@@ -140,7 +143,7 @@ def solve_block(
         leg = min(limit - steps, _pairs_worth(own, least, most)) if helps else limit - steps
         made = descend(K, gradient, own, least, most, 0.0, stop, leg)
         steps += made
-        if made < leg:
+        if made < leg:  # the pairs have reached the block's target
             break
         if steps < limit:
             made = descend_face(K, gradient, own, least, most, AIM * stop, limit - steps)
@@ -152,7 +155,7 @@ def solve_block(
 
 
 def leaving(F: Float, b: Float, low: Float, high: Float, tolerance: float) -> NDArray[np.bool_]:
-    """Tell which points at a bound would leave it, by more than half the tolerance, to where the free points are.
+    """Tell which points at a bound would leave it, because their F differs from the free points' by half the tolerance.
 
     Parameters
     ----------
@@ -177,7 +180,7 @@ def move_all(source: RbfBlocks, F: Float, b: Float, low: Float, high: Float, tol
     source : RbfBlocks
         Of float64 values.
     F, b : ndarray of shape (n,), float64
-        In and out; some point is free, and F is as good as from scratch.
+        In and out; at least one point is free, and F was recomputed from scratch.
     low, high : ndarray of shape (n,), float64
     tolerance : float
     limit : int
@@ -221,7 +224,7 @@ def descend_face(
     low, high : ndarray of shape (m,), float64
     stop : float
     limit : int
-        Most steps, each from bound to bound; at least 1.
+        Most steps, each from one bound to the next; at least 1.
     movable : ndarray of int64, optional
         Places of the points that move, instead of the free ones.
 
@@ -238,6 +241,7 @@ def descend_face(
         return 0
     before, gradient = b.copy(), F.copy()
     steps = _descend(K, F, b, low, high, stop, limit, _face(free, inverse))
+    # For a quadratic objective the change of f is 1/2 (b' - b)(F' + F), so no further product with K is needed.
     if not (b - before) @ (F + gradient) < 0.0:
         b[:], F[:] = before, gradient
         return 0
@@ -245,20 +249,20 @@ def descend_face(
 
 
 def warm_up(precision: type[np.float32 | np.float64]) -> None:
-    """Compile, or load from numba's file cache, all of it for kernel values of a precision."""
+    """Compile, or load from numba's file cache, the compiled functions for kernel values of a precision."""
     K: Values = np.eye(3).astype(precision)
     b = np.zeros(3)
     descend_face(K, np.array([-1.0, 0.0, 1.0]), b, np.full(3, -0.4), np.full(3, 9.0), 0.0, 9)
 
 
 def _pairs_worth(b: Float, low: Float, high: Float) -> int:
-    """Return how many steps pairs may make before a descent over the free points takes its turn."""
+    """Return how many steps along pairs are allowed before the next descent over the free points."""
     free = int(np.count_nonzero((b > low) & (b < high)))
     return FEWEST_PAIRS + int(PATIENCE * newton_ns(free) / (PAIR_NS * len(b)))
 
 
 def _face(free: Index, inverse: Float) -> Face:
-    """Return room for a descent; the sum must stay free, so that one point is never held."""
+    """Return the arrays of a descent. At least one point is never fixed, so that the sum can still be met."""
     f = len(free)
     most = min(f - 1, max(MOST_HELD, int(HELD_SHARE * f)))
     gradient, answer, ones, x, ahead, down, up, meets = np.empty((8, f))
@@ -270,10 +274,11 @@ def _face(free: Index, inverse: Float) -> Face:
 
 
 def _inverse(K: Values, free: Index) -> Float | None:
-    """Return the inverse of the free points' kernel matrix with its ridge; None if rounding has it indefinite."""
+    """Return the inverse of the free points' kernel matrix plus ridge; None if rounding made it indefinite."""
     ridge = max(LEAST_RIDGE, RIDGE * float(np.finfo(K.dtype).eps) * float(np.sqrt(len(K))))
     matrix = np.empty((len(free), len(free)))
     _gather(K, free, ridge, matrix)
+    # LAPACK stores columns: the transposed view of the symmetric matrix lets it work in place, without a copy.
     factor, failed = lapack.dpotrf(matrix.T, lower=1, overwrite_a=1, clean=0)
     if failed:
         return None
@@ -297,7 +302,7 @@ def _gather(K, free, ridge, matrix):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def _mirror(matrix):  # type: ignore[no-untyped-def]
-    """Copy the upper triangle to the lower, in squares that stay in the cache."""
+    """Copy the upper triangle to the lower one, in squares that fit into the CPU cache."""
     n, side = len(matrix), 32
     for first in range(0, n, side):
         for start in range(0, first + side, side):
@@ -308,7 +313,7 @@ def _mirror(matrix):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _descend(K, F, b, low, high, stop, limit, face):  # type: ignore[no-untyped-def]
-    """Repeat proximal steps until F differs by at most `stop`, or one does not arrive; return the steps made."""
+    """Repeat proximal steps until F differs by at most `stop`, or a step fails; return the number of steps."""
     for j in range(len(face.free)):
         face.ones[j] = _sum(face.inverse[j])
     face.factor[0, 0] = np.sqrt(_sum(face.ones))
@@ -335,7 +340,7 @@ def _descend(K, F, b, low, high, stop, limit, face):  # type: ignore[no-untyped-
 
 @njit(cache=True, nogil=True)
 def _begin(face, F, b, low, high):  # type: ignore[no-untyped-def]
-    """Start from x = 0; return by how much F differs among the points that are not held."""
+    """Start from x = 0; return the range of F over the points that are not fixed."""
     top, bottom = -np.inf, np.inf
     for j in range(len(face.free)):
         i = face.free[j]
@@ -348,7 +353,7 @@ def _begin(face, F, b, low, high):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _answer(face, held):  # type: ignore[no-untyped-def]
-    """Fill M g, and what the conditions so far make of it: their right-hand sides, solved forwards."""
+    """Compute M g, and the right-hand sides of the conditions so far by forward substitution."""
     for j in range(len(face.free)):
         face.answer[j] = _dot(face.inverse[j], face.gradient)
     for k in range(held + 1):
@@ -358,7 +363,7 @@ def _answer(face, held):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _look_ahead(face, held):  # type: ignore[no-untyped-def]
-    """Fill the optimum under the present conditions, bounds aside: -(M g + mu M 1 + sum of multipliers times M e)."""
+    """Compute the optimum under the current conditions, without bounds: -(M g + mu M 1 + sum of multipliers * M e)."""
     multiplier, ahead = face.multiplier, face.ahead
     multiplier[: held + 1] = face.solved[: held + 1]
     for k in range(held, -1, -1):
@@ -373,7 +378,7 @@ def _look_ahead(face, held):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _step(face):  # type: ignore[no-untyped-def]
-    """Go towards the optimum as far as a bound; return which share of the way that was, infinite if all of it."""
+    """Go towards the optimum up to a bound; return the share of the way covered, infinite if no bound was met."""
     x, ahead, down, up, meets = face.x, face.ahead, face.down, face.up, face.meets
     count = 0
     for j in range(len(x)):
@@ -394,7 +399,7 @@ def _step(face):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def _hold_all(face, held, length):  # type: ignore[no-untyped-def]
-    """Hold everyone who has met a bound; return how many are held, and whether that was possible."""
+    """Fix all points that have met a bound; return the number of fixed points, and whether that was possible."""
     for j in range(len(face.x)):
         if not face.fixed[j] and face.meets[j] <= length:
             if held == len(face.held) or not _hold(face, held, j):
@@ -405,7 +410,7 @@ def _hold_all(face, held, length):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _hold(face, held, i):  # type: ignore[no-untyped-def]
-    """Add the condition that point i stays where it is; false if rounding has it depend on the others."""
+    """Add the condition that point i is fixed; false if rounding makes it depend on the other conditions."""
     factor, k = face.factor, held + 1
     line = factor[k]
     for j in range(k):
@@ -422,7 +427,7 @@ def _hold(face, held, i):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def _finish(face, K, F, b, low, high):  # type: ignore[no-untyped-def]
-    """Move b by x, whose sum the point with most room makes 0, and bring F up to date."""
+    """Add x to b and update F; the point furthest from its bounds absorbs the rounding error in the sum of x."""
     x, down, up = face.x, face.down, face.up
     roomy, room = 0, 0.0
     for j in range(len(x)):
@@ -448,7 +453,7 @@ def _sum(values):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True, fastmath=REORDERED)
 def _dot(x, y):  # type: ignore[no-untyped-def]
-    """Return the sum of products, over as many places as x has."""
+    """Return the dot product over the length of x; y may be longer."""
     widest_vectors()
     total = 0.0
     for j in range(len(x)):
@@ -458,7 +463,7 @@ def _dot(x, y):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True, fastmath={"contract"})
 def _add(factor, values, sums):  # type: ignore[no-untyped-def]
-    """Add a multiple to as many places as `sums` has."""
+    """Add a multiple of `values` to `sums`, over the length of `sums`."""
     widest_vectors()
     for j in range(len(sums)):
         sums[j] += factor * np.float64(values[j])

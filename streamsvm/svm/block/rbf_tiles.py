@@ -1,20 +1,21 @@
-r"""Kernel values of a few points against many, made where they are used and thrown away.
+r"""RBF kernel values of a few points against many: computed where they are used, and not stored.
 
-A block is a few points ("rows") times a tile of others; the RBF kernel is a power of two,
+A block of the kernel matrix is a few points ("rows") times a tile of other points. The RBF kernel is a power of two,
 
     k_ij = 2^(<s_i, s_j> - h_i - h_j),    s = sqrt(2 gamma log2 e) (z - centre),   h = |s|^2 / 2,
 
-so a row is a sum of features times numbers, then a power. Points are stored tile by tile and, in a tile, feature by
-feature, each line at a cache line's border: every loop runs along the points of one tile, which stays in a fast cache,
-and the compiler makes vectors of it. Two ways to the products:
+so a row of kernel values is a sum of products with features, followed by a power. Points are stored tile by tile and,
+within a tile, feature by feature, each feature's line aligned to a cache line. So every loop runs along the points of
+one tile, which stays in a fast cache, and the compiler can use vector instructions. The products are computed in one of
+two ways:
 
-- *dense*: a matrix product (BLAS) of so many rows with a tile that it takes OpenBLAS's path for small matrices, which
-  packs nothing;
-- *sparse*: only the features in which a row differs from the centre, which is then each feature's most common value (a
-  standardised one-hot table is sparse around it, though it has no zeros).
+- *dense*: by a matrix product (BLAS). The number of rows per product is chosen so that OpenBLAS uses its path for small
+  matrices, which skips the packing of its arguments.
+- *sparse*: over those features only in which a row differs from the centre, which is then each feature's most common
+  value. (A standardised one-hot table is sparse around that centre, although it has no zeros.)
 
-Invariant: values depend on the points and the precision, not on where an array lies in memory; sums over rows are
-float64, in an order that the numbers of rows and points fix.
+Invariant: values depend on the points and the precision, not on the address of an array; sums over rows are float64, in
+an order that depends on the numbers of rows and points only.
 """
 
 from __future__ import annotations
@@ -33,18 +34,18 @@ Values = NDArray[np.float32 | np.float64]
 
 CACHE_LINE = 64
 SPARSE_LINE, DENSE_LINE = 2048, 1024
-"""Bytes of a feature's line in a tile: the sparse way reads few features of a row, the dense way all."""
+"""Bytes of a feature's line in a tile; longer in the sparse way, which reads few features of a row."""
 SPARSE_ROWS = 4
 SMALL_PRODUCT = 1_000_000
-"""Multiply-adds up to which OpenBLAS takes a matrix product as small."""
+"""Number of multiply-adds up to which OpenBLAS treats a matrix product as small."""
 FEWEST_ROWS, MOST_ROWS = 32, 256
-"""Rows that make a small product worth while; rows of a product that cannot be small."""
+"""Fewest rows for which a small product pays off; rows of a product where it cannot be small."""
 STRIP = 16
-"""Points that are transposed together."""
+"""Number of points that are transposed together."""
 SAMPLE = 128
-"""Points by which sparsity is judged."""
+"""Number of sampled points by which sparsity is judged."""
 DENSE = 0.3
-"""Share of features different from the centre above which points count as dense."""
+"""Points count as dense if more than this share of their features differs from the centre."""
 
 
 class Layout(NamedTuple):
@@ -64,7 +65,7 @@ class Layout(NamedTuple):
 
 
 class Tiles(NamedTuple):
-    """Many points, ready to be multiplied with rows; arrays only, so that compiled code can take it.
+    """Many points in the layout of the kernel loops; arrays only, so that compiled code can take it.
 
     Attributes
     ----------
@@ -73,7 +74,7 @@ class Tiles(NamedTuple):
     half : ndarray of shape (tiles, width)
         |s|^2 / 2.
     room : ndarray of shape (rows, width)
-        For the values of so many rows with one tile; rows are taken so many at a time.
+        Work space for the kernel values of this many rows with one tile; so many rows are taken at a time.
     """
 
     features: Values
@@ -82,7 +83,7 @@ class Tiles(NamedTuple):
 
 
 class Rows(NamedTuple):
-    """Some points, ready to be multiplied with others.
+    """Some points, scaled, to be multiplied with the points of tiles.
 
     Attributes
     ----------
@@ -92,7 +93,7 @@ class Rows(NamedTuple):
     start, feature : ndarray of int64
         Row i differs from the centre in the features `feature[start[i]:start[i + 1]]`; empty unless sparse.
     value : ndarray
-        By how much, for each entry of `feature`.
+        The difference, for each entry of `feature`.
     """
 
     dense: Values
@@ -163,11 +164,11 @@ class RbfBlocks:
         _add(self._tiles, rows, self.layout.sparse, change, F)
 
     def uncertainty(self, members: Index, amounts: Float) -> Float:
-        """Return a bound on the error of every F_j after `add` of changes that amount to so much, shape (n,).
+        """Return a bound on the error of every F_j after `add` of changes with these absolute sums, shape (n,).
 
-        A kernel value is at most 1 and 2 to an exponent, so its error is at most the exponent's, but for the rounding
-        of the power. The exponent is <s_i, s_j>, a sum of as many terms as row i has features apart from the centre,
-        less h_i + h_j; features are themselves rounded.
+        A kernel value is 2 to an exponent of at most 0, so its error is at most the exponent's error plus the rounding
+        of the power. The exponent is <s_i, s_j>, a sum with one term for each feature in which row i differs from the
+        centre, minus h_i + h_j; the scaled features are rounded, too.
 
         Parameters
         ----------
@@ -224,13 +225,13 @@ def rbf_sums(Z: Float, members: Index, weights: Float, targets: Index, layout: L
 
 
 def is_compiled(precision: type) -> bool:
-    """Whether this process has code for a precision."""
+    """Whether this process has compiled or loaded the code for a precision."""
     part: Any = _gram
     return any(signature[-1].dtype.name == precision.__name__ for signature in part.signatures)
 
 
 def _aligned(shape: tuple[int, ...], precision: type) -> Values:
-    """Return an uninitialised array that begins at a cache line's border."""
+    """Return an uninitialised array whose first byte is aligned to a cache line."""
     count = int(np.prod(shape))
     raw = np.empty(count * np.dtype(precision).itemsize + CACHE_LINE, np.uint8)
     first = -raw.ctypes.data % CACHE_LINE
@@ -239,7 +240,7 @@ def _aligned(shape: tuple[int, ...], precision: type) -> Values:
 
 
 def _tiles_of(Z: Float, chosen: Index, layout: Layout, precision: type) -> Tiles:
-    """Return scaled points as tiles, and room that suits them."""
+    """Return scaled points as tiles, with work space of a suitable size."""
     d = Z.shape[1]
     width = (SPARSE_LINE if layout.sparse else DENSE_LINE) // np.dtype(precision).itemsize
     width = min(width, -(-len(chosen) // STRIP) * STRIP)
@@ -305,7 +306,7 @@ def _scale(point, centre, scale, out):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True, fastmath={"reassoc"})
 def _half_square(point):  # type: ignore[no-untyped-def]
-    """Return |s|^2 / 2 of a point as it was rounded; the compiler may fix another order of the terms."""
+    """Return |s|^2 / 2 of the rounded point; the compiler may choose a (fixed) order of the terms."""
     widest_vectors()
     square = 0.0
     for k in range(len(point)):
@@ -343,7 +344,7 @@ def _add(tiles, rows, sparse, change, F):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def _add_within(tiles, rows, sparse, weights, sums):  # type: ignore[no-untyped-def]
-    """Add weights' K to the sums of the rows themselves, every pair of different tiles once."""
+    """Add weights' K to the sums of the rows themselves; kernel values of two different tiles are computed once."""
     m = len(sums)
     chunk, width = tiles.room.shape
     for t in range(len(tiles.half)):
@@ -362,7 +363,7 @@ def _add_within(tiles, rows, sparse, weights, sums):  # type: ignore[no-untyped-
 
 @njit(cache=True, nogil=True)
 def _kernel_values(tiles, t, width, rows, sparse, first, last):  # type: ignore[no-untyped-def]
-    """Write the kernel values of some rows with the first points of a tile into its room."""
+    """Write the kernel values of some rows with the first points of a tile into the work space."""
     room, half = tiles.room, tiles.half[t, :width]
     if sparse:
         features = tiles.features[t]
@@ -405,7 +406,7 @@ def _sparse_products(features, feature, value, start, stop, out):  # type: ignor
 
 @njit(cache=True, nogil=True)
 def _add_rows(values, weights, sums):  # type: ignore[no-untyped-def]
-    """Add weights' values to `sums`, four rows at a time; every line a slice of one row, as vectors need it."""
+    """Add weights' values to `sums`, four rows at a time; slices of single rows let the compiler use vectors."""
     widest_vectors()
     m, width = len(weights), len(sums)
     for r in range(0, m - m % 4, 4):
@@ -421,7 +422,7 @@ def _add_rows(values, weights, sums):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True, fastmath={"reassoc"})
 def _add_columns(values, weights, sums):  # type: ignore[no-untyped-def]
-    """Add values weights to `sums`; the compiler may fix another order of the terms, so as to make vectors."""
+    """Add values weights to `sums`; the compiler may choose a (fixed) order of terms that allows vectors."""
     widest_vectors()
     width = len(weights)
     for r in range(len(sums)):

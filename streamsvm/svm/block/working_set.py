@@ -1,4 +1,4 @@
-r"""The work inside one block: choose its points, solve the problem over them, all else fixed.
+r"""The work inside one block: choose its points, and solve the problem over them with all other variables fixed.
 
 Over a block W with its kernel matrix K at hand the problem is
 
@@ -10,8 +10,9 @@ exact minimum along the pair or to a bound (Fan, Chen and Lin 2005, "WSS 2").
 
 Invariant: the boxes hold exactly; the sum of b changes by rounding only; every step lowers the objective of K.
 
-Minima and maxima are taken by value first and then looked up: loops of that form become vector instructions. The flags
-on those functions allow the compiler to ignore NaN and the sign of zero, not to reorder sums.
+Minima and maxima are computed as values first, and their places are searched afterwards: loops of this form become
+vector instructions. The fastmath flags of those functions let the compiler ignore NaN and the sign of zero; they do not
+let it reorder sums.
 """
 
 from __future__ import annotations
@@ -22,10 +23,10 @@ from numba import njit
 from streamsvm.svm.block.vector_math import least, most, widest_vectors
 
 CLASSES = 1024
-"""Classes of violation by which extremes are selected, 0 for who has none."""
+"""Number of classes into which violations are divided to select the extremes; class 0: no violation."""
 
 LEAST_CURVATURE = 1e-12
-"""Stands for the curvature along a pair where there is none, as LIBSVM's tau."""
+"""Replaces a curvature along a pair that is not positive, as LIBSVM's tau does."""
 
 
 @njit(cache=True, nogil=True, fastmath={"nnan", "nsz"})
@@ -41,7 +42,7 @@ def extremes(F, b, low, high):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True, fastmath={"reassoc"})
 def amount(b):  # type: ignore[no-untyped-def]
-    """Return sum_i |b_i|; the compiler may fix another order of the terms, so as to make vectors."""
+    """Return sum_i |b_i|; the compiler may choose a (fixed) order of the terms that allows vector instructions."""
     widest_vectors()
     total = 0.0
     for j in range(len(b)):
@@ -53,8 +54,8 @@ def amount(b):  # type: ignore[no-untyped-def]
 def choose(F, b, low, high, top, bottom, previous, fresh, places, mark, members):  # type: ignore[no-untyped-def]
     """Choose a block: the greatest F of S and the least of R, then points of the previous block, the free ones first.
 
-    The extremes are selected by their class of violation, so that no list is sorted; of the last class, which may hold
-    more points than are wanted, an even choice in the order of the points is taken.
+    The extremes are selected by their class of violation, which avoids sorting. The last selected class may hold more
+    points than are wanted; then points are taken from it at even distances in the order of the points.
 
     Parameters
     ----------
@@ -62,13 +63,13 @@ def choose(F, b, low, high, top, bottom, previous, fresh, places, mark, members)
     top, bottom : float
         From `extremes`; top > bottom.
     previous : ndarray of int64
-        The previous block, the more recent the nearer to its start.
+        The previous block; points chosen more recently come first.
     fresh : int
-        Points wanted of either side.
+        Points wanted from each side.
     places : ndarray of shape (2, n), int32
-        Room.
+        Work space.
     mark : ndarray of shape (n,), bool
-        All false; is so again afterwards.
+        Work space; must be all false, and is all false again afterwards.
     members : ndarray of int64
         Out: the block.
 
@@ -114,7 +115,7 @@ def choose(F, b, low, high, top, bottom, previous, fresh, places, mark, members)
 
 @njit(cache=True, nogil=True, fastmath={"nnan", "nsz"})
 def _classify(F, b, low, high, top, bottom, falls, rises):  # type: ignore[no-untyped-def]
-    """Write every point's class by how far it could fall and rise; 0 if it cannot."""
+    """Write two classes for every point, by how far it could fall and rise; 0 if it cannot move in that direction."""
     widest_vectors()
     scale, most_place = (CLASSES - 1) / (top - bottom), np.float64(CLASSES - 1)
     for j in range(len(F)):
@@ -126,9 +127,10 @@ def _classify(F, b, low, high, top, bottom, falls, rises):  # type: ignore[no-un
 
 @njit(cache=True, nogil=True)
 def _threshold(classes, wanted):  # type: ignore[no-untyped-def]
-    """Return the class at which the wanted number is reached from the top, how many of it are wanted, and all of it.
+    """Return the lowest class to select, how many of its points are wanted, and how many points it has.
 
-    It is at least 1. Found by bisection: to count is a loop without branches, which a histogram would not be.
+    All points of higher classes are selected. The class is at least 1. It is found by bisection, because counting is a
+    loop without branches, which building a histogram would not be.
     """
     last, beyond = 1, CLASSES
     reached, before = _count(classes, last), 0
@@ -147,7 +149,7 @@ def _threshold(classes, wanted):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def _count(classes, place):  # type: ignore[no-untyped-def]
-    """Return how many are of a class or above it."""
+    """Return the number of points in a class or above it."""
     widest_vectors()
     count, least_place = np.int32(0), np.int32(place)
     for j in range(len(classes)):
@@ -157,7 +159,7 @@ def _count(classes, place):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def solve_block(K, members, F, b, low, high, share, floor, limit, change):  # type: ignore[no-untyped-def]
-    """Solve a block's problem until its violation is at most max(share of what it was, floor), and move b.
+    """Solve a block's problem until its violation is at most max(share times its first value, floor), and update b.
 
     Parameters
     ----------
@@ -210,6 +212,7 @@ def descend(K, F, b, low, high, share, floor, limit):  # type: ignore[no-untyped
             return step
         u = _place_of_sum(F, rise, bottom)
         line_u, own = K[u], K[u, u]
+        # Violations are scaled to at most 1, so that their squares neither overflow nor vanish in float32.
         scale = 1.0 / (top - bottom)
         best = zero
         for j in range(m):
@@ -218,6 +221,7 @@ def descend(K, F, b, low, high, share, floor, limit):  # type: ignore[no-untyped
             gain[j] = violation * violation / curvature
             best = most(best, gain[j])
         v = _place_of(gain, best)
+        # The choice of v may be made in float32; the length of the step needs float64.
         curvature_64 = np.float64(K[u, u]) + np.float64(K[v, v]) - 2.0 * np.float64(line_u[v])
         t = (F[v] - F[u]) / max(curvature_64, LEAST_CURVATURE)
         t = _move(b, low, high, rise, fall, u, v, t)
@@ -232,7 +236,7 @@ def descend(K, F, b, low, high, share, floor, limit):  # type: ignore[no-untyped
 
 @njit(cache=True, nogil=True)
 def _place_of_sum(F, rise, value):  # type: ignore[no-untyped-def]
-    """Return the first place where F + rise is `value`; all are looked at, for that makes vectors."""
+    """Return the first place where F + rise is `value`; no early exit, so that the loop becomes vector instructions."""
     widest_vectors()
     last = np.int32(len(F) - 1)
     place = last
@@ -243,7 +247,7 @@ def _place_of_sum(F, rise, value):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def _place_of(values, value):  # type: ignore[no-untyped-def]
-    """Return the first place of a value; all are looked at, for that makes vectors."""
+    """Return the first place of a value; no early exit, so that the loop becomes vector instructions."""
     widest_vectors()
     last = np.int32(len(values) - 1)
     place = last
@@ -254,7 +258,7 @@ def _place_of(values, value):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def _move(b, low, high, rise, fall, u, v, t):  # type: ignore[no-untyped-def]
-    """Add at most t to b[u] and take it from b[v]; who reaches a bound stands on it exactly. Return what was moved."""
+    """Move at most t from b[v] to b[u], and set a variable that reaches a bound to it exactly; return the amount."""
     up, down = high[u] - b[u], b[v] - low[v]
     t = min(t, up, down)
     b[u] = high[u] if t >= up else b[u] + t

@@ -90,7 +90,7 @@ def make_columns(Z: Float, kernel: Kernel, cache_bytes: int) -> Columns:
     n = len(Z)
     capacity = min(n, cache_bytes // (8 * n))
     if capacity < 2:
-        raise ValueError(f"a cache of {cache_bytes} bytes holds fewer than 2 columns of {n} points; give {16 * n}")
+        raise ValueError(f"cache_bytes = {cache_bytes} has no room for 2 columns of {n} points; give at least {16 * n}")
     Z = np.ascontiguousarray(Z, dtype=np.float64)
     return Columns(
         Z,

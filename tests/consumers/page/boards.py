@@ -62,20 +62,22 @@ def version(number: int, outcome: str = "passed") -> VersionPart:
 def snapshot(picture: Drawing | None, partitions: int = 1) -> Snapshot:
     """Return what a trainer with two buckets a partition and two versions leaves."""
     buckets = (
-        BucketPart(1, 0, (0, 0), (400, 0), 400, 10, 400.0),
-        BucketPart(0, 2, (400, 0), (600, 2), 200, 10, 200.0),
+        BucketPart(level=1, index=0, start=(0, 0), end=(400, 0), rows=400, points=10, weight=400.0),
+        BucketPart(level=0, index=2, start=(400, 0), end=(600, 2), rows=200, points=10, weight=200.0),
     )
     leaf = LeafPart((600, 2), (650, 0), 48, 200, 47)
     parts = tuple(PartitionPart(number, 3, 648, buckets, leaf) for number in range(partitions))
     history = tuple(Moment(T0, Figures(0.9 + place / 100, 0.85, 0.5), 100 * place, place) for place in range(5))
-    verdict = Verdict("good", True, True, f"Current {HOSTILE}", HOSTILE, T0)
-    return Snapshot(T0, verdict, parts, (version(7), version(6)), history, picture)
+    verdict = Verdict(level="good", current=True, good=True, headline=f"Current {HOSTILE}", detail=HOSTILE, since=T0)
+    return Snapshot(
+        taken=T0, verdict=verdict, partitions=parts, versions=(version(7), version(6)), history=history, drawing=picture
+    )
 
 
 def site(given: Snapshot | None, now: datetime = T0, *, ready: bool = True, own: Settings | None = None) -> Site:
     """Return the site of a trainer that left this, whose dead letters have a hostile reason."""
     chosen = own or settings()
-    metrics, health = Metrics(TRAINER), Health(60.0)
+    metrics, health = Metrics(TRAINER), Health(stuck_after_s=60.0)
     board = TrainerBoard(chosen, metrics)
     board.snapshot = given
     metrics.increase("streamsvm_dead_letters", 3, reason=HOSTILE)

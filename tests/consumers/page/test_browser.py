@@ -161,7 +161,7 @@ def test_the_checker_of_accessibility_finds_a_planted_fault(
         body = right.body.replace(b"</main>", fault + b"</main>") if path == "/" else right.body + fault
         return replace(right, body=body)
 
-    with HttpServer(HttpConfig(port=0), Health(60.0), Metrics(TRAINER).registry, answer) as server:
+    with HttpServer(HttpConfig(port=0), Health(stuck_after_s=60.0), Metrics(TRAINER).registry, answer) as server:
         chrome = open_browser()
         chrome.get(server.url)
         assert rule in [found for found, _ in violations(chrome)]
@@ -187,7 +187,7 @@ def test_the_keyboard_is_enough(stage: Stage, open_browser: Open) -> None:
 def test_hostile_names_run_nothing(open_browser: Open) -> None:
     """Topic, labels, features and reasons made of markup are read as they are written, before and after an update."""
     site = boards.site(boards.snapshot(boards.drawing(np.array([1.0, -0.5, 0.2]))))
-    with HttpServer(HttpConfig(port=0), Health(60.0), Metrics(TRAINER).registry, site.answer) as server:
+    with HttpServer(HttpConfig(port=0), Health(stuck_after_s=60.0), Metrics(TRAINER).registry, site.answer) as server:
         chrome = open_browser()
         chrome.get(server.url)
         assert boards.HOSTILE in chrome.find_element(By.CLASS_NAME, "about").text
@@ -205,7 +205,7 @@ def _updated(chrome: webdriver.Chrome, site: Site) -> None:
 def test_a_daemon_that_is_gone_is_said(open_browser: Open) -> None:
     """When no answer comes, the page says so and keeps the last figures; a pause button is still a pause button."""
     site = boards.site(boards.snapshot(None))
-    with HttpServer(HttpConfig(port=0), Health(60.0), Metrics(TRAINER).registry, site.answer) as server:
+    with HttpServer(HttpConfig(port=0), Health(stuck_after_s=60.0), Metrics(TRAINER).registry, site.answer) as server:
         chrome = open_browser()
         chrome.get(server.url)
         assert chrome.find_element(By.ID, "connection").text == ""

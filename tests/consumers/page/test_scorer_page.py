@@ -22,7 +22,7 @@ GOOD, BAD = 40, 3
 def url() -> Iterator[str]:
     """Where the page of a scorer is that scored some points by its second version, and refused three records."""
     with EmbeddedBroker() as broker:
-        connection = Connection({**broker.connection.options, "fetch.wait.max.ms": 10}, embedded=True)
+        connection = Connection(options={**broker.connection.options, "fetch.wait.max.ms": 10}, embedded=True)
         settings = settings_for(connection)
         with closing(Trainer(connection, settings.output.models_topic)) as trainer:
             trainer.publish(version_of(1))

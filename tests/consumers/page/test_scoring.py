@@ -19,13 +19,21 @@ from streamsvm.registry.subscriber import Loaded
 from tests.test_subscriber import version_of
 
 T0 = datetime(2026, 3, 1, 12, 0, 0, tzinfo=UTC)
-SERVING = ServingSnapshot(Loaded(version_of(3), "ab" * 32, 7, T0.timestamp()))
+SERVING = ServingSnapshot(Loaded(version=version_of(3), sha256="ab" * 32, offset=7, loaded_at=T0.timestamp()))
 NO_DRIFT = DriftPart(None, None, 0, "")
 
 
 def history(lag: int | None, records_per_s: float, latency_s: float | None) -> tuple[ScoringMoment, ...]:
     return tuple(
-        ScoringMoment(T0 + timedelta(seconds=n), records_per_s, records_per_s, lag, latency_s, 0.25, None)
+        ScoringMoment(
+            time=T0 + timedelta(seconds=n),
+            records_per_s=records_per_s,
+            points_per_s=records_per_s,
+            lag=lag,
+            latency_s=latency_s,
+            positive=0.25,
+            drift=None,
+        )
         for n in range(10)
     )
 
@@ -54,14 +62,14 @@ def test_the_verdict(facts: Facts, level: str, headline: str) -> None:
 
 def test_a_status_has_the_figures_of_the_metrics() -> None:
     """Through JSON and back, and on the page; a scorer that rejects is red although it is not ready."""
-    settings, metrics, health, board = Settings(name="m"), Metrics(SCORER), Health(60.0), ScorerBoard()
+    settings, metrics, health, board = Settings(name="m"), Metrics(SCORER), Health(stuck_after_s=60.0), ScorerBoard()
     board.serving(SERVING.loaded)  # type: ignore[arg-type]
     metrics.observe_all("streamsvm_score_values", np.array([-0.7, -0.6, 0.05, 99.0]))
     metrics.increase("streamsvm_scores", 2, label="positive")
     metrics.put("streamsvm_input_lag_records", 4, partition="10")
     metrics.put("streamsvm_input_lag_records", 3, partition="2")
     metrics.put("streamsvm_input_mostly_rejected", 1)
-    health.require("input", "1000 records after each other of points were rejected")
+    health.require("input", "1000 records in a row of points were rejected")
     for second in range(3):
         board.scored(10, 20, 5, 0.25)
         board.look(7, 0.01, T0 + timedelta(seconds=2 * second), 2.0 * second)

@@ -110,9 +110,11 @@ def test_a_scorer_shows_the_version_that_serves() -> None:
     """Number, hash, points covered and how long it has served; every number is that of the status."""
     value = (Path(__file__).parents[2] / "golden" / "model-3-linear.json").read_bytes()
     version = model_codec.decode(value)
-    metrics, health, board = Metrics(SCORER), Health(60.0, lambda: 0.0), ScorerBoard()
+    metrics, health, board = Metrics(SCORER), Health(stuck_after_s=60.0, clock=lambda: 0.0), ScorerBoard()
     health.require("model", "")
-    board.serving(Loaded(version, model_codec.sha256(value), 0, T0.timestamp(), None))
+    board.serving(
+        Loaded(version=version, sha256=model_codec.sha256(value), offset=0, loaded_at=T0.timestamp(), published_at=None)
+    )
     metrics.increase("streamsvm_scored_points", 1_234)
     metrics.begin("streamsvm_scored_batches", "outcome", ("committed", "put_back"))
     site = Site(Settings(), board, metrics, health, lambda: T0)
@@ -174,7 +176,7 @@ def test_a_history_stays_short_and_keeps_its_beginning_in_reach() -> None:
 @pytest.fixture
 def server() -> Iterator[HttpServer]:
     own = boards.site(boards.snapshot(PICTURE))
-    with HttpServer(HttpConfig(port=0), Health(60.0), Metrics(TRAINER).registry, own.answer) as running:
+    with HttpServer(HttpConfig(port=0), Health(stuck_after_s=60.0), Metrics(TRAINER).registry, own.answer) as running:
         yield running
 
 
@@ -207,7 +209,11 @@ def test_who_has_the_figures_is_told_so(server: HttpServer) -> None:
 
 def test_the_page_can_be_switched_off() -> None:
     """With http.page off there is nothing at / nor at /status.json; health and metrics answer as before."""
-    settings, metrics, health = Settings(http=HttpConfig(port=0, page=False)), Metrics(SCORER), Health(60.0)
+    settings, metrics, health = (
+        Settings(http=HttpConfig(port=0, page=False)),
+        Metrics(SCORER),
+        Health(stuck_after_s=60.0),
+    )
     site = site_of(settings, ScorerBoard(), metrics, health)
     with HttpServer(settings.http, health, metrics.registry, site) as running:
         assert get(running, "/").status == 404
@@ -217,7 +223,7 @@ def test_the_page_can_be_switched_off() -> None:
 
 def test_a_scorer_has_a_page_of_its_own() -> None:
     """Before its first model: it waits, and counts nothing yet."""
-    metrics, health = Metrics(SCORER), Health(60.0)
+    metrics, health = Metrics(SCORER), Health(stuck_after_s=60.0)
     health.require("model", "there is none yet")
     site = Site(Settings(), ScorerBoard(), metrics, health)
     status = site.status()

@@ -62,7 +62,7 @@ def test_names_from_outside_do_not_command_the_terminal() -> None:
 def test_once_and_json_against_a_server_that_answers() -> None:
     """`--json` prints the document as it came; `--once` one frame; both end with status 0."""
     site = boards.site(boards.snapshot(PICTURE))
-    with HttpServer(HttpConfig(port=0), Health(60.0), Metrics(TRAINER).registry, site.answer) as server:
+    with HttpServer(HttpConfig(port=0), Health(stuck_after_s=60.0), Metrics(TRAINER).registry, site.answer) as server:
         printed = run("top", "--url", server.url, "--json")
         assert (printed.returncode, printed.stderr) == (0, "")
         assert json.loads(printed.stdout)["versions"][0]["number"] == 7
@@ -84,14 +84,20 @@ def test_nothing_listening_is_one_line() -> None:
     ("answer", "error", "said"),
     [
         (None, FatalError, "404"),
-        (Answer("application/json", b'{"role":"trainer","format":"streamsvm.status/9"}'), FatalError, "no status of"),
-        (Answer("text/html", b"<html>"), FatalError, "no status of"),
+        (
+            Answer("application/json", b'{"role":"trainer","format":"streamsvm.status/9"}'),
+            FatalError,
+            "not answer with a status",
+        ),
+        (Answer("text/html", b"<html>"), FatalError, "not answer with a status"),
     ],
 )
 def test_what_is_no_status_is_said(answer: Answer | None, error: type[Exception], said: str) -> None:
     """Another server, a page switched off, another format: which address, and what came instead."""
     with (
-        HttpServer(HttpConfig(port=0), Health(60.0), Metrics(TRAINER).registry, lambda _: answer) as server,
+        HttpServer(
+            HttpConfig(port=0), Health(stuck_after_s=60.0), Metrics(TRAINER).registry, lambda _: answer
+        ) as server,
         pytest.raises(error, match=said),
     ):
         top.show(server.url, 1.0, once=True)

@@ -346,7 +346,7 @@ def test_a_version_that_people_retired_before_is_known_by_the_audit_trail(
     with closing(Publisher(connection, "test/audit")) as publisher:
         publisher.start()
         publisher.publish([entry])
-    assert f"held at {NAME}@3" in perform(connection, records.settings, RollBack(records))
+    assert f"pinned to {NAME}@3" in perform(connection, records.settings, RollBack(records))
 
 
 def test_a_number_that_nothing_leads_to_is_refused_and_its_hash_is_not(

@@ -208,8 +208,8 @@ def test_each_field_is_said_once(capsys: pytest.CaptureFixture[str]) -> None:
         for _ in range(3):
             watch.tell(Unread({"weight": 10, "Y": 1, "source": 1}))
     assert [(line["field"], line["remedy"].split("?")[0]) for line in said[:2]] == [
-        ("weight", "is it w"),
-        ("Y", "is it y"),
+        ("weight", "did the producer mean w"),
+        ("Y", "did the producer mean y"),
     ]
     assert len(said) == 3
     assert metrics.values("streamsvm_unread_fields") == {(): 36.0}

@@ -161,7 +161,7 @@ def test_too_small_a_sample_has_no_probabilities(digits) -> None:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         machine = CoresetSVC(memory_points=300, probability="sigmoid").fit(X, y)
-    assert [str(one.message)[:16] for one in caught] == ["no probabilities"]
+    assert [str(one.message)[:30] for one in caught] == ["the model has no probabilities"]
     with pytest.raises(ValueError, match="no probabilities"):
         machine.predict_proba(X)
 

@@ -417,7 +417,7 @@ def test_probabilities_exist_only_where_they_were_asked_for(htru2) -> None:
     with pytest.warns(UserWarning, match=r"no probabilities: .* points of the positive label, but 10 are needed"):
         machine = CoresetSVC(probability="sigmoid").fit(X, y)
     assert set(machine.predict(X)) <= {-1, 1}
-    with pytest.raises(ValueError, match="this classifier has no probabilities:  the audit sample holds"):
+    with pytest.raises(ValueError, match="this classifier has no probabilities: the audit sample holds"):
         machine.predict_proba(X)
 
 

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
+from consumers.settings import RegistryConfig, Settings
 from consumers.verify import verify
-from streamsvm.config import RegistryConfig, Settings
 from streamsvm.errors import InvalidPoint
 from streamsvm.ingest.avro import AvroReader, AvroWriter
 from streamsvm.kafka import Message, Outbox, RegistryUnavailable, SchemaRegistry, TopicSpec, create_topics

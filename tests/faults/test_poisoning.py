@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from streamsvm.config import Settings
+from consumers.settings import Settings
 from streamsvm.kafka import TopicSpec, create_topics
 from streamsvm.registry.subscriber import load_version
 from tests.brokers.fixtures import TestBroker

@@ -117,7 +117,7 @@ def test_too_few_points_of_a_label_are_no_ground(method: Method, label: int) -> 
     decision, y = np.linspace(-1.0, 1.0, 100), np.full(100, -label, np.int8)
     y[: LEAST_POINTS - 1] = label
     which = "positive" if label > 0 else "negative"
-    assert f"holds {LEAST_POINTS - 1} points of the {which} label, {LEAST_POINTS} are" in objection(decision, y)
+    assert f"holds {LEAST_POINTS - 1} points of the {which} label, but {LEAST_POINTS} are" in objection(decision, y)
     y[LEAST_POINTS - 1] = label
     assert not objection(decision, y)
     fit_probability(method, decision, y, np.ones(100))

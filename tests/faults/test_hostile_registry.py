@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from consumers.settings import RegistryConfig, Settings
-from consumers.verify import verify
+from consumers.verify.verify import verify
 from streamsvm.errors import InvalidPoint
 from streamsvm.ingest.avro import AvroReader, AvroWriter
 from streamsvm.kafka import Message, Outbox, RegistryUnavailable, SchemaRegistry, TopicSpec, create_topics

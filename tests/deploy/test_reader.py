@@ -50,7 +50,7 @@ from streamsvm.registry.subscriber import Loaded
 value = Path(sys.argv[1]).read_bytes()
 version = message.decode(value)
 X = [[0.25 * (row - column) for column in range(version.model.dimension)] for row in range(5)]
-print(Loaded(version, message.sha256(value), 0, 0.0).decision_function(X).tolist())
+print(Loaded(version=version, sha256=message.sha256(value), offset=0, loaded_at=0.0).decision_function(X).tolist())
 """
 
 

@@ -28,6 +28,7 @@ from streamsvm.estimators.evaluation import (
     scores,
     split,
 )
+from streamsvm.estimators.stream import NoProbabilities
 from streamsvm.ingest.sources import Source
 from streamsvm.learning.learner import warm_up
 from streamsvm.learning.tasks import OneVsRest, Task, TwoClasses
@@ -175,7 +176,7 @@ def _streamsvm(plan: Plan, objective: Objectives, test: Points, step: Step) -> R
     begun = time.perf_counter()
     machine = _learned(plan, objective.points, objective.task, step)
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="no probabilities")  # the row's note says so
+        warnings.simplefilter("ignore", NoProbabilities)  # the row's note says so
         models, fits = _each(machine.model_), _each(machine.fit_)
     seconds = time.perf_counter() - begun
     held = machine.model_config.coreset.partition_points

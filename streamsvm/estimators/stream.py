@@ -25,6 +25,10 @@ AGAIN_AT: Final = 10
 """Growth of the number of outliers after which they are worth another warning."""
 
 
+class NoProbabilities(UserWarning):
+    """A model was trained without the probabilities that were asked for; the message says why."""
+
+
 class Stream:
     """What was learned, and the machines of it, made when they are first asked for.
 
@@ -78,7 +82,7 @@ class Stream:
         made = make(cut, self.config, task=self.task)
         reason = next((machine.no_probability for machine in made.machines if machine.no_probability), "")
         if reason:
-            warnings.warn(f"the model has no probabilities: {reason}", UserWarning, stacklevel=5)
+            warnings.warn(f"the model has no probabilities: {reason}", NoProbabilities, stacklevel=5)
         return Machines(made.training_set_sha256, made.machines, cut.moments.weight, made.scores)
 
     def _warn_of_outliers(self, stacklevel: int) -> None:

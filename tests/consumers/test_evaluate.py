@@ -238,8 +238,8 @@ def test_a_plot_needs_the_optimum(source: Source) -> None:
     ("y", "said"),
     [
         ([7, 7, 7, 7], "has 1 labels \\(7\\)"),
-        ([1, 2, 2, 2], "not of both"),
-        ([0, 1, 2, 1], "not of all"),
+        ([1, 2, 2, 2], "does not hold both labels"),
+        ([0, 1, 2, 1], "does not hold all labels"),
         (list(range(129)), "has 129 labels \\(0, 1, 2, 3, 4, ...\\)"),
     ],
 )
@@ -310,8 +310,8 @@ def test_three_labels_under_rbf_have_gaps(three: Arrays) -> None:
     [
         ("nosuch.Thing", "No module named 'nosuch'"),
         ("sklearn.svm.Nope", "sklearn.svm has no Nope"),
-        ("sklearn.svm", "is not a classifier"),
-        ("sklearn.linear_model.LinearRegression", "is not a classifier"),
+        ("sklearn.svm", "is not a scikit-learn classifier"),
+        ("sklearn.linear_model.LinearRegression", "is not a scikit-learn classifier"),
         ("sklearn.ensemble.VotingClassifier", "cannot be made without parameters"),
         ("SVC", "is not a dotted name"),
         ("os.system('x').y", "is not a dotted name"),
@@ -408,7 +408,7 @@ def test_the_command_refuses_in_one_line() -> None:
     """With the exit status of a configuration error."""
     finished = run("evaluate", "--dataset", "htru2", "--against", "os.path")
     assert finished.returncode == 78
-    assert "os.path is not a classifier" in error_of(finished)
+    assert "os.path is not a scikit-learn classifier" in error_of(finished)
 
 
 @pytest.mark.parametrize("method", ["sigmoid", "isotonic"])

@@ -102,7 +102,7 @@ def test_compaction_takes_retired_versions_and_nothing_else(settings: Settings, 
     assert report.clean, "\n".join(report.lines())
     assert report.counts == {"identical": 3, "retired": 3}
     assert load_version(connection, "m", models_topic=models).version.number == 6
-    with pytest.raises(ConfigurationError, match=r"m@2 was retired\. There are 4-6\."):
+    with pytest.raises(ConfigurationError, match=r"m@2 was retired\. Available: 4-6\."):
         perform(connection, settings, pin(people(connection, settings), 2))
 
 

@@ -370,7 +370,7 @@ def test_output_topics_that_lose_what_must_stay_are_refused(
 def test_a_compacted_input_is_refused(policy: str, settings: Settings, connection: Connection) -> None:
     """Before anything is made of it: no version could be recomputed, and a later start would find a gap."""
     set_option(connection, settings.input.topic, "cleanup.policy", policy)
-    with pytest.raises(ConfigurationError, match=f"{settings.input.topic} .*cleanup.policy is {policy}") as refused:
+    with pytest.raises(ConfigurationError, match=f"{settings.input.topic}: cleanup.policy is {policy}") as refused:
         run_until(settings, connection, 0)
     assert f"--entity-name {settings.input.topic} --add-config cleanup.policy=delete" in refused.value.remedy
     with pytest.raises(TopicMissing):
@@ -601,7 +601,7 @@ def test_the_remedy_for_another_models_checkpoint_destroys_nothing(
     for reset in ("", "other/1", "m/1", "m/2"):
         with pytest.raises(
             StateError,
-            match=r"belongs to the model 'm', this one is 'other'\. .*--checkpoint-directory checkpoint/other",
+            match=r"belongs to the model 'm', but this model is 'other'\. .*--checkpoint-directory checkpoint/other",
         ):
             run_until(theirs, connection, 0, reset=reset)
         assert {path.name: path.read_bytes() for path in directory.glob("checkpoint-*")} == before

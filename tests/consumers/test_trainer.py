@@ -298,7 +298,7 @@ def test_damaged_checkpoints_are_named(settings: Settings, connection: Connectio
     assert seen(versions(connection, settings)) == oracle(settings.models(), 200)
     for file in settings.checkpoint.directory.glob("checkpoint-*"):
         file.write_bytes(b"damaged")
-    with pytest.raises(StateError, match=r"no checkpoint in .* can be used:  checkpoint-000001-.*only 7 bytes"):
+    with pytest.raises(StateError, match=r"no checkpoint in .* can be used: checkpoint-000001-.*only 7 bytes"):
         run_until(settings, connection, 0)
 
 
@@ -521,7 +521,7 @@ def test_a_model_must_fit_the_client_too(settings: Settings, connection: Connect
         }
     )
     create_topics(connection, [TopicSpec(large.output.models_topic, config={"max.message.bytes": "20000000"})])
-    with pytest.raises(ConfigurationError, match=r"the client \(message\.max\.bytes\) takes 1000000"):
+    with pytest.raises(ConfigurationError, match=r"the client \(message\.max\.bytes\) allows only 1000000"):
         run_until(large, connection, 0)
 
 

@@ -697,7 +697,7 @@ def test_a_name_without_versions_is_not_clean(trained: Settings, connection: Con
     """A wrong name, or a number that was never published, is an error and no finding."""
     with pytest.raises(ConfigurationError, match="holds no version of nobody"):
         verify(connection, trained.model_copy(update={"name": "nobody"}))
-    with pytest.raises(ConfigurationError, match="version 6 of m is not there; the newest is 5"):
+    with pytest.raises(ConfigurationError, match="version 6 of m does not exist; the newest is 5"):
         verify(connection, trained, number=6)
 
 

@@ -561,7 +561,7 @@ def test_a_certificate_that_cannot_be_used_is_one_line(authority: Authority, tmp
     """A missing file, another one's key, half of the pair, and no authority are said before a port is taken."""
     own, other = authority.certificate("streamsvm"), authority.certificate("other")
     for key, certificate, told in (
-        (own.key, tmp_path / "absent.pem", r"absent\.pem.*may read"),
+        (own.key, tmp_path / "absent.pem", r"absent\.pem.*readable"),
         (other.key, own.chain, "HTTPS"),
     ):
         with pytest.raises(ConfigurationError, match=told):

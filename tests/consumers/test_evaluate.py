@@ -311,7 +311,7 @@ def test_three_labels_under_rbf_have_gaps(three: Arrays) -> None:
         ("nosuch.Thing", "No module named 'nosuch'"),
         ("sklearn.svm.Nope", "sklearn.svm has no Nope"),
         ("sklearn.svm", "is not a scikit-learn classifier"),
-        ("sklearn.linear_model.LinearRegression", "is not a scikit-learn classifier"),
+        ("sklearn.linear_model.LinearRegression", "is not a classifier"),
         ("sklearn.ensemble.VotingClassifier", "cannot be made without parameters"),
         ("SVC", "is not a dotted name"),
         ("os.system('x').y", "is not a dotted name"),

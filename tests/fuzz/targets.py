@@ -224,7 +224,10 @@ def _arrow_rows(value: bytes, labeled: bool) -> tuple[list[Row] | None, bool]:
     read = ("x", "y", "w", "id", "op")
     names = pa.ipc.open_stream(value).schema.names
     options = pa.ipc.IpcReadOptions(included_fields=[index for index, name in enumerate(names) if name in read])
-    rows = pa.ipc.open_stream(value, options=options).read_all().to_pylist()
+    try:
+        rows = pa.ipc.open_stream(value, options=options).read_all().to_pylist()
+    except UnicodeDecodeError:  # a name inside of `op`, of which only is read whether it is null
+        return ours, True
     return [point_of(_without_nulls(row), labeled=labeled) for row in rows], True
 
 

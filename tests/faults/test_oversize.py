@@ -49,7 +49,7 @@ def test_a_limit_that_a_model_may_exceed_is_refused_at_start(stage: Stage) -> No
     create_topics(stage.connection, [TopicSpec(output.models_topic, 1, config={"max.message.bytes": TOO_LITTLE})])
     daemon = stage.start()
     assert daemon.wait() == REFUSED, daemon.said
-    assert f"the topic {output.models_topic} (max.message.bytes) takes {TOO_LITTLE}" in daemon.log[-1]
+    assert f"the topic {output.models_topic} (max.message.bytes) allows only {TOO_LITTLE}" in daemon.log[-1]
     assert "Traceback" not in daemon.said
 
 

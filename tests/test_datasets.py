@@ -12,7 +12,8 @@ import pytest
 
 from streamsvm.datasets import DATASETS, HTRU2_FEATURES, dataset_source, load_htru2, write_csv
 from streamsvm.errors import ConfigurationError
-from streamsvm.ingest.sources import Source, open_source
+from streamsvm.ingest.files.opening import open_source
+from streamsvm.ingest.files.source import Source
 
 PROJECT = Path(__file__).parents[1]
 

@@ -19,9 +19,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streamsvm.errors import ConfigurationError
-from streamsvm.ingest import sources
 from streamsvm.ingest.decoder import encode
-from streamsvm.ingest.sources import Source, from_arrays, open_source, shuffled
+from streamsvm.ingest.files import csv_files, reading, svmlight_files
+from streamsvm.ingest.files.array_files import from_arrays, shuffled
+from streamsvm.ingest.files.opening import open_source
+from streamsvm.ingest.files.source import Source
 
 ROUND_TRIP = settings(deadline=None)
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
@@ -370,9 +372,9 @@ def test_a_source_can_be_read_again(tmp_path: Path) -> None:
 @pytest.mark.parametrize("ending", [".csv", ".jsonl", ".parquet", ".svm"])
 def test_files_are_read_in_batches(tmp_path: Path, ending: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """No batch is larger than its bound, and the batches together are the file."""
-    monkeypatch.setattr(sources, "BATCH_CELLS", 64)
-    monkeypatch.setattr(sources, "CSV_BLOCK_BYTES", 256)
-    monkeypatch.setattr(sources, "SPARSE_ROWS", 7)
+    monkeypatch.setattr(reading, "BATCH_CELLS", 64)
+    monkeypatch.setattr(csv_files, "CSV_BLOCK_BYTES", 256)
+    monkeypatch.setattr(svmlight_files, "SPARSE_ROWS", 7)
     X = np.arange(1.0, 1001).reshape(500, 2)
     path = tmp_path / f"a{ending}"
     if ending == ".parquet":
@@ -390,8 +392,8 @@ def test_reading_takes_memory_for_a_batch_and_not_for_the_file(
     tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A file of 20 MB is read within 5 MB, what the CSV reader reads ahead included."""
-    monkeypatch.setattr(sources, "BATCH_CELLS", 1 << 13)
-    monkeypatch.setattr(sources, "CSV_BLOCK_BYTES", 1 << 16)
+    monkeypatch.setattr(reading, "BATCH_CELLS", 1 << 13)
+    monkeypatch.setattr(csv_files, "CSV_BLOCK_BYTES", 1 << 16)
     row = {".csv": "1.5," * 100 + "0\n", ".jsonl": '{"x":[' + ",".join(["1.5"] * 100) + '],"y":0}\n'}[kind]
     path = put(tmp_path / f"a{kind}", row * 50_000)
     source = open_source(path)
@@ -582,7 +584,7 @@ def test_a_line_without_end_is_refused_before_it_fills_memory(
     tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A binary file under a wrong name has no line breaks."""
-    monkeypatch.setattr(sources, "LONGEST_LINE_BYTES", 100)
+    monkeypatch.setattr(reading, "LONGEST_LINE_BYTES", 100)
     with pytest.raises(ConfigurationError, match="longer than 100 bytes"):
         open_source(put(tmp_path / f"a{kind}", b"x" * 1000))
 

@@ -1,6 +1,6 @@
 """What the commands that read a file of points have in common: faults in the words of the command line, and what next.
 
-`streamsvm.ingest.sources` names its parameters in messages, as a library must; here they are the flags that a person
+`streamsvm.ingest.files` names its parameters in messages, as a library must; here they are the flags that a person
 can type.
 """
 
@@ -18,7 +18,8 @@ from typing import Any, Final
 from streamsvm.config import Label, PointsConfig
 from streamsvm.datasets import dataset_source
 from streamsvm.errors import ConfigurationError
-from streamsvm.ingest.sources import Source, SourceBatch, open_source
+from streamsvm.ingest.files.opening import open_source
+from streamsvm.ingest.files.source import Source, SourceBatch
 
 FLAGS: Final = {
     "label_column": "--label",
@@ -43,7 +44,7 @@ def source_of(file: Path | None, dataset: str | None, columns: str | None, **opt
     columns : str or None
         Of the file, with commas between them.
     **options
-        Of `streamsvm.ingest.sources.open_source`.
+        Of `streamsvm.ingest.files.opening.open_source`.
     """
     if file is None:
         return dataset_source(dataset or "")

@@ -37,7 +37,7 @@ from streamsvm.config import CoresetConfig, PointsConfig, ReducerName, SvmConfig
 from streamsvm.coreset.moments import Moments
 from streamsvm.datasets import load_htru2
 from streamsvm.errors import TransientError
-from streamsvm.ingest.sources import from_arrays
+from streamsvm.ingest.files.array_files import from_arrays
 from streamsvm.kafka import Cluster, EmbeddedBroker, Outbox, Tail, create_topics
 from streamsvm.learning.training import train
 from streamsvm.model.machine import LinearMachine, Model, Scaler

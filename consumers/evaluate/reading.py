@@ -9,7 +9,7 @@ import numpy as np
 from consumers.evaluate.plan import Step, silent
 from streamsvm.config import Label
 from streamsvm.errors import ConfigurationError
-from streamsvm.ingest.sources import Source
+from streamsvm.ingest.files.source import Source
 from streamsvm.learning.tasks import MOST_CLASSES
 from streamsvm.points import Points
 

@@ -29,7 +29,7 @@ from streamsvm.estimators.evaluation import (
     split,
 )
 from streamsvm.estimators.stream import NoProbabilities
-from streamsvm.ingest.sources import Source
+from streamsvm.ingest.files.source import Source
 from streamsvm.learning.learner import warm_up
 from streamsvm.learning.tasks import OneVsRest, Task, TwoClasses
 from streamsvm.model.kernels import RbfKernel

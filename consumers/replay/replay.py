@@ -26,7 +26,8 @@ from streamsvm.config import Label
 from streamsvm.errors import ConfigurationError, TopicMissing
 from streamsvm.ingest import arrow, avro
 from streamsvm.ingest.decoder import CONTENT_TYPE_HEADER, encode
-from streamsvm.ingest.sources import Id, Source, SourceBatch, shuffled
+from streamsvm.ingest.files.array_files import shuffled
+from streamsvm.ingest.files.source import Id, Source, SourceBatch
 from streamsvm.kafka import Connection, Message, PublishRefused, TopicSpec, create_topics, describe_topic
 
 BURST_S: Final = 0.1

@@ -22,7 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamsvm.errors import ConfigurationError
-from streamsvm.ingest.sources import Source, from_arrays
+from streamsvm.ingest.files.array_files import from_arrays
+from streamsvm.ingest.files.source import Source
 
 HTRU2_FEATURES: Final = (
     "profile_mean",

@@ -40,7 +40,9 @@ from consumers.evaluate import (
 from streamsvm import CoresetSVC
 from streamsvm.datasets import load_htru2
 from streamsvm.errors import ConfigurationError
-from streamsvm.ingest.sources import Source, from_arrays, open_source
+from streamsvm.ingest.files.array_files import from_arrays
+from streamsvm.ingest.files.opening import open_source
+from streamsvm.ingest.files.source import Source
 from tests.consumers.test_cli import error_of, run
 
 Arrays = tuple[np.ndarray, np.ndarray]

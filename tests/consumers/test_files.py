@@ -13,7 +13,8 @@ from consumers.cli.file_options import Labels, LeftOut, in_flags, next_step
 from consumers.options import settings_from
 from streamsvm.config import Label, PointsConfig
 from streamsvm.errors import TopicMissing
-from streamsvm.ingest.sources import from_arrays, open_source
+from streamsvm.ingest.files.array_files import from_arrays
+from streamsvm.ingest.files.opening import open_source
 
 
 def test_faults_name_flags() -> None:

@@ -14,7 +14,7 @@ from consumers.replay.replay import RecordFormat, replay
 from consumers.settings import RegistryConfig, Settings
 from streamsvm.errors import ConfigurationError
 from streamsvm.ingest.decoder import PointDecoder
-from streamsvm.ingest.sources import from_arrays
+from streamsvm.ingest.files.array_files import from_arrays
 from streamsvm.kafka import Outbox, RegistryUnavailable, SchemaRegistry, read_to_end
 from streamsvm.learning.learner import Learner
 from streamsvm.points import Position

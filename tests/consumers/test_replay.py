@@ -21,7 +21,9 @@ from streamsvm.config import PointsConfig
 from streamsvm.datasets import dataset_source
 from streamsvm.errors import ConfigurationError, TopicMissing, TransientError
 from streamsvm.ingest.decoder import PointDecoder
-from streamsvm.ingest.sources import Source, from_arrays, open_source
+from streamsvm.ingest.files.array_files import from_arrays
+from streamsvm.ingest.files.opening import open_source
+from streamsvm.ingest.files.source import Source
 from streamsvm.kafka import Connection, EmbeddedBroker, Message, Outbox, PublishRefused, read_to_end
 
 

@@ -1,0 +1,213 @@
+"""From cells to features, labels, weights and ids, the same in every format."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv
+import pyarrow.parquet
+from numpy.typing import NDArray
+
+from streamsvm.config import Label
+from streamsvm.errors import ConfigurationError
+from streamsvm.ingest.decoder import LARGEST_WEIGHT, SMALLEST_WEIGHT
+from streamsvm.ingest.files.faults import NO_FEATURE, bad_cell, missing_cell, shown
+from streamsvm.ingest.files.roles import Roles
+from streamsvm.ingest.files.source import Id, OnIncomplete, SourceBatch
+
+MISSING_CELLS: Final = ("", "na", "nan", "null")
+"""Cells of a CSV that mean a missing value, in lower case."""
+
+LONGEST_INTEGER: Final = 300
+"""Most characters of a label that is read as an integer; longer numbers are beyond float64 in any case."""
+
+NUMBER: Final = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
+
+_INTEGER: Final = re.compile(r"[+-]?\d+", re.ASCII)
+
+
+def checked_features(
+    name: object, columns: Sequence[str], X: NDArray[np.float64], first_row: int
+) -> NDArray[np.float64]:
+    """Return the features, all finite; `ConfigurationError` names the first that is not."""
+    if np.isfinite(X).all():
+        return X
+    row, column = (int(index) for index in np.argwhere(~np.isfinite(X))[0])
+    called = columns[column] if columns else f"x[{column}]"
+    raise bad_cell(name, first_row + row, called, f"{X[row, column]} is not a finite number")
+
+
+def checked_weights(name: object, column: str, weight: NDArray[np.float64], first_row: int) -> NDArray[np.float64]:
+    """Return the weights, all such as a record may have; `ConfigurationError` names the first that is not."""
+    good = (weight >= SMALLEST_WEIGHT) & (weight <= LARGEST_WEIGHT)
+    if not good.all():
+        row = int(np.argmin(good))
+        raise bad_cell(
+            name,
+            first_row + row,
+            column,
+            f"the weight {weight[row]} is not in [{SMALLEST_WEIGHT:g}, {LARGEST_WEIGHT:g}]",
+        )
+    return weight
+
+
+def labels_of(name: object, column: str, values: Sequence[Any], first_row: int) -> list[Label]:
+    """Return labels of the three kinds there are; whole floats become integers."""
+    if set(map(type, values)) <= {int, str, bool}:
+        return list(values)
+    return [_label(name, column, value, first_row + row) for row, value in enumerate(values)]
+
+
+def _label(name: object, column: str, value: Any, row: int) -> Label:
+    if isinstance(value, int | str):
+        return value
+    if value is None:
+        raise bad_cell(name, row, column, "the label is missing")
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    raise ConfigurationError(
+        f"{name}: row {row + 1}, column {column}: the label {shown(value)} is neither a whole number nor text",
+        "Choose the label_column.",
+    )
+
+
+def _numbers(name: object, column: str, values: Any, first_row: int) -> NDArray[np.float64]:
+    """Return a column of Arrow's as float64; text is read, booleans are 0 and 1."""
+    if pa.types.is_dictionary(values.type):
+        values = values.dictionary_decode()
+    if _is_text(values.type):
+        values = pc.utf8_trim_whitespace(values)
+    if values.null_count:
+        raise missing_cell(name, first_row + int(np.argmax(values.is_null())), column)
+    try:
+        numbers = pc.cast(values, pa.float64(), safe=False)
+    except pa.ArrowNotImplementedError:
+        raise ConfigurationError(
+            f"{name}: column {column} holds {values.type}, not numbers", "List the feature columns without this one."
+        ) from None
+    except pa.ArrowInvalid:
+        row = _first_unreadable(values)
+        cell = values[row].as_py()
+        if cell == "":
+            raise missing_cell(name, first_row + row, column) from None
+        raise bad_cell(name, first_row + row, column, f"{shown(cell)} is not a number", NO_FEATURE) from None
+    found: NDArray[np.float64] = numbers.to_numpy(zero_copy_only=False)
+    return found
+
+
+def _first_unreadable(values: Any) -> int:
+    """Bisect for the first cell that is not a number, with the parser that refused it."""
+    good, bad = 0, len(values)
+    while bad - good > 1:
+        middle = (good + bad) // 2
+        try:
+            pc.cast(values.slice(good, middle - good), pa.float64())
+        except pa.ArrowInvalid:
+            bad = middle
+        else:
+            good = middle
+    return good
+
+
+def table_batch(
+    name: object,
+    names: Sequence[str],
+    roles: Roles,
+    column: Mapping[int, Any],
+    first_row: int,
+    *,
+    typed: bool,
+    on_incomplete: OnIncomplete | None,
+) -> SourceBatch:
+    """Make a batch of Arrow's columns, by their index in the file."""
+    incomplete = np.zeros(len(column[roles.features[0]]), bool)
+    if on_incomplete is not None:
+        column, incomplete = _filled(roles, column)
+    X = np.stack([_numbers(name, names[index], column[index], first_row) for index in roles.features], axis=1)
+    X = checked_features(name, [names[index] for index in roles.features], X, first_row)
+    y = weight = ids = None
+    if roles.label is not None:
+        plain = column[roles.label].to_pylist() if typed else _read_labels(column[roles.label])
+        y = labels_of(name, names[roles.label], plain, first_row)
+    if roles.weight is not None:
+        given = _numbers(name, names[roles.weight], column[roles.weight], first_row)
+        weight = checked_weights(name, names[roles.weight], given, first_row)
+    if roles.id is not None:
+        plain = column[roles.id].to_pylist()
+        ids = ids_of(name, names[roles.id], plain if typed else [cell.strip() or None for cell in plain], first_row)
+    batch = SourceBatch(X, y, weight, ids, first_row)
+    if on_incomplete is None or not incomplete.any():
+        return batch
+    on_incomplete(int(incomplete.sum()))
+    return _without(batch, incomplete)
+
+
+def _filled(roles: Roles, column: Mapping[int, Any]) -> tuple[dict[int, Any], NDArray[np.bool_]]:
+    """Put ones where a cell is missing, so that all others are checked at their place; say in which rows."""
+    filled, incomplete = dict(column), np.zeros(len(column[roles.features[0]]), bool)
+    for index in (*roles.features, roles.label, roles.weight):
+        if index is None:
+            continue
+        values = column[index]
+        if pa.types.is_dictionary(values.type):
+            values = values.dictionary_decode()
+        missing = _missing_cells(values)
+        if missing.any():
+            valid = pa.scalar("1" if _is_text(values.type) else 1).cast(values.type)  # as a weight, too
+            filled[index] = pc.if_else(pa.array(missing), valid, values)
+            incomplete |= missing
+    return filled, incomplete
+
+
+def _missing_cells(values: Any) -> NDArray[np.bool_]:
+    missing = pc.is_null(values, nan_is_null=True)
+    if _is_text(values.type):
+        cells = pc.utf8_lower(pc.utf8_trim_whitespace(values))
+        missing = pc.or_(missing, pc.is_in(cells, pa.array(MISSING_CELLS, values.type)))
+    found: NDArray[np.bool_] = missing.to_numpy(zero_copy_only=False)
+    return found
+
+
+def _is_text(kind: Any) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+
+
+def _without(batch: SourceBatch, left_out: NDArray[np.bool_]) -> SourceBatch:
+    kept = np.flatnonzero(~left_out)
+    return SourceBatch(
+        batch.X[kept],
+        None if batch.y is None else [batch.y[row] for row in kept],
+        None if batch.weight is None else batch.weight[kept],
+        None if batch.ids is None else [batch.ids[row] for row in kept],
+        batch.first_row,
+    )
+
+
+def _read_labels(cells: Any) -> list[Any]:
+    """Read a column of text as labels, each distinct cell once."""
+    coded = cells.dictionary_encode()
+    distinct = [_cell_label(cell) for cell in coded.dictionary.to_pylist()]
+    return [distinct[code] for code in coded.indices.to_pylist()]
+
+
+def _cell_label(cell: str) -> int | float | str | None:
+    """Return what a cell of text means as a label; None if it is blank."""
+    cell = cell.strip()
+    if _INTEGER.fullmatch(cell) and len(cell) <= LONGEST_INTEGER:
+        return int(cell)
+    if NUMBER.fullmatch(cell):
+        return float(cell)
+    return cell or None
+
+
+def ids_of(name: object, column: str, values: list[Any], first_row: int) -> list[Id | None]:
+    """Return identifiers as they stand; `ConfigurationError` names the first that is neither text nor an integer."""
+    for row, value in enumerate(values):
+        if isinstance(value, bool) or not isinstance(value, str | int | None):
+            raise bad_cell(name, first_row + row, column, f"the id {shown(value)} is neither text nor an integer")
+    return values

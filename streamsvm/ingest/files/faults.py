@@ -1,0 +1,64 @@
+"""What is wrong with a file, in one line: the file, the row, the column, and what to do."""
+
+from __future__ import annotations
+
+import csv
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
+
+from streamsvm.errors import ConfigurationError
+
+CORRECT: Final = "Correct the row or remove it from the file."
+
+_COMPLETE: Final = "Fill in the value, or skip such rows with on_incomplete."
+
+NO_FEATURE: Final = (
+    "Correct the row. If the column is not a feature, pass it as id_column, or list the feature columns without it."
+)
+
+
+@contextmanager
+def reading(path: Path) -> Iterator[None]:
+    """Say which file it was that could not be read."""
+    try:
+        yield
+    except (pa.ArrowException, csv.Error, OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise ConfigurationError(
+            f"{path} cannot be read: {reason}",
+            "Check that the file is complete and that its format is the one given, or the one of its extension.",
+        ) from error
+
+
+def bad_row(name: object, row: int, problem: str, remedy: str = CORRECT) -> ConfigurationError:
+    """Return the error for a row, given by its index from 0."""
+    return ConfigurationError(f"{name}: row {row + 1}: {problem}", remedy)
+
+
+def bad_cell(name: object, row: int, column: str, problem: str, remedy: str = CORRECT) -> ConfigurationError:
+    """Return the error of a cell; `row` counts from 0."""
+    return ConfigurationError(f"{name}: row {row + 1}, column {column}: {problem}", remedy)
+
+
+def missing_cell(name: object, row: int, column: str) -> ConfigurationError:
+    """Return the error of a cell that holds nothing."""
+    return bad_cell(name, row, column, "the value is missing", _COMPLETE)
+
+
+def shown(value: object) -> str:
+    """Return a value as a message quotes it, not too long."""
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def listed(names: Sequence[str]) -> str:
+    """Return names as a message lists them, not too many."""
+    shown = ", ".join(names[:30])
+    return f"{shown} and {len(names) - 30} more" if len(names) > 30 else shown

@@ -245,7 +245,7 @@ def plain(letter: Letter) -> dict[str, Any]:
 
 
 def again_of(one: Rejected) -> tuple[bytes | None, str]:
-    """Return the part of a record that is to be sent again: its rejected rows; or the reason why there is none.
+    """Return the rejected rows of a record, to be sent again, or the reason why they cannot be sent.
 
     Rows of the record that were accepted are learned, or scored, already.
     """

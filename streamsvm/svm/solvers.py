@@ -3,8 +3,8 @@
 ============ =====================================  =======  ====================================================
 name         method                                 kernels  what it gives
 ============ =====================================  =======  ====================================================
-`stda`       STDA-SVM by blocks (`.fast`)            all      the optimum, within the tolerance in float64
-`stda-paper` STDA-SVM to the letter (`.stda`)        all      the same, slower; large linear boxes may not end
+`stda`       STDA-SVM by blocks (`.block`)           all      the optimum, within the tolerance in float64
+`stda-paper` STDA-SVM to the letter (`.paper`)       all      the same, slower; large linear boxes may not end
 `libsvm`     SVC: SMO, second-order selection        all      the optimum, but for float32 kernel values
 `liblinear`  LinearSVC: dual coordinate descent      linear   near it: its bias is regularised, then refitted
 `pegasos`    SGDClassifier: stochastic subgradients  linear   near it: a rough answer, cheap for many points

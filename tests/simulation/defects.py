@@ -1,7 +1,7 @@
 """Planted defects: the shipped code, or its world, without one of the parts that keep the promise.
 
-Each removes what answers one of the ten ways in which simpler protocols broke under model checking; DESIGN's section
-on state and delivery says which part answers what. A simulation that did not find them would prove nothing.
+Each removes what answers one of the ten ways in which simpler protocols broke under model checking; the decisions in
+`streamsvm/DESIGN.md` say which part answers what. A simulation that did not find them would prove nothing.
 """
 
 from __future__ import annotations

@@ -387,7 +387,9 @@ def check_message_size(config: ModelConfig, topic: TopicInfo, client_bytes: int)
     takes["the client (message.max.bytes)"] = client_bytes
     who, limit = min(takes.items(), key=lambda one: one[1])
     if largest > limit:
+        fewer = naming.train_points_within(config, limit)
+        instead = f"Lower coreset.train_points to {fewer}, or raise" if fewer else "Raise"
         raise ConfigurationError(
             f"a model may take {largest} bytes, but {who} allows only {limit}",
-            f"Lower coreset.train_points to {naming.train_points_within(config, limit)}, or raise that limit.",
+            f"{instead} that limit to {largest} or more.",
         )

@@ -79,7 +79,9 @@ def largest_bytes(config: ModelConfig) -> int:
 
 
 def train_points_within(config: ModelConfig, limit: int) -> int:
-    """Return how many training points keep `largest_bytes` within a limit; 0 if none do."""
+    """Return how many training points keep `largest_bytes` within a limit; 0 if none do, as of a linear machine."""
+    if config.svm.kernel == "linear":
+        return 0
     one = _support_vector_bytes(config.points.dimension)
     rest = largest_bytes(config) - config.coreset.train_points * one
     return max(0, (limit - rest) // one)

@@ -521,7 +521,9 @@ def test_a_model_must_fit_the_client_too(settings: Settings, connection: Connect
         }
     )
     create_topics(connection, [TopicSpec(large.output.models_topic, config={"max.message.bytes": "20000000"})])
-    with pytest.raises(ConfigurationError, match=r"the client \(message\.max\.bytes\) allows only 1000000"):
+    with pytest.raises(
+        ConfigurationError, match=r"\(message\.max\.bytes\) allows only 1000000\. Lower .*train_points to"
+    ):
         run_until(large, connection, 0)
 
 

@@ -50,6 +50,8 @@ def test_a_limit_that_a_model_may_exceed_is_refused_at_start(stage: Stage) -> No
     daemon = stage.start()
     assert daemon.wait() == REFUSED, daemon.said
     assert f"the topic {output.models_topic} (max.message.bytes) allows only {TOO_LITTLE}" in daemon.log[-1]
+    assert "Raise that limit to " in daemon.log[-1], "fewer training points make no linear model smaller"
+    assert "train_points" not in daemon.log[-1]
     assert "Traceback" not in daemon.said
 
 

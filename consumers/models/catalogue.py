@@ -19,8 +19,10 @@ from consumers.streams.topics import READ_TIMEOUT_S
 from streamsvm.errors import ConfigurationError, InvalidMessage
 from streamsvm.kafka import Connection, Record, read_to_end
 from streamsvm.model import message as model_codec
+from streamsvm.model import skill as skill_header
 from streamsvm.model.comparison import relative_gap
 from streamsvm.model.message import Alias, version_number
+from streamsvm.model.skill import Skill
 from streamsvm.registry import backwards
 from streamsvm.registry.aliases import Aliases, read_aliases
 from streamsvm.registry.anchoring import seen_in
@@ -57,6 +59,10 @@ class Entry:
         If they were asked for and can be read.
     accuracy : float or None
         Balanced accuracy on the points that the quality gate scored; None where there were none.
+    before : float or None
+        Balanced accuracy, on the same points, of the version that was current then.
+    skill : Skill or None
+        What was found of it when it was published.
     """
 
     number: int
@@ -69,6 +75,8 @@ class Entry:
     signature: bytes | None = None
     figures: Figures | None = None
     accuracy: float | None = None
+    before: float | None = None
+    skill: Skill | None = None
 
     @property
     def alias(self) -> Alias:
@@ -323,6 +331,8 @@ def _entry(record: Record, name: str, figures: bool) -> Entry | None:
         signature=headers.get(model_codec.SIGNATURE_HEADER),
         figures=_figures(record.value) if figures else None,
         accuracy=_accuracy(headers.get(model_codec.GATE_ACCURACY_HEADER)),
+        before=_accuracy(headers.get(model_codec.GATE_PRESENT_HEADER)),
+        skill=skill_header.decode(record.headers),
     )
 
 

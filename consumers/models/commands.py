@@ -65,8 +65,8 @@ def list_versions(
 ) -> None:
     """List versions, the newest last: time, points, balanced accuracy, objective, gap, and the aliases that name them.
 
-    The accuracy is the one that the quality gate measured: on points read after the version's cut, on the audit sample,
-    or on the training set.
+    The accuracies are those that the quality gate measured: of the version, and on the same points of the one that was
+    current before it. The points were read after the version's cut, or are those of its audit sample or training set.
     """
     from consumers.models.catalogue import holds_newest, read_catalogue, read_names
     from consumers.models.tables import doubts, head_line, list_table, listed

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+import msgspec
 from rich.table import Table
 from rich.text import Text
 
@@ -35,6 +36,8 @@ def _plain(entry: Entry, aliases: list[str]) -> dict[str, Any]:
         "aliases": aliases,
         "gate": entry.gate or None,
         "balanced_accuracy": entry.accuracy,
+        "balanced_accuracy_before": entry.before,
+        "skill": None if entry.skill is None else msgspec.to_builtins(entry.skill),
         "bytes": entry.value_bytes,
         "sha256": entry.sha256,
         "offset": entry.offset,
@@ -53,23 +56,36 @@ def doubts(catalogue: Catalogue) -> Iterator[str]:
 
 def list_table(name: str, rows: Iterable[Mapping[str, Any]]) -> Table:
     """Return versions as a table, in the order given."""
-    table = Table(title=cell(name), title_style="bold")
-    for column in ("version", "time", "points", "balanced", "objective", "duality gap"):
+    caption = "balanced, before: balanced accuracy of a version and of the one it was to follow, on the same points"
+    table = Table(title=cell(name), title_style="bold", caption=caption, caption_justify="left")
+    for column in ("version", "time", "points", "balanced", "before", "objective", "duality gap"):
         table.add_column(column, justify="left" if column == "time" else "right", no_wrap=True)
     table.add_column("named by", overflow="fold")
     for row in rows:
-        gate = ["refused by the gate"] if row["gate"] == "refused" else []
+        remarks = ["refused by the gate"] if row["gate"] == "refused" else []
+        remarks += _skill(row["skill"])
         readable = row["points"] is not None
         table.add_row(
             str(row["version"]),
             row["time"] or "unknown",
             f"{row['points']:,}" if readable else "unreadable",
-            "" if row["balanced_accuracy"] is None else f"{row['balanced_accuracy']:.4f}",
+            _number(row["balanced_accuracy"], ".4f"),
+            _number(row["balanced_accuracy_before"], ".4f"),
             f"{row['objective']:.8g}" if readable else "",
             "" if row["duality_gap"] is None else f"{row['duality_gap']:.2g}",
-            cell(", ".join([*row["aliases"], *gate])),
+            cell(", ".join([*row["aliases"], *remarks])),
         )
     return table
+
+
+def _skill(skill: Mapping[str, Any] | None) -> list[str]:
+    """Remark on a version that gives one answer, or knows nothing."""
+    if skill is None:
+        return []
+    one = {"negative": "answers the first label to every point", "positive": "answers the second label to every point"}
+    if skill["answers"] in one:
+        return [one[skill["answers"]]]
+    return ["knows nothing"] if skill["state"] == "none" else []
 
 
 def diff_table(found: Comparison) -> Table:

@@ -23,6 +23,7 @@ from consumers.page.status import (
 )
 from consumers.settings import Settings
 from streamsvm import __version__
+from streamsvm.model.skill import spelt
 from streamsvm.registry.subscriber import Loaded
 
 MEBIBYTE = 1 << 20
@@ -47,6 +48,7 @@ def _trainer(
     settings: Settings, board: TrainerBoard, metrics: Metrics, process: Process, now: datetime
 ) -> TrainerStatus:
     snapshot = board.snapshot
+    negative, positive = settings.models().points.labels
     verdict = (
         snapshot.verdict
         if snapshot
@@ -75,6 +77,8 @@ def _trainer(
             figures_of(metrics, "streamsvm_prequential_balanced_accuracy"),
             figures_of(metrics, "streamsvm_prequential_hinge_loss"),
             snapshot.history if snapshot else (),
+            labels=(spelt(negative), spelt(positive)),
+            skill=snapshot.skill if snapshot else None,
         ),
         versions=snapshot.versions if snapshot else (),
     )

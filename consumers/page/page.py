@@ -14,6 +14,7 @@ from consumers.page.markup import MINUS, Child, Markup, element, join, raw
 from consumers.page.status import (
     Figures,
     PartitionPart,
+    Quality,
     ScorerStatus,
     ScoringPart,
     ServingPart,
@@ -22,6 +23,7 @@ from consumers.page.status import (
     TrainerStatus,
     VersionPart,
 )
+from streamsvm.model.skill import Estimate
 
 MOST_PARTITIONS = 8
 """Of more partitions those beyond are folded, and only the lags of those that are furthest behind are listed."""
@@ -245,8 +247,46 @@ def _quality(status: TrainerStatus) -> Markup:
         if spark is not None
         else element("p", "The chart starts with the first scored points.", class_="empty"),
         element("p", "Points scored: ", _number("quality.points", quality.points), class_="note"),
+        *_answers(quality),
         class_="quality",
     )
+
+
+def _answers(quality: Quality) -> list[Markup]:
+    """Return the two-by-two table of the newest version, and what it comes to."""
+    figures = None if quality.skill is None else quality.skill.figures
+    if quality.skill is None or figures is None or quality.labels is None:
+        return []
+    negatives, false_alarms, missed, hits = figures.table
+    negative, positive = quality.labels
+    on = "newest points" if quality.skill.newest is not None else "audit sample"
+    return [
+        element("h3", "What it answers"),
+        _table(
+            f"Shares of the {on}, {figures.points:,}, by weight",
+            ["", f"Answered {negative}", f"Answered {positive}", "All"],
+            [
+                [f"Is {negative}", _percent(negatives), _percent(false_alarms), _percent(1.0 - figures.true)],
+                [f"Is {positive}", _percent(missed), _percent(hits), _percent(figures.true)],
+                ["All", _percent(1.0 - figures.said), _percent(figures.said), ""],
+            ],
+            numbers=3,
+        ),
+        element(
+            "p",
+            f"AUC {_interval(figures.auc)}, balanced accuracy {_interval(figures.balanced_accuracy)}, average "
+            f"precision {figures.average_precision:.3f}; in brackets, what holds over all versions together.",
+            class_="note",
+        ),
+    ]
+
+
+def _percent(share: float) -> str:
+    return f"{100.0 * share:.2f} %"
+
+
+def _interval(estimate: Estimate) -> str:
+    return f"{estimate.value:.3f} ({max(0.0, estimate.low):.3f} to {min(1.0, estimate.high):.3f})"
 
 
 def _structure(structure: Structure) -> Markup:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import datetime
+from typing import Protocol
 
 import structlog
 
@@ -20,14 +21,23 @@ from streamsvm.delivery.machine import Delivery
 from streamsvm.delivery.publication import Publication, Topics
 from streamsvm.errors import InvalidMessage, StreamsvmError
 from streamsvm.kafka import Message, PublishRefused
+from streamsvm.learning.learner import Cut
 from streamsvm.learning.recipe import Made, Origin, version_of
 from streamsvm.model import message as model_codec
 from streamsvm.model.ancestry import Ancestor
-from streamsvm.model.message import Version
+from streamsvm.model.message import Gate, Version
+from streamsvm.model.skill import Skill
 from streamsvm.points import Positions
 from streamsvm.registry.signing import Signer
 
 log = structlog.get_logger("streamsvm.trainer")
+
+
+class Judge(Gatekeeper, Protocol):
+    """Says which version may become current, and whether it knows something."""
+
+    def skill(self, version: Version, cut: Cut, gate: Gate | None) -> Skill | None:
+        """Return what is known of a version's skill; None where that is not measured."""
 
 
 class VersionPublisher:
@@ -40,8 +50,8 @@ class VersionPublisher:
         Ready.
     delivery : Delivery
         Says which number is next and which cuts are admitted.
-    gate : Gatekeeper
-        Says which version becomes current.
+    gate : Judge
+        Says which version becomes current, and what it knows.
     now : callable
         The time of day, for headers.
     signer : Signer, optional
@@ -53,7 +63,7 @@ class VersionPublisher:
         settings: Settings,
         writer: Session,
         delivery: Delivery,
-        gate: Gatekeeper,
+        gate: Judge,
         now: Callable[[], datetime],
         signer: Signer | None = None,
     ) -> None:
@@ -92,7 +102,8 @@ class VersionPublisher:
             return self._after_doubt(made)
         version = self._version(made, topic_id, base)
         verdict = self._gate.judge(version, made.cut)
-        sent = publication.publication(version, made, verdict, self._delivery, self._now())
+        skill = self._gate.skill(version, made.cut, verdict)
+        sent = publication.publication(version, made, verdict, self._delivery, self._now(), skill)
         self._in_doubt = sent
         try:
             model_codec.decode(sent.value)  # a version that readers would refuse, such as one of NaN, never goes out
@@ -118,6 +129,7 @@ class VersionPublisher:
             made=sent.made,
             head=head,
             gate=sent.gate,
+            skill=sent.skill,
             time=self._now() if after_doubt else sent.time,
             value_bytes=len(sent.value),
             after_doubt=after_doubt,

@@ -58,6 +58,7 @@ EVENT_TYPE: Final = "io.streamsvm.model.version"
 SHA256_HEADER: Final = "streamsvm.sha256"
 GATE_HEADER: Final = "streamsvm.gate"
 GATE_ACCURACY_HEADER: Final = "streamsvm.gate.balanced_accuracy"
+GATE_PRESENT_HEADER: Final = "streamsvm.gate.present.balanced_accuracy"
 """Of the version, on the points that the quality gate scored; left out where there were none."""
 LINKS_HEADER: Final = "streamsvm.links"
 """Header with the offsets, in the models topic, of the records that the lineage names by hash: the parent, then the

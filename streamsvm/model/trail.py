@@ -9,6 +9,7 @@ from __future__ import annotations
 import msgspec
 
 from streamsvm.model.message import Gate, PartitionCut
+from streamsvm.model.skill import Skill
 
 Unset = msgspec.UnsetType
 UNSET = msgspec.UNSET
@@ -28,6 +29,8 @@ class CurrentMoved(msgspec.Struct, frozen=True, kw_only=True, tag_field="event",
         Time as ISO 8601.
     gate : Gate or unset
         What the quality gate said; unset without a gate.
+    skill : Skill or unset
+        Whether the version knows something; unset where quality is not measured.
     """
 
     name: str
@@ -37,6 +40,7 @@ class CurrentMoved(msgspec.Struct, frozen=True, kw_only=True, tag_field="event",
     by: str
     time: str
     gate: Gate | Unset = UNSET
+    skill: Skill | Unset = UNSET
 
 
 class GateRefused(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="gate_refused"):
@@ -49,6 +53,7 @@ class GateRefused(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", 
     by: str
     time: str
     gate: Gate | Unset = UNSET
+    skill: Skill | Unset = UNSET
 
 
 class VersionRefused(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="version_refused"):

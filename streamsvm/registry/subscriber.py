@@ -50,11 +50,13 @@ from streamsvm.kafka import (
 )
 from streamsvm.model import deciles_header as deciles
 from streamsvm.model import message as model_codec
+from streamsvm.model import skill as skill_header
 from streamsvm.model.deciles import Deciles
 from streamsvm.model.described import points_fault
 from streamsvm.model.kernels import Float
 from streamsvm.model.machine import Model
 from streamsvm.model.message import Alias, Version
+from streamsvm.model.skill import Skill
 from streamsvm.registry.aliases import AliasTable
 from streamsvm.registry.anchoring import Finder, reference
 from streamsvm.registry.signing import TrustedKeys
@@ -128,6 +130,8 @@ class Loaded:
         Time at which the version was made, from the record's header; None if the header cannot be read.
     audit_scores : Deciles or None
         Deciles of its scores on its audit sample, from a header that no hash covers; None without this header.
+    skill : Skill or None
+        Whether it knew something when it was published, from a header that no hash covers; None without this header.
     """
 
     version: Version
@@ -136,6 +140,7 @@ class Loaded:
     loaded_at: float
     published_at: float | None = None
     audit_scores: Deciles | None = None
+    skill: Skill | None = None
 
     def decision_function(self, X: Any) -> Float:
         """Score raw features; `streamsvm.model.machine.Model.decision_function` says which forms of `X` are allowed."""
@@ -777,6 +782,7 @@ def _loaded(record: Record, version: Version, now: float | None = None) -> Loade
         loaded_at=loaded_at,
         published_at=_published_at(record),
         audit_scores=scores,
+        skill=skill_header.decode(record.headers),
     )
 
 

@@ -27,6 +27,7 @@ from pydantic import (
 )
 
 from streamsvm import memory
+from streamsvm.choices import ReducerName
 from streamsvm.model.described import label_fault
 
 Label = StrictBool | StrictInt | StrictStr
@@ -130,7 +131,6 @@ class PointsConfig(Section):
 ClassWeight = Annotated[float, Field(ge=1e-12, le=1e12)]
 Alpha = Annotated[float, Field(ge=1e-30, le=1)]
 Gamma = Annotated[float, Field(gt=0)]
-ReducerName = Literal["uniform", "sensitivity", "calibrated"]
 
 
 class CoresetConfig(Section):

@@ -13,6 +13,7 @@ ROOT = Path(__file__).parent.parent
 
 LAYERS: list[set[str]] = [
     {
+        "streamsvm.choices",
         "streamsvm.errors",
         "streamsvm.points",
         "streamsvm.private",
@@ -32,7 +33,7 @@ LAYERS: list[set[str]] = [
 """From the ground up: a folder imports those of the layers beneath its own, and no neighbour in its own layer; the
 modules of the ground may know each other."""
 DAEMONS: list[set[str]] = [
-    {"consumers.metrics", "consumers.settings", "consumers.loader", "consumers.options"},
+    {"consumers.metrics", "consumers.settings", "consumers.loader", "consumers.options", "consumers.on_demand"},
     {"consumers.host"},
     {"consumers.streams"},
     {"consumers.page"},
@@ -152,6 +153,20 @@ def test_a_reader_loads_nothing_that_learns() -> None:
     program = f"import sys; from streamsvm import ModelSubscriber; print([m for m in {heavy} if m in sys.modules])"
     ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert ran.stdout.strip() == "[]"
+
+
+def test_the_list_of_commands_loads_no_settings() -> None:
+    """`streamsvm --help` shows no option: it loads neither the settings nor what only a daemon needs."""
+    heavy = ["numpy", "pydantic", "pydantic_settings", "structlog", "msgspec", "confluent_kafka", "sklearn", "numba"]
+    heavy += ["consumers.settings", "consumers.options", "consumers.host.runtime", "consumers.host.web.server"]
+    program = (
+        "import sys; from consumers.cli.app import app\n"
+        "try: app(['--help'])\n"
+        f"finally: print([m for m in {heavy} if m in sys.modules])"
+    )
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert "dead-letters" in ran.stdout
+    assert ran.stdout.splitlines()[-1] == "[]"
 
 
 @pytest.mark.parametrize(("source", "target", "reason"), FORBIDDEN)

@@ -26,7 +26,8 @@ from typing import Any, Final
 import numpy as np
 import structlog
 
-from consumers.host.runtime import Health, exit_code
+from consumers.host.exit_codes import exit_code
+from consumers.host.runtime import Health
 from consumers.metrics import SCORER, Metrics
 from consumers.page.board import ScorerBoard
 from consumers.page.site import Site

@@ -125,6 +125,7 @@ def score(settings: Settings) -> None:
     from consumers.metrics import SCORER, Metrics
     from consumers.page.board import ScorerBoard
     from consumers.page.site import site_of
+    from consumers.scorer.components import Components
     from consumers.scorer.scorer import Scorer
 
     configure_logging(settings.log)
@@ -135,7 +136,8 @@ def score(settings: Settings) -> None:
     spare_the_collector()
     with HttpServer(settings.http, health, metrics.registry, site) as http, Supervision(health, stop), health.failing():
         log_start(settings, http.url)
-        Scorer(settings, connection, metrics, health, stop, board).run()
+        components = Components(connection=connection, metrics=metrics, health=health, stop=stop, board=board)
+        Scorer(settings, components).run()
 
 
 @app.command(name="replay", cls=OptionsOnDemand)

@@ -13,6 +13,7 @@ import msgspec
 import pytest
 from confluent_kafka import KafkaException
 
+import consumers.scorer.life as life_module
 import consumers.scorer.scorer as scorer_module
 from consumers.settings import ScoringConfig, Settings
 from consumers.streams.settling import PersonNeeded, Unsettled, VersionSettlement, source_of
@@ -316,7 +317,7 @@ def test_a_batch_whose_markers_are_lost_is_answered_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A living scorer ends what hangs, completes what readers half see, and gives positions back where nothing is."""
-    monkeypatch.setattr(scorer_module, "TRANSACTION_TIMEOUT_S", TIMEOUT_S)
+    monkeypatch.setattr(life_module, "TRANSACTION_TIMEOUT_S", TIMEOUT_S)
     settings = scoring_settings(settings, 2, connection)
     with closing(ModelTrainer(connection, settings.output.models_topic)) as trainer:
         trainer.publish(version_of(3))
@@ -339,7 +340,7 @@ def test_the_next_scorer_of_a_slot_completes_what_a_dead_one_left(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Scorer and broker die together; whoever comes next in the slot settles it before it reads."""
-    monkeypatch.setattr(scorer_module, "TRANSACTION_TIMEOUT_S", TIMEOUT_S)
+    monkeypatch.setattr(life_module, "TRANSACTION_TIMEOUT_S", TIMEOUT_S)
     settings = scoring_settings(settings, 2, connection)
     with closing(ModelTrainer(connection, settings.output.models_topic)) as trainer:
         trainer.publish(version_of(3))
@@ -370,7 +371,7 @@ def test_a_scorer_that_died_after_its_abort_is_made_good(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Nothing hangs any more but the positions, and readers see the dead letters only: the scores are completed."""
-    monkeypatch.setattr(scorer_module, "TRANSACTION_TIMEOUT_S", TIMEOUT_S)
+    monkeypatch.setattr(life_module, "TRANSACTION_TIMEOUT_S", TIMEOUT_S)
     settings = scoring_settings(settings, 2, connection)
     with closing(ModelTrainer(connection, settings.output.models_topic)) as trainer:
         trainer.publish(version_of(3))

@@ -21,6 +21,7 @@ import streamsvm.kafka.client
 import streamsvm.kafka.producing
 import streamsvm.kafka.reading
 from consumers.scorer.scorer import Scorer
+from consumers.scorer.seat import Seat
 from consumers.trainer.session import Session
 from streamsvm.ingest import scored as scores_codec
 from streamsvm.kafka import Message, Publisher
@@ -150,15 +151,15 @@ def names_no_member() -> None:
 
 def passes_over_what_failed() -> None:
     """A batch that was not committed is not read again."""
-    wrap(Scorer, "_put_back", lambda original, scorer, error: _put_aside(original, scorer, error))
+    wrap(Scorer, "_put_back", _put_aside)
 
 
-def _put_aside(original: Any, scorer: Scorer, error: Any) -> None:
-    rewind, scorer._subscription.rewind = scorer._subscription.rewind, lambda: None  # type: ignore[method-assign]
+def _put_aside(original: Any, scorer: Scorer, seat: Seat, error: Any) -> None:
+    rewind, seat.subscription.rewind = seat.subscription.rewind, lambda: None  # type: ignore[method-assign]
     try:
-        original(scorer, error)
+        original(scorer, seat, error)
     finally:
-        scorer._subscription.rewind = rewind  # type: ignore[method-assign]
+        seat.subscription.rewind = rewind  # type: ignore[method-assign]
 
 
 def names_another_model() -> None:

@@ -42,9 +42,10 @@ from streamsvm.ingest.files.array_files import from_arrays
 from streamsvm.kafka import Cluster, EmbeddedBroker, Outbox, Tail, create_topics
 from streamsvm.learning.training import train
 from streamsvm.model.machine import LinearMachine, Model, Scaler
-from streamsvm.model.message import Version
+from streamsvm.model.version import Version
 from streamsvm.points import Points
-from streamsvm.registry.subscriber import Loaded, ModelSubscriber, check
+from streamsvm.registry.loading import Loaded, check
+from streamsvm.registry.subscriber import ModelSubscriber
 from streamsvm.svm.objective import primal_objective
 
 TOPIC: Final = "candidates"

@@ -20,7 +20,8 @@ from streamsvm.errors import ConfigurationError, InvalidMessage
 from streamsvm.kafka import Connection, Record, read_to_end
 from streamsvm.model import message as model_codec
 from streamsvm.model.comparison import relative_gap
-from streamsvm.model.message import Alias, version_number
+from streamsvm.model.pointers import Alias
+from streamsvm.model.version import version_key, version_number
 from streamsvm.registry import backwards
 from streamsvm.registry.aliases import Aliases, read_aliases
 from streamsvm.registry.anchoring import seen_in
@@ -170,7 +171,7 @@ class Catalogue:
         """
         if isinstance(which, str):
             return self._require_hash(which)
-        key, values = model_codec.version_key(self.name, which), list(self._values.get(which, {}).values())
+        key, values = version_key(self.name, which), list(self._values.get(which, {}).values())
         if self.is_retired(which):
             raise ConfigurationError(f"{key} was retired", f"Available: {self._there()}.")
         if not values:
@@ -198,7 +199,7 @@ class Catalogue:
                 f"Available: {self._there()}; `streamsvm model list --json` shows their hashes.",
             )
         if len(found) > 1:
-            several = ", ".join(f"{model_codec.version_key(self.name, entry.number)}: {entry.said}" for entry in found)
+            several = ", ".join(f"{version_key(self.name, entry.number)}: {entry.said}" for entry in found)
             raise ConfigurationError(f"several versions begin with {digits}: {several}", "Give more digits, or all 64.")
         return found[0]
 

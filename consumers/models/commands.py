@@ -17,7 +17,7 @@ from streamsvm.errors import ConfigurationError
 if TYPE_CHECKING:
     from consumers.models.moving import Records
     from consumers.settings import Settings
-    from streamsvm.registry.subscriber import Loaded
+    from streamsvm.registry.loading import Loaded
 
 app = typer.Typer(no_args_is_help=True, help="Show published models, and choose which version readers get.")
 
@@ -208,8 +208,8 @@ def retire_command(
 def _load(settings: Settings, version: str | None, alias: str | None) -> tuple[Loaded, bytes]:
     """Return a version and the bytes of its record."""
     from consumers.host.runtime import connect
+    from streamsvm.registry.loading import load_record
     from streamsvm.registry.signing import TrustedKeys
-    from streamsvm.registry.subscriber import load_record
 
     if version is not None and alias is not None:
         raise ConfigurationError("--version and --alias are both given", "Give only one of the two.")

@@ -35,8 +35,9 @@ from streamsvm.learning.learner import Learner
 from streamsvm.learning.partition import OpenLeaf
 from streamsvm.learning.recipe import Made
 from streamsvm.model.machine import Machine
-from streamsvm.model.message import Alias, Gate, Head, Version
-from streamsvm.registry.subscriber import Loaded
+from streamsvm.model.pointers import Alias, Gate, Head
+from streamsvm.model.version import Version
+from streamsvm.registry.loading import Loaded
 
 LOOK_EVERY_S: Final = 1.0
 MOST_VERSIONS: Final = 20

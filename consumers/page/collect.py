@@ -23,7 +23,7 @@ from consumers.page.status import (
 )
 from consumers.settings import Settings
 from streamsvm import __version__
-from streamsvm.registry.subscriber import Loaded
+from streamsvm.registry.loading import Loaded
 
 MEBIBYTE = 1 << 20
 

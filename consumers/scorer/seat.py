@@ -10,7 +10,7 @@ from typing import Final
 from consumers.scorer.life import Life, group_of
 from consumers.settings import Settings
 from consumers.streams.ports import Stop
-from consumers.streams.settling import ScoreSettlement
+from consumers.streams.score_settlement import ScoreSettlement
 from streamsvm.kafka import Connection, Progress, Publisher, Slot, Standing, Standings, Subscription
 
 VACANT_SLOTS: Final = 6
@@ -93,17 +93,17 @@ class Members:
         self._life = life
 
     def standings(self) -> dict[int, Standing]:
-        """See `consumers.streams.settling.Group`."""
+        """See `consumers.streams.score_settlement.Group`."""
         return self._standings.of(self._life.partitions)
 
     def progress(self, positions: Mapping[int, int]) -> Progress:
-        """See `consumers.streams.settling.Group`."""
+        """See `consumers.streams.score_settlement.Group`."""
         return self._subscription.progress(positions)
 
     def confirm(self, positions: Mapping[int, int]) -> None:
-        """See `consumers.streams.settling.Group`."""
+        """See `consumers.streams.score_settlement.Group`."""
         self._standings.confirm(positions, self._life.transaction_timeout_s)
 
     def vacant(self) -> list[str]:
-        """See `consumers.streams.settling.Group`."""
+        """See `consumers.streams.score_settlement.Group`."""
         return [slot.transactional_id for slot in self._life.slots.vacant(VACANT_SLOTS)]

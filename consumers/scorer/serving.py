@@ -14,7 +14,8 @@ from consumers.streams.unread_fields import UnreadWatch
 from streamsvm.ingest.avro import Schemas
 from streamsvm.ingest.scored import BatchScorer, Scored
 from streamsvm.kafka import Message, Record
-from streamsvm.registry.subscriber import Loaded, ModelSubscriber
+from streamsvm.registry.loading import Loaded
+from streamsvm.registry.subscriber import ModelSubscriber
 
 log = structlog.get_logger("streamsvm.scorer")
 

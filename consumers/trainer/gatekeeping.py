@@ -23,7 +23,8 @@ from consumers.streams.ports import Cluster
 from streamsvm.errors import InvalidMessage, StreamsvmError
 from streamsvm.learning.learner import Cut
 from streamsvm.model import message as model_codec
-from streamsvm.model.message import Alias, Gate, GatePart, GateRival, Head, Version
+from streamsvm.model.pointers import Alias, Gate, GatePart, GateRival, Head
+from streamsvm.model.version import Version, version_key
 from streamsvm.points import Rows
 from streamsvm.quality.gate import Evidence, Verdict, Window, audit_evidence, judge
 
@@ -313,7 +314,7 @@ def _before(
 
 def present_of(settings: Settings, cluster: Cluster, current: Alias) -> Present:
     """Fetch what an alias names; blocks at most about 10 s, and never fails."""
-    key = model_codec.version_key(settings.name, current.number)
+    key = version_key(settings.name, current.number)
     try:
         record = cluster.record(settings.output.models_topic, current.offset, FETCH_TIMEOUT_S)
         if record is None or record.value is None or record.key != key.encode():

@@ -41,7 +41,7 @@ from streamsvm.ingest.decoder import PointDecoder
 from streamsvm.learning import tuning
 from streamsvm.learning.learner import warm_up
 from streamsvm.learning.training import limited
-from streamsvm.model.message import Alias
+from streamsvm.model.pointers import Alias
 from streamsvm.quality import prequential
 from streamsvm.registry.signing import Signer
 

@@ -30,7 +30,7 @@ from streamsvm.delivery.events import (
     Superseded,
 )
 from streamsvm.learning.learner import Cut
-from streamsvm.model.message import Version
+from streamsvm.model.version import Version
 
 log = structlog.get_logger("streamsvm.trainer")
 

@@ -23,7 +23,7 @@ from streamsvm.kafka import Message, PublishRefused
 from streamsvm.learning.recipe import Made, Origin, version_of
 from streamsvm.model import message as model_codec
 from streamsvm.model.ancestry import Ancestor
-from streamsvm.model.message import Version
+from streamsvm.model.version import Version
 from streamsvm.points import Positions
 from streamsvm.registry.signing import Signer
 

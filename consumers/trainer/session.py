@@ -19,14 +19,14 @@ import structlog
 from consumers.metrics import Metrics
 from consumers.settings import Settings
 from consumers.streams.ports import Cluster, Publisher
-from consumers.streams.settling import TIMEOUTS, PersonNeeded, Unsettled, VersionSettlement
+from consumers.streams.settling import TIMEOUTS, PersonNeeded, Unsettled
 from consumers.streams.topics import READ_TIMEOUT_S, Found, read_pointers, written_places
+from consumers.streams.version_settlement import VersionSettlement
 from streamsvm.crashpoints import crash_point
 from streamsvm.delivery import Delivery, State
 from streamsvm.errors import BrokerUnavailable, FatalError, Fenced, StreamsvmError, TransientError
 from streamsvm.kafka import TRANSACTION_TIMEOUT_S, Backoff, Message, PublishRefused, stamp_of
-from streamsvm.model import message as model_codec
-from streamsvm.model.message import Head, Owner
+from streamsvm.model.pointers import Head, Owner, encode_owner, owner_key
 
 log = structlog.get_logger("streamsvm.trainer")
 
@@ -111,8 +111,8 @@ class Session:
         self._delivery.fits()
         self._take_and_settle()
         owner = Owner(self._delivery.session, now.isoformat())
-        key = model_codec.owner_key(self._settings.name)
-        self._transaction([_alias(self._settings, key, model_codec.encode_owner(owner))], None)
+        key = owner_key(self._settings.name)
+        self._transaction([_alias(self._settings, key, encode_owner(owner))], None)
         self._delivery.owned()
         crash_point("start.owned")
         return read_pointers(self._cluster, self._settings, READ_TIMEOUT_S)

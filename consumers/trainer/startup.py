@@ -38,7 +38,7 @@ from streamsvm.kafka import TopicInfo
 from streamsvm.learning import naming
 from streamsvm.learning.learner import Cut, Learner
 from streamsvm.model.comparison import configuration_differences
-from streamsvm.model.message import Alias, Head
+from streamsvm.model.pointers import Alias, Head
 from streamsvm.points import Position, precedes
 from streamsvm.registry.onnx_copy import require_onnx
 

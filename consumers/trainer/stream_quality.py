@@ -17,7 +17,8 @@ from consumers.settings import Settings
 from consumers.streams.ports import Cluster
 from consumers.trainer.gatekeeping import Gatekeeper, Present, present_of
 from streamsvm.learning.learner import Cut
-from streamsvm.model.message import Alias, Gate, Version
+from streamsvm.model.pointers import Alias, Gate
+from streamsvm.model.version import Version
 from streamsvm.points import Rows
 from streamsvm.quality.prequential import Prequential, Quality
 

@@ -33,20 +33,16 @@ from streamsvm.kafka import (
     read_to_end,
 )
 from streamsvm.learning.training import limited
-from streamsvm.model.message import Lineage, Version, format_of, version_number
+from streamsvm.model.message import format_of
+from streamsvm.model.version import Lineage, Version, version_number
 from streamsvm.points import Position, Positions, Rows
 from streamsvm.registry.aliases import Aliases, read_aliases
-from streamsvm.verification.survey import (
-    Auditor,
-    NotRecomputable,
-    Recomputation,
-    Report,
-    Survey,
-    alias_faults,
-    differences,
-    incarnation_in,
-    missing_input,
-)
+from streamsvm.verification.auditor import Auditor, incarnation_in
+from streamsvm.verification.differences import differences
+from streamsvm.verification.names import alias_faults
+from streamsvm.verification.recomputation import NotRecomputable, Recomputation, missing_input
+from streamsvm.verification.report import Report
+from streamsvm.verification.survey import Survey
 
 BATCH_RECORDS: Final = 1_000
 POLL_S: Final = 0.1

@@ -14,7 +14,8 @@ from typing import Any, Final, Literal
 from streamsvm.checkpoint.format import Snapshot
 from streamsvm.errors import StateError
 from streamsvm.model.comparison import configuration_differences
-from streamsvm.model.message import Head, positions
+from streamsvm.model.pointers import Head
+from streamsvm.model.version import positions
 from streamsvm.points import Position
 
 FIRST_INCARNATION: Final = 1

@@ -26,7 +26,8 @@ from typing import Final
 from streamsvm.errors import Fenced, StateError
 from streamsvm.learning.naming import tuning_of
 from streamsvm.learning.tuning import Tuning
-from streamsvm.model.message import Alias, Head, Owner, positions
+from streamsvm.model.pointers import Alias, Head, Owner
+from streamsvm.model.version import positions
 from streamsvm.points import Position, Positions, precedes
 
 

@@ -62,6 +62,7 @@ from typing import Final
 import msgspec
 
 from streamsvm.model import message as model_codec
+from streamsvm.model.pointers import Alias, Head, decode_alias, decode_head, encode_alias, encode_head
 
 _HEAD: Final = "@head"
 _CURRENT: Final = "@current"
@@ -216,8 +217,8 @@ def _points(part: Part) -> bool:
     return part.value is not None and key.endswith((_HEAD, _CURRENT))
 
 
-def _pointer(part: Part) -> model_codec.Head | model_codec.Alias:
-    decode = model_codec.decode_head if (part.key or b"").endswith(_HEAD.encode()) else model_codec.decode_alias
+def _pointer(part: Part) -> Head | Alias:
+    decode = decode_head if (part.key or b"").endswith(_HEAD.encode()) else decode_alias
     return decode(part.value or b"")
 
 
@@ -230,8 +231,8 @@ def redirected(pointers: Sequence[Part], version_offset: int) -> list[Part]:
     moved = []
     for part in pointers:
         named = msgspec.structs.replace(_pointer(part), offset=version_offset)
-        if isinstance(named, model_codec.Head):
-            moved.append(replace(part, value=model_codec.encode_head(named)))
+        if isinstance(named, Head):
+            moved.append(replace(part, value=encode_head(named)))
         else:
-            moved.append(replace(part, value=model_codec.encode_alias(named)))
+            moved.append(replace(part, value=encode_alias(named)))
     return moved

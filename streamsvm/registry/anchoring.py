@@ -25,7 +25,9 @@ from streamsvm.errors import ConfigurationError, InvalidMessage
 from streamsvm.kafka import Connection, DamagedBatch, Reader, Record
 from streamsvm.model import message as model_codec
 from streamsvm.model.ancestry import Ancestor
-from streamsvm.model.message import Alias, Place
+from streamsvm.model.message import Place
+from streamsvm.model.pointers import Alias
+from streamsvm.model.version import version_key
 from streamsvm.registry import backwards
 from streamsvm.registry.aliases import Aliases, read_aliases
 
@@ -93,7 +95,7 @@ def seen_in(record: Record, name: str) -> Seen | None:
         place = model_codec.place_of(record.value)
     except InvalidMessage:
         return None
-    if place.name != name or record.key != model_codec.version_key(name, place.version).encode():
+    if place.name != name or record.key != version_key(name, place.version).encode():
         return None
     return Seen(place.version, record.offset, model_codec.sha256(record.value), _with_offsets(place, record))
 
@@ -301,7 +303,7 @@ class Finder:
         return seen.record
 
     def _not_found(self, number: int, sha256: str | None, scan: _Scan, names: Aliases) -> Exception:
-        key, there = model_codec.version_key(self._name, number), scan.said(number)
+        key, there = version_key(self._name, number), scan.said(number)
         if not there:
             which = f", which is {sha256}," if sha256 else ""
             return ConfigurationError(

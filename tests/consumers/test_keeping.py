@@ -18,10 +18,11 @@ from consumers.trainer.retention import MOST_AT_ONCE, due
 from consumers.verify.verify import verify
 from streamsvm.errors import ConfigurationError
 from streamsvm.kafka import Cluster, Connection, Message, Outbox, Publisher, TopicSpec, create_topics
-from streamsvm.model.message import Alias, Retired
+from streamsvm.model.pointers import Alias, Retired
 from streamsvm.registry.aliases import Aliases
-from streamsvm.registry.subscriber import load_version
-from streamsvm.verification.survey import Chain, Survey
+from streamsvm.registry.loading import load_version
+from streamsvm.verification.chain import Chain
+from streamsvm.verification.survey import Survey
 from tests.brokers.fixtures import TestBroker
 from tests.brokers.settings import COMPACT_AT_ONCE
 from tests.consumers.trainers import Running, produce, records, run_until, settings_for, topic

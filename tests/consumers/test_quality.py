@@ -14,7 +14,7 @@ from consumers.settings import QualityConfig
 from consumers.trainer.gatekeeping import Open
 from consumers.trainer.stream_quality import QualityWatch
 from streamsvm.kafka import Cluster
-from streamsvm.model.message import Alias, Gate
+from streamsvm.model.pointers import Alias, Gate
 from tests.brokers.fixtures import TestBroker
 from tests.consumers.trainers import Running, produce, records, run_until, settings_for, versions
 from tests.streams import gaussian, rows_of

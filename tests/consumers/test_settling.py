@@ -16,7 +16,9 @@ from confluent_kafka import KafkaException
 import consumers.scorer.life as life_module
 import consumers.scorer.scorer as scorer_module
 from consumers.settings import ScoringConfig, Settings
-from consumers.streams.settling import PersonNeeded, Unsettled, VersionSettlement, source_of
+from consumers.streams.score_settlement import source_of
+from consumers.streams.settling import PersonNeeded, Unsettled
+from consumers.streams.version_settlement import VersionSettlement
 from streamsvm.kafka import (
     Cluster,
     Connection,
@@ -32,6 +34,7 @@ from streamsvm.kafka import (
 )
 from streamsvm.kafka.attempts import HEADER
 from streamsvm.model import message as model_codec
+from streamsvm.model.pointers import decode_head, head_key
 from tests.brokers.jvm import CannotRun, JvmBroker
 from tests.consumers.test_scorer import Running as Scoring
 from tests.consumers.trainers import Running, produce, records, settings_for, topic, versions
@@ -92,8 +95,8 @@ def check_whole(connection: Connection, settings: Settings, count: int) -> None:
     told = [msgspec.json.decode(record.value or b"") for record in topic(connection, named["audit"])]
     moved = [entry["to"] for entry in told if entry["event"] in ("alias_moved", "gate_refused")]
     assert sorted(moved) == list(range(1, count + 1))
-    heads = [r for r in topic(connection, named["aliases"]) if r.key == model_codec.head_key(settings.name).encode()]
-    newest = model_codec.decode_head(heads[-1].value or b"")
+    heads = [r for r in topic(connection, named["aliases"]) if r.key == head_key(settings.name).encode()]
+    newest = decode_head(heads[-1].value or b"")
     assert (newest.number, newest.offset) == (count, by_number[count].offset)
     assert newest.sha256 == model_codec.sha256(by_number[count].value or b"")
 

@@ -49,7 +49,7 @@ from streamsvm.kafka import (
 )
 from streamsvm.kafka.failures import Fault
 from streamsvm.learning.learner import Learner, LearnerState
-from streamsvm.model.message import pin_key
+from streamsvm.model.pointers import pin_key
 from streamsvm.points import Points
 
 CLOCK_FILE = "STREAMSVM_TEST_CLOCK_FILE"

@@ -39,6 +39,7 @@ from streamsvm.ingest import dead_letter as deadletter
 from streamsvm.ingest.avro import FRAME
 from streamsvm.ingest.decoder import DEEPEST_NESTING, LARGEST_FEATURE, LARGEST_WEIGHT, SMALLEST_WEIGHT, PointDecoder
 from streamsvm.model import message as model_codec
+from streamsvm.model.pointers import decode_alias, decode_head, decode_owner, decode_retired
 from tests.codec.rows import ARROW, AVRO, POINT, POINTS, Raw, Shelf
 from tests.fuzz.mutation import Mutator
 
@@ -500,10 +501,10 @@ RECORDS: Final = {
 }
 MESSAGES: Final = {
     "model": (MODEL_WORDS, _model),
-    "alias": (MODEL_WORDS, _plain_record(model_codec.decode_alias)),
-    "head": (MODEL_WORDS, _plain_record(model_codec.decode_head)),
-    "owner": (MODEL_WORDS, _plain_record(model_codec.decode_owner)),
-    "retired": (MODEL_WORDS, _plain_record(model_codec.decode_retired)),
+    "alias": (MODEL_WORDS, _plain_record(decode_alias)),
+    "head": (MODEL_WORDS, _plain_record(decode_head)),
+    "owner": (MODEL_WORDS, _plain_record(decode_owner)),
+    "retired": (MODEL_WORDS, _plain_record(decode_retired)),
     "letter": (LETTER_WORDS, _dead_letter),
     "checkpoint": ((*BINARY_WORDS, *MODEL_WORDS), _checkpoint),
     "http": (HTTP_WORDS, _http),

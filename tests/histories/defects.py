@@ -18,6 +18,7 @@ import consumers.trainer.observer
 import consumers.trainer.session
 import streamsvm.delivery
 import streamsvm.kafka.client
+import streamsvm.kafka.outbox
 import streamsvm.kafka.producing
 import streamsvm.kafka.reading
 from consumers.scorer.scorer import Scorer
@@ -56,7 +57,8 @@ def uses_no_transactions() -> None:
         fixed = {name: value for name, value in options.pop("fixed").items() if not name.startswith("transact")}
         return sound(connection, link, fixed=fixed, **options)
 
-    streamsvm.kafka.producing.make_producer = make_producer  # type: ignore[attr-defined]
+    for module in (streamsvm.kafka.producing, streamsvm.kafka.outbox):
+        module.make_producer = make_producer  # type: ignore[attr-defined]
     Publisher.start = lambda self: None  # type: ignore[method-assign]
     Publisher._begin = lambda self: None  # type: ignore[method-assign]
     Publisher._commit = lambda self: time.sleep(WINDOW_S)  # type: ignore[method-assign]

@@ -42,7 +42,8 @@ from streamsvm.learning import training
 from streamsvm.learning.learner import Cut
 from streamsvm.learning.recipe import Made, TrainFunction, make
 from streamsvm.learning.tuning import Tuning
-from streamsvm.model.message import Alias, Version
+from streamsvm.model.pointers import Alias
+from streamsvm.model.version import Version
 from streamsvm.quality.gate import Verdict
 from tests.simulation.broker import FENCED, EndTxn, Entry, Refused
 from tests.simulation.stream import ALIASES, CHECKPOINT_INTERVAL_S, INPUT, MODELS, train

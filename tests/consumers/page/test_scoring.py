@@ -15,7 +15,7 @@ from consumers.page.page import page_of
 from consumers.page.scoring import Facts, verdict_of
 from consumers.page.status import DriftPart, ScorerStatus, ScoringMoment, decode, encode
 from consumers.settings import Settings
-from streamsvm.registry.subscriber import Loaded
+from streamsvm.registry.loading import Loaded
 from tests.test_subscriber import version_of
 
 T0 = datetime(2026, 3, 1, 12, 0, 0, tzinfo=UTC)

@@ -36,8 +36,22 @@ topics_app = typer.Typer(no_args_is_help=True, help="Create and check the topics
 app.add_typer(models.app, name="model")
 app.add_typer(topics_app, name="topics")
 
-Format = Literal["csv", "svm", "jsonl", "parquet", "npz"]
 RecordFormat = Literal["json", "json-array", "arrow", "avro"]
+PointsFile = Annotated[Path | None, typer.Argument(help="CSV, LIBSVM, JSON lines, Parquet or npz (X, y) file.")]
+Dataset = Annotated[str | None, typer.Option(help="A bundled data set instead of a file: htru2.")]
+Format = Annotated[
+    Literal["csv", "svm", "jsonl", "parquet", "npz"] | None,
+    typer.Option("--format", help="Format of the file; default: by its file extension."),
+]
+LabelColumn = Annotated[str | None, typer.Option(help="Name or index of the label column.")]
+WeightColumn = Annotated[str | None, typer.Option(help="Name or index of the weight column.")]
+IdColumn = Annotated[str | None, typer.Option("--id", help="Name or index of a column that is not a feature.")]
+FeatureColumns = Annotated[str | None, typer.Option(help="Feature columns in order, separated by commas.")]
+Dimension = Annotated[int | None, typer.Option(help="Number of features of a LIBSVM file.")]
+Header = Annotated[
+    bool | None, typer.Option("--header/--no-header", help="Whether the first line of a CSV names its columns.")
+]
+Delimiter = Annotated[str | None, typer.Option(help="Character between the cells of a CSV.")]
 SkipIncomplete = Annotated[
     bool, typer.Option("--skip-incomplete", help="Skip rows of a CSV or Parquet file that lack a value.")
 ]
@@ -145,20 +159,16 @@ def score(settings: Settings) -> None:
 def replay_command(
     settings: Settings,
     topic: Annotated[str, typer.Option(help="Topic to write to.")],
-    file: Annotated[Path | None, typer.Argument(help="CSV, LIBSVM, JSON lines, Parquet or npz file.")] = None,
-    dataset: Annotated[str | None, typer.Option(help="A bundled data set instead of a file: htru2.")] = None,
-    format_: Annotated[
-        Format | None, typer.Option("--format", help="Format of the file; default: by its file extension.")
-    ] = None,
-    label: Annotated[str | None, typer.Option(help="Name or index of the label column.")] = None,
-    weight: Annotated[str | None, typer.Option(help="Name or index of the weight column.")] = None,
-    id_: Annotated[str | None, typer.Option("--id", help="Name or index of the id column.")] = None,
-    columns: Annotated[str | None, typer.Option(help="Feature columns in order, separated by commas.")] = None,
-    dimension: Annotated[int | None, typer.Option(help="Number of features of a LIBSVM file.")] = None,
-    header: Annotated[
-        bool | None, typer.Option("--header/--no-header", help="Whether the first line of a CSV names its columns.")
-    ] = None,
-    delimiter: Annotated[str | None, typer.Option(help="Character between the cells of a CSV.")] = None,
+    file: PointsFile = None,
+    dataset: Dataset = None,
+    format_: Format = None,
+    label: LabelColumn = None,
+    weight: WeightColumn = None,
+    id_: IdColumn = None,
+    columns: FeatureColumns = None,
+    dimension: Dimension = None,
+    header: Header = None,
+    delimiter: Delimiter = None,
     no_label_column: Annotated[
         bool, typer.Option("--no-label-column", help="The file has no labels; every column is a feature.")
     ] = False,
@@ -241,20 +251,16 @@ def replay_command(
 
 @app.command(name="evaluate")
 def evaluate_command(
-    file: Annotated[Path | None, typer.Argument(help="CSV, LIBSVM, JSON lines, Parquet or npz (X, y) file.")] = None,
-    dataset: Annotated[str | None, typer.Option(help="A bundled data set instead of a file: htru2.")] = None,
-    format_: Annotated[
-        Format | None, typer.Option("--format", help="Format of the file; default: by its file extension.")
-    ] = None,
-    label: Annotated[str | None, typer.Option(help="Name or index of the label column.")] = None,
-    weight: Annotated[str | None, typer.Option(help="Name or index of the weight column.")] = None,
-    id_: Annotated[str | None, typer.Option("--id", help="Name or index of a column that is not a feature.")] = None,
-    columns: Annotated[str | None, typer.Option(help="Feature columns in order, separated by commas.")] = None,
-    dimension: Annotated[int | None, typer.Option(help="Number of features of a LIBSVM file.")] = None,
-    header: Annotated[
-        bool | None, typer.Option("--header/--no-header", help="Whether the first line of a CSV names its columns.")
-    ] = None,
-    delimiter: Annotated[str | None, typer.Option(help="Character between the cells of a CSV.")] = None,
+    file: PointsFile = None,
+    dataset: Dataset = None,
+    format_: Format = None,
+    label: LabelColumn = None,
+    weight: WeightColumn = None,
+    id_: IdColumn = None,
+    columns: FeatureColumns = None,
+    dimension: Dimension = None,
+    header: Header = None,
+    delimiter: Delimiter = None,
     skip_incomplete: SkipIncomplete = False,
     memory_points: Annotated[int, typer.Option(help="Largest number of points held at once.")] = 10_000,
     alpha: Annotated[

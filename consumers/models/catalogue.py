@@ -29,7 +29,7 @@ from streamsvm.verification.survey import retired_in
 
 
 @dataclass(frozen=True, slots=True)
-class Figures:
+class VersionFigures:
     """What a list shows of a version's content."""
 
     points: int
@@ -54,7 +54,7 @@ class Entry:
     ancestors : tuple of Alias
         The versions that it names by their hashes.
     signature : bytes or None
-    figures : Figures or None
+    figures : VersionFigures or None
         If they were asked for and can be read.
     accuracy : float or None
         Balanced accuracy on the points that the quality gate scored; None where there were none.
@@ -68,7 +68,7 @@ class Entry:
     gate: str
     ancestors: tuple[Alias, ...] = ()
     signature: bytes | None = None
-    figures: Figures | None = None
+    figures: VersionFigures | None = None
     accuracy: float | None = None
 
     @property
@@ -334,12 +334,12 @@ def _accuracy(header: bytes | None) -> float | None:
         return None
 
 
-def _figures(value: bytes) -> Figures | None:
+def _figures(value: bytes) -> VersionFigures | None:
     try:
         version = model_codec.decode(value)
     except InvalidMessage:
         return None
-    return Figures(version.stream.points, version.fit.objective, relative_gap(version))
+    return VersionFigures(version.stream.points, version.fit.objective, relative_gap(version))
 
 
 def read_names(connection: Connection, settings: Settings, timeout_s: float = READ_TIMEOUT_S) -> Aliases:

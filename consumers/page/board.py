@@ -57,7 +57,7 @@ class Drawing:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Snapshot:
+class BoardSnapshot:
     """What a trainer left; a mapping in it is never changed."""
 
     taken: datetime
@@ -115,7 +115,7 @@ class TrainerBoard:
         self._look_at = -math.inf
         self._history: History[Moment] = History()
         self._number, self._gate, self._current = 0, None, None
-        self.snapshot: Snapshot | None = None
+        self.snapshot: BoardSnapshot | None = None
         """What was left last; None before the first look."""
 
     _gate: GatePart | None
@@ -133,7 +133,7 @@ class TrainerBoard:
         self._number, self._gate = version.number, _gate(head.gate)
         if self._gate is None or self._gate.outcome != "refused":
             self._current = version.number
-        before = self.snapshot or Snapshot(
+        before = self.snapshot or BoardSnapshot(
             taken=now, verdict=Verdict(level="waiting", current=None, good=None, headline="Starting", detail="")
         )
         line = _version(version, result, head, now)
@@ -172,7 +172,7 @@ class TrainerBoard:
         )
         verdict = since(verdict_of(facts), before.verdict if before else None, now)
         drawing = before.drawing if before else None
-        self.snapshot = Snapshot(
+        self.snapshot = BoardSnapshot(
             taken=now,
             verdict=verdict,
             partitions=partitions,

@@ -8,7 +8,7 @@ from typing import Literal
 from consumers.host.runtime import Health
 from consumers.metrics import Metrics
 from consumers.page.board import ScorerBoard, TrainerBoard, figures_of, lag_of
-from consumers.page.scoring import Facts, is_rejecting, scoring_of, verdict_of
+from consumers.page.scoring import ScorerFacts, is_rejecting, scoring_of, verdict_of
 from consumers.page.status import (
     Input,
     Memory,
@@ -85,7 +85,7 @@ def _scorer(settings: Settings, board: ScorerBoard, metrics: Metrics, process: P
     loaded, scored = snapshot.loaded, _count(metrics, "streamsvm_scored_points")
     scoring = scoring_of(settings, metrics, snapshot)
     rejecting = is_rejecting(metrics)
-    verdict = verdict_of(Facts(rejecting, scored, scoring.drift, scoring.history), snapshot)
+    verdict = verdict_of(ScorerFacts(rejecting, scored, scoring.drift, scoring.history), snapshot)
     return ScorerStatus(
         name=settings.name,
         taken=now,

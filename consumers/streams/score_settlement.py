@@ -24,7 +24,7 @@ from consumers.streams.settling import (
 )
 from consumers.streams.topics import READ_TIMEOUT_S
 from streamsvm.crashpoints import crash_point
-from streamsvm.delivery import Judgement, Part, Verdict, judge
+from streamsvm.delivery import AttemptVerdict, Judgement, Part, judge
 from streamsvm.ingest.scored import SOURCE_HEADER
 from streamsvm.kafka import Place, Progress, Standing
 
@@ -122,7 +122,7 @@ class ScoreSettlement(Settlement):
         if begun:
             parts = self._parts_of(begun, decided)
             for judgement in judge(parts, decided=decided):
-                if judgement.verdict is not Verdict.VOID:
+                if judgement.verdict is not AttemptVerdict.VOID:
                     mine = [part for part in parts if part.attempt == judgement.attempt]
                     moved = {} if judgement.attempt in decided else positions_of(mine, self._input_topic)
                     self._publish_again(judgement, moved, publisher)
@@ -146,7 +146,9 @@ class ScoreSettlement(Settlement):
         since_ms = min(begun.values()) - SHORT_SLACK_MS
         parts = self._parts(self._places, begun, since_ms, max(begun.values()) + SHORT_SLACK_MS)
         judgements = judge(parts, decided=decided)
-        if len(judgements) == len(begun) and all(one.verdict is Verdict.WHOLE and not one.gone for one in judgements):
+        if len(judgements) == len(begun) and all(
+            one.verdict is AttemptVerdict.WHOLE and not one.gone for one in judgements
+        ):
             return parts
         return self._parts(self._places, begun, since_ms)
 
@@ -162,7 +164,7 @@ class ScoreSettlement(Settlement):
             for partition, offset in positions.items()
             if (at := standings.get(partition)) is not None and (at.offset or 0) < offset
         }
-        if not behind and judgement.verdict is Verdict.WHOLE:
+        if not behind and judgement.verdict is AttemptVerdict.WHOLE:
             return
         self._report(judgement)
         progress = replace(self._group.progress(behind), attempt=judgement.attempt) if behind else None

@@ -20,7 +20,7 @@ import structlog
 from consumers.streams.ports import Cluster, Publisher
 from consumers.streams.topics import READ_TIMEOUT_S
 from streamsvm.crashpoints import crash_point
-from streamsvm.delivery import Judgement, Part, Verdict
+from streamsvm.delivery import AttemptVerdict, Judgement, Part
 from streamsvm.errors import StateError, TransientError
 from streamsvm.kafka import Message, Place, Record, Stored, stamp_of
 
@@ -252,7 +252,7 @@ class Settlement(ABC):
 
     def _report(self, judgement: Judgement) -> None:
         """Log what is completed; raise an error if it cannot be completed."""
-        if judgement.verdict is Verdict.LOST:
+        if judgement.verdict is AttemptVerdict.LOST:
             raise StateError(
                 f"readers see only a part of a transaction of {self._id}, and it cannot be completed: {judgement.why}",
                 "The broker lost records that it had stored. Restore them, or use other output topics; readers keep "

@@ -79,7 +79,7 @@ def refuse_shared(uses: Mapping[str, str]) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class KnownPointers:
     """What the aliases topic says about a model: where it stands, whose process publishes it, and what is current."""
 
     head: Head | None
@@ -87,7 +87,7 @@ class Found:
     current: Alias | None = None
 
 
-def read_pointers(cluster: Cluster, settings: Settings, timeout_s: float) -> Found:
+def read_pointers(cluster: Cluster, settings: Settings, timeout_s: float) -> KnownPointers:
     """Return the newest head and owner records of this model, having read their topic to the end.
 
     Raises
@@ -100,7 +100,7 @@ def read_pointers(cluster: Cluster, settings: Settings, timeout_s: float) -> Fou
     of_key = (pointers.head_key, pointers.owner_key, pointers.current_key)
     head_key, owner_key, current_key = (key(settings.name).encode() for key in of_key)
     newest = cluster.newest(settings.output.aliases_topic, [head_key, owner_key, current_key], timeout_s)
-    return Found(
+    return KnownPointers(
         _decoded(newest.get(head_key), decode_head, "head"),
         _decoded(newest.get(owner_key), decode_owner, "owner"),
         _current(newest.get(current_key)),

@@ -8,7 +8,7 @@ from consumers.streams.ports import Cluster, Publisher
 from consumers.streams.settling import FAMILY, SHORT_SLACK_MS, SLACK_MS, Settlement, messages_of, part_of, since_ms
 from consumers.streams.topics import READ_TIMEOUT_S
 from streamsvm.crashpoints import crash_point
-from streamsvm.delivery import Judgement, Verdict, judge, redirected
+from streamsvm.delivery import AttemptVerdict, Judgement, judge, redirected
 from streamsvm.errors import StateError
 from streamsvm.kafka import Message, Place, Record, Stored, stamp_of
 from streamsvm.model.pointers import decode_head, head_key
@@ -84,7 +84,7 @@ class VersionSettlement(Settlement):
         concerned = [one for one in mine if part_of(one).attempt in attempts]
         parts = [*map(part_of, concerned), *self._parts(others, attempts, since_ms(concerned, SLACK_MS))]
         for judgement in judge(parts, self._models_topic):
-            if judgement.verdict in (Verdict.TORN, Verdict.LOST):
+            if judgement.verdict in (AttemptVerdict.TORN, AttemptVerdict.LOST):
                 self._report(judgement)
                 self._publish_again(judgement, publisher)
         if self._name and self._unstamped(left_open):

@@ -156,9 +156,17 @@ def begin(
     saver = Saver(settings.checkpoint, checkpoints, metrics, components.health, clock.monotonic, clock.now)
     delivery = Delivery(settings.name, session)
     waits = _waiting(components.health, components.stop)
-    writer = Session(settings, cluster, delivery, metrics, clock.monotonic, components.stop.wait, waits)
+    writer = Session(
+        settings,
+        cluster,
+        delivery,
+        metrics=metrics,
+        monotonic=clock.monotonic,
+        wait=components.stop.wait,
+        waiting=waits,
+    )
     stack.callback(writer.close)
-    startup = Startup(settings, cluster, checkpoints, delivery, writer, reset, clock.now)
+    startup = Startup(settings, cluster, checkpoints, delivery=delivery, session=writer, reset=reset, now=clock.now)
     startup.look(dead_letters)
     schemas = stack.enter_context(schemas_of(settings)) if components.schemas is None else components.schemas
     WarmUp(settings.models(), components.health, components.stop, clock).run()
@@ -186,7 +194,15 @@ def begin(
         session=writer,
         pipeline=pipeline,
         intake=Intake(
-            settings, pipeline, reader, outbox, dead_letters, decoder, metrics, components.health, clock.monotonic
+            settings,
+            pipeline,
+            reader=reader,
+            outbox=outbox,
+            dead_letters=dead_letters,
+            decoder=decoder,
+            metrics=metrics,
+            health=components.health,
+            monotonic=clock.monotonic,
         ),
         worker=worker,
         quality=quality,

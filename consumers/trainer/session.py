@@ -20,7 +20,7 @@ from consumers.metrics import Metrics
 from consumers.settings import Settings
 from consumers.streams.ports import Cluster, Publisher
 from consumers.streams.settling import TIMEOUTS, PersonNeeded, Unsettled
-from consumers.streams.topics import READ_TIMEOUT_S, Found, read_pointers, written_places
+from consumers.streams.topics import READ_TIMEOUT_S, KnownPointers, read_pointers, written_places
 from consumers.streams.version_settlement import VersionSettlement
 from streamsvm.crashpoints import crash_point
 from streamsvm.delivery import Delivery, State
@@ -98,11 +98,11 @@ class Session:
         self.trouble = ""
         """Why it cannot publish now, for people; empty if it can."""
 
-    def look(self) -> Found:
+    def look(self) -> KnownPointers:
         """Read head and owner without fencing anybody; `TransientError` if something hides them."""
         return read_pointers(self._cluster, self._settings, LOOK_TIMEOUT_S)
 
-    def take_over(self, now: datetime) -> Found:
+    def take_over(self, now: datetime) -> KnownPointers:
         """Take the transactional id and the ownership, then return what the topic holds.
 
         From then on nobody else publishes, so that what is found stays true. While a transaction is open that only time

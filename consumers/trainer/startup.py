@@ -17,7 +17,7 @@ import structlog
 from consumers.settings import Settings
 from consumers.streams.dead_letters import DeadLetters
 from consumers.streams.ports import Cluster
-from consumers.streams.topics import Found, check_input, check_names, check_output, output_topics
+from consumers.streams.topics import KnownPointers, check_input, check_names, check_output, output_topics
 from consumers.trainer.session import Session
 from streamsvm.checkpoint.directory import CheckpointDirectory
 from streamsvm.checkpoint.format import Snapshot
@@ -182,7 +182,7 @@ class Startup:
             check_message_size(self._config, described[name], cluster.max_message_bytes)
         dead_letters.fit(described[settings.input.dead_letters], cluster.max_message_bytes)
 
-    def _look(self) -> Found | None:
+    def _look(self) -> KnownPointers | None:
         """Refuse the start, if necessary, before anybody is fenced; None if head and owner cannot be read yet."""
         with suppress(TransientError):  # a transaction that a kill left open hides the head until it is fenced
             found = self._session.look()
@@ -190,7 +190,7 @@ class Startup:
             return found
         return None
 
-    def _announce(self, found: Found | None) -> None:
+    def _announce(self, found: KnownPointers | None) -> None:
         """Log which process owned the model before."""
         if found is not None and found.owner is not None:
             log.info(

@@ -15,7 +15,7 @@ from typing import Final
 from consumers.metrics import Metrics
 from consumers.settings import Settings
 from consumers.streams.ports import Cluster
-from consumers.trainer.gatekeeping import Gatekeeper, Present, present_of
+from consumers.trainer.gatekeeping import CurrentVersion, Gatekeeper, present_of
 from streamsvm.learning.learner import Cut
 from streamsvm.model.pointers import Alias, Gate
 from streamsvm.model.version import Version
@@ -62,7 +62,7 @@ class QualityWatch:
             self._serve(present.version)
 
     @property
-    def present(self) -> Present | None:
+    def present(self) -> CurrentVersion | None:
         """What the gate takes for current."""
         return self._gate.present
 

@@ -68,7 +68,7 @@ _HEAD: Final = "@head"
 _CURRENT: Final = "@current"
 
 
-class Verdict(StrEnum):
+class AttemptVerdict(StrEnum):
     """The state of an attempt once none of its records hangs."""
 
     VOID = "void"
@@ -124,7 +124,7 @@ class Judgement:
     Attributes
     ----------
     attempt : str
-    verdict : Verdict
+    verdict : AttemptVerdict
     first : tuple of Part
         Parts to publish again, in this order.
     pointers : tuple of Part
@@ -138,7 +138,7 @@ class Judgement:
     """
 
     attempt: str
-    verdict: Verdict
+    verdict: AttemptVerdict
     first: tuple[Part, ...] = ()
     pointers: tuple[Part, ...] = ()
     version_offset: int | None = None
@@ -166,22 +166,22 @@ def judge(parts: Iterable[Part], models_topic: str = "", decided: Container[str]
 
 def _judged(attempt: str, found: Sequence[Part], models_topic: str, decided: bool) -> Judgement:
     if not decided and not any(part.visible for part in found):
-        return Judgement(attempt=attempt, verdict=Verdict.VOID)
+        return Judgement(attempt=attempt, verdict=AttemptVerdict.VOID)
     best = _best(found)
     version = next((part for part in best.values() if part.topic == models_topic and part.value is not None), None)
     pointers = {number: part for number, part in best.items() if models_topic and _points(part)}
     fault = _fault(version, pointers.values())
     if fault:
-        return Judgement(attempt=attempt, verdict=Verdict.LOST, why=f"{fault}; {_seen(found)}")
+        return Judgement(attempt=attempt, verdict=AttemptVerdict.LOST, why=f"{fault}; {_seen(found)}")
     offset = version.offset if version is not None and version.visible else None
     stale = [part for part in pointers.values() if not part.visible or _pointer(part).offset != offset]
     missing = [part for number, part in best.items() if not part.visible and number not in pointers]
     gone = tuple(sorted(set(range(1, max(part.parts for part in found) + 1)) - best.keys()))
     if not stale and not missing:
-        return Judgement(attempt=attempt, verdict=Verdict.WHOLE, gone=gone)
+        return Judgement(attempt=attempt, verdict=AttemptVerdict.WHOLE, gone=gone)
     return Judgement(
         attempt=attempt,
-        verdict=Verdict.TORN,
+        verdict=AttemptVerdict.TORN,
         first=tuple(missing),
         pointers=tuple(stale),
         version_offset=offset,

@@ -162,7 +162,12 @@ def stored_at(connection: Connection, topic: str, partition: int, offset: int, t
         As for `log_range`.
     """
     high = log_range(connection, topic, partition)[1]
-    return next(_read_until(connection, topic, partition, offset, high, timeout_s, _WHATEVER_IS_STORED), None)
+    return next(
+        _read_until(
+            connection, topic, partition, position=offset, high=high, timeout_s=timeout_s, options=_WHATEVER_IS_STORED
+        ),
+        None,
+    )
 
 
 def _read_until(

@@ -112,7 +112,7 @@ def _offset(text: bytes) -> int:
     return int(text) if text.isdigit() and len(text) < 20 else -1
 
 
-class Chain:
+class ProvenChain:
     """The hashes that follow from some roots, as far as records were shown to it.
 
     Parameters
@@ -263,7 +263,7 @@ class Finder:
             raise ConfigurationError(f"version {number} of {self._name} was retired; the newest is {names.newest}")
 
     def _numbered(self, number: int, reader: Reader, names: Aliases) -> Record:
-        chain, scan = Chain(names.roots), self._scan()
+        chain, scan = ProvenChain(names.roots), self._scan()
         found = chain.descend(number, lambda alias: self._fetch(reader, alias))
         for _ in scan.spans() if found is None else ():
             chain.retry()

@@ -11,9 +11,9 @@ from streamsvm.errors import InvalidMessage, UnknownFormat
 from streamsvm.model import message as model_codec
 from streamsvm.model.ancestry import Ancestor
 from streamsvm.model.version import Lineage, Version, version_key, version_number
-from streamsvm.verification.chain import Chain, Link
+from streamsvm.verification.chain import ChainCheck, ChainLink
 from streamsvm.verification.report import Outcome, Row
-from streamsvm.verification.survey import INCARNATION_HEADER, Survey
+from streamsvm.verification.survey import INCARNATION_HEADER, VersionSurvey
 
 
 class Auditor:
@@ -21,15 +21,15 @@ class Auditor:
 
     Parameters
     ----------
-    survey : Survey
+    survey : VersionSurvey
     only : int or None
         The one number to recompute; None: all.
     """
 
-    def __init__(self, survey: Survey, only: int | None = None) -> None:
+    def __init__(self, survey: VersionSurvey, only: int | None = None) -> None:
         self._survey = survey
         self._only = only
-        self._chain = Chain(survey)
+        self._chain = ChainCheck(survey)
         self._rows: list[Row] = []
 
     @property
@@ -76,7 +76,7 @@ class Auditor:
             faults.append(f"the value says that it is {version.key}")
         form = model_codec.format_of(value)
         faults += self._chain.faults(
-            Link(
+            ChainLink(
                 number=number,
                 offset=offset,
                 incarnation=incarnation_in(headers),

@@ -11,11 +11,11 @@ from streamsvm.model.ancestry import Ancestor, chosen
 from streamsvm.model.version import Lineage, positions, version_key
 from streamsvm.points import Position, Positions, precedes
 from streamsvm.verification.recomputation import NotRecomputable, configuration_of, tuned_before
-from streamsvm.verification.survey import INCARNATION_HEADER, Survey
+from streamsvm.verification.survey import INCARNATION_HEADER, VersionSurvey
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Link:
+class ChainLink:
     """What a version says about its place.
 
     Attributes
@@ -48,19 +48,19 @@ class Link:
         return positions(self.lineage.base)
 
 
-class Chain:
+class ChainCheck:
     """Follows the versions of a topic in log order and says where one does not follow from those before it.
 
     Parameters
     ----------
-    survey : Survey
+    survey : VersionSurvey
     """
 
-    def __init__(self, survey: Survey) -> None:
+    def __init__(self, survey: VersionSurvey) -> None:
         self._survey = survey
         self._newest = 0
-        self._before: Link | None = None
-        self._tuned: Link | None = None
+        self._before: ChainLink | None = None
+        self._tuned: ChainLink | None = None
 
     def number_faults(self, number: int, offset: int) -> list[str]:
         """Check a record's number, which its key says even where its value is damaged."""
@@ -78,7 +78,7 @@ class Chain:
         self._newest = max(self._newest, number)
         return faults
 
-    def faults(self, link: Link) -> list[str]:
+    def faults(self, link: ChainLink) -> list[str]:
         """Check a version against those before it; call `number_faults` first."""
         faults = [*self._parent_faults(link), *self._link_faults(link), *self._shape_faults(link.base, link.cut)]
         before, self._before = self._before, link
@@ -90,7 +90,7 @@ class Chain:
             faults += self._tuning_faults(link)
         return faults
 
-    def _tuning_faults(self, link: Link) -> list[str]:
+    def _tuning_faults(self, link: ChainLink) -> list[str]:
         """Check that it was tuned where it had to be, else by the tuning of the versions before it."""
         tuned_at, own = link.lineage.tuned_at, link.lineage.cut
         before, self._tuned = self._tuned, link if tuned_at == own else self._tuned
@@ -119,7 +119,7 @@ class Chain:
         first, last = self._key(absent[0]), self._key(absent[-1])
         return f"{first} is" if first == last else f"{first} to {last} are"
 
-    def _parent_faults(self, link: Link) -> list[str]:
+    def _parent_faults(self, link: ChainLink) -> list[str]:
         parent = link.lineage.parent
         if parent is None:
             return [] if link.number == 1 else ["the version does not name a parent, but it is not the first version"]
@@ -135,7 +135,7 @@ class Chain:
             ]
         return []
 
-    def _link_faults(self, link: Link) -> list[str]:
+    def _link_faults(self, link: ChainLink) -> list[str]:
         """Check the hashes that it names besides its parent's, and that none is left out that its parent knew."""
         faults = []
         for ancestor in link.lineage.links:
@@ -156,7 +156,7 @@ class Chain:
             return [f"the version's base names the partitions {sorted(base)}, but its cut names {sorted(cut)}"]
         return [] if precedes(base, cut) else ["the version's cut lies before its base"]
 
-    def _order_faults(self, before: Link, link: Link, incarnation: int, earlier: int) -> list[str]:
+    def _order_faults(self, before: ChainLink, link: ChainLink, incarnation: int, earlier: int) -> list[str]:
         if incarnation < earlier:
             return [
                 f"the version's incarnation is {incarnation}, but {self._key(before.number)} before it has {earlier}"
@@ -184,7 +184,7 @@ class Chain:
         return version_key(self._survey.name, number)
 
 
-def links_after(parent: Link) -> tuple[Ancestor, ...]:
+def links_after(parent: ChainLink) -> tuple[Ancestor, ...]:
     """Return what the version after another links to."""
     if parent.form in model_codec.WITHOUT_LINKS:
         return ()

@@ -11,13 +11,13 @@ from streamsvm.model.pointers import Head, current_key, head_key
 from streamsvm.model.version import Version
 from streamsvm.registry.aliases import Aliases
 from streamsvm.verification.recomputation import NotRecomputable, configuration_of
-from streamsvm.verification.survey import INCARNATION_HEADER, Survey
+from streamsvm.verification.survey import INCARNATION_HEADER, VersionSurvey
 
 
 def alias_faults(
     before: Aliases,
     newest_after: int,
-    survey: Survey,
+    survey: VersionSurvey,
     versions: Mapping[int, Version],
     incarnation: int | None = None,
 ) -> list[str]:
@@ -28,7 +28,7 @@ def alias_faults(
     before : Aliases
     newest_after : int
         The head's number as read again behind it: a trainer may have gone on meanwhile.
-    survey : Survey
+    survey : VersionSurvey
     versions : mapping of int to Version
         The version that the head names, if it is there and in one piece.
     incarnation : int, optional
@@ -53,7 +53,7 @@ def alias_faults(
     return faults
 
 
-def _head_faults(head: Head, newest_after: int, survey: Survey, version: Version | None) -> list[str]:
+def _head_faults(head: Head, newest_after: int, survey: VersionSurvey, version: Version | None) -> list[str]:
     key, newest = head_key(survey.name), survey.newest
     if not head.number <= newest <= max(newest_after, head.number):
         newest_key = version_form.version_key(survey.name, newest)
@@ -82,7 +82,7 @@ def _tuning_faults(key: str, head: Head, version: Version) -> list[str]:
     return []
 
 
-def _named_faults(key: str, number: int, sha256: str, offset: int, survey: Survey) -> list[str]:
+def _named_faults(key: str, number: int, sha256: str, offset: int, survey: VersionSurvey) -> list[str]:
     if survey.is_retired(number) and number not in survey.found:
         return []
     if (offset, sha256) in survey.found.get(number, ()):

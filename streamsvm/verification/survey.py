@@ -32,7 +32,7 @@ def retired_in(entry: bytes | None, name: str) -> tuple[int, ...]:
 
 
 @dataclass(slots=True, kw_only=True)
-class Survey:
+class VersionSurvey:
     """Where every version stands, from one reading of the models topic that decodes nothing.
 
     Attributes

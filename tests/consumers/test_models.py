@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from consumers.models.catalogue import Catalogue, Entry, Figures, holds_newest, read_catalogue, read_names
+from consumers.models.catalogue import Catalogue, Entry, VersionFigures, holds_newest, read_catalogue, read_names
 from consumers.models.moving import (
     Decide,
     Move,
@@ -305,7 +305,7 @@ def test_the_topic_is_read_from_its_end_as_far_as_needed(
     assert (len(whole.entries), whole.complete) == (30, True)
     entry = whole.entries[7]
     assert entry.sha256 == model_codec.sha256(model_codec.encode(version_of(7)))
-    assert entry.figures == Figures(630, 1.5, pytest.approx(0.1 / 1.5))
+    assert entry.figures == VersionFigures(630, 1.5, pytest.approx(0.1 / 1.5))
 
 
 def test_a_subscriber_can_hold_a_version(connection: Connection, settings: Settings, trainer: Trainer) -> None:

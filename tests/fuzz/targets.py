@@ -28,7 +28,7 @@ from prometheus_client import CollectorRegistry
 
 from consumers.host.runtime import Health
 from consumers.host.web.access import Access
-from consumers.host.web.connections import Connection, Phase
+from consumers.host.web.connections import HttpConnection, Phase
 from consumers.host.web.head import Request
 from consumers.host.web.server import _listen, _Loop, _Routes
 from consumers.settings import HttpConfig
@@ -347,7 +347,7 @@ def _http(value: bytes) -> str:
         ours.setblocking(False)
         theirs.sendall(value)
         theirs.shutdown(socket.SHUT_WR)
-        connection = Connection(socket=ours, address="127.0.0.1", begun_at=0.0)
+        connection = HttpConnection(socket=ours, address="127.0.0.1", begun_at=0.0)
         loop._selector.register(ours, selectors.EVENT_READ, connection)
         try:
             loop._read(connection)

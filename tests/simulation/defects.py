@@ -17,7 +17,7 @@ import msgspec
 
 from consumers.host.runtime import Health
 from consumers.settings import Settings
-from consumers.streams.topics import READ_TIMEOUT_S, Found, read_pointers
+from consumers.streams.topics import READ_TIMEOUT_S, KnownPointers, read_pointers
 from consumers.streams.version_settlement import VersionSettlement
 from consumers.trainer import startup
 from consumers.trainer.gatekeeping import MarginGate
@@ -405,7 +405,7 @@ class _Unconfirmed(ports.Publisher):
     confirm = _without_waiting
 
 
-def _owner_record_first(self: Session, now: datetime) -> Found:
+def _owner_record_first(self: Session, now: datetime) -> KnownPointers:
     self._delivery.fits()
     self._take()
     owner = encode_owner(Owner(self._delivery.session, now.isoformat()))

@@ -119,10 +119,14 @@ class Settlement(ABC):
         TransientError, Fenced, ConfigurationError, FatalError
             As for `streamsvm.kafka.Publisher.publish`: take the id again, then settle again.
         """
+        # No transactions there, so nothing can hang.
         if self._cluster.embedded:
             return
+        # Taken once, before anything of ours is written: a later end would lie behind our own open transaction.
         ends = {place: mark.end for place, mark in self._cluster.marks(self._places).items()}
+        # A commit is answered before its markers are written: most of what hangs ends by itself within moments.
         held_up = self._held_up(ends, GRACE_S)
+        # Kept for completing: after the sweep the partitions no longer show what had hung there.
         left_open = dict(held_up)
         if held_up:
             self._say(held_up)
@@ -133,6 +137,7 @@ class Settlement(ABC):
             self._end_others(held_up)
             held_up = self._held_up(ends, SWEPT_S)
         self._complete(publisher, left_open)
+        # Nothing hangs any more: the times of waiting would only pile up.
         self._since.clear()
 
     @abstractmethod
@@ -178,6 +183,7 @@ class Settlement(ABC):
             else:
                 refusals.append(refusal)
         if not theirs:
+            # Of several reasons the one that a person must act on goes first: the others end by themselves.
             raise next((one for one in refusals if isinstance(one, PersonNeeded)), refusals[0])
         for who, places in theirs.items():
             self._settle_for(who, places)
@@ -185,6 +191,7 @@ class Settlement(ABC):
     def _blame(self, place: Place, offset: int) -> tuple[str, Unsettled | None]:
         """Return the id whose transaction holds readers up, and why it cannot be ended now; None if it can."""
         now = self._monotonic()
+        # Our own waiting is counted, not the record's age: its timestamp is another machine's clock.
         waited_s = now - self._since.setdefault((place, offset), now)
         record = self._cluster.stored_at(*place, offset, READ_TIMEOUT_S)
         stamp = None if record is None else stamp_of(record.headers)
@@ -197,6 +204,8 @@ class Settlement(ABC):
                 f"The transaction ends by itself, or is ended in {self._patience_s - waited_s:.0f} s; no action "
                 "needed.",
             )
+        # Our own sweep has run by then. What still hangs belongs to a producer id that the broker gave up, and no
+        # producer reaches it.
         if who == self._id:
             return who, self._person_needed(place, offset, f"{who} (whose producer the broker has forgotten)")
         if not who.startswith(self._family):
@@ -225,9 +234,12 @@ class Settlement(ABC):
             publisher.start()
             left_open = {place: mark.stable for place, mark in self._cluster.marks(places).items()}
             publisher.sweep(filler_messages(other._swept_with(places)))
+            # Past the first open record is enough: what comes after it may be the work of living writers.
             held_up = self._held_up({place: offset + 1 for place, offset in left_open.items()}, SWEPT_S)
             for place, offset in held_up.items():
+                # We own the id, and its abort did not help: then no producer can end it.
                 raise self._person_needed(place, offset, transactional_id)
+            # Under the other's id: the parts belong to its attempts, and its next start looks for them there.
             other._complete(publisher, left_open)
         finally:
             publisher.close()

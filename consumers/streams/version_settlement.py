@@ -15,6 +15,8 @@ from streamsvm.model.pointers import decode_head, head_key
 from streamsvm.model.version import version_number
 
 
+# The aliases topic is the witness: every publishing transaction writes it, and it is small enough to be read at each
+# start.
 class VersionSettlement(Settlement):
     """Settles the id of a trainer, or of people's moves.
 

@@ -167,10 +167,13 @@ def begin(
     )
     stack.callback(writer.close)
     startup = Startup(settings, cluster, checkpoints, delivery=delivery, session=writer, reset=reset, now=clock.now)
+    # Before compiling, which takes a minute the first time: a start that must be refused says so at once.
     startup.look(dead_letters)
     schemas = stack.enter_context(schemas_of(settings)) if components.schemas is None else components.schemas
+    # Between look and run: the predecessor goes on publishing while this process compiles.
     WarmUp(settings.models(), components.health, components.stop, clock).run()
     started = startup.run()
+    # An older checkpoint may keep older defaults alive: everything below must be made with those.
     settings = started.settings
     config = settings.models()
     pipeline = _pipeline(started, delivery)
@@ -181,6 +184,8 @@ def begin(
     stack.callback(worker.close)
     watch = components.make_watch(cluster, topic)
     stack.callback(watch.close)
+    # Partitions that came while nobody looked wait for the first check after reading again; it should not take an
+    # interval.
     left_out = len(started.topic.partitions) > len(started.base)
     reader = cluster.input(topic, settings.input.group or f"streamsvm-{settings.name}")
     stack.callback(reader.close)

@@ -91,6 +91,7 @@ class Session:
         self._publishers = 0
         self._publisher: Publisher | None = None
         self._backoff = Backoff(FIRST_DELAY_S, LONGEST_DELAY_S, JITTER)
+        # Seeded by the session: two trainers that fence each other must not wait for the same times.
         self._random = random.Random(delivery.session)
         self._due_at = 0.0
         self._fenced_at: float | None = None
@@ -112,6 +113,7 @@ class Session:
         self._take_and_settle()
         owner = Owner(self._delivery.session, now.isoformat())
         key = owner_key(self._settings.name)
+        # Committed before the topic is read: what is found from then on, nobody else can change.
         self._transaction([_alias(self._settings, key, encode_owner(owner))], None)
         self._delivery.owned()
         crash_point("start.owned")
@@ -139,6 +141,8 @@ class Session:
             self._delivery.refused()
             raise
         except (TransientError, Fenced) as error:
+            # Remembered, because a fence may be another process's, or a broker's that ended a slow transaction; the
+            # owner record tells.
             self._fenced_at = self._monotonic() if isinstance(error, Fenced) else None
             self._delivery.doubts()
             self._postpone(error)
@@ -172,6 +176,7 @@ class Session:
             If it has been in doubt for three transaction timeouts although the broker answers: another process may do
             better.
         """
+        # Called at every turn of the loop: without a doubt there is nothing to do.
         if self._delivery.ready:
             return True
         if self._monotonic() < self._due_at and not at_once:
@@ -184,6 +189,7 @@ class Session:
             log.warning("publish_waits", what=error.what, remedy=error.remedy)
             self._give_up_if_stuck(error)
             return False
+        # The next doubt is another trouble, and deserves a prompt first attempt.
         self._backoff.reset()
         self.trouble, self._fenced_at, self._doubted_at = "", None, None
         self._metrics.increase("streamsvm_producer_renewals")
@@ -261,6 +267,8 @@ class Session:
     def _give_up_if_stuck(self, error: TransientError) -> None:
         """End where a doubt lasts although the broker answers; not where only a person can end it."""
         now = self._monotonic()
+        # While the broker is away, or a person must act, another process would fare no better: the clock starts when
+        # that is over.
         if self._doubted_at is None or isinstance(error, BrokerUnavailable | PersonNeeded):
             self._doubted_at = now
         elif now - self._doubted_at > STUCK_S:
@@ -271,12 +279,15 @@ class Session:
 
     def _take(self) -> None:
         assert self._delivery.state is State.TAKING
+        # A producer whose transaction ended in doubt is never used again: what it sent may still be applied.
         self.close()
+        # Each publisher has a name of its own in its stamps, so that attempts of one process are told apart.
         self._publishers += 1
         publisher = self._cluster.publisher(self._id, f"{self._delivery.session}/{self._publishers}")
         self._publisher = publisher
         try:
             publisher.start()
+        # The later start goes on; fencing back would never end.
         except Fenced:  # another one started at the same moment
             self._delivery.ends()
             raise
@@ -292,6 +303,7 @@ class Session:
             )
         offsets = self._publisher.publish(messages, last)
         crash_point("publish.answered")
+        # The answer to a commit comes before its markers: a version counts as published when readers can have it.
         self._publisher.confirm()
         return offsets
 

@@ -165,6 +165,7 @@ def judge(parts: Iterable[Part], models_topic: str = "", decided: Container[str]
 
 
 def _judged(attempt: str, found: Sequence[Part], models_topic: str, decided: bool) -> Judgement:
+    # Nobody saw any of it, so nobody is owed the rest; positions that were committed with it prove that it was decided.
     if not decided and not any(part.visible for part in found):
         return Judgement(attempt=attempt, verdict=AttemptVerdict.VOID)
     best = _best(found)
@@ -174,8 +175,11 @@ def _judged(attempt: str, found: Sequence[Part], models_topic: str, decided: boo
     if fault:
         return Judgement(attempt=attempt, verdict=AttemptVerdict.LOST, why=f"{fault}; {_seen(found)}")
     offset = version.offset if version is not None and version.visible else None
+    # A pointer names its version by offset: if the version must be published again, visible pointers are wrong, too.
     stale = [part for part in pointers.values() if not part.visible or _pointer(part).offset != offset]
+    # Pointers go last, since they need the offset that the version gets.
     missing = [part for number, part in best.items() if not part.visible and number not in pointers]
+    # Only the last group of an attempt says how many parts it has; retention or compaction may have taken some.
     gone = tuple(sorted(set(range(1, max(part.parts for part in found) + 1)) - best.keys()))
     if not stale and not missing:
         return Judgement(attempt=attempt, verdict=AttemptVerdict.WHOLE, gone=gone)
@@ -203,6 +207,7 @@ def _fault(version: Part | None, pointers: Iterable[Part]) -> str:
 def _best(found: Sequence[Part]) -> dict[int, Part]:
     """Return, for each part, its newest visible record, or its newest record if none is visible."""
     best: dict[int, Part] = {}
+    # The last of equal numbers wins: a visible record over an invisible one, then the newer one.
     for part in sorted(found, key=lambda part: (part.number, part.visible, part.offset)):
         best[part.number] = part
     return best

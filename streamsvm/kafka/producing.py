@@ -70,6 +70,7 @@ class Publisher:
     ) -> None:
         self._connection = connection
         self._id = transactional_id
+        # Random, not the transactional id: a successor has the same id, and its attempts must not be taken for ours.
         self._writer = writer or uuid.uuid4().hex[:16]
         self._attempts = 0
         self._marks = Marks(connection)
@@ -78,6 +79,7 @@ class Publisher:
         self._link = Link(connection)
         self._log = ConnectionLog()
         self._ended: StreamsvmError | None = None
+        # A message that is delivered later than its transaction may last could only meet an aborted one.
         timeout_ms = int(transaction_timeout_s * 1000)
         fixed: dict[str, Option] = {"delivery.timeout.ms": timeout_ms}
         if not connection.embedded:
@@ -93,6 +95,7 @@ class Publisher:
         self._producer = make_producer(
             connection,
             self._link,
+            # A group is waited for as a whole: lingering for further messages would delay it and gather nothing.
             defaults={**prompt(connection), "linger.ms": 0},
             fixed=fixed,
             log=self._log,
@@ -112,6 +115,8 @@ class Publisher:
         """
         doing = f"take over transactional id {self._id}"
         try:
+            # Once any broker has answered, a failure of the take-over is the coordinator's, and not the network's or
+            # the password's.
             self._producer.list_topics(timeout=self._connection.request_timeout_s)
             self._link.saw_answer()
             if not self._connection.embedded:
@@ -157,6 +162,8 @@ class Publisher:
         TopicMissing, ConfigurationError, FatalError
             If the topic does not exist, the broker forbids the write, or the client cannot continue.
         """
+        # Nothing of a purged group was committed, so the same group may go again; a client that drops it every time is
+        # reported.
         for _ in range(_MOST_GAPS):
             try:
                 return self._publish(messages, last, progress)
@@ -273,6 +280,7 @@ class Publisher:
                 crash_point("scores.sent")
                 self._add(progress, attempt)
                 crash_point("scores.placed")
+        # Also KeyboardInterrupt: a transaction that stays open holds up all readers.
         except BaseException as cause:
             self._abort(cause)
             raise

@@ -214,3 +214,37 @@ def test_no_pickle() -> None:
     """Nothing on a topic or a disk is ever unpickled."""
     guilty = [m for m, p in modules().items() if imports_of(p) & {"pickle", "joblib", "cloudpickle", "shelve"}]
     assert guilty == []
+
+
+def born_in(path: Path, name: str) -> tuple[set[str], set[str]]:
+    """Return the attributes that a class's `__init__` sets, and those that other methods set."""
+    (body,) = [
+        node for node in ast.parse(path.read_text()).body if isinstance(node, ast.ClassDef) and node.name == name
+    ]
+    first, later = set[str](), set[str]()
+    for method in body.body:
+        if isinstance(method, ast.FunctionDef):
+            (first if method.name == "__init__" else later).update(
+                node.attr
+                for node in ast.walk(method)
+                if isinstance(node, ast.Attribute)
+                and isinstance(node.ctx, ast.Store)
+                and isinstance(node.value, ast.Name)
+                and node.value.id == "self"
+            )
+    return first, later
+
+
+@pytest.mark.parametrize(("module", "name"), [("trainer/trainer", "Trainer"), ("scorer/scorer", "Scorer")])
+def test_a_daemon_is_whole_after_its_constructor(module: str, name: str) -> None:
+    """No attribute is born later, and there are at most a dozen: what a start makes is a life's."""
+    first, later = born_in(ROOT / "consumers" / f"{module}.py", name)
+    assert later <= first
+    assert len(first) <= 12
+
+
+def test_an_attribute_that_is_born_later_would_be_found(tmp_path: Path) -> None:
+    """The check can fail."""
+    planted = tmp_path / "planted.py"
+    planted.write_text("class A:\n    def __init__(self):\n        self.a = 1\n    def b(self):\n        self.c = 2\n")
+    assert born_in(planted, "A") == ({"a"}, {"c"})

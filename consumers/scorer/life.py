@@ -18,7 +18,7 @@ from consumers.streams.dead_letters import DeadLetters
 from consumers.streams.settling import TIMEOUTS
 from consumers.streams.standstill import Standstill
 from consumers.streams.topics import refuse_shared
-from streamsvm.kafka import Slots, TopicSpec, create_topics, describe_topic
+from streamsvm.kafka import Slots, TopicSpec
 from streamsvm.registry.signing import TrustedKeys
 from streamsvm.registry.subscriber import ModelSubscriber
 
@@ -87,14 +87,14 @@ def begin(settings: Settings, components: Components, watch: ScorerWatch, stack:
     schemas = components.schemas
     if schemas is None:
         schemas = stack.enter_context(schemas_of(settings))
-    partitions = describe_topic(connection, scoring.topic).partitions
-    create_topics(connection, [TopicSpec(scoring.output_topic, len(partitions)), TopicSpec(scoring.dead_letters, 1)])
+    cluster = BoundedCluster(connection, transaction_timeout_s=TRANSACTION_TIMEOUT_S, lost_s=LOST_S)
+    partitions = cluster.describe(scoring.topic).partitions
+    cluster.create([TopicSpec(scoring.output_topic, len(partitions)), TopicSpec(scoring.dead_letters, 1)])
     letters = DeadLetters(settings.name, scoring.topic, scoring.dead_letters, components.metrics)
-    letters.fit(describe_topic(connection, scoring.dead_letters), connection.max_message_bytes)
-    topics = [describe_topic(connection, topic) for topic in (scoring.output_topic, scoring.dead_letters)]
+    letters.fit(cluster.describe(scoring.dead_letters), connection.max_message_bytes)
+    topics = [cluster.describe(topic) for topic in (scoring.output_topic, scoring.dead_letters)]
     places = [(topic.name, number) for topic in topics for number in topic.partitions]
     limit = topics[0].config.get("max.message.bytes")
-    cluster = BoundedCluster(connection, transaction_timeout_s=TRANSACTION_TIMEOUT_S, lost_s=LOST_S)
     subscriber = ModelSubscriber(
         connection,
         settings.name,

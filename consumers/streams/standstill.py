@@ -1,7 +1,7 @@
 """Looks now and then whether readers of committed records are held up in the partitions that a daemon writes.
 
-A transaction without an end is invisible to its writer and to every other one: they go on behind it, and nothing of
-what they write is read. So the writers look. Questions are asked aside; the main loop only takes the answers.
+Writers do not notice an open transaction: they go on writing after it, but readers of committed records receive nothing
+from there on. So the daemons check. A thread asks the broker; the main loop only collects the answers.
 """
 
 from __future__ import annotations

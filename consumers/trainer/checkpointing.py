@@ -99,7 +99,7 @@ class Saver:
         log.error("checkpoint_failed", what=error.what, remedy=error.remedy)
 
     def watch(self) -> None:
-        """Be not ready while the newest good checkpoint is older than `checkpoint.max_age_s`, or its directory is gone.
+        """Report not ready while the newest checkpoint is older than `checkpoint.max_age_s`, or its directory is gone.
 
         Raises
         ------
@@ -125,7 +125,7 @@ class Saver:
                 self._say(error.what, error.remedy)
 
     def _keep(self) -> None:
-        """See that the directory is still there; a new one needs a checkpoint at once."""
+        """Check that the directory still exists; if it had to be made anew, a checkpoint is due at once."""
         lost = self._directory.keep()
         if lost:
             self._say(

@@ -193,7 +193,7 @@ class Intake:
         self._count_rejected(records, decoded.rejected)
 
     def _count_rejected(self, records: Sequence[Record], rejected: Sequence[RejectedRecord]) -> None:
-        """Stop when this is plainly the wrong stream, all its letters delivered; a proven one is not ready instead."""
+        """Raise if this is plainly the wrong stream, its letters delivered; a proven input only makes it not ready."""
         try:
             self._limits.count(records, rejected)
         except ConfigurationError:

@@ -164,7 +164,7 @@ class Session:
             crash_point("publish.noted")
 
     def renew(self, *, at_once: bool = False) -> bool:
-        """Try to get out of a doubt, if it is time to; tell whether it may publish now.
+        """Try to resolve a doubt if an attempt is due; return whether publishing is possible now.
 
         Raises
         ------
@@ -197,7 +197,7 @@ class Session:
         return True
 
     def doubt(self, why: str) -> None:
-        """Take the id again before the next version, and settle: readers are held up, whoever holds them."""
+        """Take the id over and settle before the next version, because readers are held up."""
         if self._delivery.ready:
             self._delivery.doubts()
             self.trouble = why
@@ -219,7 +219,7 @@ class Session:
         self._delivery.renews(found.owner, found.head)
 
     def _refuse_if_replaced(self) -> None:
-        """Find out before fencing, where the topic can be read, that another process owns the model."""
+        """Raise `Fenced`, before fencing anybody, if the topic can be read and names another owner of the model."""
         try:
             found = self.look()
         except BrokerUnavailable:

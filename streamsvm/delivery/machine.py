@@ -255,7 +255,7 @@ class Delivery:
         self._move(Event.REFUSED)
 
     def doubts(self) -> None:
-        """Note that a step failed or has an unknown outcome, which only the topic can tell."""
+        """Note that a step failed, or that only the topic can tell its outcome."""
         self._move(Event.IN_DOUBT)
 
     def ends(self) -> None:

@@ -88,7 +88,7 @@ class Pipeline:
 
     @property
     def reads_again(self) -> bool:
-        """Whether rows are read that the newest version has learned."""
+        """Whether the rows that are read now were already learned for the newest version."""
         return self._again
 
     @property
@@ -130,7 +130,7 @@ class Pipeline:
         self.backlog.append(rows)
 
     def reading(self, ends: Ends) -> dict[int, Position]:
-        """Return where reading stands: what is fetched is safe from retention, learned or not; so is what is passed."""
+        """Return how far each partition was read: retention may remove what was fetched, or holds nothing to learn."""
         return {
             p: max(at, Position(max(self._fetched.get(p, 0), self._read_to.get(p, 0), ends.get(p) or 0)))
             for p, at in self.learner.positions.items()
@@ -150,7 +150,7 @@ class Pipeline:
 
     @property
     def ahead(self) -> dict[int, int]:
-        """Offset after what each partition needs no more: learned, or nothing to learn."""
+        """The offset before which each partition holds nothing that is still to be learned."""
         return {p: self._read_to.get(p, at.offset) for p, at in self.learner.positions.items()}
 
     def extend(self, added: Mapping[int, int]) -> None:

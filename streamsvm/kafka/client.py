@@ -194,7 +194,7 @@ class Link:
             self.saw_answer()
 
     def saw_answer(self) -> None:
-        """Note that a broker answered: security is right, later refusals are the network's."""
+        """Note that a broker answered: it accepted the credentials, so later failures have another cause."""
         # Credentials that were accepted once are right: a refusal before this answer no longer counts.
         self.up, self._all_down, self._untrusted = True, False, None
         self._connection.accepted.set()

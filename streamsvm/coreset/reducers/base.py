@@ -90,7 +90,7 @@ def generator(seed: int, purpose: Purpose, counter: tuple[int, int, int]) -> np.
 
 @dataclass(slots=True, kw_only=True)
 class Observed:
-    """How often reductions met what they are not made for. It decides nothing, and no state holds it.
+    """Counts of reductions under conditions that weaken their guarantees; for observers only, and in no checkpoint.
 
     Attributes
     ----------
@@ -140,7 +140,7 @@ class Weighed(Protocol):
 
     @property
     def lower_bound(self) -> float:
-        """0 where no optimum has another bound, and points are to be sampled by weight."""
+        """Certified lower bound of the optimum; if only 0 is known, points are sampled by weight."""
         ...
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from sklearn.base import BaseEstimator, is_classifier
 
-from consumers.evaluate.plan import Plan, Row, Step
+from consumers.evaluate.plan import EvaluationRow, Plan, Step
 from streamsvm.errors import ConfigurationError
 from streamsvm.estimators.evaluation import Objectives, decisions_of, scores
 from streamsvm.model.kernels import RbfKernel
@@ -48,7 +48,7 @@ def resolve(name: str) -> Any:
     return made
 
 
-def peer(name: str, classifier: Any, plan: Plan, objective: Objectives, test: Points, step: Step) -> Row:
+def peer(name: str, classifier: Any, plan: Plan, objective: Objectives, test: Points, step: Step) -> EvaluationRow:
     """Fit a peer on all training points, scaled; what goes wrong in foreign code becomes a note."""
     step(name, 0, None)
     given = _given(classifier, plan, objective)
@@ -67,12 +67,12 @@ def peer(name: str, classifier: Any, plan: Plan, objective: Objectives, test: Po
             seconds = time.perf_counter() - begun
             scored = scores(test, decisions_of(classifier, objective.scaler.transform(test.X)))
         except Exception as error:  # noqa: BLE001 - foreign code: what it raises is not ours to know
-            return Row(name=name, note=f"failed: {one_line(error)}")
+            return EvaluationRow(name=name, note=f"failed: {one_line(error)}")
     note += "".join(f"; {one_line(text)}" for text in dict.fromkeys(str(warning.message) for warning in caught))
     machines = objective.machines_of(classifier)
     models = None if machines is None else [Model(objective.scaler, machine) for machine in machines]
     reached = None if models is None else objective.value(models)
-    return Row(
+    return EvaluationRow(
         name=name,
         objective=reached,
         gap=None,

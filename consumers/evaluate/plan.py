@@ -100,7 +100,7 @@ class Plan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
+class EvaluationRow:
     """What one method made of the training part.
 
     Attributes
@@ -133,7 +133,7 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
+class EvaluationReport:
     """The outcome.
 
     Attributes
@@ -146,7 +146,7 @@ class Report:
     gamma : float or None
     uncertainty : float or None
         Relative distance from the true optimum within which the optimum lies; None if it was not sought.
-    rows : tuple of Row
+    rows : tuple of EvaluationRow
     curve : tuple of (memory, our gap, the reservoir's)
         Empty unless asked for.
     """
@@ -159,7 +159,7 @@ class Report:
     C: float
     gamma: float | None
     uncertainty: float | None
-    rows: tuple[Row, ...]
+    rows: tuple[EvaluationRow, ...]
     curve: tuple[tuple[int, float, float], ...] = ()
 
     def plain(self) -> dict[str, Any]:

@@ -12,7 +12,7 @@ import numpy as np
 from sklearn.linear_model import SGDClassifier
 
 from consumers.evaluate.peers import one_line, peer, resolve
-from consumers.evaluate.plan import Plan, Report, Row, Step, silent
+from consumers.evaluate.plan import EvaluationReport, EvaluationRow, Plan, Step, silent
 from consumers.evaluate.reading import check_parts, load
 from streamsvm.errors import ConfigurationError
 from streamsvm.estimators import CoresetSVC
@@ -20,7 +20,7 @@ from streamsvm.estimators.evaluation import (
     SGD_SETTINGS,
     Objectives,
     Optima,
-    Reservoir,
+    ReservoirBaseline,
     cross_validated_probabilities,
     decisions,
     optimum,
@@ -52,7 +52,7 @@ MEMORY_FACTORS: Final = (0.25, 0.5, 1.0, 2.0, 4.0)
 LEAST_PLOTTED: Final = 32
 
 
-def evaluate(source: Source, plan: Plan, *, curve: bool = False, step: Step | None = None) -> Report:
+def evaluate(source: Source, plan: Plan, *, curve: bool = False, step: Step | None = None) -> EvaluationReport:
     """Read, split, learn once, and measure.
 
     Parameters
@@ -85,12 +85,12 @@ def evaluate(source: Source, plan: Plan, *, curve: bool = False, step: Step | No
     rows = [method(plan, objective, test, step) for method in (_streamsvm, _reservoir, _sgd)]
     best = None
     if without:
-        rows.append(Row(name="optimum", note=without))
+        rows.append(EvaluationRow(name="optimum", note=without))
     else:
         best, row = _optimum(plan, objective, test, step)
         rows.append(row)
     rows += [peer(name, made, plan, objective, test, step) for name, made in zip(plan.against, peers, strict=True)]
-    return Report(
+    return EvaluationReport(
         source=source.name,
         labels=labels,
         training_points=len(train),
@@ -145,8 +145,8 @@ def _portions(points: Points, what: str, step: Step) -> Iterator[Points]:
 
 def _measured(
     name: str, models: Sequence[Model], objective: Objectives, test: Points, seconds: float, held: int
-) -> Row:
-    return Row(
+) -> EvaluationRow:
+    return EvaluationRow(
         name=name,
         objective=objective.value(models),
         scores=scores(test, decisions(models, test.X)),
@@ -172,7 +172,7 @@ def _each(found: T | tuple[T, ...]) -> tuple[T, ...]:
     return found if isinstance(found, tuple) else (found,)
 
 
-def _streamsvm(plan: Plan, objective: Objectives, test: Points, step: Step) -> Row:
+def _streamsvm(plan: Plan, objective: Objectives, test: Points, step: Step) -> EvaluationRow:
     begun = time.perf_counter()
     machine = _learned(plan, objective.points, objective.task, step)
     with warnings.catch_warnings():
@@ -194,26 +194,26 @@ def _streamsvm(plan: Plan, objective: Objectives, test: Points, step: Step) -> R
 
 
 def _sampled(plan: Plan, objective: Objectives, step: Step) -> Points:
-    reservoir = Reservoir(plan.memory_points, plan.seed)
+    reservoir = ReservoirBaseline(plan.memory_points, plan.seed)
     for part in _portions(objective.points, f"reservoir, {plan.memory_points:,} points", step):
         reservoir.learn(part)
     return reservoir.points
 
 
-def _reservoir(plan: Plan, objective: Objectives, test: Points, step: Step) -> Row:
+def _reservoir(plan: Plan, objective: Objectives, test: Points, step: Step) -> EvaluationRow:
     begun = time.perf_counter()
     few = _sampled(plan, objective, step)
     if len(np.unique(few.y)) < 2:
-        return Row(name="reservoir", points_held=len(few), note="failed: its sample has one label only")
+        return EvaluationRow(name="reservoir", points_held=len(few), note="failed: its sample has one label only")
     models = objective.of_few(few)
     row = _measured("reservoir", models, objective, test, time.perf_counter() - begun, len(few))
     return replace(row, note="a uniform sample, with the training part's scaler")
 
 
-def _sgd(plan: Plan, objective: Objectives, test: Points, step: Step) -> Row:
+def _sgd(plan: Plan, objective: Objectives, test: Points, step: Step) -> EvaluationRow:
     passes = [made for settings in SGD_SETTINGS if (made := _sgd_pass(settings, plan, objective, step))]
     if not passes:
-        return Row(name="SGD", points_held=0, note="failed: every setting overflows")
+        return EvaluationRow(name="SGD", points_held=0, note="failed: every setting overflows")
     best = min(passes, key=lambda made: objective.value(made.models))
     row = _measured("SGD", best.models, objective, test, best.seconds, 0)
     settings = ", ".join(f"{name}={value!r}" for name, value in best.settings.items())
@@ -250,7 +250,7 @@ def _sgd_pass(settings: dict[str, Any], plan: Plan, objective: Objectives, step:
     return _SgdPass(settings, models, seconds)
 
 
-def _optimum(plan: Plan, objective: Objectives, test: Points, step: Step) -> tuple[Optima, Row]:
+def _optimum(plan: Plan, objective: Objectives, test: Points, step: Step) -> tuple[Optima, EvaluationRow]:
     step("the optimum on all training points", 0, None)
     begun = time.perf_counter()
     best = Optima(tuple(optimum(own) for own in objective.each))
@@ -268,7 +268,7 @@ def _optimum(plan: Plan, objective: Objectives, test: Points, step: Step) -> tup
     return best, replace(row, note=note, probabilities=probability_scores(test, said))
 
 
-def _with_gap(row: Row, best: Optima | None) -> Row:
+def _with_gap(row: EvaluationRow, best: Optima | None) -> EvaluationRow:
     return row if best is None or row.objective is None else replace(row, gap=best.gap(row.objective))
 
 

@@ -10,10 +10,10 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from consumers.evaluate.plan import Report, Row, Step, silent
+from consumers.evaluate.plan import EvaluationReport, EvaluationRow, Step, silent
 
 
-def headline(report: Report) -> str:
+def headline(report: EvaluationReport) -> str:
     """Return what was measured."""
     gamma = "" if report.gamma is None else f", gamma {report.gamma:.4g}"
     return (
@@ -22,7 +22,7 @@ def headline(report: Report) -> str:
     )
 
 
-def describe(report: Report) -> Table:
+def describe(report: EvaluationReport) -> Table:
     """Return the table; without an optimum it has objectives in the place of gaps."""
     judged = any(row.probabilities is not None for row in report.rows)
     table = Table(padding=(0, 0 if judged else 1))  # so that two columns more fit into 80 characters
@@ -43,7 +43,7 @@ def describe(report: Report) -> Table:
     return table
 
 
-def notes(report: Report) -> list[str]:
+def notes(report: EvaluationReport) -> list[str]:
     """Return what the table has no room for, one line each."""
     said = [f"{row.name}: {row.note}" for row in report.rows if row.note]
     said += [f"memory {memory:,}: gap {ours:.2e}, reservoir {theirs:.2e}" for memory, ours, theirs in report.curve]
@@ -54,7 +54,7 @@ def _share(value: float | None) -> str:
     return "-" if value is None else f"{value:.4f}"
 
 
-def _gap(row: Row, uncertainty: float | None) -> str:
+def _gap(row: EvaluationRow, uncertainty: float | None) -> str:
     if uncertainty is None:
         return "-" if row.objective is None else f"{row.objective:.6g}"
     if row.gap is None:

@@ -9,10 +9,10 @@ from rich.table import Table
 from consumers.host.untrusted_text import cell
 from streamsvm.model.fit import Audit, Fit
 from streamsvm.model.machine import LinearMachine
-from streamsvm.model.message import PartitionCut
 from streamsvm.model.probability import Probability, Sigmoid
 from streamsvm.model.skill import complaint, doubt, spelt
-from streamsvm.registry.subscriber import Loaded
+from streamsvm.model.version import PartitionCut
+from streamsvm.registry.loading import Loaded
 
 FEATURES_SHOWN = 12
 

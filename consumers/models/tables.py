@@ -12,8 +12,9 @@ from rich.text import Text
 
 from consumers.host.untrusted_text import cell
 from consumers.models.catalogue import Catalogue, Entry
-from streamsvm.model import message as model_codec
 from streamsvm.model.comparison import Change, Comparison
+from streamsvm.model.pointers import current_key, pin_key
+from streamsvm.model.version import version_key
 from streamsvm.registry.aliases import Aliases
 
 
@@ -47,7 +48,7 @@ def _plain(entry: Entry, aliases: list[str]) -> dict[str, Any]:
 def doubts(catalogue: Catalogue) -> Iterator[str]:
     """Name what stands under a version's number and is not it, or cannot be told from a forgery."""
     for number, values in catalogue.doubtful.items():
-        key, there = model_codec.version_key(catalogue.name, number), ", ".join(entry.said for entry in values)
+        key, there = version_key(catalogue.name, number), ", ".join(entry.said for entry in values)
         if number in catalogue.entries:
             yield f"not {key} (its hash is {catalogue.entries[number].sha256}), but written under its number: {there}"
         else:
@@ -149,8 +150,8 @@ def _time(milliseconds: int) -> str | None:
 
 def head_line(names: Aliases, name: str) -> str:
     """Say in one line what readers have."""
-    pin, current = names.named.get(model_codec.pin_key(name)), names.named.get(model_codec.current_key(name))
+    pin, current = names.named.get(pin_key(name)), names.named.get(current_key(name))
     if pin is not None:
         behind = f"; current is {current.number}" if current and current.number != pin.number else ""
-        return f"readers are pinned to {model_codec.version_key(name, pin.number)}{behind}"
-    return f"readers have {model_codec.version_key(name, current.number)}" if current else "readers have no version yet"
+        return f"readers are pinned to {version_key(name, pin.number)}{behind}"
+    return f"readers have {version_key(name, current.number)}" if current else "readers have no version yet"

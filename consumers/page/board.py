@@ -35,9 +35,10 @@ from streamsvm.learning.learner import Learner
 from streamsvm.learning.partition import OpenLeaf
 from streamsvm.learning.recipe import Made
 from streamsvm.model.machine import Machine
-from streamsvm.model.message import Alias, Gate, Head, Version
+from streamsvm.model.pointers import Alias, Gate, Head
 from streamsvm.model.skill import Skill
-from streamsvm.registry.subscriber import Loaded
+from streamsvm.model.version import Version
+from streamsvm.registry.loading import Loaded
 
 LOOK_EVERY_S: Final = 1.0
 MOST_VERSIONS: Final = 20
@@ -57,7 +58,7 @@ class Drawing:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Snapshot:
+class BoardSnapshot:
     """What a trainer left; a mapping in it is never changed."""
 
     taken: datetime
@@ -118,7 +119,7 @@ class TrainerBoard:
         self._number, self._gate, self._current, self._skill = 0, None, None, None
         config = settings.models()
         self._labels, self._weighted = config.points.labels, config.svm.class_weight != "none"
-        self.snapshot: Snapshot | None = None
+        self.snapshot: BoardSnapshot | None = None
         """What was left last; None before the first look."""
 
     _gate: GatePart | None
@@ -139,7 +140,7 @@ class TrainerBoard:
         self._number, self._gate = version.number, _gate(head.gate)
         if self._gate is None or self._gate.outcome != "refused":
             self._current = version.number
-        before = self.snapshot or Snapshot(
+        before = self.snapshot or BoardSnapshot(
             taken=now, verdict=Verdict(level="waiting", current=None, good=None, headline="Starting", detail="")
         )
         line = _version(version, result, head, now)
@@ -181,7 +182,7 @@ class TrainerBoard:
         )
         verdict = since(verdict_of(facts), before.verdict if before else None, now)
         drawing = before.drawing if before else None
-        self.snapshot = Snapshot(
+        self.snapshot = BoardSnapshot(
             taken=now,
             verdict=verdict,
             partitions=partitions,

@@ -8,7 +8,7 @@ from typing import Literal
 from consumers.host.runtime import Health
 from consumers.metrics import Metrics
 from consumers.page.board import ScorerBoard, TrainerBoard, figures_of, lag_of
-from consumers.page.scoring import Facts, is_rejecting, scoring_of, verdict_of
+from consumers.page.scoring import ScorerFacts, is_rejecting, scoring_of, verdict_of
 from consumers.page.status import (
     Input,
     Memory,
@@ -24,7 +24,7 @@ from consumers.page.status import (
 from consumers.settings import Settings
 from streamsvm import __version__
 from streamsvm.model.skill import spelt
-from streamsvm.registry.subscriber import Loaded
+from streamsvm.registry.loading import Loaded
 
 MEBIBYTE = 1 << 20
 
@@ -89,7 +89,7 @@ def _scorer(settings: Settings, board: ScorerBoard, metrics: Metrics, process: P
     loaded, scored = snapshot.loaded, _count(metrics, "streamsvm_scored_points")
     scoring = scoring_of(settings, metrics, snapshot)
     rejecting = is_rejecting(metrics)
-    verdict = verdict_of(Facts(rejecting, scored, scoring.drift, scoring.history), snapshot)
+    verdict = verdict_of(ScorerFacts(rejecting, scored, scoring.drift, scoring.history), snapshot)
     return ScorerStatus(
         name=settings.name,
         taken=now,

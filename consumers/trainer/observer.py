@@ -30,8 +30,8 @@ from streamsvm.delivery.events import (
     Superseded,
 )
 from streamsvm.learning.learner import Cut
-from streamsvm.model.message import Version
 from streamsvm.model.skill import Answers, State, complaint
+from streamsvm.model.version import Version
 
 log = structlog.get_logger("streamsvm.trainer")
 

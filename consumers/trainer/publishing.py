@@ -25,8 +25,9 @@ from streamsvm.learning.learner import Cut
 from streamsvm.learning.recipe import Made, Origin, version_of
 from streamsvm.model import message as model_codec
 from streamsvm.model.ancestry import Ancestor
-from streamsvm.model.message import Gate, Version
+from streamsvm.model.pointers import Gate
 from streamsvm.model.skill import Skill
+from streamsvm.model.version import Version
 from streamsvm.points import Positions
 from streamsvm.registry.signing import Signer
 
@@ -104,6 +105,7 @@ class VersionPublisher:
         verdict = self._gate.judge(version, made.cut)
         skill = self._gate.skill(version, made.cut, verdict)
         sent = publication.publication(version, made, verdict, self._delivery, self._now(), skill)
+        # Set before sending: whatever happens from here on, a doubt must find what was sent.
         self._in_doubt = sent
         try:
             model_codec.decode(sent.value)  # a version that readers would refuse, such as one of NaN, never goes out
@@ -138,6 +140,7 @@ class VersionPublisher:
     def _after_doubt(self, made: Made) -> Published | Superseded:
         """Say whether the head read after a doubt shows this one to be published."""
         doubted, self._in_doubt = self._in_doubt, None
+        # The head that was read is the judge: only if it stands at this very cut was this version the one.
         if doubted is None or dict(made.cut.positions) != self._delivery.published_cut:
             return Superseded(made=made)
         return self._published(doubted, after_doubt=True)
@@ -146,6 +149,7 @@ class VersionPublisher:
         """Let its entry in the audit trail wait for `write_pending`."""
         size, session = len(sent.value), self._delivery.session
         entry = publication.refusal(sent.version, size, why.what, session, sent.time, self._topics)
+        # Not in the refused transaction, which is aborted, and not at once: the writer may be in doubt just now.
         self._pending_entries.append(entry)
         return Refused(version=sent.version, made=sent.made, value_bytes=size, why=why)
 
@@ -168,6 +172,7 @@ class VersionPublisher:
             self._writer.publish(self._pending_entries)
         except InDoubt:
             return
+        # An audit entry that the broker refuses for good would be refused at every attempt: it is logged, and dropped.
         except PublishRefused as refusal:
             log.error("audit_refused", entries=len(self._pending_entries), what=str(refusal))
         self._pending_entries.clear()

@@ -17,10 +17,11 @@ import numpy as np
 from consumers.metrics import Metrics
 from consumers.settings import Settings
 from consumers.streams.ports import Cluster
-from consumers.trainer.gatekeeping import Gatekeeper, Present, present_of
+from consumers.trainer.gatekeeping import CurrentVersion, Gatekeeper, present_of
 from streamsvm.learning.learner import Cut
-from streamsvm.model.message import Alias, Gate, Version
+from streamsvm.model.pointers import Alias, Gate
 from streamsvm.model.skill import Skill
+from streamsvm.model.version import Version
 from streamsvm.points import Rows
 from streamsvm.quality.gate import audit_evidence
 from streamsvm.quality.prequential import Prequential, Quality
@@ -68,7 +69,7 @@ class QualityWatch:
             self._serve(present.version)
 
     @property
-    def present(self) -> Present | None:
+    def present(self) -> CurrentVersion | None:
         """What the gate takes for current."""
         return self._gate.present
 

@@ -11,8 +11,9 @@ from datetime import datetime
 from streamsvm.errors import StreamsvmError
 from streamsvm.learning.learner import Cut
 from streamsvm.learning.recipe import Made
-from streamsvm.model.message import Gate, Head, Version
+from streamsvm.model.pointers import Gate, Head
 from streamsvm.model.skill import Skill
+from streamsvm.model.version import Version
 from streamsvm.points import Rows
 
 

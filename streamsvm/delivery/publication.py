@@ -20,8 +20,9 @@ from streamsvm.learning.recipe import Made
 from streamsvm.model import deciles_header, trail
 from streamsvm.model import message as model_codec
 from streamsvm.model import skill as skill_header
-from streamsvm.model.message import Gate, Head, Version
+from streamsvm.model.pointers import Gate, Head, current_key, encode_alias, encode_head, head_key, links_after
 from streamsvm.model.skill import Skill
+from streamsvm.model.version import Version
 from streamsvm.registry import cloud_events, onnx_copy
 from streamsvm.registry.signing import Signer
 
@@ -96,7 +97,7 @@ def publication(
         build=version.lineage.build,
         tuning=naming.in_force(made.tuning),
         gate=gate,
-        links=model_codec.links_after(delivery.head, version.number),
+        links=links_after(delivery.head, version.number),
     )
     return Publication(version=version, made=made, value=value, digest=digest, head=head, time=time, skill=skill)
 
@@ -142,7 +143,7 @@ def _unhashed(published: Publication, delivery: Delivery, signer: Signer | None)
 def pointers(published: Publication, topics: Topics, offsets: Sequence[int]) -> list[Message]:
     """Return the records that name the version's place: head, current unless it is refused, and the audit entry."""
     version, head, gate = published.version, published.head_at(offsets[0]), published.gate
-    current = model_codec.current_key(version.name)
+    current = current_key(version.name)
     refused = gate is not None and gate.outcome == "refused"
     entry = (trail.GateRefused if refused else trail.CurrentMoved)(
         name=version.name,
@@ -154,9 +155,9 @@ def pointers(published: Publication, topics: Topics, offsets: Sequence[int]) -> 
         gate=trail.UNSET if gate is None else gate,
         skill=trail.UNSET if published.skill is None else published.skill,
     )
-    messages = [to(topics.aliases, model_codec.head_key(version.name), model_codec.encode_head(head))]
+    messages = [to(topics.aliases, head_key(version.name), encode_head(head))]
     if not refused:
-        messages.append(to(topics.aliases, current, model_codec.encode_alias(head.alias)))
+        messages.append(to(topics.aliases, current, encode_alias(head.alias)))
     return [*messages, to(topics.audit, version.key, trail.encode(entry))]
 
 

@@ -287,7 +287,7 @@ def _of_support_vectors(classifier: Any, kernel: Kernel) -> Machine:
     return KernelMachine(kernel, classifier.support_vectors_, classifier.dual_coef_[0], intercept)
 
 
-class Reservoir:
+class ReservoirBaseline:
     """A uniform sample of fixed size of a stream of unknown length, without replacement.
 
     Parameters

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import msgspec
 
-from streamsvm.model.message import Gate, PartitionCut
+from streamsvm.model.pointers import Gate
 from streamsvm.model.skill import Skill
+from streamsvm.model.version import PartitionCut
 
 Unset = msgspec.UnsetType
 UNSET = msgspec.UNSET

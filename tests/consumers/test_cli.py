@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from consumers.host.runtime import EXIT_UNFORESEEN
+from consumers.host.exit_codes import EXIT_UNFORESEEN
 from consumers.options import fields, flag, sections, variable
 from streamsvm.checkpoint.directory import CheckpointDirectory
 from streamsvm.checkpoint.disk import FileSystem

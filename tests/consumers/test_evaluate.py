@@ -22,9 +22,9 @@ from sklearn.svm import SVC
 from sklearn.tree import DecisionTreeClassifier
 
 from consumers.evaluate import (
+    EvaluationReport,
+    EvaluationRow,
     Plan,
-    Report,
-    Row,
     check_plot,
     describe,
     evaluate,
@@ -62,11 +62,11 @@ def source(arrays: Arrays) -> Source:
 
 
 @pytest.fixture(scope="module")
-def report(source: Source) -> Report:
+def report(source: Source) -> EvaluationReport:
     return evaluate(source, replace(PLAN, against=("sklearn.svm.SVC", "sklearn.naive_bayes.MultinomialNB")), curve=True)
 
 
-def named(report: Report, name: str) -> Row:
+def named(report: EvaluationReport, name: str) -> EvaluationRow:
     (row,) = (row for row in report.rows if row.name == name)
     return row
 
@@ -89,7 +89,9 @@ def write(path: Path, X: np.ndarray, y: np.ndarray) -> Path:
 
 
 @pytest.mark.parametrize("ending", ["npz", "csv", "svm", "parquet"])
-def test_every_format_gives_the_same_figures(arrays: Arrays, report: Report, ending: str, tmp_path: Path) -> None:
+def test_every_format_gives_the_same_figures(
+    arrays: Arrays, report: EvaluationReport, ending: str, tmp_path: Path
+) -> None:
     """The same points out of any file: the same gaps and scores as from memory."""
     found = evaluate(open_source(write(tmp_path / f"part.{ending}", *arrays)), PLAN)
     assert [row.name for row in found.rows] == ["streamsvm", "reservoir", "SGD", "optimum"]
@@ -97,7 +99,7 @@ def test_every_format_gives_the_same_figures(arrays: Arrays, report: Report, end
         assert replace(row, points_per_s=None) == replace(named(report, row.name), points_per_s=None)
 
 
-def test_the_figures_are_those_computed_by_hand(arrays: Arrays, report: Report) -> None:
+def test_the_figures_are_those_computed_by_hand(arrays: Arrays, report: EvaluationReport) -> None:
     """The gap by SVC's own optimum, and the scores, from a CoresetSVC that is fitted here on the same rows."""
     X, y = arrays
     order = np.random.Generator(np.random.PCG64(PLAN.seed)).permutation(len(y))
@@ -123,7 +125,7 @@ def test_the_figures_are_those_computed_by_hand(arrays: Arrays, report: Report) 
     assert row.scores.auc == roc_auc_score(y[test], ours.decision_function(X[test]))
 
 
-def test_rows_keep_to_their_memory(report: Report) -> None:
+def test_rows_keep_to_their_memory(report: EvaluationReport) -> None:
     """Ours and the reservoir hold what was chosen, SGD nothing, the optimum everything; ours is nearer."""
     held = {row.name: row.points_held for row in report.rows[:4]}
     assert held == {"streamsvm": 200, "reservoir": 200, "SGD": 0, "optimum": 2_400}
@@ -133,7 +135,7 @@ def test_rows_keep_to_their_memory(report: Report) -> None:
     assert report.uncertainty < 1e-6
 
 
-def test_peers_get_the_same_problem_and_fail_alone(report: Report) -> None:
+def test_peers_get_the_same_problem_and_fail_alone(report: EvaluationReport) -> None:
     """SVC is given C and the kernel and reaches the optimum; what a peer raises is a note of its row."""
     row = named(report, "sklearn.svm.SVC")
     assert row.gap is not None
@@ -144,7 +146,7 @@ def test_peers_get_the_same_problem_and_fail_alone(report: Report) -> None:
     assert failed.note.startswith("failed: Negative values")
 
 
-def test_the_curve_names_both_gaps(report: Report) -> None:
+def test_the_curve_names_both_gaps(report: EvaluationReport) -> None:
     """A few memories about the chosen one, the chosen one's figures among them."""
     assert [memory for memory, _, _ in report.curve] == [50, 100, 200, 400, 800]
     assert report.curve[2][1:] == (named(report, "streamsvm").gap, named(report, "reservoir").gap)
@@ -172,7 +174,7 @@ def test_without_an_optimum_there_are_no_gaps(source: Source, monkeypatch: pytes
         (unwanted, "not computed"),
         (too_large, "skipped: 19,200 values, more than 10,000; --optimum computes it all the same"),
     ):
-        assert named(found, "optimum") == Row(name="optimum", note=note)
+        assert named(found, "optimum") == EvaluationRow(name="optimum", note=note)
         assert all(row.gap is None for row in found.rows)
         assert named(found, "streamsvm").objective is not None
     assert named(evaluate(source, replace(PLAN, find_optimum=True)), "optimum").gap == 0.0
@@ -183,7 +185,7 @@ def test_without_an_optimum_there_are_no_gaps(source: Source, monkeypatch: pytes
 def test_the_seed_decides_everything(source: Source) -> None:
     """The same seed gives the same figures, but for the times; another seed gives others."""
 
-    def figures(seed: int) -> list[Row]:
+    def figures(seed: int) -> list[EvaluationRow]:
         return [replace(row, points_per_s=None) for row in evaluate(source, replace(PLAN, seed=seed)).rows]
 
     assert figures(3) == figures(3) != figures(4)
@@ -351,7 +353,7 @@ def test_a_classifier_is_found_by_its_name() -> None:
     assert isinstance(resolve("sklearn.tree.DecisionTreeClassifier"), DecisionTreeClassifier)
 
 
-def test_the_table_shows_every_row(report: Report, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_table_shows_every_row(report: EvaluationReport, capsys: pytest.CaptureFixture[str]) -> None:
     """Figures or dashes; gaps that the optimum is too uncertain for are shown as bounds."""
     Console(width=100, no_color=True).print(describe(report))
     text = capsys.readouterr().out
@@ -366,7 +368,7 @@ def test_the_table_shows_every_row(report: Report, capsys: pytest.CaptureFixture
     assert any(line.startswith("optimum: STDASVC on all training points, certified to") for line in notes(report))
 
 
-def test_a_plot_is_a_png(report: Report, tmp_path: Path) -> None:
+def test_a_plot_is_a_png(report: EvaluationReport, tmp_path: Path) -> None:
     """And a directory that cannot hold it is an error with a remedy."""
     pytest.importorskip("matplotlib")
     check_plot(tmp_path / "gap.png")

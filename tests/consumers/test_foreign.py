@@ -15,7 +15,7 @@ from consumers.host.untrusted_text import json_for, printable
 from consumers.models.show import describe
 from consumers.models.tables import diff_table, list_table
 from streamsvm.model.comparison import Hashed, compare
-from streamsvm.registry.subscriber import Loaded
+from streamsvm.registry.loading import Loaded
 from tests.codec.test_model import version_of
 
 NASTY = [

@@ -18,7 +18,7 @@ from streamsvm.config import CoresetConfig, SvmConfig
 from streamsvm.ingest.decoder import encode
 from streamsvm.kafka import Cluster
 from streamsvm.model import skill as header
-from streamsvm.model.message import Alias, Gate
+from streamsvm.model.pointers import Alias, Gate
 from tests.brokers.fixtures import TestBroker
 from tests.consumers.trainers import Running, produce, records, run_until, settings_for, topic, versions
 from tests.streams import DIMENSION, gaussian, rows_of

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from consumers.host.runtime import EXIT_RETRYABLE, Health, exit_code
+from consumers.host.exit_codes import EXIT_RETRYABLE, exit_code
+from consumers.host.runtime import Health
 from consumers.metrics import TRAINER, Metrics
 from consumers.settings import CheckpointConfig
 from consumers.trainer.checkpointing import LOOK_INTERVAL_S, Saver

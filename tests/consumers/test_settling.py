@@ -13,9 +13,12 @@ import msgspec
 import pytest
 from confluent_kafka import KafkaException
 
+import consumers.scorer.life as life_module
 import consumers.scorer.scorer as scorer_module
 from consumers.settings import ScoringConfig, Settings
-from consumers.streams.settling import PersonNeeded, Unsettled, VersionSettlement, source_of
+from consumers.streams.score_settlement import source_of
+from consumers.streams.settling import PersonNeeded, Unsettled
+from consumers.streams.version_settlement import VersionSettlement
 from streamsvm.kafka import (
     Cluster,
     Connection,
@@ -31,6 +34,7 @@ from streamsvm.kafka import (
 )
 from streamsvm.kafka.attempts import HEADER
 from streamsvm.model import message as model_codec
+from streamsvm.model.pointers import decode_head, head_key
 from tests.brokers.jvm import CannotRun, JvmBroker
 from tests.consumers.test_scorer import Running as Scoring
 from tests.consumers.trainers import Running, produce, records, settings_for, topic, versions
@@ -91,8 +95,8 @@ def check_whole(connection: Connection, settings: Settings, count: int) -> None:
     told = [msgspec.json.decode(record.value or b"") for record in topic(connection, named["audit"])]
     moved = [entry["to"] for entry in told if entry["event"] in ("alias_moved", "gate_refused")]
     assert sorted(moved) == list(range(1, count + 1))
-    heads = [r for r in topic(connection, named["aliases"]) if r.key == model_codec.head_key(settings.name).encode()]
-    newest = model_codec.decode_head(heads[-1].value or b"")
+    heads = [r for r in topic(connection, named["aliases"]) if r.key == head_key(settings.name).encode()]
+    newest = decode_head(heads[-1].value or b"")
     assert (newest.number, newest.offset) == (count, by_number[count].offset)
     assert newest.sha256 == model_codec.sha256(by_number[count].value or b"")
 
@@ -316,7 +320,7 @@ def test_a_batch_whose_markers_are_lost_is_answered_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A living scorer ends what hangs, completes what readers half see, and gives positions back where nothing is."""
-    monkeypatch.setattr(scorer_module, "TRANSACTION_TIMEOUT_S", TIMEOUT_S)
+    monkeypatch.setattr(life_module, "TRANSACTION_TIMEOUT_S", TIMEOUT_S)
     settings = scoring_settings(settings, 2, connection)
     with closing(ModelTrainer(connection, settings.output.models_topic)) as trainer:
         trainer.publish(version_of(3))
@@ -339,7 +343,7 @@ def test_the_next_scorer_of_a_slot_completes_what_a_dead_one_left(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Scorer and broker die together; whoever comes next in the slot settles it before it reads."""
-    monkeypatch.setattr(scorer_module, "TRANSACTION_TIMEOUT_S", TIMEOUT_S)
+    monkeypatch.setattr(life_module, "TRANSACTION_TIMEOUT_S", TIMEOUT_S)
     settings = scoring_settings(settings, 2, connection)
     with closing(ModelTrainer(connection, settings.output.models_topic)) as trainer:
         trainer.publish(version_of(3))
@@ -370,7 +374,7 @@ def test_a_scorer_that_died_after_its_abort_is_made_good(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Nothing hangs any more but the positions, and readers see the dead letters only: the scores are completed."""
-    monkeypatch.setattr(scorer_module, "TRANSACTION_TIMEOUT_S", TIMEOUT_S)
+    monkeypatch.setattr(life_module, "TRANSACTION_TIMEOUT_S", TIMEOUT_S)
     settings = scoring_settings(settings, 2, connection)
     with closing(ModelTrainer(connection, settings.output.models_topic)) as trainer:
         trainer.publish(version_of(3))

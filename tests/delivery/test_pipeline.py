@@ -11,7 +11,8 @@ from streamsvm.delivery.events import CaughtUp, CutDeclined, CutTaken, Learned
 from streamsvm.errors import StateError
 from streamsvm.learning.learner import Cut, Learner
 from streamsvm.learning.recipe import make
-from streamsvm.model.message import Head, Owner, partition_cuts
+from streamsvm.model.pointers import Head, Owner
+from streamsvm.model.version import partition_cuts
 from streamsvm.points import Position, Rows
 from tests.streams import gaussian, rows_of, small_config
 

@@ -281,6 +281,13 @@ def evaluate_command(
         Literal["sigmoid", "isotonic"] | None,
         typer.Option(help="Also judge probabilities, by Brier score and log loss: svm.probability."),
     ] = None,
+    class_weight: Annotated[
+        str | None,
+        typer.Option(
+            help="Factors for the weights of the first and the second label: two numbers, such as 1,10; or balanced. "
+            "For every method alike: svm.class_weight."
+        ),
+    ] = None,
     seed: Annotated[int, typer.Option(help="Seed of the split, the order and every method.")] = 0,
     test_share: Annotated[float, typer.Option(help="Share of the points that is held out for testing.")] = 0.2,
     optimum: Annotated[
@@ -330,6 +337,7 @@ def evaluate_command(
         structure=structure,
         reducer=reducer,
         probability=probability,
+        class_weight=_class_weight(class_weight),
         seed=seed,
         test_share=test_share,
         find_optimum=optimum,
@@ -360,6 +368,18 @@ def evaluate_command(
     Console().print(describe(report))
     for line in notes(report):
         typer.echo(line)
+
+
+def _class_weight(text: str | None) -> Literal["balanced"] | tuple[float, float] | None:
+    if text is None or text == "balanced":
+        return text  # type: ignore[return-value]
+    try:
+        first, second = map(float, text.split(","))
+    except ValueError:
+        raise ConfigurationError(
+            f"--class-weight is {text!r}, which is neither balanced nor two numbers", "Give balanced, or 1,10."
+        ) from None
+    return first, second
 
 
 def _gamma(text: str) -> Literal["scale", "auto"] | float:

@@ -8,11 +8,13 @@ import time
 import warnings
 from typing import Any
 
+import numpy as np
 from sklearn.base import BaseEstimator, is_classifier
 
 from consumers.evaluate.plan import EvaluationRow, Plan, Step
 from streamsvm.errors import ConfigurationError
 from streamsvm.estimators.evaluation import Objectives, decisions_of, scores
+from streamsvm.learning.tasks import OneVsRest
 from streamsvm.model.kernels import RbfKernel
 from streamsvm.model.machine import Model
 from streamsvm.points import Points
@@ -54,7 +56,9 @@ def peer(name: str, classifier: Any, plan: Plan, objective: Objectives, test: Po
     given = _given(classifier, plan, objective)
     note = ", ".join(f"{key}={value:.6g}" if key == "C" else f"{key}={value}" for key, value in given.items())
     note = f"all training points, scaled; {note or 'its own defaults'}"
-    train, Z = objective.points, objective.scaler.transform(objective.points.X)
+    knows_classes = "class_weight" in given
+    train = objective.points if knows_classes else class_weighted(objective)
+    Z = objective.scaler.transform(train.X)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
@@ -78,6 +82,7 @@ def peer(name: str, classifier: Any, plan: Plan, objective: Objectives, test: Po
         gap=None,
         scores=scored,
         points_per_s=len(train) / max(seconds, 1e-9),
+        seconds=seconds,
         points_held=len(train),
         note=note,
     )
@@ -92,9 +97,20 @@ def _given(classifier: Any, plan: Plan, objective: Objectives) -> dict[str, Any]
             given["kernel"] = plan.kernel
         if "gamma" in known and isinstance(objective.kernel, RbfKernel):
             given["gamma"] = objective.kernel.gamma
+    if "class_weight" in known and plan.class_weight is not None:
+        given["class_weight"] = plan.weights_of_labels
     if "random_state" in known:
         given["random_state"] = plan.seed
     return given
+
+
+def class_weighted(objective: Objectives) -> Points:
+    """Return the training points, those of each label weighed as the objective does: for who knows no class weights."""
+    points, task = objective.points, objective.task
+    if task.classes > 2:
+        seen = np.bincount(points.y, weights=points.weight, minlength=task.classes).astype(np.float64)
+        return points.class_weighted(task.class_weights(seen)) if isinstance(task, OneVsRest) else points
+    return points.reweighted(objective.each[0].weight)
 
 
 def one_line(what: object) -> str:

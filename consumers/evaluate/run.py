@@ -11,7 +11,7 @@ from typing import Any, Final, TypeVar
 import numpy as np
 from sklearn.linear_model import SGDClassifier
 
-from consumers.evaluate.peers import one_line, peer, resolve
+from consumers.evaluate.peers import class_weighted, one_line, peer, resolve
 from consumers.evaluate.plan import EvaluationReport, EvaluationRow, Plan, Step, silent
 from consumers.evaluate.reading import check_parts, load
 from streamsvm.errors import ConfigurationError
@@ -40,7 +40,7 @@ T = TypeVar("T")
 
 PORTION: Final = 1_000
 """Points that a learner is given at once."""
-MOST_CELLS: Final = 1 << 28
+MOST_CELLS: Final = 1 << 26
 """Points times features beyond which the linear optimum is not sought: minutes, and gigabytes."""
 MOST_RBF_POINTS: Final = 50_000
 """The same for RBF, whose time grows faster than the points."""
@@ -79,8 +79,10 @@ def evaluate(source: Source, plan: Plan, *, curve: bool = False, step: Step | No
         raise ConfigurationError(
             f"--probability supports two labels only, but {source.name} has {len(labels)}", "Leave --probability out."
         )
-    task: Task = TwoClasses() if len(labels) == 2 else OneVsRest(len(labels))
+    task = _task(plan, labels)
     without = _without_optimum(plan, train, curve=curve)
+    if without:
+        step(f"the optimum is left out: {without}", 0, None)
     objective = _prepared(plan, train, task, step)
     rows = [method(plan, objective, test, step) for method in (_streamsvm, _reservoir, _sgd)]
     best = None
@@ -99,9 +101,19 @@ def evaluate(source: Source, plan: Plan, *, curve: bool = False, step: Step | No
         C=objective.penalty,
         gamma=objective.kernel.gamma if isinstance(objective.kernel, RbfKernel) else None,
         uncertainty=None if best is None else best.uncertainty,
-        rows=tuple(_with_gap(row, best) for row in rows),
+        rows=tuple(_said(_with_gap(row, best), rows, test) for row in rows),
         curve=tuple(_curve(plan, objective, best, step)) if curve and best is not None else (),
     )
+
+
+def _task(plan: Plan, labels: Sequence[object]) -> Task:
+    if len(labels) == 2:
+        return TwoClasses()
+    if isinstance(plan.class_weight, tuple):
+        raise ConfigurationError(
+            f"--class-weight has two numbers, but there are {len(labels)} labels", "Give balanced, or leave it out."
+        )
+    return OneVsRest(len(labels), plan.class_weight)
 
 
 def _prepared(plan: Plan, train: Points, task: Task, step: Step) -> Objectives:
@@ -151,6 +163,7 @@ def _measured(
         objective=objective.value(models),
         scores=scores(test, decisions(models, test.X)),
         points_per_s=len(objective.points) / max(seconds, 1e-9),
+        seconds=seconds,
         points_held=min(held, len(objective.points)),
     )
 
@@ -239,7 +252,7 @@ def _sgd_pass(settings: dict[str, Any], plan: Plan, objective: Objectives, step:
     machine = SGDClassifier(loss="hinge", alpha=alpha, random_state=plan.seed, **settings)
     begun = time.perf_counter()
     try:
-        for part in _portions(objective.points, "SGD", step):
+        for part in _portions(class_weighted(objective), "SGD", step):
             Z = objective.scaler.transform(part.X)
             machine.partial_fit(Z, part.y, classes=_classes(objective.task), sample_weight=part.weight)
     except ValueError:
@@ -270,6 +283,19 @@ def _optimum(plan: Plan, objective: Objectives, test: Points, step: Step) -> tup
 
 def _with_gap(row: EvaluationRow, best: Optima | None) -> EvaluationRow:
     return row if best is None or row.objective is None else replace(row, gap=best.gap(row.objective))
+
+
+def _said(row: EvaluationRow, rows: Sequence[EvaluationRow], test: Points) -> EvaluationRow:
+    """Add to a row's note what its gap is worth in errors, and that it answers the same to everything."""
+    notes = [row.note] if row.note else []
+    best = next((one for one in rows if one.name == "optimum"), None)
+    if row.gap and row.scores is not None and best is not None and best.scores is not None and row is not best:
+        errors = round((best.scores.accuracy - row.scores.accuracy) * len(test))
+        more = "more" if errors >= 0 else "fewer"
+        notes.append(f"on {len(test):,} held-out rows its gap of {row.gap:.2g} goes with {abs(errors):,} {more} errors")
+    if row.scores is not None and row.scores.skill is False:
+        notes.append("it answers one label to everything, or at the level of chance: try --class-weight balanced")
+    return replace(row, note="; ".join(notes))
 
 
 def _curve(plan: Plan, objective: Objectives, best: Optima, step: Step) -> Iterator[tuple[int, float, float]]:

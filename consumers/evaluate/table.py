@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from consumers.evaluate.plan import EvaluationReport, EvaluationRow, Step, silent
+from consumers.evaluate.plan import EvaluationReport, EvaluationRow, Step
 
 
 def headline(report: EvaluationReport) -> str:
@@ -25,20 +25,27 @@ def headline(report: EvaluationReport) -> str:
 def describe(report: EvaluationReport) -> Table:
     """Return the table; without an optimum it has objectives in the place of gaps."""
     judged = any(row.probabilities is not None for row in report.rows)
-    table = Table(padding=(0, 0 if judged else 1))  # so that two columns more fit into 80 characters
+    table = Table(
+        padding=(0, 0 if judged else 1)
+    )  # and without `held`, so that two more columns fit into 80 characters
     measure = "objective" if report.uncertainty is None else "gap"
-    headings = ("", measure, "accuracy", "balanced", "AUC", *(("Brier", "log loss") if judged else ()))
-    for heading in (*headings, "points/s", "held"):
+    headings = ("", measure, "accuracy", "balanced", "AUC", "AP", *(("Brier", "log loss") if judged else ()))
+    for heading in (*headings, "points/s", *(() if judged else ("held",))):
         table.add_column(heading, justify="left" if not heading else "right", no_wrap=bool(heading), overflow="fold")
     for row in report.rows:
         found, said = row.scores, row.probabilities
+        dead = found is not None and found.skill is False
         table.add_row(
-            row.name.rpartition(".")[2],
+            row.name.rpartition(".")[2] + (" (no skill)" if dead else ""),
             _gap(row, report.uncertainty),
-            *(("-",) * 3 if found is None else map(_share, (found.accuracy, found.balanced_accuracy, found.auc))),
+            *(
+                ("-",) * 4
+                if found is None
+                else map(_share, (found.accuracy, found.balanced_accuracy, found.auc, found.average_precision))
+            ),
             *(map(_share, (None, None) if said is None else (said.brier, said.log_loss)) if judged else ()),
             "-" if row.points_per_s is None else f"{row.points_per_s:,.0f}",
-            "-" if row.points_held is None else f"{row.points_held:,}",
+            *(() if judged else ("-" if row.points_held is None else f"{row.points_held:,}",)),
         )
     return table
 
@@ -64,11 +71,24 @@ def _gap(row: EvaluationRow, uncertainty: float | None) -> str:
     return f"< {uncertainty:.1e}" if row.gap < uncertainty else f"{row.gap:.2e}"
 
 
+def _lines() -> Step:
+    """Return what prints a line a phase to standard error."""
+    said = ""
+
+    def step(what: str, done: int, total: int | None) -> None:  # noqa: ARG001
+        nonlocal said
+        if what != said:
+            said = what
+            print(what, file=sys.stderr, flush=True)  # noqa: T201
+
+    return step
+
+
 @contextmanager
 def progress_bar() -> Iterator[Step]:
-    """Show a bar on standard error while the block runs, if that is a terminal."""
+    """Show on standard error how far the block is: a bar on a terminal, else a line a phase."""
     if not sys.stderr.isatty():
-        yield silent
+        yield _lines()
         return
     columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     with Progress(*columns, TimeRemainingColumn(), console=Console(stderr=True), transient=True) as bar:

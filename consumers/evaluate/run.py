@@ -291,8 +291,8 @@ def _said(row: EvaluationRow, rows: Sequence[EvaluationRow], test: Points) -> Ev
     best = next((one for one in rows if one.name == "optimum"), None)
     if row.gap and row.scores is not None and best is not None and best.scores is not None and row is not best:
         errors = round((best.scores.accuracy - row.scores.accuracy) * len(test))
-        more = "more" if errors >= 0 else "fewer"
-        notes.append(f"on {len(test):,} held-out rows its gap of {row.gap:.2g} goes with {abs(errors):,} {more} errors")
+        count = "no" if not errors else f"{abs(errors):,} {'more' if errors > 0 else 'fewer'}"
+        notes.append(f"its gap of {row.gap:.2g} goes with {count} errors on {len(test):,} held-out rows")
     if row.scores is not None and row.scores.skill is False:
         notes.append("it answers one label to everything, or at the level of chance: try --class-weight balanced")
     return replace(row, note="; ".join(notes))

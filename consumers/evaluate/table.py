@@ -25,9 +25,7 @@ def headline(report: EvaluationReport) -> str:
 def describe(report: EvaluationReport) -> Table:
     """Return the table; without an optimum it has objectives in the place of gaps."""
     judged = any(row.probabilities is not None for row in report.rows)
-    table = Table(
-        padding=(0, 0 if judged else 1)
-    )  # and without `held`, so that two more columns fit into 80 characters
+    table = Table(padding=0)  # and without `held` where two more columns have to fit into 80 characters
     measure = "objective" if report.uncertainty is None else "gap"
     headings = ("", measure, "accuracy", "balanced", "AUC", "AP", *(("Brier", "log loss") if judged else ()))
     for heading in (*headings, "points/s", *(() if judged else ("held",))):

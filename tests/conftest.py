@@ -32,6 +32,9 @@ SHARE: Final = "STREAMSVM_TEST_SHARE"
 """The variable that names a commit: of the long tests, those are run that this commit's hash chooses."""
 
 SHARES: Final = 6
+PROMETHEUS: Final = "Debian: apt install prometheus"
+"""What tests say that skip for want of it. It is not fetched: `go install` refuses the `replace` lines of its module."""
+
 LEFT: Final = pytest.StashKey[int]()
 TRAINING: Final = ("tests/faults/", "tests/consumers/")
 """Where trainers are started."""
@@ -149,6 +152,11 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
     left = config.stash.get(LEFT, 0)
     if left:
         terminalreporter.write_line(f"long: {left} tests are left to `make test-long`; for one: pytest -m long NAME")
+    unchecked = [each for each in terminalreporter.stats.get("skipped", []) if PROMETHEUS in str(each.longrepr)]
+    if unchecked:
+        terminalreporter.write_line(
+            f"prometheus: {len(unchecked)} tests of rules and dashboards need it ({PROMETHEUS})"
+        )
 
 
 def pytest_report_header() -> str:

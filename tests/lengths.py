@@ -161,13 +161,32 @@ QUICK: Final = (
     "tests/codec/",
     "tests/coreset/",
     "tests/delivery/",
+    "tests/histories/test_checker.py",
+    "tests/kafka/test_backoff.py",
+    "tests/kafka/test_failures.py",
     "tests/learning/",
     "tests/svm/",
+    "tests/test_comparison.py",
+    "tests/test_config.py",
+    "tests/test_delivery.py",
+    "tests/test_drift.py",
+    "tests/test_evaluation.py",
+    "tests/test_gate.py",
+    "tests/test_pilots.py",
+    "tests/test_prequential.py",
 )
 """Where nothing takes long: the parts of the product that do no I/O."""
 
 SLOW: Final = frozenset({"broker", "real_broker", "embedded_broker", "stage", "faulty", "open_browser"})
 """Fixtures that start a process, or threads of one."""
+
+NOT_QUICK: Final = frozenset(
+    {
+        "tests/codec/test_bounds.py::test_no_bomb_goes_off",
+        "tests/codec/test_large_models.py::test_decoding_takes_a_multiple_of_the_message",
+    }
+)
+"""Tests of those files that start a process all the same, or compute for seconds."""
 
 
 def examples(many: int) -> int:
@@ -192,7 +211,8 @@ def is_long(nodeid: str, all_ids: Collection[str]) -> bool:
 
 def is_quick(nodeid: str, fixtures: Collection[str]) -> bool:
     """Tell whether `pytest -m quick` runs a test that is not long, by its id and the names of its fixtures."""
-    return nodeid.startswith(QUICK) and SLOW.isdisjoint(fixtures)
+    name = nodeid.partition("[")[0]
+    return name.startswith(QUICK) and name not in NOT_QUICK and SLOW.isdisjoint(fixtures)
 
 
 def unmatched(nodeids: Collection[str]) -> list[str]:

@@ -48,7 +48,7 @@ def package_directory() -> Path:
 
 def state(package: Path) -> tuple[str, int]:
     """Return a hash of what there is to compile, and how many functions are compiled."""
-    sources = sorted((str(path), path.stat().st_mtime_ns) for path in package.rglob("*.py"))
+    sources = sorted((str(path.relative_to(package)), path.stat().st_mtime_ns) for path in package.rglob("*.py"))
     return hashlib.sha256(repr((sys.version, sources)).encode()).hexdigest(), len(list(package.rglob("*.nbi")))
 
 

@@ -33,7 +33,7 @@ SHARE: Final = "STREAMSVM_TEST_SHARE"
 
 SHARES: Final = 6
 PROMETHEUS: Final = "Debian: apt install prometheus"
-"""What tests say that skip for want of it. It is not fetched: `go install` refuses the `replace` lines of its go.mod."""
+"""What tests say that skip for want of it. Not fetched: `go install` refuses the `replace` lines of its module."""
 
 LEFT: Final = pytest.StashKey[int]()
 TRAINING: Final = ("tests/faults/", "tests/consumers/")

@@ -110,6 +110,8 @@ LONG: Final[Mapping[str, tuple[str, ...]]] = {
     "tests/estimators/test_stdasvc.py::test_scikit_learns_checks": ("STDASVC(tol=1e-10)-*",),
     # Hostile bytes: the first quarter of the same sequence.
     "tests/fuzz/test_fuzz.py::test_nothing_escapes": ("*-a quarter",),
+    # Memory and time of decoding, each in a process of its own: a machine, and a hostile message.
+    "tests/codec/test_large_models.py::test_decoding_takes_a_multiple_of_the_message": ("linear", "empty lists"),
     # Benchmarks: that each can be loaded (`test_loading.py`), and what they compute with.
     "tests/benchmarks/test_classes.py::test_every_method_has_its_row": (),
     "tests/benchmarks/test_coreset.py::test_kernel_rows_compare_accuracies_at_equal_memory": (),

@@ -17,6 +17,19 @@ from typing import Final
 
 ROOT: Final = Path(__file__).parent.parent.parent
 TIMEOUT_S: Final = 120.0
+LOADED: Final = (
+    "consumers.cli.app",
+    "consumers.evaluate",
+    "consumers.models.show",
+    "consumers.models.tables",
+    "consumers.replay.replay",
+    "consumers.scorer.scorer",
+    "consumers.trainer.trainer",
+    "consumers.verify.verify",
+    "rich.console",
+)
+"""What commands import, most of it when they are run. One that is not named here is imported by each command."""
+
 PLAIN: Final = {"COLUMNS": "200", "NO_COLOR": "1", "TERM": "dumb"}
 
 
@@ -24,7 +37,7 @@ def run(*arguments: str, **environment: str) -> CompletedProcess[str]:
     """Run `streamsvm`, with variables on top of this process's own, which are passed on without those of streamsvm."""
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("STREAMSVM_")}
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["consumers.cli.app", __name__])
+    context.set_forkserver_preload([*LOADED, __name__])
     with tempfile.NamedTemporaryFile() as out, tempfile.NamedTemporaryFile() as err:
         process = context.Process(
             target=_command, args=(arguments, {**inherited, **PLAIN, **environment}, out.name, err.name)

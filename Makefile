@@ -39,7 +39,7 @@ test-quick: env
 	$(BIN)/pytest -q -m quick
 
 # What tests/lengths.py leaves out of `make test`: more schedules and cases, clusters, commands as processes, real
-# brokers where an embedded one will do, small runs of the benchmarks. Some half an hour.
+# brokers where an embedded one will do, small runs of the benchmarks, ten times as many cases of hypothesis.
 test-long: env
 	$(PYTEST) -m "long and not faults_long"
 	STREAMSVM_TEST_EXAMPLES=all $(PYTEST) tests/codec

@@ -103,7 +103,6 @@ LONG: Final[Mapping[str, tuple[str, ...]]] = {
     "tests/coreset/test_reduce.py::test_a_bias_of_two_percent_would_be_found": ("*-uniform", "*-sensitivity"),
     "tests/coreset/test_reduce.py::test_estimates_have_no_bias": ("uniform", "sensitivity"),
     "tests/coreset/test_reduce.py::test_total_weight_is_right_in_expectation": ("sensitivity",),
-    "tests/coreset/test_calibrated.py::test_hard_inputs": ("*-1", "*-20"),
     # scikit-learn's checks: one linear and one kernel machine of each estimator, each by itself.
     "tests/estimators/test_coresetsvc.py::test_scikit_learns_checks": ("CoresetSVC(C=1.0,tol=1e-08)-*",),
     "tests/estimators/test_coresetsvc.py::test_what_reduction_breaks_is_listed": ("smallest0",),

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final
 
 ROOT: Final = Path(__file__).parent.parent
-PARTS: Final = ("linear", "rbf", "paper")
+PARTS: Final = ("linear", "rbf", "paper", "tight")
 """Of `tests.kernels`, each for a process of its own: numba compiles on one processor only."""
 
 

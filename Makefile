@@ -36,7 +36,7 @@ test: env
 
 # The parts that do no I/O, in less than a minute.
 test-quick: env
-	$(BIN)/pytest -q -m quick
+	$(BIN)/pytest -q -n 2 -m quick
 
 # What tests/lengths.py leaves out of `make test`: more schedules and cases, clusters, commands as processes, real
 # brokers where an embedded one will do, small runs of the benchmarks, ten times as many cases of hypothesis.

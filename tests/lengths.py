@@ -185,6 +185,13 @@ NOT_QUICK: Final = frozenset(
     {
         "tests/codec/test_bounds.py::test_no_bomb_goes_off",
         "tests/codec/test_large_models.py::test_decoding_takes_a_multiple_of_the_message",
+        "tests/codec/test_points.py::test_far_exponents_have_one_value",
+        "tests/coreset/test_reduce.py::test_a_bias_of_two_percent_would_be_found",
+        "tests/coreset/test_reduce.py::test_estimates_have_no_bias",
+        "tests/coreset/test_reduce.py::test_the_union_of_coresets_is_a_coreset_of_the_union",
+        "tests/coreset/test_reduce.py::test_total_weight_is_right_in_expectation",
+        "tests/svm/test_fast.py::test_large_unequal_boxes_reach_the_optimum",
+        "tests/test_config.py::test_a_budget_of_bytes_is_kept_and_used",
     }
 )
 """Tests of those files that start a process all the same, or compute for seconds."""

@@ -124,58 +124,46 @@ def test_a_version_whose_markers_are_lost_is_published_once(
     check_whole(connection, settings, 6)
 
 
-@pytest.mark.parametrize("lost", LOSSES, ids="+".join)
-def test_a_successor_completes_what_a_dead_trainer_left(
-    lost: tuple[str, ...],
-    proxy: tuple[Proxy, JvmBroker],
-    settings: Settings,
-    connection: Connection,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """The process that was answered is gone; its successor finds the parts in the log, and the numbers go on."""
-    network = proxy[0].unmarked = Unmarked(f"streamsvm/{settings.name}/", [topics(settings)[one] for one in lost], 2)
-    produce(connection, settings.input.topic, records(240))
-
-    class Died(Exception):
-        pass
-
-    def die(self: object) -> None:
-        if network.happened.is_set():
-            raise Died
-
-    with monkeypatch.context() as patch:
-        patch.setattr(
-            "consumers.trainer.session.crash_point", lambda name: die(None) if name == "publish.answered" else None
-        )
-        running = Running(settings, connection, Cluster(connection, transaction_timeout_s=TIMEOUT_S))
-        with pytest.raises(Died), running:
-            running.wait_until(lambda: False)
-    with Running(settings, connection, Cluster(connection, transaction_timeout_s=TIMEOUT_S)) as again:
-        again.wait_until(lambda: again.value("streamsvm_model_version") == 6)
-    check_whole(connection, settings, 6)
+class Died(Exception):
+    """A process that ends at a point of its program, in a test that goes on."""
 
 
-@pytest.mark.parametrize("lost", [("models",), ("aliases", "audit")], ids="+".join)
-def test_a_settler_that_died_after_its_abort_is_made_good(
-    lost: tuple[str, ...],
-    proxy: tuple[Proxy, JvmBroker],
-    settings: Settings,
-    connection: Connection,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Nothing hangs any more, and readers see a half: the next one looks at what the abort left in the aliases."""
-    network = proxy[0].unmarked = Unmarked(f"streamsvm/{settings.name}/", [topics(settings)[one] for one in lost], 2)
-    produce(connection, settings.input.topic, records(240))
-
-    class Died(Exception):
-        pass
+@contextmanager
+def dying(module: str, point: str, network: Unmarked) -> Iterator[None]:
+    """Let whoever passes a point of a module die there, once markers are lost."""
 
     def die(name: str) -> None:
-        if name == "settle.swept" and network.happened.is_set():
+        if name == point and network.happened.is_set():
             raise Died
 
-    with monkeypatch.context() as patch:
-        patch.setattr("consumers.streams.settling.crash_point", die)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(f"{module}.crash_point", die)
+        yield
+
+
+SETTLER = ("consumers.streams.settling", "settle.swept")
+"""The settler has aborted: nothing hangs any more, and readers see a half."""
+
+TRAINER_DEATHS = [(("consumers.trainer.session", "publish.answered"), lost) for lost in LOSSES]
+TRAINER_DEATHS += [(SETTLER, lost) for lost in LOSSES[:2]]
+
+
+def named_death(at: tuple[str, str], lost: tuple[str, ...]) -> str:
+    return f"{at[1]}-{'+'.join(one or 'positions' for one in lost)}"
+
+
+@pytest.mark.parametrize(("at", "lost"), TRAINER_DEATHS, ids=[named_death(*each) for each in TRAINER_DEATHS])
+def test_a_successor_completes_what_a_dead_trainer_left(
+    at: tuple[str, str],
+    lost: tuple[str, ...],
+    proxy: tuple[Proxy, JvmBroker],
+    settings: Settings,
+    connection: Connection,
+) -> None:
+    """The process that was answered, or that had begun to settle, is gone; its successor finds the parts in the log."""
+    network = proxy[0].unmarked = Unmarked(f"streamsvm/{settings.name}/", [topics(settings)[one] for one in lost], 2)
+    produce(connection, settings.input.topic, records(240))
+    with dying(*at, network):
         running = Running(settings, connection, Cluster(connection, transaction_timeout_s=TIMEOUT_S))
         with pytest.raises(Died), running:
             running.wait_until(lambda: False)
@@ -334,63 +322,27 @@ def test_a_batch_whose_markers_are_lost_is_answered_once(
     check_once(connection, settings, 200)
 
 
-@pytest.mark.parametrize("lost", SCORES_LOST, ids=lambda lost: "+".join(one or "positions" for one in lost))
+SCORER_DEATHS = [((scorer_module.__name__, "scores.answered"), lost) for lost in SCORES_LOST]
+SCORER_DEATHS += [(SETTLER, lost) for lost in (("scores",), ("scores", ""))]
+
+
+@pytest.mark.parametrize(("at", "lost"), SCORER_DEATHS, ids=[named_death(*each) for each in SCORER_DEATHS])
 def test_the_next_scorer_of_a_slot_completes_what_a_dead_one_left(
+    at: tuple[str, str],
     lost: tuple[str, ...],
     proxy: tuple[Proxy, JvmBroker],
     settings: Settings,
     connection: Connection,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Scorer and broker die together; whoever comes next in the slot settles it before it reads."""
+    """Scorer and broker die together, or its settler after the abort; whoever comes next settles it before it reads."""
     monkeypatch.setattr(life_module, "TRANSACTION_TIMEOUT_S", TIMEOUT_S)
     settings = scoring_settings(settings, 2, connection)
     with closing(ModelTrainer(connection, settings.output.models_topic)) as trainer:
         trainer.publish(version_of(3))
     network = proxy[0].unmarked = Unmarked(f"{settings.scoring.group}-", lost_topics(settings, lost), skip=2)
-
-    class Died(Exception):
-        pass
-
-    def die(name: str) -> None:
-        if name == "scores.answered" and network.happened.is_set():
-            raise Died
-
-    with monkeypatch.context() as patch:
-        patch.setattr(scorer_module, "crash_point", die)
-        with pytest.raises(Died):
-            score_until_it_ends(settings, connection)
-    with Scoring(settings, connection):
-        eventually(lambda: len(answered(connection, settings)) >= 200, "all is answered")
-    check_once(connection, settings, 200)
-
-
-@pytest.mark.parametrize("lost", [("scores",), ("scores", "")], ids=["scores", "scores+positions"])
-def test_a_scorer_that_died_after_its_abort_is_made_good(
-    lost: tuple[str, ...],
-    proxy: tuple[Proxy, JvmBroker],
-    settings: Settings,
-    connection: Connection,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Nothing hangs any more but the positions, and readers see the dead letters only: the scores are completed."""
-    monkeypatch.setattr(life_module, "TRANSACTION_TIMEOUT_S", TIMEOUT_S)
-    settings = scoring_settings(settings, 2, connection)
-    with closing(ModelTrainer(connection, settings.output.models_topic)) as trainer:
-        trainer.publish(version_of(3))
-    network = proxy[0].unmarked = Unmarked(f"{settings.scoring.group}-", lost_topics(settings, lost), skip=2)
-
-    class Died(Exception):
-        pass
-
-    def die(name: str) -> None:
-        if name == "settle.swept" and network.happened.is_set():
-            raise Died
-
-    with monkeypatch.context() as patch:
-        patch.setattr("consumers.streams.settling.crash_point", die)
-        with pytest.raises(Died):
-            score_until_it_ends(settings, connection)
+    with dying(*at, network), pytest.raises(Died):
+        score_until_it_ends(settings, connection)
     with Scoring(settings, connection):
         eventually(lambda: len(answered(connection, settings)) >= 200, "all is answered")
     check_once(connection, settings, 200)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from consumers.host import last_words
 from consumers.host.exit_codes import EXIT_UNFORESEEN, exit_code
 from consumers.host.untrusted_text import printable
 from consumers.models import commands as models
@@ -59,20 +60,20 @@ TRAINER_SECTIONS = ("input", "points", "registry", "coreset", "svm", "training",
 
 
 def main() -> None:
-    """Run the command line. Errors become one line and a documented exit status; a defect prints its traceback, too."""
+    """Run the command line. Errors become one line and a documented exit status; a defect says its traceback, too."""
     try:
         if crash_at := os.environ.get("STREAMSVM_TEST_CRASH_AT"):
             arm(crash_at)
         app()
     except StreamsvmError as error:
-        sys.stderr.write(f"streamsvm: error: {printable(str(error))}\n")
+        last_words.say(printable(str(error)), exit_code(error))
         sys.exit(exit_code(error))
     except Exception as error:  # noqa: BLE001
-        traceback.print_exc()
         what = printable(" ".join(str(error).split()))
-        sys.stderr.write(
-            f"streamsvm: error: unexpected {type(error).__name__}: {what}. This is a defect: report it with the "
-            "traceback above.\n"
+        last_words.say(
+            f"unexpected {type(error).__name__}: {what}. This is a defect: report it with the traceback.",
+            EXIT_UNFORESEEN,
+            traceback.format_exc(),
         )
         sys.exit(EXIT_UNFORESEEN)
 

@@ -16,6 +16,7 @@ from typing import Any, Final
 
 import structlog
 
+from consumers.host import last_words
 from consumers.settings import LogConfig, Settings
 from streamsvm.errors import ConfigurationError
 from streamsvm.kafka import Connection, SchemaRegistry
@@ -34,6 +35,7 @@ def writes_json(config: LogConfig) -> bool:
 
 def configure_logging(config: LogConfig) -> None:
     """Send every log line of ours, and of the libraries, to standard error: JSON unless that is a terminal."""
+    last_words.follow(writes_json=writes_json(config))
     level = logging.getLevelNamesMapping()[config.level.upper()]
     shared: list[structlog.typing.Processor] = [
         structlog.stdlib.add_log_level,

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import io
+import json
 import logging
 import os
 import re
@@ -98,6 +99,8 @@ def _message(said: str) -> str:
     for line in said.splitlines():
         if line.startswith("streamsvm: error: "):
             return line.removeprefix("streamsvm: error: ")
+        if line.startswith('{"event": "fatal"'):
+            return str(json.loads(line)["what"])
     return " ".join(re.sub(r"[─-╿]", " ", said).split())
 
 

@@ -19,12 +19,28 @@ from tests.consumers.command import ROOT, run
 
 
 def error_of(finished: subprocess.CompletedProcess[str]) -> str:
-    """Return the one line of the error, having checked that it is one, without a traceback."""
+    """Return the one line of the error, having checked that it is one, without a traceback; of JSON, what it says."""
     assert "Traceback" not in finished.stderr
-    lines = [line for line in finished.stderr.splitlines() if line.startswith("streamsvm: error: ")]
+    begins = ("streamsvm: error: ", '{"event": "fatal"')
+    lines = [line for line in finished.stderr.splitlines() if line.startswith(begins)]
     assert len(lines) == 1, finished.stderr
     assert finished.stderr.splitlines()[-1] == lines[0]
+    if lines[0].startswith("{"):
+        line = json.loads(lines[0])
+        assert (line["level"], line["exit_status"]) == ("critical", finished.returncode)
+        return f"streamsvm: error: {line['what']}"
     return lines[0]
+
+
+def test_the_last_line_is_json_where_the_log_is() -> None:
+    """A collector of logs reads the one line that matters; with a log for people it is a sentence."""
+    options = ["--name", "m", "--bootstrap-servers", "127.0.0.1:1", "--input-topic", "t"]
+    for form in ("json", "console"):
+        finished = run("train", *options, "--log-format", form)
+        assert finished.returncode == 78, finished.stderr
+        last = finished.stderr.splitlines()[-1]
+        assert last.startswith('{"event": "fatal"' if form == "json" else "streamsvm: error: ")
+        assert "points.dimension is not given" in error_of(finished)
 
 
 def test_help_explains_every_option_of_a_trainer() -> None:

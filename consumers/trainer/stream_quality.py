@@ -16,7 +16,7 @@ from consumers.metrics import Metrics
 from consumers.settings import Settings
 from consumers.streams.ports import Cluster
 from consumers.trainer.gatekeeping import Gatekeeper, Present, present_of
-from streamsvm.learning.learner import Cut
+from streamsvm.learning.cutting import Cut
 from streamsvm.model.message import Alias, Gate, Version
 from streamsvm.points import Rows
 from streamsvm.quality.prequential import Prequential, Quality

@@ -340,22 +340,30 @@ class Reader:
         ConfigurationError, FatalError
             As for `Input.poll`.
         """
+        found = self.fetch_from(topic, partition, offset, 1, timeout_s)
+        return found[0] if found and found[0].offset == offset else None
+
+    def fetch_from(self, topic: str, partition: int, offset: int, most: int, timeout_s: float) -> list[Record]:
+        """Return the first committed records at or past an offset, one at least and `most` at most; none at the end.
+
+        Blocks and raises as `fetch_one`. An offset outside the log has none.
+        """
         assign_positions(self._consumer, self._link, self._connection, topic, {partition: offset})
         feed = Feed(self._consumer, self._link, self._connection, topic)
         try:
-            return self._find(feed, TopicPartition(topic, partition, offset), timeout_s)
+            return self._first(feed, TopicPartition(topic, partition, offset), most, timeout_s)
         except OffsetOutOfRange:
-            return None
+            return []
         finally:
             self._consumer.unassign()
 
-    def _find(self, feed: Feed, wanted: TopicPartition, timeout_s: float) -> Record | None:
+    def _first(self, feed: Feed, wanted: TopicPartition, most: int, timeout_s: float) -> list[Record]:
         deadline = time.monotonic() + timeout_s
         while True:
-            for record in feed.take(1, SLICE_S, gather=False):
-                return record if record.offset == wanted.offset else None
+            if records := list(feed.take(most, SLICE_S, gather=False)):
+                return records
             if wanted.partition in feed.ends:
-                return None
+                return []
             if time.monotonic() >= deadline:
                 raise BrokerUnavailable(
                     f"no broker delivered {wanted.topic}[{wanted.partition}] at offset {wanted.offset} "

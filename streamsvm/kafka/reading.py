@@ -21,6 +21,8 @@ from streamsvm.kafka.records import Record
 _BATCH = 500
 _RETENTION_RACES = 3
 _BUFFERED_BYTES = 8 * 2**20
+_FETCHED_BYTES = 64 * 2**10
+"""What is fetched for a single record beyond its batch, which comes whole however large it is."""
 _TO_THE_END: dict[str, Option] = {"enable.partition.eof": True, "fetch.wait.max.ms": 50}
 _WHATEVER_IS_STORED: dict[str, Option] = {**_TO_THE_END, "isolation.level": "read_uncommitted"}
 
@@ -323,7 +325,12 @@ class Reader:
         self._consumer = make_consumer(
             connection,
             self._link,
-            fixed={**_TO_THE_END, **buffer_of(_BUFFERED_BYTES), "queued.min.messages": 1},
+            fixed={
+                **_TO_THE_END,
+                **buffer_of(_BUFFERED_BYTES),
+                "queued.min.messages": 1,
+                "fetch.message.max.bytes": _FETCHED_BYTES,
+            },
         )
 
     def fetch_one(self, topic: str, partition: int, offset: int, timeout_s: float) -> Record | None:
@@ -346,7 +353,7 @@ class Reader:
     def fetch_from(self, topic: str, partition: int, offset: int, most: int, timeout_s: float) -> list[Record]:
         """Return the first committed records at or past an offset, one at least and `most` at most; none at the end.
 
-        Blocks and raises as `fetch_one`. An offset outside the log has none.
+        Blocks and raises as `fetch_one`, and waits up to 0.1 s for more than one. An offset outside the log has none.
         """
         assign_positions(self._consumer, self._link, self._connection, topic, {partition: offset})
         feed = Feed(self._consumer, self._link, self._connection, topic)
@@ -360,7 +367,7 @@ class Reader:
     def _first(self, feed: Feed, wanted: TopicPartition, most: int, timeout_s: float) -> list[Record]:
         deadline = time.monotonic() + timeout_s
         while True:
-            if records := list(feed.take(most, SLICE_S, gather=False)):
+            if records := list(feed.take(most, SLICE_S, gather=most > 1)):
                 return records
             if wanted.partition in feed.ends:
                 return []

@@ -38,9 +38,9 @@ SHA256_DIGITS: Final = 64
 SEARCH_READS: Final = 128
 """Reads after which versions are no longer looked for by their numbers: some six for each hash that leads to one of a
 million. Where each version names its parent only, there are as many steps as versions, and a scan takes less time."""
-AT_ONCE: Final = 256
+AT_ONCE: Final = 64
 """Records that are looked at of each such read."""
-AROUND: Final = 64
+AROUND: Final = 16
 """Offsets before a guess where it begins."""
 _HASH: Final = re.compile(f"[0-9a-f]{{{LEAST_DIGITS},{SHA256_DIGITS}}}")
 _NUMBER: Final = re.compile(f"[1-9][0-9]{{0,{LEAST_DIGITS - 2}}}")
@@ -226,6 +226,8 @@ class _Search:
     reads_left: int = field(default_factory=lambda: SEARCH_READS)
     places: dict[int, int] = field(default_factory=dict)
     """Offsets of versions that were met, by number."""
+    log: tuple[int, int] | None = None
+    """First offset and end of the topic, as the first search met them."""
 
     def find(self, alias: Alias) -> Seen | None:
         """Return the record of a version by its number and hash; None where that does not lead to it."""
@@ -250,7 +252,9 @@ class _Search:
 
     def _around(self, number: int) -> tuple[tuple[int, int], tuple[int, int]]:
         """Return number and offset from where on a version stands, and before which; the log's where none is known."""
-        first, end = log_range(self.connection, self.topic, PARTITION)
+        if self.log is None:
+            self.log = log_range(self.connection, self.topic, PARTITION)
+        first, end = self.log
         below = max((known for known in self.places if known < number), default=0)
         above = min((known for known in self.places if known > number), default=number)
         return (below, self.places.get(below, first)), (above, self.places.get(above, end))

@@ -8,7 +8,7 @@ TOOLS_STAMP := $(TOOLS)/.made
 SHIPPED := requirements/extras.txt requirements/runtime.txt
 SOURCES := streamsvm consumers tests
 
-.PHONY: wheel reader-wheel env demo broker test test-long simulation faults lint bench requirements sbom audit clean test-deploy
+.PHONY: wheel reader-wheel env demo broker test test-quick test-long fuzz simulation faults lint bench requirements sbom audit clean test-deploy
 
 env: $(STAMP)
 
@@ -27,18 +27,34 @@ demo: env
 broker: env
 	@$(BIN)/python -m tests.brokers
 
-test: env
-	$(BIN)/pytest -n 3 --dist loadfile --no-loadscope-reorder
+# Three processes for two processors: some tests wait for brokers and daemons most of their time.
+PYTEST := $(BIN)/pytest -n 3 --dist loadfile --no-loadscope-reorder
 
+# Every test but the long ones: minutes. With STREAMSVM_TEST_SHARE=COMMIT (.ci/run) also a share of those.
+test: env
+	$(PYTEST) $(if $(STREAMSVM_TEST_SHARE),-m "not faults_long")
+
+# The parts that do no I/O, in less than a minute.
+test-quick: env
+	$(BIN)/pytest -q -n 2 -m quick
+
+# What tests/lengths.py leaves out of `make test`: more schedules and cases, clusters, commands as processes, real
+# brokers where an embedded one will do, small runs of the benchmarks, ten times as many cases of hypothesis.
+test-long: env
+	$(PYTEST) -m "long and not faults_long"
+	STREAMSVM_TEST_EXAMPLES=all $(PYTEST) tests/codec
+
+# The trainer in every short schedule of the smallest simulated worlds, and in 100,000 random ones.
 simulation: env
 	$(BIN)/python -m tests.simulation --exhaustive 2
 	$(BIN)/python -m tests.simulation --schedules 100000
 
+# That, and every row of the fault matrix in its long form: hours.
 faults: simulation
 	$(BIN)/python -m tests.faults
 
 # An hour or so of hostile bytes; what was counted stays in .fuzz, and the next run goes on from there.
-test-long: env
+fuzz: env
 	mkdir -p .fuzz
 	$(BIN)/python -m tests.fuzz all --more 1000000 --json .fuzz
 

@@ -412,6 +412,64 @@ TRAINER: Final = (
         "See streamsvm_gate_candidate_accuracy.",
     ),
     Definition(
+        "streamsvm_model_skill",
+        "gauge",
+        "Whether the answers of the newest version are better than chance: 1 they are, -1 they are not, 0 it is not "
+        "clear yet. Judged by balanced accuracy and AUC on the newest scored points, else on the audit sample, beyond "
+        "doubt over all versions of the model.",
+        "-1: the version knows nothing; see StreamsvmNoSkill in the runbook. 0 for long: one label is rare, so raise "
+        "quality.window or coreset.audit_points.",
+    ),
+    Definition(
+        "streamsvm_model_one_answer",
+        "gauge",
+        "1 if the newest version gives the same answer to every judged point, else 0.",
+        "1: one label is rare or the features say little; set svm.class_weight to balanced.",
+    ),
+    Definition(
+        "streamsvm_class_weighted",
+        "gauge",
+        "1 if svm.class_weight is configured, else 0.",
+        "With 1, plain accuracy below that of always predicting the more frequent label is expected.",
+    ),
+    Definition(
+        "streamsvm_model_balanced_accuracy",
+        "gauge",
+        "Balanced accuracy at the newest version's publication, by weight: of the newest points, each answered by the "
+        "version that was current then (`newest`), and of the audit sample, answered by the new version (`audit`). NaN "
+        "with fewer than 20 points of a label.",
+        "Near 0.5: the decisions are those of chance.",
+        ("sample",),
+    ),
+    Definition(
+        "streamsvm_model_auc",
+        "gauge",
+        "Area under the ROC curve on the same points: how often a positive point scores higher than a negative one.",
+        "Near 0.5: the scores are those of chance. High while balanced accuracy is near 0.5: class weights will help.",
+        ("sample",),
+    ),
+    Definition(
+        "streamsvm_model_average_precision",
+        "gauge",
+        "Average precision on the same points: the mean precision over all thresholds, by recall.",
+        "Compare it with streamsvm_model_positive_share of `true`, which is what chance gives.",
+        ("sample",),
+    ),
+    Definition(
+        "streamsvm_model_log_loss",
+        "gauge",
+        "Mean logarithmic loss of the version's probabilities on the same points; NaN without svm.probability.",
+        "Rising: the probabilities no longer fit the stream.",
+        ("sample",),
+    ),
+    Definition(
+        "streamsvm_model_positive_share",
+        "gauge",
+        "Share of the weight of the same points that is answered positive (`answered`), and that is (`true`).",
+        "Far apart: the model raises more alarms than there are positives, or fewer.",
+        ("sample", "of"),
+    ),
+    Definition(
         "streamsvm_prequential_points",
         "counter",
         "Points scored by the current version before they were learned. All points; or, for a kernel machine with "

@@ -19,11 +19,6 @@ from consumers.settings import section_class as settings_section
 from streamsvm.errors import ConfigurationError
 from streamsvm.secrecy import is_secret
 
-COMMON = ("", "kafka", "security", "output", "http", "log")
-"""Sections that every daemon has; the empty name stands for the options outside a section."""
-CLIENT = ("", "kafka", "security", "log")
-"""Sections of a command that only asks the broker, or writes to it; what it has no use for would hide the rest."""
-
 
 def fields(section: str) -> dict[str, FieldInfo]:
     """Return the options of a section by name; the empty section holds those outside one."""
@@ -91,33 +86,31 @@ def _flatten(annotation: Any) -> Iterable[Any]:
     return [annotation]
 
 
-def with_settings(*names: str, common: Sequence[str] = COMMON) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Give a command, whose first parameter is `settings`, the options of the named sections.
+def with_options(
+    command: Callable[..., None], own: Sequence[inspect.Parameter], chosen: Sequence[str]
+) -> Callable[..., None]:
+    """Return a function with the options of the chosen sections in its signature, which calls a command.
 
     Parameters
     ----------
-    names : str
-        Sections beside the common ones.
-    common : sequence of str
-        `COMMON`, or `CLIENT`.
+    command : callable
+        Takes the settings, and its own parameters by name.
+    own : sequence of inspect.Parameter
+        The command's own parameters, without the settings.
+    chosen : sequence of str
+        Names of sections.
     """
-    chosen = [*common, *names]
+    made = [parameter for section in chosen for parameter in _parameters(section)]
 
-    def decorate(command: Callable[..., None]) -> Callable[..., None]:
-        own = list(inspect.signature(command, eval_str=True).parameters.values())[1:]
-        made = [parameter for section in chosen for parameter in _parameters(section)]
+    def wrapped(**given: Any) -> None:
+        values = {parameter.name: given.pop(parameter.name) for parameter in made}
+        command(settings_from(values, chosen), **given)
 
-        def wrapped(**given: Any) -> None:
-            values = {parameter.name: given.pop(parameter.name) for parameter in made}
-            command(settings_from(values, chosen), **given)
-
-        parameters = [*own, *made]
-        wrapped.__name__, wrapped.__doc__ = command.__name__, command.__doc__
-        wrapped.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-        wrapped.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-        return wrapped
-
-    return decorate
+    parameters = [*own, *made]
+    wrapped.__name__, wrapped.__doc__ = command.__name__, command.__doc__
+    wrapped.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    wrapped.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return wrapped
 
 
 def _parameters(section: str) -> list[inspect.Parameter]:

@@ -24,6 +24,7 @@ from streamsvm.config import (
     ModelConfig,
     PointsConfig,
     Section,
+    Seed,
     SvmConfig,
     none_in_words,
     require_audit,
@@ -464,7 +465,7 @@ class Settings(BaseSettings):
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")] = Field(
         default="model", description="Name of the model: versions are published as name@1, name@2, ..."
     )
-    seed: Annotated[int, Field(ge=0, lt=1 << 64)] = Field(
+    seed: Seed = Field(
         default=0, description="Seed of all random numbers. The same stream and seed give the same models."
     )
     kafka: dict[str, KafkaValue] = Field(

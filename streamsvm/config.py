@@ -27,6 +27,7 @@ from pydantic import (
 )
 
 from streamsvm import memory
+from streamsvm.choices import ReducerName
 from streamsvm.model.described import label_fault
 
 Label = StrictBool | StrictInt | StrictStr
@@ -130,7 +131,7 @@ class PointsConfig(Section):
 ClassWeight = Annotated[float, Field(ge=1e-12, le=1e12)]
 Alpha = Annotated[float, Field(ge=1e-30, le=1)]
 Gamma = Annotated[float, Field(gt=0)]
-ReducerName = Literal["uniform", "sensitivity", "calibrated"]
+Seed = Annotated[int, Field(ge=0, lt=1 << 64)]
 
 
 class CoresetConfig(Section):
@@ -531,7 +532,7 @@ class ModelConfig(Section):
     points: PointsConfig
     coreset: CoresetConfig = CoresetConfig()
     svm: SvmConfig = SvmConfig()
-    seed: Annotated[int, Field(ge=0, lt=1 << 64)] = 0
+    seed: Seed = 0
 
     @model_validator(mode="after")
     def _settled(self) -> Self:

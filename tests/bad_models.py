@@ -14,7 +14,7 @@ from typing import Any, Final
 import numpy as np
 
 from streamsvm.model import message as model_codec
-from streamsvm.model.message import Version
+from streamsvm.model.version import Version
 
 FOREIGN: Final = (
     b"",

@@ -8,15 +8,17 @@ import logging
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pytest
 import structlog
 
+from tests import lengths
+
 pytest_plugins = ["tests.brokers.fixtures", "tests.faults.faulty"]
 
 ROOT: Final = Path(__file__).parent.parent
-LONG: Final = (
+SLOWEST: Final = (
     "tests/simulation/",
     "tests/faults/",
     "tests/interop/",
@@ -26,18 +28,14 @@ LONG: Final = (
 )
 """Where tests take long, the longest first: begun last, one would keep one process busy while the others wait."""
 
-SHARED: Final = (
-    "tests/simulation/",
-    "tests/faults/",
-    "tests/interop/",
-    "tests/benchmarks/",
-    "tests/consumers/test_settling.py",
-    "tests/consumers/test_models.py",
-    "tests/consumers/test_verify.py",
-    "tests/test_anchoring.py",
-)
-"""Where a share will do for one commit, if `STREAMSVM_TEST_SHARE` names it; all of it runs by default."""
-SHARES: Final = 3
+SHARE: Final = "STREAMSVM_TEST_SHARE"
+"""The variable that names a commit: of the long tests, those are run that this commit's hash chooses."""
+
+SHARES: Final = 6
+PROMETHEUS: Final = "Debian: apt install prometheus"
+"""What tests say that skip for want of it. Not fetched: `go install` refuses the `replace` lines of its module."""
+
+LEFT: Final = pytest.StashKey[int]()
 TRAINING: Final = ("tests/faults/", "tests/consumers/")
 """Where trainers are started."""
 
@@ -53,7 +51,10 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     """Compile before the first test of a run that is not parallel, where it starts trainers."""
     config = session.config
     parallel = hasattr(config, "workerinput") or config.getoption("numprocesses", None)
-    starts = any(path in item.nodeid for item in session.items for path in TRAINING)
+    starts = any(
+        item.nodeid.startswith(TRAINING) and not lengths.SLOW.isdisjoint(getattr(item, "fixturenames", ()))
+        for item in session.items
+    )
     if starts and not parallel and not config.option.collectonly:
         compile_for_trainers()
 
@@ -75,7 +76,7 @@ def refuse_the_tree_where_the_wheel_is_tested() -> None:
 
 
 def compile_for_trainers() -> None:
-    from tests.compiled import compile_kernels  # not before it is known to be needed: it imports nearly everything
+    from tests.compiled import compile_kernels  # as late: who collects only needs none of it
 
     compile_kernels()
 
@@ -90,21 +91,75 @@ def _logging_as_it_was() -> Iterator[None]:
     structlog.reset_defaults()
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Begin with what takes long; the order within is as collected. Leave what other commits run to them."""
-    commit = os.environ.get("STREAMSVM_TEST_SHARE", "")
+    """Mark what is long and what is quick, leave the long tests of other commits to them, begin with what takes long.
+
+    Raises
+    ------
+    pytest.UsageError
+        If the tables of long tests name a case that is not there any more.
+    """
+    lost = lengths.unmatched([item.nodeid for item in items]) if not any("::" in arg for arg in config.args) else []
+    if lost:
+        raise pytest.UsageError(f"tests/lengths.py names cases that do not exist: {', '.join(lost)}")
+    ids = {item.nodeid for item in items}
+    for item in items:
+        if lengths.is_long(item.nodeid, ids):
+            item.add_marker("long")
+        elif lengths.is_quick(item.nodeid, getattr(item, "fixturenames", ())):
+            item.add_marker("quick")
+    commit = os.environ.get(SHARE, "")
     if commit:
-        left = [item for item in items if item.nodeid.startswith(SHARED) and _part(item.nodeid) != _part(commit)]
-        config.hook.pytest_deselected(items=left)
-        items[:] = [item for item in items if item not in set(left)]
-    items.sort(key=lambda item: next((rank for rank, path in enumerate(LONG) if path in item.nodeid), len(LONG)))
+        left = {item for item in items if item.get_closest_marker("long") and _part(item.nodeid) != _part(commit)}
+        config.hook.pytest_deselected(items=list(left))
+        items[:] = [item for item in items if item not in left]
+    items.sort(key=lambda item: next((rank for rank, path in enumerate(SLOWEST) if path in item.nodeid), len(SLOWEST)))
 
 
 def _part(name: str) -> int:
     return int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], "big") % SHARES
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Do not import what `-m quick` would leave out: that alone would take as long as the quick tests."""
+    if config.option.markexpr != "quick" or not collection_path.name.startswith("test_"):
+        return None
+    return None if str(collection_path.relative_to(ROOT)).startswith(lengths.QUICK) else True
+
+
+def pytest_deselected(items: list[pytest.Item]) -> None:
+    """Count the long tests that are left out."""
+    for item in items:
+        if item.get_closest_marker("long"):
+            item.config.stash[LEFT] = item.config.stash.get(LEFT, 0) + 1
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Tell the process that began this one."""
+    if hasattr(session.config, "workeroutput"):
+        session.config.workeroutput["long tests left"] = session.config.stash.get(LEFT, 0)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """Hear it from a process of a parallel run: each has collected the same."""
+    node.config.stash[LEFT] = getattr(node, "workeroutput", {}).get("long tests left", 0)
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    """Say how many they are, and who runs them."""
+    left = config.stash.get(LEFT, 0)
+    if left:
+        terminalreporter.write_line(f"long: {left} tests are left to `make test-long`; for one: pytest -m long NAME")
+    unchecked = [each for each in terminalreporter.stats.get("skipped", []) if PROMETHEUS in str(each.longrepr)]
+    if unchecked:
+        terminalreporter.write_line(
+            f"prometheus: {len(unchecked)} tests of rules and dashboards need it ({PROMETHEUS})"
+        )
+
+
 def pytest_report_header() -> str:
     """Say what is left out."""
-    commit = os.environ.get("STREAMSVM_TEST_SHARE", "")
+    commit = os.environ.get(SHARE, "")
     return f"share: of the long tests, one in {SHARES}, as chosen by {commit}" if commit else ""

@@ -22,12 +22,24 @@ from streamsvm.model import message as model_codec
 from streamsvm.model import trail
 from streamsvm.model.ancestry import Ancestor
 from streamsvm.model.machine import LinearMachine, Model
-from streamsvm.model.message import Alias, Head, Retired, Version
+from streamsvm.model.pointers import (
+    Alias,
+    Head,
+    Retired,
+    encode_alias,
+    encode_head,
+    encode_retired,
+    head_key,
+    links_after,
+    retired_key,
+)
+from streamsvm.model.version import Version
 from streamsvm.registry import anchoring, backwards
 from streamsvm.registry import cloud_events as events
 from streamsvm.registry.anchoring import NotAnchored, reference
+from streamsvm.registry.loading import load_record, load_version
 from streamsvm.registry.signing import Signer
-from streamsvm.registry.subscriber import ModelSubscriber, load_record, load_version
+from streamsvm.registry.subscriber import ModelSubscriber
 from tests.brokers.fixtures import TestBroker
 from tests.consumers.test_cli import error_of, run
 from tests.test_subscriber import DEADLINE_S, NAME, version_of
@@ -68,7 +80,7 @@ class Topic:
             version, offset = self._next(), begin + len(messages)
             messages.append(self._message(version))
             sha256 = model_codec.sha256(messages[-1].value or b"")
-            links = model_codec.links_after(self.head, version.number) if self.links else msgspec.UNSET
+            links = links_after(self.head, version.number) if self.links else msgspec.UNSET
             self.head = Head(
                 number=version.number,
                 incarnation=1,
@@ -84,7 +96,7 @@ class Topic:
         placed = self._publisher.publish(messages)
         assert placed == self.offsets[-count:], "another offset than was foretold"
         assert self.head is not None
-        self.say(model_codec.head_key(NAME), model_codec.encode_head(self.head))
+        self.say(head_key(NAME), encode_head(self.head))
         self.name("current", self.head.number)
 
     def _next(self) -> Version:
@@ -113,7 +125,7 @@ class Topic:
 
     def name(self, alias: str, number: int) -> None:
         record = Alias(number, self.hashes[number], self.offsets[number])
-        self.say(f"{NAME}@{alias}", model_codec.encode_alias(record))
+        self.say(f"{NAME}@{alias}", encode_alias(record))
 
     def write(self, value: bytes | None, key: bytes, headers: Sequence[tuple[str, bytes]] = ()) -> int:
         """Write what anyone may who may write to the models topic."""
@@ -358,7 +370,7 @@ def test_what_was_retired_is_said_by_the_aliases_topic(connection: Connection, t
     assert load(connection, topic, 5).sha256 == topic.hashes[5]
     assert load(connection, topic, topic.hashes[7]).version.number == 7
     assert records.names().retired == Retired(1, (), (7,))
-    topic.say(model_codec.retired_key(NAME), model_codec.encode_retired(Retired(4, (2,), (7,))))
+    topic.say(retired_key(NAME), encode_retired(Retired(4, (2,), (7,))))
     assert load(connection, topic, 2).sha256 == topic.hashes[2]
     with pytest.raises(ConfigurationError, match=f"version 3 of {NAME} was retired"):
         load(connection, topic, 3)

@@ -19,8 +19,11 @@ import pytest
 from streamsvm.kafka import Message, Publisher, Record, TopicSpec, create_topics
 from streamsvm.model.kernels import RbfKernel
 from streamsvm.model.machine import KernelMachine, Model, Scaler
-from streamsvm.model.message import SHA256_HEADER, Alias, Version, current_key, encode_alias
-from streamsvm.registry.subscriber import REASONS, ModelSubscriber, RefusedMessage, check
+from streamsvm.model.message import SHA256_HEADER
+from streamsvm.model.pointers import Alias, current_key, encode_alias
+from streamsvm.model.version import Version
+from streamsvm.registry.loading import REASONS, RefusedMessage, check
+from streamsvm.registry.subscriber import ModelSubscriber
 from tests.bad_models import KINDS, BadMessage, bad_messages, linear
 from tests.brokers.fixtures import TestBroker
 from tests.test_subscriber import NAME, Trainer, eventually, version_of

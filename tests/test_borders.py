@@ -23,6 +23,7 @@ from streamsvm.kafka import (
     fetch_one,
 )
 from streamsvm.model import message as model_codec
+from streamsvm.model.pointers import Alias
 from streamsvm.registry.subscriber import ModelSubscriber
 from tests.brokers.fixtures import TestBroker
 from tests.test_layers import imports_of, modules
@@ -124,7 +125,7 @@ def test_a_bomb_among_the_versions_leaves_the_good_one_serving(real_broker: Test
         alias = trainer.publish(version_of(1))
         eventually(lambda: number_of(subscriber) == 1, "the first version")
         drop_bomb(connection, name, "zstd")
-        trainer.point(f"{NAME}@current", model_codec.Alias(2, alias.sha256, alias.offset + 2))
+        trainer.point(f"{NAME}@current", Alias(2, alias.sha256, alias.offset + 2))
         eventually(lambda: subscriber.refusals == {"undecodable": 1}, "refused")
         assert number_of(subscriber) == 1
         trainer.publish(version_of(3))

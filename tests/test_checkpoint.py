@@ -32,7 +32,8 @@ from streamsvm.checkpoint.format import Snapshot
 from streamsvm.crashpoints import POINTS
 from streamsvm.errors import ConfigurationError, CorruptCheckpoint, DirectoryTaken, StateError, TransientError
 from streamsvm.learning.learner import Learner
-from streamsvm.model.message import Alias, Gate, GatePart, GateRival, Head, PartitionCut, TuningInForce
+from streamsvm.model.pointers import Alias, Gate, GatePart, GateRival, Head
+from streamsvm.model.version import PartitionCut, TuningInForce
 from streamsvm.points import Position
 from tests.faults.disks import RefusingDisk, VolatileDisk
 from tests.golden.checkpoint import HERE as GOLDEN

@@ -21,7 +21,7 @@ from streamsvm.model.comparison import (
 )
 from streamsvm.model.kernels import Float, RbfKernel
 from streamsvm.model.machine import KernelMachine, LinearMachine, Machine, Model, Scaler
-from streamsvm.model.message import Lineage, PartitionCut, Version
+from streamsvm.model.version import Lineage, PartitionCut, Version
 from tests.golden.model import handmade
 
 OLD, NEW = "aa" * 32, "bb" * 32

@@ -27,7 +27,8 @@ from streamsvm.delivery import (
 from streamsvm.delivery import decide as decide_among
 from streamsvm.errors import Fenced, StateError
 from streamsvm.learning.cutting import LearnerState
-from streamsvm.model.message import Head, Owner, PartitionCut
+from streamsvm.model.pointers import Head, Owner
+from streamsvm.model.version import PartitionCut
 from streamsvm.points import Position
 from tests.test_checkpoint import snapshot
 

@@ -17,7 +17,7 @@ from streamsvm.config import SvmConfig
 from streamsvm.datasets import load_htru2
 from streamsvm.estimators.evaluation import (
     Objective,
-    Reservoir,
+    ReservoirBaseline,
     decisions_of,
     machine_of,
     optimum,
@@ -139,7 +139,7 @@ def test_a_reservoir_is_uniform() -> None:
     stream, trials = rows(40), 3_000
     counts = np.zeros(40)
     for seed in range(trials):
-        reservoir = Reservoir(8, seed)
+        reservoir = ReservoirBaseline(8, seed)
         for start in range(0, 40, 6):
             reservoir.learn(stream.take(slice(start, start + 6)))
         held = reservoir.points.X[:, 0].astype(int)
@@ -153,7 +153,7 @@ def test_a_reservoir_stands_for_the_whole_stream() -> None:
     """It has the stream's weight, no more rows than its size, and each row's own label; its input is left alone."""
     stream = rows(1_000)
     before = stream.sha256()
-    reservoir = Reservoir(50, 1)
+    reservoir = ReservoirBaseline(50, 1)
     for start in range(0, 1_000, 130):
         reservoir.learn(stream.take(slice(start, start + 130)))
     held = reservoir.points
@@ -166,7 +166,7 @@ def test_a_reservoir_stands_for_the_whole_stream() -> None:
 def test_a_short_stream_is_held_whole() -> None:
     """As it came, weights included."""
     stream = rows(30)
-    reservoir = Reservoir(50, 1)
+    reservoir = ReservoirBaseline(50, 1)
     reservoir.learn(stream.take(slice(20)))
     reservoir.learn(stream.take(slice(20, 30)))
     np.testing.assert_array_equal(reservoir.points.X, stream.X)

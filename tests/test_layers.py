@@ -13,6 +13,7 @@ ROOT = Path(__file__).parent.parent
 
 LAYERS: list[set[str]] = [
     {
+        "streamsvm.choices",
         "streamsvm.errors",
         "streamsvm.points",
         "streamsvm.private",
@@ -32,7 +33,7 @@ LAYERS: list[set[str]] = [
 """From the ground up: a folder imports those of the layers beneath its own, and no neighbour in its own layer; the
 modules of the ground may know each other."""
 DAEMONS: list[set[str]] = [
-    {"consumers.metrics", "consumers.settings", "consumers.loader", "consumers.options"},
+    {"consumers.metrics", "consumers.settings", "consumers.loader", "consumers.options", "consumers.on_demand"},
     {"consumers.host"},
     {"consumers.streams"},
     {"consumers.page"},
@@ -154,6 +155,20 @@ def test_a_reader_loads_nothing_that_learns() -> None:
     assert ran.stdout.strip() == "[]"
 
 
+def test_the_list_of_commands_loads_no_settings() -> None:
+    """`streamsvm --help` shows no option: it loads neither the settings nor what only a daemon needs."""
+    heavy = ["numpy", "pydantic", "pydantic_settings", "structlog", "msgspec", "confluent_kafka", "sklearn", "numba"]
+    heavy += ["consumers.settings", "consumers.options", "consumers.host.runtime", "consumers.host.web.server"]
+    program = (
+        "import sys; from consumers.cli.app import app\n"
+        "try: app(['--help'])\n"
+        f"finally: print([m for m in {heavy} if m in sys.modules])"
+    )
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert "dead-letters" in ran.stdout
+    assert ran.stdout.splitlines()[-1] == "[]"
+
+
 @pytest.mark.parametrize(("source", "target", "reason"), FORBIDDEN)
 def test_neighbours_that_must_not_know_each_other(source: str, target: str, reason: str) -> None:
     """Some units are kept apart whatever their height."""
@@ -199,3 +214,37 @@ def test_no_pickle() -> None:
     """Nothing on a topic or a disk is ever unpickled."""
     guilty = [m for m, p in modules().items() if imports_of(p) & {"pickle", "joblib", "cloudpickle", "shelve"}]
     assert guilty == []
+
+
+def born_in(path: Path, name: str) -> tuple[set[str], set[str]]:
+    """Return the attributes that a class's `__init__` sets, and those that other methods set."""
+    (body,) = [
+        node for node in ast.parse(path.read_text()).body if isinstance(node, ast.ClassDef) and node.name == name
+    ]
+    first, later = set[str](), set[str]()
+    for method in body.body:
+        if isinstance(method, ast.FunctionDef):
+            (first if method.name == "__init__" else later).update(
+                node.attr
+                for node in ast.walk(method)
+                if isinstance(node, ast.Attribute)
+                and isinstance(node.ctx, ast.Store)
+                and isinstance(node.value, ast.Name)
+                and node.value.id == "self"
+            )
+    return first, later
+
+
+@pytest.mark.parametrize(("module", "name"), [("trainer/trainer", "Trainer"), ("scorer/scorer", "Scorer")])
+def test_a_daemon_is_whole_after_its_constructor(module: str, name: str) -> None:
+    """No attribute is born later, and there are at most a dozen: what a start makes is a life's."""
+    first, later = born_in(ROOT / "consumers" / f"{module}.py", name)
+    assert later <= first
+    assert len(first) <= 12
+
+
+def test_an_attribute_that_is_born_later_would_be_found(tmp_path: Path) -> None:
+    """The check can fail."""
+    planted = tmp_path / "planted.py"
+    planted.write_text("class A:\n    def __init__(self):\n        self.a = 1\n    def b(self):\n        self.c = 2\n")
+    assert born_in(planted, "A") == ({"a"}, {"c"})

@@ -26,8 +26,9 @@ from consumers.settings import OutputConfig, Settings
 from streamsvm.errors import ConfigurationError
 from streamsvm.kafka import Connection, TopicSpec, create_topics
 from streamsvm.model import message as model_codec
+from streamsvm.registry.loading import RefusedMessage, load_version
 from streamsvm.registry.signing import Signer, TrustedKeys, signed_text
-from streamsvm.registry.subscriber import ModelSubscriber, RefusedMessage, load_version
+from streamsvm.registry.subscriber import ModelSubscriber
 from tests.brokers.fixtures import TestBroker
 from tests.consumers.trainers import produce, records, run_until, settings_for, topic
 from tests.test_anchoring import NOW, Topic

@@ -24,10 +24,12 @@ from streamsvm.model import message as model_codec
 from streamsvm.model.ancestry import Ancestor, linked
 from streamsvm.model.fit import Fit
 from streamsvm.model.machine import LinearMachine, Model, Scaler
-from streamsvm.model.message import Alias, Lineage, Retired, StreamSummary, Version
+from streamsvm.model.pointers import Alias, Retired, encode_alias, encode_retired, pin_key, retired_key
+from streamsvm.model.version import Lineage, StreamSummary, Version
 from streamsvm.registry import cloud_events as events
 from streamsvm.registry.anchoring import NotAnchored
-from streamsvm.registry.subscriber import REASONS, Loaded, ModelSubscriber, NoModel, RefusedMessage, load_version
+from streamsvm.registry.loading import REASONS, Loaded, NoModel, RefusedMessage, load_version
+from streamsvm.registry.subscriber import ModelSubscriber
 from tests.brokers.choice import FORCE
 from tests.brokers.fixtures import TestBroker
 from tests.brokers.jvm import CannotRun, JvmBroker
@@ -160,7 +162,7 @@ class Trainer:
 
         def pointers(offsets: Sequence[int]) -> list[Message]:
             alias = Alias(version.number, digest, offsets[0])
-            return [self._alias(f"{version.name}@current", model_codec.encode_alias(alias))] if named else []
+            return [self._alias(f"{version.name}@current", encode_alias(alias))] if named else []
 
         return Alias(version.number, digest, self._publisher.publish([message], pointers)[0])
 
@@ -179,7 +181,7 @@ class Trainer:
 
     def point(self, key: str, alias: Alias | bytes | None) -> None:
         """Write an alias record; None is a tombstone."""
-        value = model_codec.encode_alias(alias) if isinstance(alias, Alias) else alias
+        value = encode_alias(alias) if isinstance(alias, Alias) else alias
         self.say(key, value)
 
     def say(self, key: str, value: bytes | None) -> None:
@@ -187,7 +189,7 @@ class Trainer:
         self._publisher.publish([self._alias(key, value)])
 
     def pin(self, alias: Alias | None) -> None:
-        self.point(model_codec.pin_key(NAME), alias)
+        self.point(pin_key(NAME), alias)
 
     def _alias(self, key: str, value: bytes | None) -> Message:
         return Message(f"{self._topic}.aliases", value, key.encode(), partition=0)
@@ -734,7 +736,7 @@ def test_a_version_that_is_not_there_is_named_with_the_newest(
         load_version(connection, NAME, models_topic=models, number=7)
     trainer.retire(f"{NAME}@3")
     assert load_version(connection, NAME, models_topic=models, number=3).version.number == 3, "anyone can write that"
-    trainer.say(model_codec.retired_key(NAME), model_codec.encode_retired(Retired(1, (), (3,))))
+    trainer.say(retired_key(NAME), encode_retired(Retired(1, (), (3,))))
     with pytest.raises(ConfigurationError, match="version 3 of pulsar was retired; the newest is 5"):
         load_version(connection, NAME, models_topic=models, number=3)
 

@@ -8,32 +8,22 @@ import sys
 import traceback
 from contextlib import closing
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from consumers.host.runtime import (
-    EXIT_UNFORESEEN,
-    Health,
-    configure_logging,
-    connect,
-    exit_code,
-    schemas_of,
-    spare_the_collector,
-    stop_on_signals,
-    writes_json,
-)
-from consumers.host.supervision import Supervision
+from consumers.host.exit_codes import EXIT_UNFORESEEN, exit_code
 from consumers.host.untrusted_text import printable
-from consumers.host.web.server import HttpServer
 from consumers.models import commands as models
-from consumers.options import CLIENT, fields, flag, sections, shown_default, shown_type, variable, with_settings
-from consumers.settings import Settings
+from consumers.on_demand import CLIENT, OptionsOnDemand, with_settings
 from streamsvm import __version__
-from streamsvm.config import ReducerName
+from streamsvm.choices import ReducerName
 from streamsvm.crashpoints import arm
 from streamsvm.errors import ConfigurationError, StreamsvmError, TopicMissing
 from streamsvm.secrecy import is_secret
+
+if TYPE_CHECKING:
+    from consumers.settings import Settings
 
 app = typer.Typer(
     name="streamsvm",
@@ -46,8 +36,22 @@ topics_app = typer.Typer(no_args_is_help=True, help="Create and check the topics
 app.add_typer(models.app, name="model")
 app.add_typer(topics_app, name="topics")
 
-Format = Literal["csv", "svm", "jsonl", "parquet", "npz"]
 RecordFormat = Literal["json", "json-array", "arrow", "avro"]
+PointsFile = Annotated[Path | None, typer.Argument(help="CSV, LIBSVM, JSON lines, Parquet or npz (X, y) file.")]
+Dataset = Annotated[str | None, typer.Option(help="A bundled data set instead of a file: htru2.")]
+Format = Annotated[
+    Literal["csv", "svm", "jsonl", "parquet", "npz"] | None,
+    typer.Option("--format", help="Format of the file; default: by its file extension."),
+]
+LabelColumn = Annotated[str | None, typer.Option(help="Name or index of the label column.")]
+WeightColumn = Annotated[str | None, typer.Option(help="Name or index of the weight column.")]
+IdColumn = Annotated[str | None, typer.Option("--id", help="Name or index of a column that is not a feature.")]
+FeatureColumns = Annotated[str | None, typer.Option(help="Feature columns in order, separated by commas.")]
+Dimension = Annotated[int | None, typer.Option(help="Number of features of a LIBSVM file.")]
+Header = Annotated[
+    bool | None, typer.Option("--header/--no-header", help="Whether the first line of a CSV names its columns.")
+]
+Delimiter = Annotated[str | None, typer.Option(help="Character between the cells of a CSV.")]
 SkipIncomplete = Annotated[
     bool, typer.Option("--skip-incomplete", help="Skip rows of a CSV or Parquet file that lack a value.")
 ]
@@ -88,7 +92,7 @@ def _root(
     pass
 
 
-@app.command()
+@app.command(cls=OptionsOnDemand)
 @with_settings(*TRAINER_SECTIONS)
 def train(
     settings: Settings,
@@ -101,6 +105,9 @@ def train(
 ) -> None:
     """Learn from a topic of labeled points and publish model versions, until stopped."""
     from consumers.host.checkpoint_places import with_old_checkpoint
+    from consumers.host.runtime import Health, configure_logging, connect, spare_the_collector, stop_on_signals
+    from consumers.host.supervision import Supervision
+    from consumers.host.web.server import HttpServer
     from consumers.metrics import TRAINER, Metrics
     from consumers.page.board import TrainerBoard
     from consumers.page.site import site_of
@@ -122,13 +129,17 @@ def train(
         Trainer(settings, components, reset=reset).run()
 
 
-@app.command()
+@app.command(cls=OptionsOnDemand)
 @with_settings("scoring", "registry")
 def score(settings: Settings) -> None:
     """Score a topic of unlabeled points with the current model, following every new version."""
+    from consumers.host.runtime import Health, configure_logging, connect, spare_the_collector, stop_on_signals
+    from consumers.host.supervision import Supervision
+    from consumers.host.web.server import HttpServer
     from consumers.metrics import SCORER, Metrics
     from consumers.page.board import ScorerBoard
     from consumers.page.site import site_of
+    from consumers.scorer.components import Components
     from consumers.scorer.scorer import Scorer
 
     configure_logging(settings.log)
@@ -139,28 +150,25 @@ def score(settings: Settings) -> None:
     spare_the_collector()
     with HttpServer(settings.http, health, metrics.registry, site) as http, Supervision(health, stop), health.failing():
         log_start(settings, http.url)
-        Scorer(settings, connection, metrics, health, stop, board).run()
+        components = Components(connection=connection, metrics=metrics, health=health, stop=stop, board=board)
+        Scorer(settings, components).run()
 
 
-@app.command(name="replay")
+@app.command(name="replay", cls=OptionsOnDemand)
 @with_settings("registry", common=CLIENT)
 def replay_command(
     settings: Settings,
     topic: Annotated[str, typer.Option(help="Topic to write to.")],
-    file: Annotated[Path | None, typer.Argument(help="CSV, LIBSVM, JSON lines, Parquet or npz file.")] = None,
-    dataset: Annotated[str | None, typer.Option(help="A bundled data set instead of a file: htru2.")] = None,
-    format_: Annotated[
-        Format | None, typer.Option("--format", help="Format of the file; default: by its file extension.")
-    ] = None,
-    label: Annotated[str | None, typer.Option(help="Name or index of the label column.")] = None,
-    weight: Annotated[str | None, typer.Option(help="Name or index of the weight column.")] = None,
-    id_: Annotated[str | None, typer.Option("--id", help="Name or index of the id column.")] = None,
-    columns: Annotated[str | None, typer.Option(help="Feature columns in order, separated by commas.")] = None,
-    dimension: Annotated[int | None, typer.Option(help="Number of features of a LIBSVM file.")] = None,
-    header: Annotated[
-        bool | None, typer.Option("--header/--no-header", help="Whether the first line of a CSV names its columns.")
-    ] = None,
-    delimiter: Annotated[str | None, typer.Option(help="Character between the cells of a CSV.")] = None,
+    file: PointsFile = None,
+    dataset: Dataset = None,
+    format_: Format = None,
+    label: LabelColumn = None,
+    weight: WeightColumn = None,
+    id_: IdColumn = None,
+    columns: FeatureColumns = None,
+    dimension: Dimension = None,
+    header: Header = None,
+    delimiter: Delimiter = None,
     no_label_column: Annotated[
         bool, typer.Option("--no-label-column", help="The file has no labels; every column is a feature.")
     ] = False,
@@ -184,6 +192,7 @@ def replay_command(
 ) -> None:
     """Write the points of a file, or of the bundled pulsar survey, to a topic."""
     from consumers.cli.file_options import Labels, LeftOut, in_flags, next_step, source_of
+    from consumers.host.runtime import configure_logging, connect, schemas_of, stop_on_signals
     from consumers.replay.replay import expected_points, prepare_topic, progress_bar, replay
     from streamsvm.kafka import Outbox
 
@@ -242,20 +251,16 @@ def replay_command(
 
 @app.command(name="evaluate")
 def evaluate_command(
-    file: Annotated[Path | None, typer.Argument(help="CSV, LIBSVM, JSON lines, Parquet or npz (X, y) file.")] = None,
-    dataset: Annotated[str | None, typer.Option(help="A bundled data set instead of a file: htru2.")] = None,
-    format_: Annotated[
-        Format | None, typer.Option("--format", help="Format of the file; default: by its file extension.")
-    ] = None,
-    label: Annotated[str | None, typer.Option(help="Name or index of the label column.")] = None,
-    weight: Annotated[str | None, typer.Option(help="Name or index of the weight column.")] = None,
-    id_: Annotated[str | None, typer.Option("--id", help="Name or index of a column that is not a feature.")] = None,
-    columns: Annotated[str | None, typer.Option(help="Feature columns in order, separated by commas.")] = None,
-    dimension: Annotated[int | None, typer.Option(help="Number of features of a LIBSVM file.")] = None,
-    header: Annotated[
-        bool | None, typer.Option("--header/--no-header", help="Whether the first line of a CSV names its columns.")
-    ] = None,
-    delimiter: Annotated[str | None, typer.Option(help="Character between the cells of a CSV.")] = None,
+    file: PointsFile = None,
+    dataset: Dataset = None,
+    format_: Format = None,
+    label: LabelColumn = None,
+    weight: WeightColumn = None,
+    id_: IdColumn = None,
+    columns: FeatureColumns = None,
+    dimension: Dimension = None,
+    header: Header = None,
+    delimiter: Delimiter = None,
     skip_incomplete: SkipIncomplete = False,
     memory_points: Annotated[int, typer.Option(help="Largest number of points held at once.")] = 10_000,
     alpha: Annotated[
@@ -275,6 +280,13 @@ def evaluate_command(
     probability: Annotated[
         Literal["sigmoid", "isotonic"] | None,
         typer.Option(help="Also judge probabilities, by Brier score and log loss: svm.probability."),
+    ] = None,
+    class_weight: Annotated[
+        str | None,
+        typer.Option(
+            help="Factors for the weights of the first and the second label: two numbers, such as 1,10; or balanced. "
+            "For every method alike: svm.class_weight."
+        ),
     ] = None,
     seed: Annotated[int, typer.Option(help="Seed of the split, the order and every method.")] = 0,
     test_share: Annotated[float, typer.Option(help="Share of the points that is held out for testing.")] = 0.2,
@@ -325,6 +337,7 @@ def evaluate_command(
         structure=structure,
         reducer=reducer,
         probability=probability,
+        class_weight=_class_weight(class_weight),
         seed=seed,
         test_share=test_share,
         find_optimum=optimum,
@@ -357,6 +370,18 @@ def evaluate_command(
         typer.echo(line)
 
 
+def _class_weight(text: str | None) -> Literal["balanced"] | tuple[float, float] | None:
+    if text is None or text == "balanced":
+        return text  # type: ignore[return-value]
+    try:
+        first, second = map(float, text.split(","))
+    except ValueError:
+        raise ConfigurationError(
+            f"--class-weight is {text!r}, which is neither balanced nor two numbers", "Give balanced, or 1,10."
+        ) from None
+    return first, second
+
+
 def _gamma(text: str) -> Literal["scale", "auto"] | float:
     if text in ("scale", "auto"):
         return text  # type: ignore[return-value]
@@ -372,6 +397,8 @@ def log_start(settings: Settings, url: str) -> None:
     """Log the effective configuration once, secrets masked; on a console only options that are not the default."""
     import structlog
 
+    from consumers.host.runtime import writes_json
+
     log = structlog.get_logger("streamsvm")
     if writes_json(settings.log):
         log.info("configuration", effective=settings.masked(), version=__version__, http=url)
@@ -379,7 +406,7 @@ def log_start(settings: Settings, url: str) -> None:
         log.info("configuration", http=url, version=__version__, others="as CONFIGURATION.md", **settings.differing())
 
 
-@topics_app.command("create")
+@topics_app.command("create", cls=OptionsOnDemand)
 @with_settings(*TRAINER_SECTIONS)
 def topics_create(settings: Settings) -> None:
     """Create the output topics of a trainer, with the settings they need.
@@ -387,6 +414,7 @@ def topics_create(settings: Settings) -> None:
     Existing topics are not changed, but checked, the input topic too. Status 78: a topic would lose records that it
     must keep.
     """
+    from consumers.host.runtime import connect
     from consumers.streams.topics import check_names, output_topics, unfit, unfit_input
     from streamsvm.kafka import create_topics, describe_topic
 
@@ -416,6 +444,8 @@ def config(
     effective: Annotated[bool, typer.Option(help="Show the values in force, secrets masked, as JSON.")] = False,
 ) -> None:
     """List every option: its flag, environment variable, type, default and meaning."""
+    from consumers.options import fields, flag, sections, shown_default, shown_type, variable
+
     if effective or file:
         from consumers.loader import load
 
@@ -430,7 +460,7 @@ def config(
             typer.echo(f"    {shown}   {variable(section, name)}")
 
 
-@app.command(name="verify")
+@app.command(name="verify", cls=OptionsOnDemand)
 @with_settings("output", "registry", common=CLIENT)
 def verify_command(
     settings: Settings,
@@ -444,6 +474,7 @@ def verify_command(
     checked and are correct; 1, something differs; 3, nothing differs, but not all could be checked (removed from the
     log, or made by another build or CPU and different here).
     """
+    from consumers.host.runtime import configure_logging, connect
     from consumers.verify.verify import progress_bar, summary_line, verify
 
     configure_logging(settings.log)
@@ -459,7 +490,7 @@ def verify_command(
     raise typer.Exit(report.exit_status)
 
 
-@app.command(name="dead-letters")
+@app.command(name="dead-letters", cls=OptionsOnDemand)
 @with_settings("input", common=CLIENT)
 def dead_letters_command(
     settings: Settings,
@@ -495,6 +526,7 @@ def dead_letters_command(
     from datetime import UTC, datetime
 
     from consumers.dead_letters.listing import chosen, plain, read_letters, report
+    from consumers.host.runtime import connect
 
     now = datetime.now(UTC)
     wanted, source = chosen(reason or (), since, model, now), topic or settings.input.dead_letters

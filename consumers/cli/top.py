@@ -19,7 +19,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from consumers.page.page import MARKS, NONE, SCORERS, age
+from consumers.page.cells import MARKS, NONE, age
 from consumers.page.status import (
     FORMAT,
     PartitionPart,
@@ -32,6 +32,7 @@ from consumers.page.status import (
     VersionPart,
     decode,
 )
+from consumers.page.trainer_page import SCORERS
 from streamsvm.errors import ConfigurationError, FatalError, StreamsvmError, TransientError
 
 TIMEOUT_S: Final = 5.0

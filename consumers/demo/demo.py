@@ -33,7 +33,8 @@ from consumers.settings import CheckpointConfig, HttpConfig, InputConfig, LogCon
 from consumers.streams.topics import output_topics
 from consumers.trainer.components import Components
 from consumers.trainer.trainer import Trainer
-from streamsvm.config import CoresetConfig, PointsConfig, ReducerName, SvmConfig
+from streamsvm.choices import ReducerName
+from streamsvm.config import CoresetConfig, PointsConfig, SvmConfig
 from streamsvm.coreset.moments import Moments
 from streamsvm.datasets import load_htru2
 from streamsvm.errors import TransientError
@@ -41,9 +42,10 @@ from streamsvm.ingest.files.array_files import from_arrays
 from streamsvm.kafka import Cluster, EmbeddedBroker, Outbox, Tail, create_topics
 from streamsvm.learning.training import train
 from streamsvm.model.machine import LinearMachine, Model, Scaler
-from streamsvm.model.message import Version
+from streamsvm.model.version import Version
 from streamsvm.points import Points
-from streamsvm.registry.subscriber import Loaded, ModelSubscriber, check
+from streamsvm.registry.loading import Loaded, check
+from streamsvm.registry.subscriber import ModelSubscriber
 from streamsvm.svm.objective import primal_objective
 
 TOPIC: Final = "candidates"

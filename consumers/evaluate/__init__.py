@@ -5,15 +5,15 @@ Nothing here needs a broker. Times are of this machine and this moment: compare 
 
 from consumers.evaluate.peers import resolve
 from consumers.evaluate.picture import check_plot, plot
-from consumers.evaluate.plan import Plan, Report, Row
+from consumers.evaluate.plan import EvaluationReport, EvaluationRow, Plan
 from consumers.evaluate.reading import load
 from consumers.evaluate.run import evaluate
 from consumers.evaluate.table import describe, headline, notes, progress_bar
 
 __all__ = [
+    "EvaluationReport",
+    "EvaluationRow",
     "Plan",
-    "Report",
-    "Row",
     "check_plot",
     "describe",
     "evaluate",

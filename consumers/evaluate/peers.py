@@ -8,11 +8,13 @@ import time
 import warnings
 from typing import Any
 
+import numpy as np
 from sklearn.base import BaseEstimator, is_classifier
 
-from consumers.evaluate.plan import Plan, Row, Step
+from consumers.evaluate.plan import EvaluationRow, Plan, Step
 from streamsvm.errors import ConfigurationError
 from streamsvm.estimators.evaluation import Objectives, decisions_of, scores
+from streamsvm.learning.tasks import OneVsRest
 from streamsvm.model.kernels import RbfKernel
 from streamsvm.model.machine import Model
 from streamsvm.points import Points
@@ -48,13 +50,15 @@ def resolve(name: str) -> Any:
     return made
 
 
-def peer(name: str, classifier: Any, plan: Plan, objective: Objectives, test: Points, step: Step) -> Row:
+def peer(name: str, classifier: Any, plan: Plan, objective: Objectives, test: Points, step: Step) -> EvaluationRow:
     """Fit a peer on all training points, scaled; what goes wrong in foreign code becomes a note."""
     step(name, 0, None)
     given = _given(classifier, plan, objective)
     note = ", ".join(f"{key}={value:.6g}" if key == "C" else f"{key}={value}" for key, value in given.items())
     note = f"all training points, scaled; {note or 'its own defaults'}"
-    train, Z = objective.points, objective.scaler.transform(objective.points.X)
+    knows_classes = "class_weight" in given
+    train = objective.points if knows_classes else class_weighted(objective)
+    Z = objective.scaler.transform(train.X)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
@@ -67,17 +71,18 @@ def peer(name: str, classifier: Any, plan: Plan, objective: Objectives, test: Po
             seconds = time.perf_counter() - begun
             scored = scores(test, decisions_of(classifier, objective.scaler.transform(test.X)))
         except Exception as error:  # noqa: BLE001 - foreign code: what it raises is not ours to know
-            return Row(name=name, note=f"failed: {one_line(error)}")
+            return EvaluationRow(name=name, note=f"failed: {one_line(error)}")
     note += "".join(f"; {one_line(text)}" for text in dict.fromkeys(str(warning.message) for warning in caught))
     machines = objective.machines_of(classifier)
     models = None if machines is None else [Model(objective.scaler, machine) for machine in machines]
     reached = None if models is None else objective.value(models)
-    return Row(
+    return EvaluationRow(
         name=name,
         objective=reached,
         gap=None,
         scores=scored,
         points_per_s=len(train) / max(seconds, 1e-9),
+        seconds=seconds,
         points_held=len(train),
         note=note,
     )
@@ -92,9 +97,20 @@ def _given(classifier: Any, plan: Plan, objective: Objectives) -> dict[str, Any]
             given["kernel"] = plan.kernel
         if "gamma" in known and isinstance(objective.kernel, RbfKernel):
             given["gamma"] = objective.kernel.gamma
+    if "class_weight" in known and plan.class_weight is not None:
+        given["class_weight"] = plan.weights_of_labels
     if "random_state" in known:
         given["random_state"] = plan.seed
     return given
+
+
+def class_weighted(objective: Objectives) -> Points:
+    """Return the training points, those of each label weighed as the objective does: for who knows no class weights."""
+    points, task = objective.points, objective.task
+    if task.classes > 2:
+        seen = np.bincount(points.y, weights=points.weight, minlength=task.classes).astype(np.float64)
+        return points.class_weighted(task.class_weights(seen)) if isinstance(task, OneVsRest) else points
+    return points.reweighted(objective.each[0].weight)
 
 
 def one_line(what: object) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from consumers.evaluate.plan import Report
+from consumers.evaluate.plan import EvaluationReport
 from streamsvm.errors import ConfigurationError
 
 
@@ -30,7 +30,7 @@ def check_plot(path: Path) -> None:
         )
 
 
-def plot(report: Report, path: Path) -> None:
+def plot(report: EvaluationReport, path: Path) -> None:
     """Write the gap against memory as a PNG.
 
     Raises

@@ -37,6 +37,8 @@ class Plan:
         At most one of them; alpha = 1e-4 without.
     kernel, gamma, structure, reducer, probability
         As `CoresetSVC`'s.
+    class_weight : "balanced", two numbers, or None
+        Factors for the weights of the first and the second label, in every method.
     seed : int
         Of the split, the order, the coreset, the reservoir and SGD.
     test_share : float
@@ -55,6 +57,7 @@ class Plan:
     structure: Literal["tree", "chain"] = "chain"
     reducer: Literal["calibrated", "sensitivity", "uniform"] = "calibrated"
     probability: Method | None = None
+    class_weight: Literal["balanced"] | tuple[float, float] | None = None
     seed: int = 0
     test_share: float = 0.2
     find_optimum: bool | None = None
@@ -71,9 +74,16 @@ class Plan:
             structure=self.structure,
             reducer=self.reducer,
             probability=self.probability,
+            class_weight=self.weights_of_labels,
             train_points=max(DEFAULT_TRAIN_POINTS, self.memory_points),
             seed=self.seed,
         )
+
+    @property
+    def weights_of_labels(self) -> Literal["balanced"] | dict[Any, float] | None:
+        """The class weights as scikit-learn takes them, by what `Points.y` holds."""
+        weights = self.class_weight
+        return {-1: weights[0], 1: weights[1]} if isinstance(weights, tuple) else weights
 
     def check(self, *, curve: bool) -> None:
         """Refuse what does not make sense.
@@ -89,6 +99,10 @@ class Plan:
         for name, value in (("--alpha", self.alpha), ("--C", self.C), ("--gamma", self.gamma)):
             if isinstance(value, float) and not 0.0 < value < np.inf:
                 raise ConfigurationError(f"{name} is {value}", "Give a number above 0.")
+        if isinstance(self.class_weight, tuple) and not all(0.0 < factor < np.inf for factor in self.class_weight):
+            raise ConfigurationError(
+                f"--class-weight is {','.join(map(str, self.class_weight))}", "Give two numbers above 0, or balanced."
+            )
         if self.memory_points < LEAST_MEMORY:
             raise ConfigurationError(f"--memory-points is {self.memory_points}", f"Give {LEAST_MEMORY} or more.")
         if self.seed < 0:
@@ -100,7 +114,7 @@ class Plan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
+class EvaluationRow:
     """What one method made of the training part.
 
     Attributes
@@ -115,6 +129,8 @@ class Row:
         On what was set aside; None of a method that failed.
     points_per_s : float or None
         Training points over the wall time of reading them and of training.
+    seconds : float or None
+        That time.
     points_held : int or None
         At most.
     note : str
@@ -127,13 +143,14 @@ class Row:
     gap: float | None = None
     scores: Scores | None = None
     points_per_s: float | None = None
+    seconds: float | None = None
     points_held: int | None = None
     note: str = ""
     probabilities: ProbabilityScores | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
+class EvaluationReport:
     """The outcome.
 
     Attributes
@@ -146,7 +163,7 @@ class Report:
     gamma : float or None
     uncertainty : float or None
         Relative distance from the true optimum within which the optimum lies; None if it was not sought.
-    rows : tuple of Row
+    rows : tuple of EvaluationRow
     curve : tuple of (memory, our gap, the reservoir's)
         Empty unless asked for.
     """
@@ -159,9 +176,24 @@ class Report:
     C: float
     gamma: float | None
     uncertainty: float | None
-    rows: tuple[Row, ...]
+    rows: tuple[EvaluationRow, ...]
     curve: tuple[tuple[int, float, float], ...] = ()
 
     def plain(self) -> dict[str, Any]:
-        """Return it as what JSON can hold."""
-        return asdict(self)
+        """Return it as what JSON can hold; each row flat, its name as `contender`."""
+        return asdict(self) | {"rows": [_flat(row) for row in self.rows]}
+
+
+def _flat(row: EvaluationRow) -> dict[str, Any]:
+    nested = asdict(row)
+    scores, probabilities = nested.pop("scores") or {}, nested.pop("probabilities") or {}
+    figures = {
+        name: scores.get(name) for name in ("accuracy", "balanced_accuracy", "auc", "average_precision", "skill")
+    }
+    return {
+        "contender": nested.pop("name"),
+        **figures,
+        "log_loss": probabilities.get("log_loss"),
+        "brier": probabilities.get("brier"),
+        **nested,
+    }

@@ -11,8 +11,8 @@ from typing import Any, Final, TypeVar
 import numpy as np
 from sklearn.linear_model import SGDClassifier
 
-from consumers.evaluate.peers import one_line, peer, resolve
-from consumers.evaluate.plan import Plan, Report, Row, Step, silent
+from consumers.evaluate.peers import class_weighted, one_line, peer, resolve
+from consumers.evaluate.plan import EvaluationReport, EvaluationRow, Plan, Step, silent
 from consumers.evaluate.reading import check_parts, load
 from streamsvm.errors import ConfigurationError
 from streamsvm.estimators import CoresetSVC
@@ -20,7 +20,7 @@ from streamsvm.estimators.evaluation import (
     SGD_SETTINGS,
     Objectives,
     Optima,
-    Reservoir,
+    ReservoirBaseline,
     cross_validated_probabilities,
     decisions,
     optimum,
@@ -40,7 +40,7 @@ T = TypeVar("T")
 
 PORTION: Final = 1_000
 """Points that a learner is given at once."""
-MOST_CELLS: Final = 1 << 28
+MOST_CELLS: Final = 1 << 26
 """Points times features beyond which the linear optimum is not sought: minutes, and gigabytes."""
 MOST_RBF_POINTS: Final = 50_000
 """The same for RBF, whose time grows faster than the points."""
@@ -52,7 +52,7 @@ MEMORY_FACTORS: Final = (0.25, 0.5, 1.0, 2.0, 4.0)
 LEAST_PLOTTED: Final = 32
 
 
-def evaluate(source: Source, plan: Plan, *, curve: bool = False, step: Step | None = None) -> Report:
+def evaluate(source: Source, plan: Plan, *, curve: bool = False, step: Step | None = None) -> EvaluationReport:
     """Read, split, learn once, and measure.
 
     Parameters
@@ -79,18 +79,20 @@ def evaluate(source: Source, plan: Plan, *, curve: bool = False, step: Step | No
         raise ConfigurationError(
             f"--probability supports two labels only, but {source.name} has {len(labels)}", "Leave --probability out."
         )
-    task: Task = TwoClasses() if len(labels) == 2 else OneVsRest(len(labels))
+    task = _task(plan, labels)
     without = _without_optimum(plan, train, curve=curve)
+    if without:
+        step(f"the optimum is left out: {without}", 0, None)
     objective = _prepared(plan, train, task, step)
     rows = [method(plan, objective, test, step) for method in (_streamsvm, _reservoir, _sgd)]
     best = None
     if without:
-        rows.append(Row(name="optimum", note=without))
+        rows.append(EvaluationRow(name="optimum", note=without))
     else:
         best, row = _optimum(plan, objective, test, step)
         rows.append(row)
     rows += [peer(name, made, plan, objective, test, step) for name, made in zip(plan.against, peers, strict=True)]
-    return Report(
+    return EvaluationReport(
         source=source.name,
         labels=labels,
         training_points=len(train),
@@ -99,9 +101,19 @@ def evaluate(source: Source, plan: Plan, *, curve: bool = False, step: Step | No
         C=objective.penalty,
         gamma=objective.kernel.gamma if isinstance(objective.kernel, RbfKernel) else None,
         uncertainty=None if best is None else best.uncertainty,
-        rows=tuple(_with_gap(row, best) for row in rows),
+        rows=tuple(_said(_with_gap(row, best), rows, test) for row in rows),
         curve=tuple(_curve(plan, objective, best, step)) if curve and best is not None else (),
     )
+
+
+def _task(plan: Plan, labels: Sequence[object]) -> Task:
+    if len(labels) == 2:
+        return TwoClasses()
+    if isinstance(plan.class_weight, tuple):
+        raise ConfigurationError(
+            f"--class-weight has two numbers, but there are {len(labels)} labels", "Give balanced, or leave it out."
+        )
+    return OneVsRest(len(labels), plan.class_weight)
 
 
 def _prepared(plan: Plan, train: Points, task: Task, step: Step) -> Objectives:
@@ -145,12 +157,13 @@ def _portions(points: Points, what: str, step: Step) -> Iterator[Points]:
 
 def _measured(
     name: str, models: Sequence[Model], objective: Objectives, test: Points, seconds: float, held: int
-) -> Row:
-    return Row(
+) -> EvaluationRow:
+    return EvaluationRow(
         name=name,
         objective=objective.value(models),
         scores=scores(test, decisions(models, test.X)),
         points_per_s=len(objective.points) / max(seconds, 1e-9),
+        seconds=seconds,
         points_held=min(held, len(objective.points)),
     )
 
@@ -172,7 +185,7 @@ def _each(found: T | tuple[T, ...]) -> tuple[T, ...]:
     return found if isinstance(found, tuple) else (found,)
 
 
-def _streamsvm(plan: Plan, objective: Objectives, test: Points, step: Step) -> Row:
+def _streamsvm(plan: Plan, objective: Objectives, test: Points, step: Step) -> EvaluationRow:
     begun = time.perf_counter()
     machine = _learned(plan, objective.points, objective.task, step)
     with warnings.catch_warnings():
@@ -194,26 +207,26 @@ def _streamsvm(plan: Plan, objective: Objectives, test: Points, step: Step) -> R
 
 
 def _sampled(plan: Plan, objective: Objectives, step: Step) -> Points:
-    reservoir = Reservoir(plan.memory_points, plan.seed)
+    reservoir = ReservoirBaseline(plan.memory_points, plan.seed)
     for part in _portions(objective.points, f"reservoir, {plan.memory_points:,} points", step):
         reservoir.learn(part)
     return reservoir.points
 
 
-def _reservoir(plan: Plan, objective: Objectives, test: Points, step: Step) -> Row:
+def _reservoir(plan: Plan, objective: Objectives, test: Points, step: Step) -> EvaluationRow:
     begun = time.perf_counter()
     few = _sampled(plan, objective, step)
     if len(np.unique(few.y)) < 2:
-        return Row(name="reservoir", points_held=len(few), note="failed: its sample has one label only")
+        return EvaluationRow(name="reservoir", points_held=len(few), note="failed: its sample has one label only")
     models = objective.of_few(few)
     row = _measured("reservoir", models, objective, test, time.perf_counter() - begun, len(few))
     return replace(row, note="a uniform sample, with the training part's scaler")
 
 
-def _sgd(plan: Plan, objective: Objectives, test: Points, step: Step) -> Row:
+def _sgd(plan: Plan, objective: Objectives, test: Points, step: Step) -> EvaluationRow:
     passes = [made for settings in SGD_SETTINGS if (made := _sgd_pass(settings, plan, objective, step))]
     if not passes:
-        return Row(name="SGD", points_held=0, note="failed: every setting overflows")
+        return EvaluationRow(name="SGD", points_held=0, note="failed: every setting overflows")
     best = min(passes, key=lambda made: objective.value(made.models))
     row = _measured("SGD", best.models, objective, test, best.seconds, 0)
     settings = ", ".join(f"{name}={value!r}" for name, value in best.settings.items())
@@ -239,7 +252,7 @@ def _sgd_pass(settings: dict[str, Any], plan: Plan, objective: Objectives, step:
     machine = SGDClassifier(loss="hinge", alpha=alpha, random_state=plan.seed, **settings)
     begun = time.perf_counter()
     try:
-        for part in _portions(objective.points, "SGD", step):
+        for part in _portions(class_weighted(objective), "SGD", step):
             Z = objective.scaler.transform(part.X)
             machine.partial_fit(Z, part.y, classes=_classes(objective.task), sample_weight=part.weight)
     except ValueError:
@@ -250,7 +263,7 @@ def _sgd_pass(settings: dict[str, Any], plan: Plan, objective: Objectives, step:
     return _SgdPass(settings, models, seconds)
 
 
-def _optimum(plan: Plan, objective: Objectives, test: Points, step: Step) -> tuple[Optima, Row]:
+def _optimum(plan: Plan, objective: Objectives, test: Points, step: Step) -> tuple[Optima, EvaluationRow]:
     step("the optimum on all training points", 0, None)
     begun = time.perf_counter()
     best = Optima(tuple(optimum(own) for own in objective.each))
@@ -268,8 +281,21 @@ def _optimum(plan: Plan, objective: Objectives, test: Points, step: Step) -> tup
     return best, replace(row, note=note, probabilities=probability_scores(test, said))
 
 
-def _with_gap(row: Row, best: Optima | None) -> Row:
+def _with_gap(row: EvaluationRow, best: Optima | None) -> EvaluationRow:
     return row if best is None or row.objective is None else replace(row, gap=best.gap(row.objective))
+
+
+def _said(row: EvaluationRow, rows: Sequence[EvaluationRow], test: Points) -> EvaluationRow:
+    """Add to a row's note what its gap is worth in errors, and that it answers the same to everything."""
+    notes = [row.note] if row.note else []
+    best = next((one for one in rows if one.name == "optimum"), None)
+    if row.gap and row.scores is not None and best is not None and best.scores is not None and row is not best:
+        errors = round((best.scores.accuracy - row.scores.accuracy) * len(test))
+        count = "no" if not errors else f"{abs(errors):,} {'more' if errors > 0 else 'fewer'}"
+        notes.append(f"its gap of {row.gap:.2g} goes with {count} errors on {len(test):,} held-out rows")
+    if row.scores is not None and row.scores.skill is False:
+        notes.append("it answers one label to everything, or at the level of chance: try --class-weight balanced")
+    return replace(row, note="; ".join(notes))
 
 
 def _curve(plan: Plan, objective: Objectives, best: Optima, step: Step) -> Iterator[tuple[int, float, float]]:

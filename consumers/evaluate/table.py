@@ -10,10 +10,10 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from consumers.evaluate.plan import Report, Row, Step, silent
+from consumers.evaluate.plan import EvaluationReport, EvaluationRow, Step
 
 
-def headline(report: Report) -> str:
+def headline(report: EvaluationReport) -> str:
     """Return what was measured."""
     gamma = "" if report.gamma is None else f", gamma {report.gamma:.4g}"
     return (
@@ -22,28 +22,33 @@ def headline(report: Report) -> str:
     )
 
 
-def describe(report: Report) -> Table:
+def describe(report: EvaluationReport) -> Table:
     """Return the table; without an optimum it has objectives in the place of gaps."""
     judged = any(row.probabilities is not None for row in report.rows)
-    table = Table(padding=(0, 0 if judged else 1))  # so that two columns more fit into 80 characters
+    table = Table(padding=0)  # and without `held` where two more columns have to fit into 80 characters
     measure = "objective" if report.uncertainty is None else "gap"
-    headings = ("", measure, "accuracy", "balanced", "AUC", *(("Brier", "log loss") if judged else ()))
-    for heading in (*headings, "points/s", "held"):
+    headings = ("", measure, "accuracy", "balanced", "AUC", "AP", *(("Brier", "log loss") if judged else ()))
+    for heading in (*headings, "points/s", *(() if judged else ("held",))):
         table.add_column(heading, justify="left" if not heading else "right", no_wrap=bool(heading), overflow="fold")
     for row in report.rows:
         found, said = row.scores, row.probabilities
+        dead = found is not None and found.skill is False
         table.add_row(
-            row.name.rpartition(".")[2],
+            row.name.rpartition(".")[2] + (" (no skill)" if dead else ""),
             _gap(row, report.uncertainty),
-            *(("-",) * 3 if found is None else map(_share, (found.accuracy, found.balanced_accuracy, found.auc))),
+            *(
+                ("-",) * 4
+                if found is None
+                else map(_share, (found.accuracy, found.balanced_accuracy, found.auc, found.average_precision))
+            ),
             *(map(_share, (None, None) if said is None else (said.brier, said.log_loss)) if judged else ()),
             "-" if row.points_per_s is None else f"{row.points_per_s:,.0f}",
-            "-" if row.points_held is None else f"{row.points_held:,}",
+            *(() if judged else ("-" if row.points_held is None else f"{row.points_held:,}",)),
         )
     return table
 
 
-def notes(report: Report) -> list[str]:
+def notes(report: EvaluationReport) -> list[str]:
     """Return what the table has no room for, one line each."""
     said = [f"{row.name}: {row.note}" for row in report.rows if row.note]
     said += [f"memory {memory:,}: gap {ours:.2e}, reservoir {theirs:.2e}" for memory, ours, theirs in report.curve]
@@ -54,7 +59,7 @@ def _share(value: float | None) -> str:
     return "-" if value is None else f"{value:.4f}"
 
 
-def _gap(row: Row, uncertainty: float | None) -> str:
+def _gap(row: EvaluationRow, uncertainty: float | None) -> str:
     if uncertainty is None:
         return "-" if row.objective is None else f"{row.objective:.6g}"
     if row.gap is None:
@@ -64,11 +69,24 @@ def _gap(row: Row, uncertainty: float | None) -> str:
     return f"< {uncertainty:.1e}" if row.gap < uncertainty else f"{row.gap:.2e}"
 
 
+def _lines() -> Step:
+    """Return what prints a line a phase to standard error."""
+    said = ""
+
+    def step(what: str, done: int, total: int | None) -> None:  # noqa: ARG001
+        nonlocal said
+        if what != said:
+            said = what
+            print(what, file=sys.stderr, flush=True)  # noqa: T201
+
+    return step
+
+
 @contextmanager
 def progress_bar() -> Iterator[Step]:
-    """Show a bar on standard error while the block runs, if that is a terminal."""
+    """Show on standard error how far the block is: a bar on a terminal, else a line a phase."""
     if not sys.stderr.isatty():
-        yield silent
+        yield _lines()
         return
     columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     with Progress(*columns, TimeRemainingColumn(), console=Console(stderr=True), transient=True) as bar:

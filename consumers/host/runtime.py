@@ -1,4 +1,4 @@
-"""What every daemon shares: logs, signals, health, exit codes, and its ways to broker and registry."""
+"""What every daemon shares: logs, signals, health, and its ways to broker and registry."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from typing import Any, Final
 import structlog
 
 from consumers.settings import LogConfig, Settings
-from streamsvm.errors import ConfigurationError, StateError, StreamsvmError, TransientError
+from streamsvm.errors import ConfigurationError
 from streamsvm.kafka import Connection, SchemaRegistry
 
 STALE_AFTER_S: Final = 10.0
@@ -25,23 +25,6 @@ STALE_AFTER_S: Final = 10.0
 
 COLLECT_AFTER_OBJECTS: Final = 50_000
 """How many more objects there must be before the cyclic collector looks at the young ones."""
-
-EXIT_CLEAN: Final = 0
-EXIT_UNFORESEEN: Final = 1
-"""Exit status of an unexpected error, a defect. A supervisor restarts the daemon; an alert fires if that repeats."""
-EXIT_USAGE: Final = 2
-EXIT_FATAL: Final = 70
-EXIT_RETRYABLE: Final = 75
-EXIT_CONFIGURATION: Final = 78
-
-
-def exit_code(error: StreamsvmError) -> int:
-    """Return the exit status that an error ends a process with (sysexits.h)."""
-    if isinstance(error, ConfigurationError | StateError):
-        return EXIT_CONFIGURATION
-    if isinstance(error, TransientError):
-        return EXIT_RETRYABLE
-    return EXIT_FATAL
 
 
 def writes_json(config: LogConfig) -> bool:

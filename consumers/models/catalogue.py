@@ -19,8 +19,11 @@ from consumers.streams.topics import READ_TIMEOUT_S
 from streamsvm.errors import ConfigurationError, InvalidMessage
 from streamsvm.kafka import Connection, Record, read_to_end
 from streamsvm.model import message as model_codec
+from streamsvm.model import skill as skill_header
 from streamsvm.model.comparison import relative_gap
-from streamsvm.model.message import Alias, version_number
+from streamsvm.model.pointers import Alias
+from streamsvm.model.skill import Skill
+from streamsvm.model.version import version_key, version_number
 from streamsvm.registry import backwards
 from streamsvm.registry.aliases import Aliases, read_aliases
 from streamsvm.registry.anchoring import seen_in
@@ -28,7 +31,7 @@ from streamsvm.verification.survey import retired_in
 
 
 @dataclass(frozen=True, slots=True)
-class Figures:
+class VersionFigures:
     """What a list shows of a version's content."""
 
     points: int
@@ -53,10 +56,14 @@ class Entry:
     ancestors : tuple of Alias
         The versions that it names by their hashes.
     signature : bytes or None
-    figures : Figures or None
+    figures : VersionFigures or None
         If they were asked for and can be read.
     accuracy : float or None
         Balanced accuracy on the points that the quality gate scored; None where there were none.
+    before : float or None
+        Balanced accuracy, on the same points, of the version that was current then.
+    skill : Skill or None
+        What was found of it when it was published.
     """
 
     number: int
@@ -67,8 +74,10 @@ class Entry:
     gate: str
     ancestors: tuple[Alias, ...] = ()
     signature: bytes | None = None
-    figures: Figures | None = None
+    figures: VersionFigures | None = None
     accuracy: float | None = None
+    before: float | None = None
+    skill: Skill | None = None
 
     @property
     def alias(self) -> Alias:
@@ -170,7 +179,7 @@ class Catalogue:
         """
         if isinstance(which, str):
             return self._require_hash(which)
-        key, values = model_codec.version_key(self.name, which), list(self._values.get(which, {}).values())
+        key, values = version_key(self.name, which), list(self._values.get(which, {}).values())
         if self.is_retired(which):
             raise ConfigurationError(f"{key} was retired", f"Available: {self._there()}.")
         if not values:
@@ -198,7 +207,7 @@ class Catalogue:
                 f"Available: {self._there()}; `streamsvm model list --json` shows their hashes.",
             )
         if len(found) > 1:
-            several = ", ".join(f"{model_codec.version_key(self.name, entry.number)}: {entry.said}" for entry in found)
+            several = ", ".join(f"{version_key(self.name, entry.number)}: {entry.said}" for entry in found)
             raise ConfigurationError(f"several versions begin with {digits}: {several}", "Give more digits, or all 64.")
         return found[0]
 
@@ -323,6 +332,8 @@ def _entry(record: Record, name: str, figures: bool) -> Entry | None:
         signature=headers.get(model_codec.SIGNATURE_HEADER),
         figures=_figures(record.value) if figures else None,
         accuracy=_accuracy(headers.get(model_codec.GATE_ACCURACY_HEADER)),
+        before=_accuracy(headers.get(model_codec.GATE_PRESENT_HEADER)),
+        skill=skill_header.decode(record.headers),
     )
 
 
@@ -333,12 +344,12 @@ def _accuracy(header: bytes | None) -> float | None:
         return None
 
 
-def _figures(value: bytes) -> Figures | None:
+def _figures(value: bytes) -> VersionFigures | None:
     try:
         version = model_codec.decode(value)
     except InvalidMessage:
         return None
-    return Figures(version.stream.points, version.fit.objective, relative_gap(version))
+    return VersionFigures(version.stream.points, version.fit.objective, relative_gap(version))
 
 
 def read_names(connection: Connection, settings: Settings, timeout_s: float = READ_TIMEOUT_S) -> Aliases:

@@ -10,15 +10,14 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 import typer
 
-from consumers.host.runtime import connect
 from consumers.host.untrusted_text import json_for, printable
-from consumers.options import CLIENT, with_settings
-from consumers.settings import Settings
+from consumers.on_demand import CLIENT, OptionsOnDemand, with_settings
 from streamsvm.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from consumers.models.moving import Records
-    from streamsvm.registry.subscriber import Loaded
+    from consumers.settings import Settings
+    from streamsvm.registry.loading import Loaded
 
 app = typer.Typer(no_args_is_help=True, help="Show published models, and choose which version readers get.")
 
@@ -31,7 +30,7 @@ Reason = Annotated[str, typer.Option(help="The reason, for the audit trail.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
-@app.command("show")
+@app.command("show", cls=OptionsOnDemand)
 @with_settings("output", common=CLIENT)
 def show(
     settings: Settings,
@@ -55,7 +54,7 @@ def show(
     Console().print(describe(loaded))
 
 
-@app.command("list")
+@app.command("list", cls=OptionsOnDemand)
 @with_settings("output", common=CLIENT)
 def list_versions(
     settings: Settings,
@@ -65,9 +64,10 @@ def list_versions(
 ) -> None:
     """List versions, the newest last: time, points, balanced accuracy, objective, gap, and the aliases that name them.
 
-    The accuracy is the one that the quality gate measured: on points read after the version's cut, on the audit sample,
-    or on the training set.
+    The accuracies are those that the quality gate measured: of the version, and on the same points of the one that was
+    current before it. The points were read after the version's cut, or are those of its audit sample or training set.
     """
+    from consumers.host.runtime import connect
     from consumers.models.catalogue import holds_newest, read_catalogue, read_names
     from consumers.models.tables import doubts, head_line, list_table, listed
 
@@ -89,7 +89,7 @@ def list_versions(
     typer.echo(printable(head_line(names, settings.name)))
 
 
-@app.command("diff")
+@app.command("diff", cls=OptionsOnDemand)
 @with_settings("output", common=CLIENT)
 def diff(settings: Settings, before: Version, after: Version, as_json: AsJson = False) -> None:
     """Compare two versions: figures, lineage, configuration, coefficients."""
@@ -110,7 +110,7 @@ def diff(settings: Settings, before: Version, after: Version, as_json: AsJson = 
     Console().print(diff_table(found))
 
 
-@app.command("export")
+@app.command("export", cls=OptionsOnDemand)
 @with_settings("output", common=CLIENT)
 def export(
     settings: Settings,
@@ -140,7 +140,7 @@ def export(
     typer.echo(printable(f"{loaded.version.key}: {len(value):,} bytes to {out}"))
 
 
-@app.command("alias")
+@app.command("alias", cls=OptionsOnDemand)
 @with_settings("output", common=CLIENT)
 def alias_command(
     settings: Settings,
@@ -160,7 +160,7 @@ def alias_command(
     typer.echo(printable(perform(records.connection, settings, decide)))
 
 
-@app.command("pin")
+@app.command("pin", cls=OptionsOnDemand)
 @with_settings("output", common=CLIENT)
 def pin_command(settings: Settings, version: Version, reason: Reason = "") -> None:
     """Hold the readers of `current` at a version until unpinned, even if newer versions are published."""
@@ -171,7 +171,7 @@ def pin_command(settings: Settings, version: Version, reason: Reason = "") -> No
     typer.echo(printable(perform(records.connection, settings, pin(records, reference(version)))))
 
 
-@app.command("unpin")
+@app.command("unpin", cls=OptionsOnDemand)
 @with_settings("output", common=CLIENT)
 def unpin_command(settings: Settings, reason: Reason = "") -> None:
     """Let the readers of `current` follow the trainer again."""
@@ -181,7 +181,7 @@ def unpin_command(settings: Settings, reason: Reason = "") -> None:
     typer.echo(printable(perform(records.connection, settings, unpin(records))))
 
 
-@app.command("rollback")
+@app.command("rollback", cls=OptionsOnDemand)
 @with_settings("output", common=CLIENT)
 def rollback_command(settings: Settings, reason: Reason = "") -> None:
     """Pin the version before the readers' one; skip versions that are retired or that the gate refused."""
@@ -191,7 +191,7 @@ def rollback_command(settings: Settings, reason: Reason = "") -> None:
     typer.echo(printable(perform(records.connection, settings, RollBack(records))))
 
 
-@app.command("retire")
+@app.command("retire", cls=OptionsOnDemand)
 @with_settings("output", common=CLIENT)
 def retire_command(
     settings: Settings,
@@ -207,8 +207,9 @@ def retire_command(
 
 def _load(settings: Settings, version: str | None, alias: str | None) -> tuple[Loaded, bytes]:
     """Return a version and the bytes of its record."""
+    from consumers.host.runtime import connect
+    from streamsvm.registry.loading import load_record
     from streamsvm.registry.signing import TrustedKeys
-    from streamsvm.registry.subscriber import load_record
 
     if version is not None and alias is not None:
         raise ConfigurationError("--version and --alias are both given", "Give only one of the two.")
@@ -223,6 +224,7 @@ def _load(settings: Settings, version: str | None, alias: str | None) -> tuple[L
 
 
 def _records(settings: Settings, reason: str) -> Records:
+    from consumers.host.runtime import connect
     from consumers.models.moving import Records, whoever
 
     return Records(connect(settings, "moves"), settings, whoever(), reason, datetime.now(UTC))

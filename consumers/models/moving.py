@@ -23,12 +23,12 @@ from consumers.settings import Settings
 from consumers.streams.moves import TRANSACTION_TIMEOUT_S, moves_id, settlement_of_moves
 from streamsvm.errors import ConfigurationError, Fenced, TransientError
 from streamsvm.kafka import Cluster, Connection, Message, OutcomeUnknown
-from streamsvm.model import message as model_codec
-from streamsvm.model import trail
-from streamsvm.model.message import Alias, Retired
+from streamsvm.model import pointers, trail
+from streamsvm.model import version as version_form
+from streamsvm.model.pointers import Alias, Retired, current_key, encode_alias, encode_retired, head_key, retired_key
 from streamsvm.registry.aliases import Aliases
+from streamsvm.registry.loading import ALIAS, RESERVED_ALIASES
 from streamsvm.registry.signing import TrustedKeys
-from streamsvm.registry.subscriber import ALIAS, RESERVED_ALIASES
 
 ATTEMPTS: Final = 5
 
@@ -76,7 +76,7 @@ class Records:
     @property
     def pin_key(self) -> str:
         """The key of the pin."""
-        return model_codec.pin_key(self.settings.name)
+        return pointers.pin_key(self.settings.name)
 
     def names(self) -> Aliases:
         """Read what the aliases topic says now."""
@@ -99,11 +99,11 @@ class Records:
 
     def version_key(self, number: int) -> str:
         """Return the key of a version."""
-        return model_codec.version_key(self.settings.name, number)
+        return version_form.version_key(self.settings.name, number)
 
     def alias(self, key: str, alias: Alias | None) -> Message:
         """Return the record that sets an alias, or takes it away."""
-        value = None if alias is None else model_codec.encode_alias(alias)
+        value = None if alias is None else encode_alias(alias)
         return Message(self.settings.output.aliases_topic, value, key.encode(), partition=0)
 
     def audit(self, key: str, entry: trail.Entry) -> Message:
@@ -242,7 +242,7 @@ def unpin(records: Records) -> Decide:
 
     def decide() -> Move:
         named = records.names().named
-        before, current = named.get(records.pin_key), named.get(model_codec.current_key(records.settings.name))
+        before, current = named.get(records.pin_key), named.get(current_key(records.settings.name))
         goes_on = f"current is {records.version_key(current.number)}" if current else "no version is current"
         if before is None:
             return Move(f"no version is pinned; {goes_on}")
@@ -264,7 +264,7 @@ class RollBack:
         records = self.records
         names = records.names()
         named = names.named
-        pinned, current = named.get(records.pin_key), named.get(model_codec.current_key(records.settings.name))
+        pinned, current = named.get(records.pin_key), named.get(current_key(records.settings.name))
         have = pinned or current
         if have is None:
             raise ConfigurationError(
@@ -323,7 +323,7 @@ def _refuse_named(records: Records, names: Aliases, wanted: Sequence[int]) -> No
     for number in wanted:
         naming = [key for key, alias in sorted(names.named.items()) if alias.number == number]
         if names.head is not None and names.head.number == number:
-            naming.append(model_codec.head_key(records.settings.name))
+            naming.append(head_key(records.settings.name))
         if naming:
             raise ConfigurationError(
                 f"{', '.join(naming)} names {records.version_key(number)}, so nothing was retired",
@@ -336,7 +336,7 @@ def tombstones(records: Records, names: Aliases, numbers: Sequence[int]) -> list
     output = records.settings.output
     keys = [records.version_key(number) for number in numbers]
     retired = (names.retired or Retired(1, ())).with_others(numbers)
-    said = model_codec.encode_retired(retired), model_codec.retired_key(records.settings.name).encode()
+    said = encode_retired(retired), retired_key(records.settings.name).encode()
     entry = trail.VersionsRetired(
         name=records.settings.name,
         versions=list(numbers),

@@ -9,9 +9,10 @@ from rich.table import Table
 from consumers.host.untrusted_text import cell
 from streamsvm.model.fit import Audit, Fit
 from streamsvm.model.machine import LinearMachine
-from streamsvm.model.message import PartitionCut
 from streamsvm.model.probability import Probability, Sigmoid
-from streamsvm.registry.subscriber import Loaded
+from streamsvm.model.skill import complaint, doubt, spelt
+from streamsvm.model.version import PartitionCut
+from streamsvm.registry.loading import Loaded
 
 FEATURES_SHOWN = 12
 
@@ -33,6 +34,7 @@ def describe(loaded: Loaded) -> Table:
         ("trained on", f"{fit.points:,} points, {fit.support_vectors:,} support vectors"),
         ("objective", _objective(fit)),
         ("audit", _audit(version.audit, fit)),
+        ("skill", _skill(loaded)),
         ("probability", _probability(version.model.probability)),
         ("converged", "yes" if fit.converged else f"no: stopped after {fit.iterations:,} iterations"),
         ("input", f"{lineage.topic}" + (f" (id {lineage.topic_id})" if lineage.topic_id else "")),
@@ -63,6 +65,22 @@ def _objective(fit: Fit) -> str:
     return (
         f"{fit.objective:.8g} on the training set (dual {fit.dual_objective:.8g}, duality gap {relative:.2g} of it, "
         f"KKT gap {fit.kkt_gap:.2g})"
+    )
+
+
+def _skill(loaded: Loaded) -> str:
+    """Say what was found of its answers when it was published."""
+    skill, labels = loaded.skill, loaded.version.labels
+    if skill is None or skill.figures is None:
+        return "not measured" if skill is None else doubt(skill, labels)
+    figures = skill.figures
+    weighted = loaded.version.lineage.configuration.get("svm", {}).get("class_weight", "none") != "none"
+    told = complaint(skill, labels, weighted=weighted) or doubt(skill, labels) or "it knows something"
+    on = "the newest points" if skill.newest is not None else "the audit sample"
+    return (
+        f"{told}; {figures.said:.3g} of the weight is answered {spelt(labels[1])}, {figures.true:.3g} is; balanced "
+        f"accuracy {figures.balanced_accuracy.value:.4f}, AUC {figures.auc.value:.4f}, average precision "
+        f"{figures.average_precision:.4f}, on {figures.points:,} points of {on} when it was published"
     )
 
 

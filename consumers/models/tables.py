@@ -6,13 +6,15 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+import msgspec
 from rich.table import Table
 from rich.text import Text
 
 from consumers.host.untrusted_text import cell
 from consumers.models.catalogue import Catalogue, Entry
-from streamsvm.model import message as model_codec
 from streamsvm.model.comparison import Change, Comparison
+from streamsvm.model.pointers import current_key, pin_key
+from streamsvm.model.version import version_key
 from streamsvm.registry.aliases import Aliases
 
 
@@ -35,6 +37,8 @@ def _plain(entry: Entry, aliases: list[str]) -> dict[str, Any]:
         "aliases": aliases,
         "gate": entry.gate or None,
         "balanced_accuracy": entry.accuracy,
+        "balanced_accuracy_before": entry.before,
+        "skill": None if entry.skill is None else msgspec.to_builtins(entry.skill),
         "bytes": entry.value_bytes,
         "sha256": entry.sha256,
         "offset": entry.offset,
@@ -44,7 +48,7 @@ def _plain(entry: Entry, aliases: list[str]) -> dict[str, Any]:
 def doubts(catalogue: Catalogue) -> Iterator[str]:
     """Name what stands under a version's number and is not it, or cannot be told from a forgery."""
     for number, values in catalogue.doubtful.items():
-        key, there = model_codec.version_key(catalogue.name, number), ", ".join(entry.said for entry in values)
+        key, there = version_key(catalogue.name, number), ", ".join(entry.said for entry in values)
         if number in catalogue.entries:
             yield f"not {key} (its hash is {catalogue.entries[number].sha256}), but written under its number: {there}"
         else:
@@ -53,23 +57,36 @@ def doubts(catalogue: Catalogue) -> Iterator[str]:
 
 def list_table(name: str, rows: Iterable[Mapping[str, Any]]) -> Table:
     """Return versions as a table, in the order given."""
-    table = Table(title=cell(name), title_style="bold")
-    for column in ("version", "time", "points", "balanced", "objective", "duality gap"):
+    caption = "balanced, before: balanced accuracy of a version and of the one it was to follow, on the same points"
+    table = Table(title=cell(name), title_style="bold", caption=caption, caption_justify="left")
+    for column in ("version", "time", "points", "balanced", "before", "objective", "duality gap"):
         table.add_column(column, justify="left" if column == "time" else "right", no_wrap=True)
     table.add_column("named by", overflow="fold")
     for row in rows:
-        gate = ["refused by the gate"] if row["gate"] == "refused" else []
+        remarks = ["refused by the gate"] if row["gate"] == "refused" else []
+        remarks += _skill(row["skill"])
         readable = row["points"] is not None
         table.add_row(
             str(row["version"]),
             row["time"] or "unknown",
             f"{row['points']:,}" if readable else "unreadable",
-            "" if row["balanced_accuracy"] is None else f"{row['balanced_accuracy']:.4f}",
+            _number(row["balanced_accuracy"], ".4f"),
+            _number(row["balanced_accuracy_before"], ".4f"),
             f"{row['objective']:.8g}" if readable else "",
             "" if row["duality_gap"] is None else f"{row['duality_gap']:.2g}",
-            cell(", ".join([*row["aliases"], *gate])),
+            cell(", ".join([*row["aliases"], *remarks])),
         )
     return table
+
+
+def _skill(skill: Mapping[str, Any] | None) -> list[str]:
+    """Remark on a version that gives one answer, or knows nothing."""
+    if skill is None:
+        return []
+    one = {"negative": "answers the first label to every point", "positive": "answers the second label to every point"}
+    if skill["answers"] in one:
+        return [one[skill["answers"]]]
+    return ["knows nothing"] if skill["state"] == "none" else []
 
 
 def diff_table(found: Comparison) -> Table:
@@ -133,8 +150,8 @@ def _time(milliseconds: int) -> str | None:
 
 def head_line(names: Aliases, name: str) -> str:
     """Say in one line what readers have."""
-    pin, current = names.named.get(model_codec.pin_key(name)), names.named.get(model_codec.current_key(name))
+    pin, current = names.named.get(pin_key(name)), names.named.get(current_key(name))
     if pin is not None:
         behind = f"; current is {current.number}" if current and current.number != pin.number else ""
-        return f"readers are pinned to {model_codec.version_key(name, pin.number)}{behind}"
-    return f"readers have {model_codec.version_key(name, current.number)}" if current else "readers have no version yet"
+        return f"readers are pinned to {version_key(name, pin.number)}{behind}"
+    return f"readers have {version_key(name, current.number)}" if current else "readers have no version yet"

@@ -35,8 +35,10 @@ from streamsvm.learning.learner import Learner
 from streamsvm.learning.partition import OpenLeaf
 from streamsvm.learning.recipe import Made
 from streamsvm.model.machine import Machine
-from streamsvm.model.message import Alias, Gate, Head, Version
-from streamsvm.registry.subscriber import Loaded
+from streamsvm.model.pointers import Alias, Gate, Head
+from streamsvm.model.skill import Skill
+from streamsvm.model.version import Version
+from streamsvm.registry.loading import Loaded
 
 LOOK_EVERY_S: Final = 1.0
 MOST_VERSIONS: Final = 20
@@ -56,7 +58,7 @@ class Drawing:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Snapshot:
+class BoardSnapshot:
     """What a trainer left; a mapping in it is never changed."""
 
     taken: datetime
@@ -65,6 +67,7 @@ class Snapshot:
     versions: tuple[VersionPart, ...] = ()
     history: tuple[Moment, ...] = ()
     drawing: Drawing | None = None
+    skill: Skill | None = None
 
 
 Lived = TypeVar("Lived")
@@ -113,26 +116,31 @@ class TrainerBoard:
         self._cut_rows = settings.coreset.leaf_rows * settings.training.every_leaves
         self._look_at = -math.inf
         self._history: History[Moment] = History()
-        self._number, self._gate, self._current = 0, None, None
-        self.snapshot: Snapshot | None = None
+        self._number, self._gate, self._current, self._skill = 0, None, None, None
+        config = settings.models()
+        self._labels, self._weighted = config.points.labels, config.svm.class_weight != "none"
+        self.snapshot: BoardSnapshot | None = None
         """What was left last; None before the first look."""
 
     _gate: GatePart | None
     _current: int | None
+    _skill: Skill | None
 
     def adopted(self, head: Head | None, current: Alias | None) -> None:
         """Note what stands on the topic when a life begins."""
         self._number = 0 if head is None else head.number
         self._gate = None if head is None else _gate(head.gate)
         self._current = None if current is None else current.number
+        self._skill = None
         self._look_at = -math.inf
 
-    def published(self, version: Version, result: Made, head: Head, now: datetime) -> None:
+    def published(self, version: Version, result: Made, head: Head, now: datetime, skill: Skill | None = None) -> None:
         """Note a version whose transaction stands."""
+        self._skill = skill
         self._number, self._gate = version.number, _gate(head.gate)
         if self._gate is None or self._gate.outcome != "refused":
             self._current = version.number
-        before = self.snapshot or Snapshot(
+        before = self.snapshot or BoardSnapshot(
             taken=now, verdict=Verdict(level="waiting", current=None, good=None, headline="Starting", detail="")
         )
         line = _version(version, result, head, now)
@@ -168,16 +176,20 @@ class TrainerBoard:
             current_number=self._current,
             accuracy=figures_of(self._metrics, "streamsvm_prequential_accuracy"),
             balanced_accuracy=balanced,
+            skill=self._skill,
+            labels=self._labels,
+            weighted=self._weighted,
         )
         verdict = since(verdict_of(facts), before.verdict if before else None, now)
         drawing = before.drawing if before else None
-        self.snapshot = Snapshot(
+        self.snapshot = BoardSnapshot(
             taken=now,
             verdict=verdict,
             partitions=partitions,
             versions=versions,
             history=self._history.moments,
             drawing=drawing,
+            skill=self._skill,
         )
 
 

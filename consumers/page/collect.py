@@ -8,7 +8,7 @@ from typing import Literal
 from consumers.host.runtime import Health
 from consumers.metrics import Metrics
 from consumers.page.board import ScorerBoard, TrainerBoard, figures_of, lag_of
-from consumers.page.scoring import Facts, is_rejecting, scoring_of, verdict_of
+from consumers.page.scoring import ScorerFacts, is_rejecting, scoring_of, verdict_of
 from consumers.page.status import (
     Input,
     Memory,
@@ -23,7 +23,8 @@ from consumers.page.status import (
 )
 from consumers.settings import Settings
 from streamsvm import __version__
-from streamsvm.registry.subscriber import Loaded
+from streamsvm.model.skill import spelt
+from streamsvm.registry.loading import Loaded
 
 MEBIBYTE = 1 << 20
 
@@ -47,6 +48,7 @@ def _trainer(
     settings: Settings, board: TrainerBoard, metrics: Metrics, process: Process, now: datetime
 ) -> TrainerStatus:
     snapshot = board.snapshot
+    negative, positive = settings.models().points.labels
     verdict = (
         snapshot.verdict
         if snapshot
@@ -75,6 +77,8 @@ def _trainer(
             figures_of(metrics, "streamsvm_prequential_balanced_accuracy"),
             figures_of(metrics, "streamsvm_prequential_hinge_loss"),
             snapshot.history if snapshot else (),
+            labels=(spelt(negative), spelt(positive)),
+            skill=snapshot.skill if snapshot else None,
         ),
         versions=snapshot.versions if snapshot else (),
     )
@@ -85,7 +89,7 @@ def _scorer(settings: Settings, board: ScorerBoard, metrics: Metrics, process: P
     loaded, scored = snapshot.loaded, _count(metrics, "streamsvm_scored_points")
     scoring = scoring_of(settings, metrics, snapshot)
     rejecting = is_rejecting(metrics)
-    verdict = verdict_of(Facts(rejecting, scored, scoring.drift, scoring.history), snapshot)
+    verdict = verdict_of(ScorerFacts(rejecting, scored, scoring.drift, scoring.history), snapshot)
     return ScorerStatus(
         name=settings.name,
         taken=now,

@@ -28,7 +28,7 @@ MUCH: Final = 0.25
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class ScorerFacts:
     """What the verdict is made from.
 
     Attributes
@@ -47,7 +47,7 @@ class Facts:
     history: tuple[ScoringMoment, ...]
 
 
-def verdict_of(facts: Facts, snapshot: ServingSnapshot) -> Verdict:
+def verdict_of(facts: ScorerFacts, snapshot: ServingSnapshot) -> Verdict:
     """Judge a scorer that is healthy and has a version, or none yet."""
     if snapshot.loaded is None:
         return Verdict(

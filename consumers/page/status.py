@@ -14,6 +14,8 @@ from typing import Final, Literal
 
 import msgspec
 
+from streamsvm.model.skill import Skill
+
 FORMAT: Final = "streamsvm.status/1"
 
 Level = Literal["good", "fair", "bad", "waiting", "stopped"]
@@ -135,13 +137,28 @@ class Moment(msgspec.Struct, frozen=True):
 
 
 class Quality(msgspec.Struct, frozen=True):
-    """Prequential figures: each point was scored before it was learned; `points` is the number of scored points."""
+    """How good answers are.
+
+    Attributes
+    ----------
+    points : int or None
+        Points scored, each before it was learned.
+    accuracy, balanced_accuracy, hinge_loss : Figures
+        Prequential: of the newest of these points.
+    history : tuple of Moment
+    labels : tuple of two str
+        The negative and the positive label, as JSON.
+    skill : Skill or None
+        What the newest version that this process published knows; None before there is one.
+    """
 
     points: int | None
     accuracy: Figures
     balanced_accuracy: Figures
     hinge_loss: Figures
     history: tuple[Moment, ...]
+    labels: tuple[str, str] | None = None
+    skill: Skill | None = None
 
 
 class GatePart(msgspec.Struct, frozen=True):

@@ -1,8 +1,11 @@
 """What a trainer's figures mean, in one line: whether the model is current, and whether it is good.
 
 *Current*: fewer rows are learned and in no version than two cuts have, and no more records wait to be read than one cut
-has rows. *Good*: over the newest rows, each scored before it was learned, neither baseline beats the model by more than
-the alerts of `deploy/prometheus/rules.yml` allow; and the quality gate did not refuse the newest version.
+has rows. *Good*: the newest version knows something and does not give one answer to every point; over the newest rows,
+each scored before it was learned, neither baseline beats the model by more than the alerts of
+`deploy/prometheus/rules.yml` allow; and the quality gate did not refuse the newest version.
+
+Plain accuracy counts only without class weights: with them, a lower one is what was asked for.
 """
 
 from __future__ import annotations
@@ -11,6 +14,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from consumers.page.status import Figures, GatePart, Verdict
+from streamsvm.config import Label
+from streamsvm.model.skill import Skill, complaint, doubt
 
 BEHIND_CUTS: Final = 2
 SGD_MARGIN: Final = 0.02
@@ -40,6 +45,11 @@ class Facts:
     current_number : int or None
         What the alias `current` names.
     accuracy, balanced_accuracy : Figures
+    skill : Skill or None
+        Of the newest version; None where that is not measured, or was not yet.
+    labels : tuple of two labels
+    weighted : bool
+        Whether class weights are configured.
     """
 
     number: int
@@ -51,6 +61,9 @@ class Facts:
     current_number: int | None
     accuracy: Figures
     balanced_accuracy: Figures
+    skill: Skill | None
+    labels: tuple[Label, Label]
+    weighted: bool
 
 
 def verdict_of(facts: Facts) -> Verdict:
@@ -58,7 +71,7 @@ def verdict_of(facts: Facts) -> Verdict:
     if not facts.number:
         return Verdict(level="fair", current=None, good=None, headline="No model yet", detail=_first(facts))
     behind, faults = _behind(facts), _faults(facts)
-    judged = facts.balanced_accuracy.model is not None
+    judged = facts.balanced_accuracy.model is not None and facts.skill is not None and facts.skill.state == "some"
     good = False if faults else True if judged else None
     if behind:
         return Verdict(
@@ -73,7 +86,7 @@ def verdict_of(facts: Facts) -> Verdict:
             level="bad",
             current=True,
             good=False,
-            headline="Current, but not good",
+            headline=_headline(facts),
             detail=_join(*faults, _covers(facts)),
         )
     if judged:
@@ -89,8 +102,21 @@ def verdict_of(facts: Facts) -> Verdict:
         current=True,
         good=None,
         headline="Current",
-        detail=_join(_covers(facts), "its quality has not been measured yet"),
+        detail=_join(_covers(facts), _unjudged(facts)),
     )
+
+
+def _headline(facts: Facts) -> str:
+    skill = facts.skill
+    if skill is not None and skill.answers != "both":
+        return "Current, but it gives one answer to every point"
+    return "Current, but it knows nothing" if skill is not None and skill.state == "none" else "Current, but not good"
+
+
+def _unjudged(facts: Facts) -> str:
+    """Say why it is not known whether the version is good."""
+    told = doubt(facts.skill, facts.labels) if facts.skill is not None else ""
+    return told or "its quality has not been measured yet"
 
 
 def _first(facts: Facts) -> str:
@@ -116,9 +142,11 @@ def _faults(facts: Facts) -> list[str]:
             "no version is current" if facts.current_number is None else f"version {facts.current_number} stays current"
         )
         found.append(f"the quality gate refused version {facts.number}: {kept}")
+    if facts.skill is not None and (wrong := complaint(facts.skill, facts.labels, weighted=facts.weighted)):
+        found.append(wrong)
     if _beaten(balanced.model, balanced.sgd, SGD_MARGIN):
         found.append(f"balanced accuracy {balanced.model:.3f}, below the SGD baseline's {balanced.sgd:.3f}")
-    if _beaten(accuracy.model, accuracy.majority, MAJORITY_MARGIN):
+    if not facts.weighted and _beaten(accuracy.model, accuracy.majority, MAJORITY_MARGIN):
         found.append(
             f"accuracy {accuracy.model:.3f}, below the {accuracy.majority:.3f} of always predicting the larger class"
         )

@@ -30,7 +30,8 @@ from streamsvm.ingest.scored import Scored, scores_of
 from streamsvm.kafka import Connection, Record, Subscription, describe_topic, log_range, read_to_end
 from streamsvm.model.deciles import Deciles
 from streamsvm.quality.drift import ScoreWindow
-from streamsvm.registry.subscriber import Loaded, ModelSubscriber
+from streamsvm.registry.loading import Loaded
+from streamsvm.registry.subscriber import ModelSubscriber
 
 log = structlog.get_logger("streamsvm.scorer")
 

@@ -28,11 +28,13 @@ class Aside(Generic[T]):
         self._call = call
         self._returned: list[T] = []
         self._failure: BaseException | None = None
+        # A daemon thread: a call that never returns must not keep the process from ending.
         self._thread = threading.Thread(target=self._run, name="aside", daemon=True)
         self._thread.start()
 
     def finished(self, timeout_s: float) -> bool:
         """Wait at most `timeout_s` and tell whether the call returned; what it raised is raised here."""
+        # Waiting in slices keeps the main loop alive, which beats between them.
         self._thread.join(timeout_s)
         if self._thread.is_alive():
             return False
@@ -108,6 +110,7 @@ class BoundedPublisher(Publisher):
             super().close()
 
     def _bounded(self, call: Callable[[], T]) -> T:
+        # The client is still inside the lost call, and is not safe to enter from a second thread.
         if self._lost is not None:
             raise self._lost
         aside = Aside(call)

@@ -7,8 +7,8 @@ from typing import Final
 
 from consumers.settings import Settings
 from consumers.streams.ports import Cluster
-from consumers.streams.settling import VersionSettlement
 from consumers.streams.topics import written_places
+from consumers.streams.version_settlement import VersionSettlement
 
 TRANSACTION_TIMEOUT_S: Final = 20.0
 

@@ -13,40 +13,42 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import replace
-from itertools import chain
-from typing import Final, Protocol
+from typing import Final
 
 import structlog
 
 from consumers.streams.ports import Cluster, Publisher
 from consumers.streams.topics import READ_TIMEOUT_S
 from streamsvm.crashpoints import crash_point
-from streamsvm.delivery import Judgement, Part, Verdict, judge, redirected
+from streamsvm.delivery import AttemptVerdict, Judgement, Part
 from streamsvm.errors import StateError, TransientError
-from streamsvm.ingest.scored import SOURCE_HEADER
-from streamsvm.kafka import Message, Place, Progress, Record, Standing, Stored, stamp_of
-from streamsvm.model.message import decode_head, head_key, version_number
+from streamsvm.kafka import Message, Place, Record, Stored, stamp_of
 
 log = structlog.get_logger("streamsvm.delivery")
 
 GRACE_S: Final = 1.0
 """Seconds to wait for a transaction that is about to end by itself."""
+
 SWEPT_S: Final = 5.0
 """Seconds to wait for the markers of our own abort."""
+
 LOOK_S: Final = 0.1
 """Seconds between two checks of the stable offsets."""
+
 TIMEOUTS: Final = 3
 """Number of transaction timeouts after which the transaction of another writer cannot be alive any more."""
+
 SLACK_MS: Final = 600_000
 """Milliseconds by which other records of an attempt may be older than its pointers, because clocks are adjusted."""
+
 SHORT_SLACK_MS: Final = 40_000
 """The same for the search that every settlement makes. Pointers and positions are stamped last, and each step before
 them may have taken a transaction's timeout. With a shorter time the first scores of a slow batch would be taken for
 missing."""
+
 FAMILY: Final = "streamsvm/"
 """Prefix of the transactional ids of trainers and of people's moves."""
+
 FILLER_KEY: Final = b"streamsvm@settling"
 """Key of the record that is aborted: a compacted topic accepts no record without a key. No reader receives it."""
 
@@ -117,20 +119,25 @@ class Settlement(ABC):
         TransientError, Fenced, ConfigurationError, FatalError
             As for `streamsvm.kafka.Publisher.publish`: take the id again, then settle again.
         """
+        # No transactions there, so nothing can hang.
         if self._cluster.embedded:
             return
+        # Taken once, before anything of ours is written: a later end would lie behind our own open transaction.
         ends = {place: mark.end for place, mark in self._cluster.marks(self._places).items()}
+        # A commit is answered before its markers are written: most of what hangs ends by itself within moments.
         held_up = self._held_up(ends, GRACE_S)
+        # Kept for completing: after the sweep the partitions no longer show what had hung there.
         left_open = dict(held_up)
         if held_up:
             self._say(held_up)
-            publisher.sweep(_fillers(self._swept_with(held_up)))
+            publisher.sweep(filler_messages(self._swept_with(held_up)))
             crash_point("settle.swept")
             held_up = self._held_up(ends, SWEPT_S)
         while held_up:
             self._end_others(held_up)
             held_up = self._held_up(ends, SWEPT_S)
         self._complete(publisher, left_open)
+        # Nothing hangs any more: the times of waiting would only pile up.
         self._since.clear()
 
     @abstractmethod
@@ -176,6 +183,7 @@ class Settlement(ABC):
             else:
                 refusals.append(refusal)
         if not theirs:
+            # Of several reasons the one that a person must act on goes first: the others end by themselves.
             raise next((one for one in refusals if isinstance(one, PersonNeeded)), refusals[0])
         for who, places in theirs.items():
             self._settle_for(who, places)
@@ -183,6 +191,7 @@ class Settlement(ABC):
     def _blame(self, place: Place, offset: int) -> tuple[str, Unsettled | None]:
         """Return the id whose transaction holds readers up, and why it cannot be ended now; None if it can."""
         now = self._monotonic()
+        # Our own waiting is counted, not the record's age: its timestamp is another machine's clock.
         waited_s = now - self._since.setdefault((place, offset), now)
         record = self._cluster.stored_at(*place, offset, READ_TIMEOUT_S)
         stamp = None if record is None else stamp_of(record.headers)
@@ -195,6 +204,8 @@ class Settlement(ABC):
                 f"The transaction ends by itself, or is ended in {self._patience_s - waited_s:.0f} s; no action "
                 "needed.",
             )
+        # Our own sweep has run by then. What still hangs belongs to a producer id that the broker gave up, and no
+        # producer reaches it.
         if who == self._id:
             return who, self._person_needed(place, offset, f"{who} (whose producer the broker has forgotten)")
         if not who.startswith(self._family):
@@ -222,10 +233,13 @@ class Settlement(ABC):
         try:
             publisher.start()
             left_open = {place: mark.stable for place, mark in self._cluster.marks(places).items()}
-            publisher.sweep(_fillers(other._swept_with(places)))
+            publisher.sweep(filler_messages(other._swept_with(places)))
+            # Past the first open record is enough: what comes after it may be the work of living writers.
             held_up = self._held_up({place: offset + 1 for place, offset in left_open.items()}, SWEPT_S)
             for place, offset in held_up.items():
+                # We own the id, and its abort did not help: then no producer can end it.
                 raise self._person_needed(place, offset, transactional_id)
+            # Under the other's id: the parts belong to its attempts, and its next start looks for them there.
             other._complete(publisher, left_open)
         finally:
             publisher.close()
@@ -246,11 +260,11 @@ class Settlement(ABC):
             return stamp is not None and stamp.attempt in attempts
 
         found = self._cluster.stored(places, wanted, since_ms=since_ms, until_ms=until_ms, timeout_s=READ_TIMEOUT_S)
-        return list(map(_part, found))
+        return list(map(part_of, found))
 
     def _report(self, judgement: Judgement) -> None:
         """Log what is completed; raise an error if it cannot be completed."""
-        if judgement.verdict is Verdict.LOST:
+        if judgement.verdict is AttemptVerdict.LOST:
             raise StateError(
                 f"readers see only a part of a transaction of {self._id}, and it cannot be completed: {judgement.why}",
                 "The broker lost records that it had stored. Restore them, or use other output topics; readers keep "
@@ -266,310 +280,7 @@ class Settlement(ABC):
         )
 
 
-class VersionSettlement(Settlement):
-    """Settles the id of a trainer, or of people's moves.
-
-    Every attempt of more than one record has a record in the aliases topic. This topic is small, and keeps aborted
-    records long enough, so it shows whether a predecessor died between its abort and the completion. If a person
-    aborted the transaction before any settlement ran, the aliases topic shows nothing; so the parts of the newest
-    attempt are looked for even if nothing hangs.
-
-    Parameters
-    ----------
-    cluster, transactional_id, places, family, transaction_timeout_s, monotonic, wait
-        See `Settlement`; the first place is that of the aliases.
-    models_topic : str
-        Where the versions are.
-    name : str
-        Of the model; empty for ids that publish no versions of it.
-    """
-
-    def __init__(
-        self,
-        cluster: Cluster,
-        transactional_id: str,
-        places: Sequence[Place],
-        *,
-        family: str = FAMILY,
-        transaction_timeout_s: float,
-        monotonic: Callable[[], float],
-        wait: Callable[[float], object],
-        models_topic: str,
-        name: str = "",
-    ) -> None:
-        super().__init__(
-            cluster,
-            transactional_id,
-            places,
-            family=family,
-            transaction_timeout_s=transaction_timeout_s,
-            monotonic=monotonic,
-            wait=wait,
-        )
-        self._models_topic = models_topic
-        self._name = name
-
-    def _of(self, transactional_id: str) -> VersionSettlement:
-        return VersionSettlement(
-            self._cluster,
-            transactional_id,
-            self._places,
-            family=self._family,
-            transaction_timeout_s=self._timeout_s,
-            monotonic=self._monotonic,
-            wait=self._wait,
-            models_topic=self._models_topic,
-        )
-
-    def _swept_with(self, held_up: Iterable[Place]) -> set[Place]:
-        return {self._places[0], *held_up}
-
-    def _complete(self, publisher: Publisher, left_open: Mapping[Place, int]) -> None:
-        aliases, *others = self._places
-        mine = self._cluster.stored([aliases], self._is_mine, timeout_s=READ_TIMEOUT_S)
-        newest = next((at for at in reversed(range(len(mine))) if mine[at].committed), 0)
-        doubtful = bool(left_open) or not all(one.committed for one in mine[newest:])
-        if not doubtful and not self._lacks_parts(mine, others):
-            return
-        attempts = {_part(one).attempt for one in mine[newest:]}
-        concerned = [one for one in mine if _part(one).attempt in attempts]
-        parts = [*map(_part, concerned), *self._parts(others, attempts, _since_ms(concerned, SLACK_MS))]
-        for judgement in judge(parts, self._models_topic):
-            if judgement.verdict in (Verdict.TORN, Verdict.LOST):
-                self._report(judgement)
-                self._publish_again(judgement, publisher)
-        if self._name and self._unstamped(left_open):
-            self._refuse_unpaired()
-
-    def _lacks_parts(self, mine: Sequence[Stored], others: Sequence[Place]) -> bool:
-        """Tell whether readers receive the newest attempt without some of the parts that the log holds.
-
-        A part that the log no longer holds, such as a retired version, cannot be completed.
-        """
-        newest = [one for one in mine if _part(one).attempt == _part(mine[-1]).attempt]
-        parts = [_part(one) for one in newest]
-        visible = {part.number for part in parts if part.visible}
-        if len(visible) >= max((part.parts for part in parts), default=0):
-            return False
-        found = self._parts(others, {parts[0].attempt}, _since_ms(newest, SHORT_SLACK_MS))
-        visible |= {part.number for part in found if part.visible}
-        return any(part.number not in visible for part in found)
-
-    def _publish_again(self, judgement: Judgement, publisher: Publisher) -> None:
-        def pointers(offsets: Sequence[int]) -> list[Message]:
-            at = judgement.version_offset
-            for part, offset in zip(judgement.first, offsets, strict=True):
-                at = offset if part.topic == self._models_topic and part.value is not None else at
-            return [] if at is None else _messages(redirected(judgement.pointers, at))
-
-        publisher.publish(_messages(judgement.first), pointers)
-        crash_point("settle.completed")
-        publisher.confirm()
-
-    def _unstamped(self, left_open: Mapping[Place, int]) -> bool:
-        """Tell whether a record that hung has no stamp, so that an earlier release or another program wrote it."""
-        records = [self._cluster.stored_at(*place, offset, READ_TIMEOUT_S) for place, offset in left_open.items()]
-        return any(record is not None and stamp_of(record.headers) is None for record in records)
-
-    def _refuse_unpaired(self) -> None:
-        """Refuse if a release without stamps left a version that readers see, but that no head record names."""
-        key = head_key(self._name).encode()
-        found = self._cluster.newest(self._places[0][0], [key], READ_TIMEOUT_S).get(key)
-        newest = decode_head(found.value).number if found is not None and found.value else 0
-
-        def wanted(record: Record) -> bool:
-            number = version_number(record.key, self._name)
-            return number is not None and number > newest and stamp_of(record.headers) is None
-
-        versions = self._cluster.stored([(self._models_topic, 0)], wanted, timeout_s=READ_TIMEOUT_S)
-        alone = [f"{self._models_topic}[0]@{one.record.offset}" for one in versions if one.committed]
-        if alone:
-            raise StateError(
-                f"readers see versions of {self._name} without a head record, and the earlier release that wrote "
-                f"them did not record which other records belong to them: {', '.join(alone)}",
-                "Use another output.models_topic, or write the head record by hand; readers keep the version that "
-                "their alias names.",
-            )
-
-
-class Group(Protocol):
-    """The positions of a consumer group, which scorers commit with their scores."""
-
-    def standings(self) -> dict[int, Standing]:
-        """Return the position of every partition of the input."""
-
-    def progress(self, positions: Mapping[int, int]) -> Progress:
-        """Return positions in the form in which a publisher commits them."""
-
-    def confirm(self, positions: Mapping[int, int]) -> None:
-        """Wait until positions that were committed can be read."""
-
-    def vacant(self) -> list[str]:
-        """Return transactional ids of slots that no living member has."""
-
-
-class ScoreSettlement(Settlement):
-    """Settles the id of a scorer's slot: scores, dead letters, and the group's positions.
-
-    The positions are ended last: while they are in doubt, no member can read them, so nobody scores again what readers
-    already have. The metadata of a position names the attempt that committed it, so a successor knows what to look for.
-    While a position is in doubt, the attempt that moves it is unknown. If the attempt belongs to this id, its scores
-    came after the position that was committed last; so all attempts since then are looked for. An attempt that readers
-    see a part of was decided, and its positions with it, so they are committed again. A position that is already
-    committed, or a later one, is not changed; neither are positions of other slots that are in doubt.
-
-    Parameters
-    ----------
-    cluster, transactional_id, places, family, transaction_timeout_s, monotonic, wait
-        See `Settlement`.
-    input_topic : str
-    group : Group
-    """
-
-    def __init__(
-        self,
-        cluster: Cluster,
-        transactional_id: str,
-        places: Sequence[Place],
-        *,
-        family: str,
-        transaction_timeout_s: float,
-        monotonic: Callable[[], float],
-        wait: Callable[[float], object],
-        input_topic: str,
-        group: Group,
-    ) -> None:
-        super().__init__(
-            cluster,
-            transactional_id,
-            places,
-            family=family,
-            transaction_timeout_s=transaction_timeout_s,
-            monotonic=monotonic,
-            wait=wait,
-        )
-        self._input_topic = input_topic
-        self._group = group
-        self._doubted_at: float | None = None
-
-    def _of(self, transactional_id: str) -> ScoreSettlement:
-        return ScoreSettlement(
-            self._cluster,
-            transactional_id,
-            self._places,
-            family=self._family,
-            transaction_timeout_s=self._timeout_s,
-            monotonic=self._monotonic,
-            wait=self._wait,
-            input_topic=self._input_topic,
-            group=self._group,
-        )
-
-    def _complete(self, publisher: Publisher, left_open: Mapping[Place, int]) -> None:
-        standings = self._standings()
-        told = {one.attempt: one.time_ms for one in standings.values() if one.transactional_id == self._id}
-        begun, decided = _newest(told), set(told)
-        looked_at = [
-            self._cluster.stored([place], self._is_mine, start=offset, timeout_s=READ_TIMEOUT_S)
-            for place, offset in left_open.items()
-        ]
-        doubted = [one.time_ms for one in standings.values() if one.in_doubt]
-        if doubted:
-            since_ms = max(0, min(doubted) - SHORT_SLACK_MS)
-            looked_at.append(
-                self._cluster.stored(self._places, self._is_mine, since_ms=since_ms, timeout_s=READ_TIMEOUT_S)
-            )
-        for one in chain.from_iterable(looked_at):
-            attempt, time_ms = _part(one).attempt, one.record.timestamp_ms or 0
-            begun[attempt] = min(time_ms, begun.get(attempt, time_ms))
-        if begun:
-            parts = self._parts_of(begun, decided)
-            for judgement in judge(parts, decided=decided):
-                if judgement.verdict is not Verdict.VOID:
-                    mine = [part for part in parts if part.attempt == judgement.attempt]
-                    moved = {} if judgement.attempt in decided else positions_of(mine, self._input_topic)
-                    self._publish_again(judgement, moved, publisher)
-        self._give_positions_back(publisher)
-
-    def _standings(self) -> dict[int, Standing]:
-        """Return the group's positions, after waiting for transactions that are about to end by themselves."""
-        deadline = self._monotonic() + GRACE_S
-        while True:
-            standings = self._group.standings()
-            if not any(one.in_doubt for one in standings.values()) or self._monotonic() >= deadline:
-                return standings
-            self._wait(LOOK_S)
-
-    def _parts_of(self, begun: Mapping[str, int], decided: Container[str]) -> list[Part]:
-        """Return every record of attempts that began at these times, reading no more than necessary.
-
-        Most attempts are complete, and their records are close together. Records that completed an attempt later may be
-        anywhere behind them.
-        """
-        since_ms = min(begun.values()) - SHORT_SLACK_MS
-        parts = self._parts(self._places, begun, since_ms, max(begun.values()) + SHORT_SLACK_MS)
-        judgements = judge(parts, decided=decided)
-        if len(judgements) == len(begun) and all(one.verdict is Verdict.WHOLE and not one.gone for one in judgements):
-            return parts
-        return self._parts(self._places, begun, since_ms)
-
-    def _publish_again(self, judgement: Judgement, positions: Mapping[int, int], publisher: Publisher) -> None:
-        """Publish the missing parts of a decided batch, with its positions if the group has not reached them yet.
-
-        The positions carry the stamp of the original batch, so that a successor that finds this repair incomplete looks
-        for the batch again.
-        """
-        standings = self._group.standings()
-        behind = {
-            partition: offset
-            for partition, offset in positions.items()
-            if (at := standings.get(partition)) is not None and (at.offset or 0) < offset
-        }
-        if not behind and judgement.verdict is Verdict.WHOLE:
-            return
-        self._report(judgement)
-        progress = replace(self._group.progress(behind), attempt=judgement.attempt) if behind else None
-        publisher.publish(_messages(judgement.first), progress=progress)
-        crash_point("settle.completed")
-        publisher.confirm()
-        self._group.confirm(behind)
-
-    def _give_positions_back(self, publisher: Publisher) -> None:
-        """Abort the transaction that holds the group's positions, of any slot; no part of it is visible."""
-        in_doubt = {partition: one.offset or 0 for partition, one in self._group.standings().items() if one.in_doubt}
-        if not in_doubt:
-            self._doubted_at = None
-            return
-        publisher.sweep(_fillers(self._places[:1]), self._group.progress(in_doubt))
-        deadline = self._monotonic() + SWEPT_S
-        while any(one.in_doubt for one in self._group.standings().values()):
-            if self._monotonic() >= deadline:
-                raise self._doubt(sorted(in_doubt))
-            self._wait(LOOK_S)
-        self._doubted_at = None
-
-    def _doubt(self, partitions: Sequence[int]) -> Unsettled:
-        """Return why positions stay in doubt; after three timeouts, first settle the slots without a living member."""
-        now = self._monotonic()
-        self._doubted_at = now if self._doubted_at is None else self._doubted_at
-        what = f"an open transaction moves the positions of the group in partitions {', '.join(map(str, partitions))}"
-        if now - self._doubted_at < self._patience_s:
-            return Unsettled(what, "The transaction ends by itself, or this scorer settles its slot; no action needed.")
-        self._doubted_at = now
-        for transactional_id in self._group.vacant():
-            with suppress(Unsettled):  # it was another slot's
-                self._settle_for(transactional_id, ())
-            if not any(one.in_doubt for one in self._group.standings().values()):
-                return Unsettled(f"{what}; it was ended", "No action needed.")
-        return PersonNeeded(
-            f"{what}, and nothing ends it",
-            f"Find the transaction: kafka-transactions.sh --bootstrap-server {self._cluster.servers} find-hanging "
-            "--broker-id ID --topic __consumer_offsets --max-transaction-timeout 1; then abort it with the command "
-            "that is printed.",
-        )
-
-
-def _newest(begun: Mapping[str, int]) -> dict[str, int]:
+def newest_attempts(begun: Mapping[str, int]) -> dict[str, int]:
     """Return the attempts that began last, as far as clocks can tell.
 
     Earlier attempts of an id are complete: a publisher confirms each attempt before the next, and its successor settles
@@ -579,33 +290,8 @@ def _newest(begun: Mapping[str, int]) -> dict[str, int]:
     return {attempt: time_ms for attempt, time_ms in begun.items() if time_ms >= since_ms}
 
 
-def positions_of(parts: Iterable[Part], input_topic: str) -> dict[int, int]:
-    """Return the next offset to read in each partition of the input after a batch, by its scores and dead letters."""
-    positions: dict[int, int] = {}
-    for part in parts:
-        source = source_of(part.headers)
-        if source is not None and source[0] == input_topic:
-            _, partition, offset = source
-            positions[partition] = max(offset + 1, positions.get(partition, 0))
-    return positions
-
-
-def source_of(headers: Sequence[tuple[str, bytes]]) -> tuple[str, int, int] | None:
-    """Return topic, partition and offset of the record from which a score or a dead letter was made."""
-    told = dict(headers)
-    try:
-        if SOURCE_HEADER in told:
-            topic, partition, offset = told[SOURCE_HEADER].decode().rsplit("/", 2)
-        else:
-            topic, partition, offset = (
-                told[f"__streams.errors.{what}"].decode() for what in ("topic", "partition", "offset")
-            )
-        return topic, int(partition), int(offset)
-    except (KeyError, ValueError):
-        return None
-
-
-def _part(one: Stored) -> Part:
+def part_of(one: Stored) -> Part:
+    """Return a stored record as a part of its attempt."""
     record, stamp = one.record, stamp_of(one.record.headers)
     assert stamp is not None
     return Part(
@@ -622,17 +308,19 @@ def _part(one: Stored) -> Part:
     )
 
 
-def _since_ms(stored: Iterable[Stored], slack_ms: int) -> int | None:
+def since_ms(stored: Iterable[Stored], slack_ms: int) -> int | None:
     """Return the time from which to look for other parts of these records' attempts; None: from the beginning."""
     times = [one.record.timestamp_ms for one in stored if one.record.timestamp_ms is not None]
     return min(times) - slack_ms if times else None
 
 
-def _messages(parts: Iterable[Part]) -> list[Message]:
+def messages_of(parts: Iterable[Part]) -> list[Message]:
+    """Return messages that publish the parts again, each to its own partition."""
     return [Message(part.topic, part.value, part.key, part.headers, part.partition) for part in parts]
 
 
-def _fillers(places: Iterable[Place]) -> list[Message]:
+def filler_messages(places: Iterable[Place]) -> list[Message]:
+    """Return one message for each partition, which is sent to be aborted."""
     return [Message(topic, b"", FILLER_KEY, partition=partition) for topic, partition in sorted(places)]
 
 

@@ -1,7 +1,7 @@
 """Looks now and then whether readers of committed records are held up in the partitions that a daemon writes.
 
-A transaction without an end is invisible to its writer and to every other one: they go on behind it, and nothing of
-what they write is read. So the writers look. Questions are asked aside; the main loop only takes the answers.
+Writers do not notice an open transaction: they go on writing after it, but readers of committed records receive nothing
+from there on. So the daemons check. A thread asks the broker; the main loop only collects the answers.
 """
 
 from __future__ import annotations
@@ -50,6 +50,7 @@ class Standstill:
         self._patience_s = patience_s
         self._monotonic = monotonic
         self._metrics = metrics
+        # Not at once: a start settles the same partitions itself.
         self._asked_at = monotonic()
         self._asking: threading.Thread | None = None
         self._answer: Mapping[Place, Mark] | None = None
@@ -65,11 +66,13 @@ class Standstill:
             For people; empty if nothing does, as far as is known.
         """
         now = self._monotonic()
+        # The answer is taken only after its thread has ended, so that no lock is needed.
         if self._asking is not None and not self._asking.is_alive():
             self._asking = None
             if self._answer is not None:
                 self._note(self._answer, now)
         elif self._asking is None and now - self._asked_at >= INTERVAL_S:
+            # An old answer must not be taken for one that failed to come.
             self._asked_at, self._answer = now, None
             self._asking = self._begin()
         held_up = {place: now - since for place, (_, since) in self._since.items()}
@@ -92,8 +95,10 @@ class Standstill:
         """Remember since when each stable offset stands still below the end."""
         for place, mark in marks.items():
             known = self._since.get(place)
+            # Nothing is open below the end: readers get everything.
             if mark.stable >= mark.end:
                 self._since.pop(place, None)
+            # A stable offset that moved belongs to another transaction, whose time begins now.
             elif known is None or known[0] != mark.stable:
                 self._since[place] = mark.stable, now
 

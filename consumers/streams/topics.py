@@ -10,8 +10,8 @@ from consumers.settings import Settings
 from consumers.streams.ports import Cluster
 from streamsvm.errors import ConfigurationError, InvalidMessage, StateError
 from streamsvm.kafka import Place, Record, TopicInfo, TopicSpec
-from streamsvm.model import message as model_codec
-from streamsvm.model.message import Alias, Head, Owner
+from streamsvm.model import pointers
+from streamsvm.model.pointers import Alias, Head, Owner, decode_alias, decode_head, decode_owner
 
 BOUNDED: Final = {"compression.type": "zstd"}
 """The broker stores zstd whatever a writer sent: the only codec of which the client bounds what comes out."""
@@ -79,7 +79,7 @@ def refuse_shared(uses: Mapping[str, str]) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class KnownPointers:
     """What the aliases topic says about a model: where it stands, whose process publishes it, and what is current."""
 
     head: Head | None
@@ -87,7 +87,7 @@ class Found:
     current: Alias | None = None
 
 
-def read_pointers(cluster: Cluster, settings: Settings, timeout_s: float) -> Found:
+def read_pointers(cluster: Cluster, settings: Settings, timeout_s: float) -> KnownPointers:
     """Return the newest head and owner records of this model, having read their topic to the end.
 
     Raises
@@ -97,12 +97,12 @@ def read_pointers(cluster: Cluster, settings: Settings, timeout_s: float) -> Fou
     TransientError
         If the end is not reached: for `timeout_s` no broker answered, or a transaction stayed open.
     """
-    of_key = (model_codec.head_key, model_codec.owner_key, model_codec.current_key)
+    of_key = (pointers.head_key, pointers.owner_key, pointers.current_key)
     head_key, owner_key, current_key = (key(settings.name).encode() for key in of_key)
     newest = cluster.newest(settings.output.aliases_topic, [head_key, owner_key, current_key], timeout_s)
-    return Found(
-        _decoded(newest.get(head_key), model_codec.decode_head, "head"),
-        _decoded(newest.get(owner_key), model_codec.decode_owner, "owner"),
+    return KnownPointers(
+        _decoded(newest.get(head_key), decode_head, "head"),
+        _decoded(newest.get(owner_key), decode_owner, "owner"),
         _current(newest.get(current_key)),
     )
 
@@ -110,7 +110,7 @@ def read_pointers(cluster: Cluster, settings: Settings, timeout_s: float) -> Fou
 def _current(record: Record | None) -> Alias | None:
     """Return what is current; None also where that cannot be read, for the next version takes its place anyway."""
     try:
-        return _decoded(record, model_codec.decode_alias, "current")
+        return _decoded(record, decode_alias, "current")
     except StateError:
         return None
 

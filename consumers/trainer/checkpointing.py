@@ -69,6 +69,8 @@ class Saver:
         TransientError
             If the disk refuses; the checkpoints before it are untouched.
         """
+        # Of the attempt and not of its success: a disk that refuses is tried again after the interval, not at every
+        # turn.
         self._tried_at = begun = self._monotonic()
         self._taken_again = False
         self._keep()
@@ -88,6 +90,7 @@ class Saver:
         DirectoryTaken
             If that is the error: then the process must end.
         """
+        # Two writers in one directory would remove each other's checkpoints.
         if isinstance(error, DirectoryTaken):
             raise error
         self._tried_at = self._monotonic()
@@ -96,7 +99,7 @@ class Saver:
         log.error("checkpoint_failed", what=error.what, remedy=error.remedy)
 
     def watch(self) -> None:
-        """Be not ready while the newest good checkpoint is older than `checkpoint.max_age_s`, or its directory is gone.
+        """Report not ready while the newest checkpoint is older than `checkpoint.max_age_s`, or its directory is gone.
 
         Raises
         ------
@@ -106,6 +109,7 @@ class Saver:
         if self._monotonic() - self._looked_at >= LOOK_INTERVAL_S:
             self._look()
         age_s = self._monotonic() - self._good_at
+        # Age alone is no fault: an idle trainer with a long interval has an old checkpoint, too.
         late = bool(self._failure) and age_s > self._config.max_age_s
         why = f"no checkpoint for {age_s:.0f} s: {self._failure}" if late else ""
         self._health.require("checkpoint", self._lost or why)
@@ -121,7 +125,7 @@ class Saver:
                 self._say(error.what, error.remedy)
 
     def _keep(self) -> None:
-        """See that the directory is still there; a new one needs a checkpoint at once."""
+        """Check that the directory still exists; if it had to be made anew, a checkpoint is due at once."""
         lost = self._directory.keep()
         if lost:
             self._say(
@@ -129,6 +133,7 @@ class Saver:
                 "A new, empty directory was created, and the old checkpoints are gone: find out who removes the "
                 "directory.",
             )
+            # An empty directory protects nothing: the next turn saves, whatever the interval.
             self._taken_again = True
 
     def _say(self, what: str, remedy: str) -> None:

@@ -23,7 +23,8 @@ from consumers.streams.ports import Cluster
 from streamsvm.errors import InvalidMessage, StreamsvmError
 from streamsvm.learning.cutting import Cut
 from streamsvm.model import message as model_codec
-from streamsvm.model.message import Alias, Gate, GatePart, GateRival, Head, Version
+from streamsvm.model.pointers import Alias, Gate, GatePart, GateRival, Head
+from streamsvm.model.version import Version, version_key
 from streamsvm.points import Rows
 from streamsvm.quality.gate import Evidence, Verdict, Window, audit_evidence, judge
 
@@ -41,7 +42,7 @@ class Gatekeeper(Protocol):
     """Says which version may become current."""
 
     @property
-    def present(self) -> Present | None:
+    def present(self) -> CurrentVersion | None:
         """The current version, if the gate knows it."""
 
     def note(self, rows: Rows) -> None:
@@ -71,7 +72,7 @@ class Open:
 
 
 @dataclass(frozen=True, slots=True)
-class Present:
+class CurrentVersion:
     """A version that is or was current: its place, and the version itself, or why it could not be read."""
 
     alias: Alias
@@ -91,12 +92,12 @@ class MarginGate:
     ----------
     margin : float
         Largest allowed loss of balanced accuracy.
-    present : Present or None
+    present : CurrentVersion or None
         The current version at the start; None if there is none.
     unlearned : callable
         Returns rows that were read but not learned yet.
     metrics : Metrics
-    earlier : sequence of Present
+    earlier : sequence of CurrentVersion
         The versions that were current before and can be read, the newest first.
     scored : bool
         Whether a version was ever scored.
@@ -109,14 +110,14 @@ class MarginGate:
     def __init__(
         self,
         margin: float,
-        present: Present | None,
+        present: CurrentVersion | None,
         unlearned: Callable[[], Iterable[Rows]],
         metrics: Metrics,
         *,
-        earlier: Sequence[Present] = (),
+        earlier: Sequence[CurrentVersion] = (),
         scored: bool = False,
         versions: int = 1,
-        fetch: Callable[[Alias], Present] | None = None,
+        fetch: Callable[[Alias], CurrentVersion] | None = None,
     ) -> None:
         self._margin = margin
         self.present = present
@@ -148,7 +149,7 @@ class MarginGate:
             verdict = replace(verdict, outcome="refused")
         return self._gate(verdict)
 
-    def _read(self, present: Present) -> Present:
+    def _read(self, present: CurrentVersion) -> CurrentVersion:
         """Return the current version; if reading it failed before, try again."""
         if present.version is None and self._fetch is not None:
             present = self.present = self._fetch(present.alias)
@@ -206,7 +207,7 @@ class MarginGate:
         before = [] if self.present is None else [self.present, *self._earlier]
         kept = [one for one in before if one.version is not None and not _incomparable(version, one.version)]
         self._earlier = kept[: self._versions - 1]
-        self.present = Present(alias, version)
+        self.present = CurrentVersion(alias, version)
 
 
 def best_of(gate: Gate) -> tuple[int | None, float]:
@@ -292,10 +293,10 @@ def gate_of(
 
 
 def _before(
-    settings: Settings, cluster: Cluster, present: Present | None, said: Gate | None, most: int
-) -> list[Present]:
+    settings: Settings, cluster: Cluster, present: CurrentVersion | None, said: Gate | None, most: int
+) -> list[CurrentVersion]:
     """Fetch what was current before, as the newest head names it, up to the first that cannot be read."""
-    found: list[Present] = []
+    found: list[CurrentVersion] = []
     if present is None or present.version is None or said is None:
         return found
     for rival in said.recent:
@@ -311,15 +312,15 @@ def _before(
     return found
 
 
-def present_of(settings: Settings, cluster: Cluster, current: Alias) -> Present:
+def present_of(settings: Settings, cluster: Cluster, current: Alias) -> CurrentVersion:
     """Fetch what an alias names; blocks at most about 10 s, and never fails."""
-    key = model_codec.version_key(settings.name, current.number)
+    key = version_key(settings.name, current.number)
     try:
         record = cluster.record(settings.output.models_topic, current.offset, FETCH_TIMEOUT_S)
         if record is None or record.value is None or record.key != key.encode():
-            return Present(current, None, f"{key} is not at offset {current.offset}")
-        return Present(current, model_codec.decode(record.value, current.sha256))
+            return CurrentVersion(current, None, f"{key} is not at offset {current.offset}")
+        return CurrentVersion(current, model_codec.decode(record.value, current.sha256))
     except InvalidMessage as error:
-        return Present(current, None, f"{key} cannot be read: {error.what}")
+        return CurrentVersion(current, None, f"{key} cannot be read: {error.what}")
     except StreamsvmError as error:  # not permitted, or no answer: the gate is no reason not to start
-        return Present(current, None, f"{key} cannot be fetched: {error.what}")
+        return CurrentVersion(current, None, f"{key} cannot be fetched: {error.what}")

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from math import nan
 from typing import Final
 
 from consumers.metrics import Metrics
 from streamsvm.learning.learner import Learner
+from streamsvm.model.skill import Skill
+
+SKILL = {"some": 1.0, "unknown": 0.0, "none": -1.0}
 
 TURNS_S: Final = 30.0
 """Seconds of a span of turns; the longest turn is that of the span that runs and the one before it."""
@@ -84,3 +88,24 @@ class Gauges:
         """Show how far each partition's position is ahead of what retention has removed."""
         for partition, ahead in records.items():
             self._metrics.put("streamsvm_input_headroom_records", max(0, ahead), partition=str(partition))
+
+
+def show_skill(skill: Skill, metrics: Metrics) -> None:
+    """Show what the newest version knows; a figure that is not available is NaN."""
+    metrics.put("streamsvm_model_skill", SKILL[skill.state])
+    metrics.put("streamsvm_model_one_answer", float(skill.answers != "both"))
+    for sample, figures in (("newest", skill.newest), ("audit", skill.audit)):
+        values = {
+            "balanced_accuracy": None if figures is None else figures.balanced_accuracy.value,
+            "auc": None if figures is None else figures.auc.value,
+            "average_precision": None if figures is None else figures.average_precision,
+            "log_loss": None if figures is None else figures.log_loss,
+        }
+        for name, value in values.items():
+            metrics.put(f"streamsvm_model_{name}", nan if value is None else value, sample=sample)
+        shares = (
+            ("answered", None if figures is None else figures.said),
+            ("true", None if figures is None else figures.true),
+        )
+        for of, share in shares:
+            metrics.put("streamsvm_model_positive_share", nan if share is None else share, sample=sample, of=of)

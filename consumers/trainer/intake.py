@@ -98,6 +98,7 @@ class Intake:
 
     def assign(self, offsets: Mapping[int, int]) -> None:
         """Read on from these offsets, and nothing else; what was read and not decoded is forgotten."""
+        # A new assignment is not paused, whatever the old one was.
         self.release()
         self._undecoded.clear()
         self._reader.assign(offsets)
@@ -115,10 +116,12 @@ class Intake:
         try:
             records = self._reader.poll(most, timeout_s)
         except TopicMissing as missing:
+            # A deleted input is a gap: `input.on_gap` says whether to end or to begin anew.
             raise LogGap(missing.what, missing.remedy) from missing
         self._health.require("broker", "" if self._reader.connected() else "no broker connection is up")
         if records:
             self._note(records)
+            # Kept as they came: while the registry is away they wait here, and are not read twice.
             self._undecoded.append(records)
         self._decode()
 
@@ -128,7 +131,9 @@ class Intake:
         if self._held_since is None:
             self._held_since = now
         if self._paused:
+            # Polled although paused: the client notices only in a poll that a broker went or the topic is gone.
             self.read(1, 0.0)
+        # Pausing throws away what the client fetched ahead: not worth it for a wait of moments.
         elif now - self._held_since > HOLD_BEFORE_PAUSE_S:
             self._reader.pause()
             self._paused = True
@@ -177,6 +182,7 @@ class Intake:
             self._take_in(self._undecoded.popleft(), decoded)
 
     def _take_in(self, records: Sequence[Record], decoded: Decoded) -> None:
+        # Letters first: a checkpoint flushes them, so none passes a row whose letter is not stored.
         for letter in self._dead_letters.letters(records, decoded.rejected):
             self._outbox.send(letter)
         if decoded.rejected:
@@ -187,10 +193,11 @@ class Intake:
         self._count_rejected(records, decoded.rejected)
 
     def _count_rejected(self, records: Sequence[Record], rejected: Sequence[RejectedRecord]) -> None:
-        """Stop when this is plainly the wrong stream, all its letters delivered; a proven one is not ready instead."""
+        """Raise if this is plainly the wrong stream, its letters delivered; a proven input only makes it not ready."""
         try:
             self._limits.count(records, rejected)
         except ConfigurationError:
+            # The limits end the process; people then look for the reason in these letters.
             self._outbox.flush(FLUSH_TIMEOUT_S)
             raise
         self._health.require("input", self._limits.trouble)

@@ -41,7 +41,7 @@ from streamsvm.ingest.decoder import PointDecoder
 from streamsvm.learning import tuning
 from streamsvm.learning.learner import warm_up
 from streamsvm.learning.training import limited
-from streamsvm.model.message import Alias
+from streamsvm.model.pointers import Alias
 from streamsvm.quality import prequential
 from streamsvm.registry.signing import Signer
 
@@ -156,13 +156,24 @@ def begin(
     saver = Saver(settings.checkpoint, checkpoints, metrics, components.health, clock.monotonic, clock.now)
     delivery = Delivery(settings.name, session)
     waits = _waiting(components.health, components.stop)
-    writer = Session(settings, cluster, delivery, metrics, clock.monotonic, components.stop.wait, waits)
+    writer = Session(
+        settings,
+        cluster,
+        delivery,
+        metrics=metrics,
+        monotonic=clock.monotonic,
+        wait=components.stop.wait,
+        waiting=waits,
+    )
     stack.callback(writer.close)
-    startup = Startup(settings, cluster, checkpoints, delivery, writer, reset, clock.now)
+    startup = Startup(settings, cluster, checkpoints, delivery=delivery, session=writer, reset=reset, now=clock.now)
+    # Before compiling, which takes a minute the first time: a start that must be refused says so at once.
     startup.look(dead_letters)
     schemas = stack.enter_context(schemas_of(settings)) if components.schemas is None else components.schemas
+    # Between look and run: the predecessor goes on publishing while this process compiles.
     WarmUp(settings.models(), components.health, components.stop, clock).run()
     started = startup.run()
+    # An older checkpoint may keep older defaults alive: everything below must be made with those.
     settings = started.settings
     config = settings.models()
     pipeline = _pipeline(started, delivery)
@@ -173,6 +184,8 @@ def begin(
     stack.callback(worker.close)
     watch = components.make_watch(cluster, topic)
     stack.callback(watch.close)
+    # Partitions that came while nobody looked wait for the first check after reading again; it should not take an
+    # interval.
     left_out = len(started.topic.partitions) > len(started.base)
     reader = cluster.input(topic, settings.input.group or f"streamsvm-{settings.name}")
     stack.callback(reader.close)
@@ -186,7 +199,15 @@ def begin(
         session=writer,
         pipeline=pipeline,
         intake=Intake(
-            settings, pipeline, reader, outbox, dead_letters, decoder, metrics, components.health, clock.monotonic
+            settings,
+            pipeline,
+            reader=reader,
+            outbox=outbox,
+            dead_letters=dead_letters,
+            decoder=decoder,
+            metrics=metrics,
+            health=components.health,
+            monotonic=clock.monotonic,
         ),
         worker=worker,
         quality=quality,

@@ -16,7 +16,7 @@ from consumers.settings import Settings
 from consumers.trainer.components import Components
 from consumers.trainer.coreset_conditions import Conditions
 from consumers.trainer.freshness import Freshness
-from consumers.trainer.gauges import Gauges, Turns
+from consumers.trainer.gauges import Gauges, Turns, show_skill
 from consumers.trainer.life import Life
 from consumers.trainer.outliers import OutlierLog
 from streamsvm.delivery.events import (
@@ -31,7 +31,8 @@ from streamsvm.delivery.events import (
 )
 from streamsvm.learning.cutting import Cut, DueCut
 from streamsvm.learning.recipe import Made
-from streamsvm.model.message import Version
+from streamsvm.model.skill import Answers, State, complaint
+from streamsvm.model.version import Version
 
 log = structlog.get_logger("streamsvm.trainer")
 
@@ -62,10 +63,13 @@ class Observer:
         self._turns = Turns(self._clock.monotonic())
         self._training_since: float | None = None
         self._measured_at = 0.0
+        self._skill: State | Answers | None = None
+        weighted = settings.svm.class_weight != "none"
         metrics = components.metrics
         metrics.begin("streamsvm_input_rows", "outcome", ("accepted", "rejected"))
         metrics.begin("streamsvm_trainings", "outcome", ("converged", "iteration_limit"))
         metrics.begin("streamsvm_publishes", "outcome", ("published", "refused"))
+        metrics.put("streamsvm_class_weighted", float(weighted))
 
     def adopted(self, life: Life) -> None:
         """Begin to observe a life that has just started."""
@@ -175,8 +179,9 @@ class Observer:
         version, made, fit, gate = event.version, event.made, event.version.fit, event.gate
         if event.after_doubt:
             log.info("published_after_all", version=version.key)
-        self._board.published(version, made, event.head, event.time)
+        self._board.published(version, made, event.head, event.time, event.skill)
         self._show_version(event)
+        self._skilled(event)
         if made.tuning_seconds is not None:
             self._tuned(event, made.tuning_seconds)
         self._warn_of(event)
@@ -188,6 +193,7 @@ class Observer:
             support_vectors=fit.support_vectors,
             objective=round(fit.objective, 6),
             balanced_accuracy=None if gate is None or gate.candidate is None else round(gate.candidate, 4),
+            skill=None if event.skill is None else event.skill.state,
             seconds=round(made.seconds, 4),
             bytes=event.value_bytes,
         )
@@ -202,6 +208,26 @@ class Observer:
         metrics.observe("streamsvm_training_seconds", event.made.seconds)
         metrics.increase("streamsvm_trainings", outcome="converged" if version.fit.converged else "iteration_limit")
         metrics.increase("streamsvm_publishes", outcome="published")
+
+    def _skilled(self, event: Published) -> None:
+        """Show what a version knows, and say once when it begins, or ceases, to know nothing."""
+        version, skill = event.version, event.skill
+        if skill is None:
+            return
+        show_skill(skill, self._metrics)
+        weighted = self._settings.svm.class_weight != "none"
+        wrong = complaint(skill, version.labels, weighted=weighted)
+        told = skill.state if skill.answers == "both" else skill.answers
+        before, self._skill = self._skill, told
+        if wrong and told != before:
+            log.warning(
+                "no_skill",
+                version=version.key,
+                what=wrong,
+                remedy="look at the runbook: deploy/RUNBOOK.md#streamsvmnoskill",
+            )
+        elif told == "some" and before not in (None, "some", "unknown"):
+            log.info("skill_found", version=version.key)
 
     def _tuned(self, event: Published, seconds: float) -> None:
         self._metrics.observe("streamsvm_tuning_seconds", seconds)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import datetime
+from typing import Protocol
 
 import structlog
 
@@ -20,14 +21,24 @@ from streamsvm.delivery.machine import Delivery
 from streamsvm.delivery.publication import Publication, Topics
 from streamsvm.errors import InvalidMessage, StreamsvmError
 from streamsvm.kafka import Message, PublishRefused
+from streamsvm.learning.cutting import Cut
 from streamsvm.learning.recipe import Made, Origin, version_of
 from streamsvm.model import message as model_codec
 from streamsvm.model.ancestry import Ancestor
-from streamsvm.model.message import Version
+from streamsvm.model.pointers import Gate
+from streamsvm.model.skill import Skill
+from streamsvm.model.version import Version
 from streamsvm.points import Positions
 from streamsvm.registry.signing import Signer
 
 log = structlog.get_logger("streamsvm.trainer")
+
+
+class Judge(Gatekeeper, Protocol):
+    """Says which version may become current, and whether it knows something."""
+
+    def skill(self, version: Version, cut: Cut, gate: Gate | None) -> Skill | None:
+        """Return what is known of a version's skill; None where that is not measured."""
 
 
 class VersionPublisher:
@@ -40,8 +51,8 @@ class VersionPublisher:
         Ready.
     delivery : Delivery
         Says which number is next and which cuts are admitted.
-    gate : Gatekeeper
-        Says which version becomes current.
+    gate : Judge
+        Says which version becomes current, and what it knows.
     now : callable
         The time of day, for headers.
     signer : Signer, optional
@@ -53,7 +64,7 @@ class VersionPublisher:
         settings: Settings,
         writer: Session,
         delivery: Delivery,
-        gate: Gatekeeper,
+        gate: Judge,
         now: Callable[[], datetime],
         signer: Signer | None = None,
     ) -> None:
@@ -92,7 +103,9 @@ class VersionPublisher:
             return self._after_doubt(made)
         version = self._version(made, topic_id, base)
         verdict = self._gate.judge(version, made.cut)
-        sent = publication.publication(version, made, verdict, self._delivery, self._now())
+        skill = self._gate.skill(version, made.cut, verdict)
+        sent = publication.publication(version, made, verdict, self._delivery, self._now(), skill)
+        # Set before sending: whatever happens from here on, a doubt must find what was sent.
         self._in_doubt = sent
         try:
             model_codec.decode(sent.value)  # a version that readers would refuse, such as one of NaN, never goes out
@@ -118,6 +131,7 @@ class VersionPublisher:
             made=sent.made,
             head=head,
             gate=sent.gate,
+            skill=sent.skill,
             time=self._now() if after_doubt else sent.time,
             value_bytes=len(sent.value),
             after_doubt=after_doubt,
@@ -126,6 +140,7 @@ class VersionPublisher:
     def _after_doubt(self, made: Made) -> Published | Superseded:
         """Say whether the head read after a doubt shows this one to be published."""
         doubted, self._in_doubt = self._in_doubt, None
+        # The head that was read is the judge: only if it stands at this very cut was this version the one.
         if doubted is None or dict(made.cut.positions) != self._delivery.published_cut:
             return Superseded(made=made)
         return self._published(doubted, after_doubt=True)
@@ -134,6 +149,7 @@ class VersionPublisher:
         """Let its entry in the audit trail wait for `write_pending`."""
         size, session = len(sent.value), self._delivery.session
         entry = publication.refusal(sent.version, size, why.what, session, sent.time, self._topics)
+        # Not in the refused transaction, which is aborted, and not at once: the writer may be in doubt just now.
         self._pending_entries.append(entry)
         return Refused(version=sent.version, made=sent.made, value_bytes=size, why=why)
 
@@ -156,6 +172,7 @@ class VersionPublisher:
             self._writer.publish(self._pending_entries)
         except InDoubt:
             return
+        # An audit entry that the broker refuses for good would be refused at every attempt: it is logged, and dropped.
         except PublishRefused as refusal:
             log.error("audit_refused", entries=len(self._pending_entries), what=str(refusal))
         self._pending_entries.clear()

@@ -20,9 +20,9 @@ from consumers.streams.moves import moves_id, settlement_of_moves
 from consumers.streams.ports import Cluster
 from streamsvm.errors import StreamsvmError
 from streamsvm.kafka import Message
-from streamsvm.model import message as model_codec
 from streamsvm.model import trail
-from streamsvm.model.message import Retired
+from streamsvm.model.pointers import Retired, encode_retired, retired_key
+from streamsvm.model.version import version_key
 from streamsvm.registry.aliases import Aliases, aliases_in
 
 log = structlog.get_logger("streamsvm.trainer")
@@ -90,7 +90,7 @@ class Keeper:
 
     def _records(self, going: list[int], retired: Retired) -> list[Message]:
         name, output = self._settings.name, self._settings.output
-        keys = [model_codec.version_key(name, number).encode() for number in going]
+        keys = [version_key(name, number).encode() for number in going]
         entry = trail.VersionsRetired(
             name=name,
             versions=going,
@@ -98,7 +98,7 @@ class Keeper:
             reason=f"output.keep_versions = {output.keep_versions}",
             time=self._now().isoformat(),
         )
-        how_far = model_codec.encode_retired(retired), model_codec.retired_key(name).encode()
+        how_far = encode_retired(retired), retired_key(name).encode()
         return [
             *(Message(topic, None, key, partition=0) for topic in output.version_topics for key in keys),
             Message(output.aliases_topic, *how_far, partition=0),

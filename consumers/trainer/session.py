@@ -19,14 +19,14 @@ import structlog
 from consumers.metrics import Metrics
 from consumers.settings import Settings
 from consumers.streams.ports import Cluster, Publisher
-from consumers.streams.settling import TIMEOUTS, PersonNeeded, Unsettled, VersionSettlement
-from consumers.streams.topics import READ_TIMEOUT_S, Found, read_pointers, written_places
+from consumers.streams.settling import TIMEOUTS, PersonNeeded, Unsettled
+from consumers.streams.topics import READ_TIMEOUT_S, KnownPointers, read_pointers, written_places
+from consumers.streams.version_settlement import VersionSettlement
 from streamsvm.crashpoints import crash_point
 from streamsvm.delivery import Delivery, State
 from streamsvm.errors import BrokerUnavailable, FatalError, Fenced, StreamsvmError, TransientError
 from streamsvm.kafka import TRANSACTION_TIMEOUT_S, Backoff, Message, PublishRefused, stamp_of
-from streamsvm.model import message as model_codec
-from streamsvm.model.message import Head, Owner
+from streamsvm.model.pointers import Head, Owner, encode_owner, owner_key
 
 log = structlog.get_logger("streamsvm.trainer")
 
@@ -91,6 +91,7 @@ class Session:
         self._publishers = 0
         self._publisher: Publisher | None = None
         self._backoff = Backoff(FIRST_DELAY_S, LONGEST_DELAY_S, JITTER)
+        # Seeded by the session: two trainers that fence each other must not wait for the same times.
         self._random = random.Random(delivery.session)
         self._due_at = 0.0
         self._fenced_at: float | None = None
@@ -98,11 +99,11 @@ class Session:
         self.trouble = ""
         """Why it cannot publish now, for people; empty if it can."""
 
-    def look(self) -> Found:
+    def look(self) -> KnownPointers:
         """Read head and owner without fencing anybody; `TransientError` if something hides them."""
         return read_pointers(self._cluster, self._settings, LOOK_TIMEOUT_S)
 
-    def take_over(self, now: datetime) -> Found:
+    def take_over(self, now: datetime) -> KnownPointers:
         """Take the transactional id and the ownership, then return what the topic holds.
 
         From then on nobody else publishes, so that what is found stays true. While a transaction is open that only time
@@ -111,8 +112,9 @@ class Session:
         self._delivery.fits()
         self._take_and_settle()
         owner = Owner(self._delivery.session, now.isoformat())
-        key = model_codec.owner_key(self._settings.name)
-        self._transaction([_alias(self._settings, key, model_codec.encode_owner(owner))], None)
+        key = owner_key(self._settings.name)
+        # Committed before the topic is read: what is found from then on, nobody else can change.
+        self._transaction([_alias(self._settings, key, encode_owner(owner))], None)
         self._delivery.owned()
         crash_point("start.owned")
         return read_pointers(self._cluster, self._settings, READ_TIMEOUT_S)
@@ -139,6 +141,8 @@ class Session:
             self._delivery.refused()
             raise
         except (TransientError, Fenced) as error:
+            # Remembered, because a fence may be another process's, or a broker's that ended a slow transaction; the
+            # owner record tells.
             self._fenced_at = self._monotonic() if isinstance(error, Fenced) else None
             self._delivery.doubts()
             self._postpone(error)
@@ -160,7 +164,7 @@ class Session:
             crash_point("publish.noted")
 
     def renew(self, *, at_once: bool = False) -> bool:
-        """Try to get out of a doubt, if it is time to; tell whether it may publish now.
+        """Try to resolve a doubt if an attempt is due; return whether publishing is possible now.
 
         Raises
         ------
@@ -172,6 +176,7 @@ class Session:
             If it has been in doubt for three transaction timeouts although the broker answers: another process may do
             better.
         """
+        # Called at every turn of the loop: without a doubt there is nothing to do.
         if self._delivery.ready:
             return True
         if self._monotonic() < self._due_at and not at_once:
@@ -184,6 +189,7 @@ class Session:
             log.warning("publish_waits", what=error.what, remedy=error.remedy)
             self._give_up_if_stuck(error)
             return False
+        # The next doubt is another trouble, and deserves a prompt first attempt.
         self._backoff.reset()
         self.trouble, self._fenced_at, self._doubted_at = "", None, None
         self._metrics.increase("streamsvm_producer_renewals")
@@ -191,7 +197,7 @@ class Session:
         return True
 
     def doubt(self, why: str) -> None:
-        """Take the id again before the next version, and settle: readers are held up, whoever holds them."""
+        """Take the id over and settle before the next version, because readers are held up."""
         if self._delivery.ready:
             self._delivery.doubts()
             self.trouble = why
@@ -213,7 +219,7 @@ class Session:
         self._delivery.renews(found.owner, found.head)
 
     def _refuse_if_replaced(self) -> None:
-        """Find out before fencing, where the topic can be read, that another process owns the model."""
+        """Raise `Fenced`, before fencing anybody, if the topic can be read and names another owner of the model."""
         try:
             found = self.look()
         except BrokerUnavailable:
@@ -261,6 +267,8 @@ class Session:
     def _give_up_if_stuck(self, error: TransientError) -> None:
         """End where a doubt lasts although the broker answers; not where only a person can end it."""
         now = self._monotonic()
+        # While the broker is away, or a person must act, another process would fare no better: the clock starts when
+        # that is over.
         if self._doubted_at is None or isinstance(error, BrokerUnavailable | PersonNeeded):
             self._doubted_at = now
         elif now - self._doubted_at > STUCK_S:
@@ -271,12 +279,15 @@ class Session:
 
     def _take(self) -> None:
         assert self._delivery.state is State.TAKING
+        # A producer whose transaction ended in doubt is never used again: what it sent may still be applied.
         self.close()
+        # Each publisher has a name of its own in its stamps, so that attempts of one process are told apart.
         self._publishers += 1
         publisher = self._cluster.publisher(self._id, f"{self._delivery.session}/{self._publishers}")
         self._publisher = publisher
         try:
             publisher.start()
+        # The later start goes on; fencing back would never end.
         except Fenced:  # another one started at the same moment
             self._delivery.ends()
             raise
@@ -292,6 +303,7 @@ class Session:
             )
         offsets = self._publisher.publish(messages, last)
         crash_point("publish.answered")
+        # The answer to a commit comes before its markers: a version counts as published when readers can have it.
         self._publisher.confirm()
         return offsets
 

@@ -17,7 +17,7 @@ import structlog
 from consumers.settings import Settings
 from consumers.streams.dead_letters import DeadLetters
 from consumers.streams.ports import Cluster
-from consumers.streams.topics import Found, check_input, check_names, check_output, output_topics
+from consumers.streams.topics import KnownPointers, check_input, check_names, check_output, output_topics
 from consumers.trainer.session import Session
 from streamsvm.checkpoint.directory import CheckpointDirectory
 from streamsvm.checkpoint.format import Snapshot
@@ -39,7 +39,7 @@ from streamsvm.learning import naming
 from streamsvm.learning.cutting import DueCut, LearnerState
 from streamsvm.learning.learner import Learner
 from streamsvm.model.comparison import configuration_differences
-from streamsvm.model.message import Alias, Head
+from streamsvm.model.pointers import Alias, Head
 from streamsvm.points import Position, precedes
 from streamsvm.registry.onnx_copy import require_onnx
 
@@ -135,6 +135,7 @@ class Startup:
             If the start must not or cannot continue; then nobody was fenced and nothing was published.
         """
         self._check(dead_letters)
+        # Read once here, so that an unreadable directory is told before anything is taken over.
         next(self._checkpoints.snapshots(), None)
         crash_point("start.loaded")
         self._look()
@@ -147,10 +148,12 @@ class Startup:
         StreamsvmError
             If the start must not or cannot continue; then nothing was published.
         """
+        # Minutes of compiling may lie between the two looks.
         self._epochs.clear()  # the log may have changed since
         self._announce(self._look())
         crash_point("start.looked")
         found = self._session.take_over(self._now())
+        # Described again, after the head was read: a head may know partitions that came after the first look.
         topic = self._input()
         begun = self._decide(topic, found.head)
         self._delivery.begins(found.owner, *_after(begun), found.head)
@@ -183,7 +186,7 @@ class Startup:
             check_message_size(self._config, described[name], cluster.max_message_bytes)
         dead_letters.fit(described[settings.input.dead_letters], cluster.max_message_bytes)
 
-    def _look(self) -> Found | None:
+    def _look(self) -> KnownPointers | None:
         """Refuse the start, if necessary, before anybody is fenced; None if head and owner cannot be read yet."""
         with suppress(TransientError):  # a transaction that a kill left open hides the head until it is fenced
             found = self._session.look()
@@ -191,7 +194,7 @@ class Startup:
             return found
         return None
 
-    def _announce(self, found: Found | None) -> None:
+    def _announce(self, found: KnownPointers | None) -> None:
         """Log which process owned the model before."""
         if found is not None and found.owner is not None:
             log.info(
@@ -229,8 +232,10 @@ class Startup:
         for place in wanted:
             partition, offset = place
             first, end = present.log.get(partition, (0, 0))
+            # A record that retention took cannot be compared; that is no gap, as long as what comes next is there.
             if not first <= offset < end:
                 continue
+            # Several checkpoints ask for the same records, and each question is a read from the broker.
             if place not in self._epochs:
                 self._epochs[place] = self._cluster.leader_epoch(present.topic, partition, offset)
             epoch = self._epochs[place]
@@ -285,6 +290,7 @@ class Startup:
                 "change it, set the option and begin anew with the --reset that the refusal then prints",
             )
         learner = Learner(settings.models(), base, every)
+        # Into a learner that already has the partitions of the newest version: the checkpoint may know fewer.
         learner.restore(snapshot.learner)
         pending = snapshot.pending
         waiting = None
@@ -328,6 +334,7 @@ class _Checkpoints:
             If there are checkpoint files, but none of them is valid.
         """
         at = 0
+        # Lazily: the newest checkpoint is nearly always the one, and others may be large.
         while at < len(self._read) or self._read_one():
             yield self._read[at][1]
             at += 1
@@ -388,6 +395,7 @@ def check_message_size(config: ModelConfig, topic: TopicInfo, client_bytes: int)
     largest = naming.largest_bytes(config)
     takes = {f"the topic {topic.name} (max.message.bytes)": int(topic.config.get("max.message.bytes", largest))}
     takes["the client (message.max.bytes)"] = client_bytes
+    # The narrower of the two borders is the one to name.
     who, limit = min(takes.items(), key=lambda one: one[1])
     if largest > limit:
         fewer = naming.train_points_within(config, limit)

@@ -1,8 +1,8 @@
-"""Prequential quality at work: what is learned is scored first by what is current, and shown.
+"""Prequential quality and skill at work: what is learned is scored first by what is current; versions are judged by it.
 
-What is measured, and how, stands in `streamsvm.quality.prequential`. After a start the figures begin with nothing;
-while input is read again nothing is scored, because the head's version has learned it. The gate says what becomes
-current, and alone decides; nothing here changes what is published.
+What is measured, and how, stands in `streamsvm.quality.prequential` and `streamsvm.quality.skill`. After a start the
+figures begin with nothing; while input is read again nothing is scored, because the head's version has learned it. The
+gate says what becomes current, and alone decides; nothing here changes what is published.
 """
 
 from __future__ import annotations
@@ -12,14 +12,20 @@ from dataclasses import fields
 from math import nan
 from typing import Final
 
+import numpy as np
+
 from consumers.metrics import Metrics
 from consumers.settings import Settings
 from consumers.streams.ports import Cluster
-from consumers.trainer.gatekeeping import Gatekeeper, Present, present_of
+from consumers.trainer.gatekeeping import CurrentVersion, Gatekeeper, present_of
 from streamsvm.learning.cutting import Cut
-from streamsvm.model.message import Alias, Gate, Version
+from streamsvm.model.pointers import Alias, Gate
+from streamsvm.model.skill import Skill
+from streamsvm.model.version import Version
 from streamsvm.points import Rows
+from streamsvm.quality.gate import audit_evidence
 from streamsvm.quality.prequential import Prequential, Quality
+from streamsvm.quality.skill import Answered, skill_of
 
 FIGURES: Final = tuple(field.name for field in fields(Quality) if field.name != "points")
 
@@ -48,20 +54,22 @@ class QualityWatch:
         metrics: Metrics,
         clock: Callable[[], float],
     ) -> None:
-        quality = settings.quality
+        quality, config = settings.quality, settings.models()
         self._gate = gate
         self._metrics = metrics
         self._clock = clock
-        self._dimension = settings.models().points.dimension
+        self._dimension = config.points.dimension
         self.prequential = (
-            Prequential(self._dimension, quality.window, quality.baseline_every) if quality.enabled else None
+            Prequential(self._dimension, quality.window, quality.baseline_every, config.svm.class_weight)
+            if quality.enabled
+            else None
         )
         if current is not None and self.prequential is not None:
             present = gate.present or present_of(settings, cluster, current)
             self._serve(present.version)
 
     @property
-    def present(self) -> Present | None:
+    def present(self) -> CurrentVersion | None:
         """What the gate takes for current."""
         return self._gate.present
 
@@ -72,6 +80,26 @@ class QualityWatch:
     def judge(self, version: Version, cut: Cut) -> Gate | None:
         """Say what the gate says."""
         return self._gate.judge(version, cut)
+
+    def skill(self, version: Version, cut: Cut, gate: Gate | None) -> Skill | None:
+        """Say whether a version knows something; None where quality is not measured.
+
+        The newest points were answered by the versions before it. They say nothing of one that the gate refuses.
+        """
+        if self.prequential is None:
+            return None
+        refused = gate is not None and gate.outcome == "refused"
+        evidence = audit_evidence(cut.audit)
+        audit = None
+        if evidence is not None:
+            points = evidence.points
+            audit = Answered(
+                y=points.y,
+                weight=np.asarray(points.weight, np.float64),
+                values=version.model.decision_function(points.X),
+            )
+        newest = None if refused else self.prequential.answered()
+        return skill_of(newest, audit, version.number, version.model.probability)
 
     def published(self, version: Version, gate: Gate | None, alias: Alias) -> None:
         """Let a version score from now on unless the gate refused it."""

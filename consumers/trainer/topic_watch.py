@@ -48,6 +48,7 @@ class ThreadedWatch:
 
     def ask(self, reached: Mapping[int, int]) -> None:
         """See `Watch.ask`."""
+        # One question at a time: while the broker is away, threads would pile up.
         if self._asking is not None:
             return
         self._asking = threading.Thread(target=self._run, args=(dict(reached),), name="watch", daemon=True)
@@ -89,6 +90,7 @@ def look(cluster: Cluster, topic: str, reached: Mapping[int, int]) -> Look | Non
     except TransientError as error:
         log.debug("watch_unanswered", what=error.what)
         return None
+    # Recreated in between: the ranges may be of either topic.
     if after.topic_id != before.topic_id:
         return None
     return Look(before.topic_id or "", log_ranges, reached)

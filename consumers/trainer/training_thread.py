@@ -31,6 +31,7 @@ class Worker:
         self._inbox: queue.SimpleQueue[tuple[DueCut, Tuning | None] | None] = queue.SimpleQueue()
         self._outbox: queue.SimpleQueue[Made | BaseException] = queue.SimpleQueue()
         self._training: DueCut | None = None
+        # A daemon thread: a second signal must end the process in the midst of a training.
         self._thread = threading.Thread(target=self._run, name="training", daemon=True)
         self._thread.start()
 

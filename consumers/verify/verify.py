@@ -33,20 +33,16 @@ from streamsvm.kafka import (
     read_to_end,
 )
 from streamsvm.learning.training import limited
-from streamsvm.model.message import Lineage, Version, format_of, version_number
+from streamsvm.model.message import format_of
+from streamsvm.model.version import Lineage, Version, version_number
 from streamsvm.points import Position, Positions, Rows
 from streamsvm.registry.aliases import Aliases, read_aliases
-from streamsvm.verification.survey import (
-    Auditor,
-    NotRecomputable,
-    Recomputation,
-    Report,
-    Survey,
-    alias_faults,
-    differences,
-    incarnation_in,
-    missing_input,
-)
+from streamsvm.verification.auditor import Auditor, incarnation_in
+from streamsvm.verification.differences import differences
+from streamsvm.verification.names import alias_faults
+from streamsvm.verification.recomputation import NotRecomputable, Recomputation, missing_input
+from streamsvm.verification.report import Report
+from streamsvm.verification.survey import VersionSurvey
 
 BATCH_RECORDS: Final = 1_000
 POLL_S: Final = 0.1
@@ -119,15 +115,15 @@ def verify(
     )
 
 
-def _surveyed(connection: Connection, settings: Settings, timeout_s: float) -> Survey:
-    survey = Survey(name=settings.name)
+def _surveyed(connection: Connection, settings: Settings, timeout_s: float) -> VersionSurvey:
+    survey = VersionSurvey(name=settings.name)
     for record in read_to_end(connection, settings.output.models_topic, 0, timeout_s=timeout_s):
         survey.note(record.key, record.value, record.offset)
     return survey
 
 
 def _judge_tombstones(
-    connection: Connection, settings: Settings, survey: Survey, aliases: Aliases, timeout_s: float
+    connection: Connection, settings: Settings, survey: VersionSurvey, aliases: Aliases, timeout_s: float
 ) -> None:
     """See that every version that is retired is said to be elsewhere, too, where strangers cannot write."""
     if not survey.has_gaps and not survey.retired:
@@ -138,7 +134,7 @@ def _judge_tombstones(
         survey.doubt(aliases.retired)
 
 
-def _require(survey: Survey, settings: Settings, number: int | None) -> None:
+def _require(survey: VersionSurvey, settings: Settings, number: int | None) -> None:
     models_topic, name = settings.output.models_topic, settings.name
     if not survey.newest:
         raise ConfigurationError(
@@ -152,7 +148,7 @@ def _require(survey: Survey, settings: Settings, number: int | None) -> None:
         raise ConfigurationError(f"version {number} of {name} {retired}; the newest is {survey.newest}")
 
 
-def _versions(connection: Connection, settings: Settings, survey: Survey, timeout_s: float) -> Iterator[Record]:
+def _versions(connection: Connection, settings: Settings, survey: VersionSurvey, timeout_s: float) -> Iterator[Record]:
     """Yield the records of versions that the survey saw."""
     for record in read_to_end(connection, settings.output.models_topic, 0, timeout_s=timeout_s):
         if record.offset >= survey.end:

@@ -226,6 +226,53 @@ DEEP_DIVE: Final[Rows] = (
         ),
     ),
     (
+        "What the newest version knows",
+        (
+            Panel(
+                "Skill",
+                "short",
+                ("streamsvm_model_skill", "streamsvm_model_one_answer", "streamsvm_class_weighted"),
+                (
+                    ("skill", f"min(streamsvm_model_skill{ONE})"),
+                    ("one answer", f"max(streamsvm_model_one_answer{ONE})"),
+                    ("classes weighted", f"max(streamsvm_class_weighted{ONE})"),
+                ),
+                width=8,
+                steps=True,
+                floor=-1.0,
+            ),
+            Panel(
+                "Decisions and ranking",
+                "percentunit",
+                ("streamsvm_model_balanced_accuracy", "streamsvm_model_auc", "streamsvm_model_average_precision"),
+                (
+                    ("balanced accuracy, {{sample}}", f"avg by (sample) (streamsvm_model_balanced_accuracy{ONE})"),
+                    ("AUC, {{sample}}", f"avg by (sample) (streamsvm_model_auc{ONE})"),
+                    ("average precision, {{sample}}", f"avg by (sample) (streamsvm_model_average_precision{ONE})"),
+                ),
+                width=8,
+                steps=True,
+                floor=None,
+            ),
+            Panel(
+                "Share answered positive, share that is",
+                "percentunit",
+                ("streamsvm_model_positive_share",),
+                (("{{of}}, {{sample}}", f"avg by (of, sample) (streamsvm_model_positive_share{ONE})"),),
+                width=8,
+                steps=True,
+            ),
+            Panel(
+                "Log loss of probabilities",
+                "short",
+                ("streamsvm_model_log_loss",),
+                (("{{sample}}", f"avg by (sample) (streamsvm_model_log_loss{ONE})"),),
+                steps=True,
+                floor=None,
+            ),
+        ),
+    ),
+    (
         "Coreset",
         (
             Panel(

@@ -40,7 +40,8 @@ from streamsvm.coreset.structure import Bucket, Extent
 from streamsvm.errors import CorruptCheckpoint
 from streamsvm.learning.cutting import Cut, LearnerState
 from streamsvm.learning.partition import PartitionState
-from streamsvm.model.message import Head, PartitionCut, partition_cuts, positions
+from streamsvm.model.pointers import Head
+from streamsvm.model.version import PartitionCut, partition_cuts, positions
 from streamsvm.points import Points, Position
 
 MAGIC: Final = b"SSVMCKPT"

@@ -104,6 +104,7 @@ class Reservoir:
     """
 
     def __init__(self, capacity: int, partition: int, seed: int, dimension: int, dtype: np.dtype[np.floating]) -> None:
+        # A key of its own purpose: no number that a coreset draws has a part in what is audited.
         self._key = np.uint64(generator(seed, Purpose.AUDIT, (partition, 0, 0)).integers(1 << 64, dtype=np.uint64))
         self._buffer = Points(
             np.empty((capacity, dimension), dtype), np.empty(capacity, np.int8), np.empty(capacity, np.float64)
@@ -171,6 +172,7 @@ class Reservoir:
         self._buffer.X[place], self._buffer.y[place] = held.points.X, held.points.y
         self._buffer.weight[place], self._priority[place] = held.points.weight, held.priority
         for slot in range(self._count):
+            # The heap is not in the checkpoint: any heap of the same priorities gives the same sample.
             self._heap[slot] = slot
             _rise(self._heap, self._priority, slot)
 
@@ -210,7 +212,9 @@ def _offer(  # type: ignore[no-untyped-def]
     for i in range(len(y)):
         if not accepted[i]:
             continue
+        # Mixed twice: offset and row added in one step would let (offset + 1, row) meet (offset, row + 1).
         mixed = _mix(_mix(key + np.uint64(offset[i]) * _GOLDEN) + np.uint64(row[i]) * _GOLDEN)
+        # 53 bits, as many as a float64 holds; a half is added so that r is never 0, which is divided by.
         r = (np.float64(mixed >> np.uint64(11)) + 0.5) * _UNIT
         # A row that cannot pass is rejected by this product; only the few others pay for the division.
         if weight[i] <= r * threshold:

@@ -57,6 +57,8 @@ def calibrate(weight: Float, constraints: Float, totals: Float) -> Calibrated:
         k >= 1. A column that is 0 everywhere constrains nothing.
     totals : ndarray of shape (k,)
     """
+    # Constraints are divided by their own size, so that a feature's unit decides neither the ridge nor what counts as
+    # met.
     size = np.maximum(np.einsum("i,ij->j", weight, np.abs(constraints)), np.abs(totals))
     size[size == 0.0] = 1.0
     rows, wanted = np.ascontiguousarray(constraints / size), totals / size
@@ -66,10 +68,12 @@ def calibrate(weight: Float, constraints: Float, totals: Float) -> Calibrated:
     for _ in range(STEPS):
         if best.unmet <= MET:
             break
+        # A clipped weight no longer moves with the multipliers, so it has no part in the derivative.
         free = (factors > LEAST) & (factors < MOST)
         matrix = np.zeros((len(totals), len(totals)))
         add_gram(rows, np.where(free, weight, 0.0), matrix)
         diagonal = matrix.diagonal()
+        # A constraint without a free point has a zero diagonal; a 1 there leaves its multiplier at rest.
         matrix[np.diag_indices(len(totals))] += RIDGE * diagonal.mean() + np.where(diagonal > 0, 0.0, 1.0)
         if not factorise(matrix):
             break
@@ -78,6 +82,7 @@ def calibrate(weight: Float, constraints: Float, totals: Float) -> Calibrated:
         factors = np.clip(1.0 + np.einsum("ij,j->i", rows, multipliers), LEAST, MOST)
         missing = wanted - np.einsum("i,ij->j", weight * factors, rows)
         unmet = float(np.abs(missing).max())
+        # With clipping Newton's method may step past the solution, so the best weights so far are kept.
         if unmet < best.unmet:
             best = Calibrated(weight * factors, float(np.abs(factors - 1.0).max()), unmet)
     return best

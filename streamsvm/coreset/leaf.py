@@ -38,6 +38,7 @@ class Leaf:
         self._buffer = Points(np.empty((rows, dimension), dtype), np.empty(rows, np.int8), np.empty(rows, np.float64))
         self._shared = False
         self._capacity = rows
+        # Shared: moments are never changed in place.
         self._nothing = Moments.zero(dimension, classes)
         self._reset(start)
 
@@ -73,6 +74,7 @@ class Leaf:
 
     def screen(self, screener: Screener) -> None:
         """Let an empty leaf span what a screen says."""
+        # A screen decides for every row of its leaf, so that what is kept depends on the leaf alone.
         assert not self._extent.rows
         self._screener = screener
 
@@ -81,6 +83,7 @@ class Leaf:
         """What the leaf has seen."""
         if self._screener is None:
             return self._extent
+        # A screened leaf does not hold every row: its screener keeps the exact moments instead.
         return replace(self._extent, moments=self._screener.state.moments)
 
     @property

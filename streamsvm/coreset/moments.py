@@ -67,11 +67,14 @@ class Moments:
 
     def merge(self, later: Moments) -> Moments:
         """Return the moments of both sets; the order of merging is part of the result's bits."""
+        # An empty set has no mean, and two of them would divide 0 by 0.
         if not later.count:
             return self
         if not self.count:
             return later
         weight = self.weight + later.weight
+        # Chan's update: from the difference of means, because sums of squares would lose their digits where the mean is
+        # large.
         shift = later.mean - self.mean
         share = later.weight / weight
         return Moments(
@@ -91,6 +94,7 @@ class Moments:
         if not (self.count and other.count):
             return 0.0
         spread = self.square / self.weight + other.square / other.weight
+        # A constant feature has no variance but rounding errors in its mean, which would count as infinitely far apart.
         spread += ROUNDING * (np.square(self.mean) + np.square(other.mean))
         apart = np.square(self.mean - other.mean)
         features = np.divide(apart, spread, out=np.zeros_like(apart), where=spread > 0.0)

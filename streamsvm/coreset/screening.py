@@ -144,6 +144,7 @@ class Screened:
         if not self.accepted:
             return Moments.zero(len(first))
         mean = first / own.sum()
+        # The difference of two rounded sums can fall below 0 where a feature is constant.
         square = np.maximum(second - first * mean, 0.0)
         centre, inverse_scale = self.screen.scaling
         return Moments(self.accepted, own, centre + mean / inverse_scale, square / inverse_scale**2)
@@ -210,6 +211,7 @@ class Screener:
         int
             Number of points in the buffer afterwards.
         """
+        # In pieces, whose border does not matter: sums and strata go on in the state.
         for start in range(0, len(points), ROWS_AT_ONCE):
             part = slice(start, start + ROWS_AT_ONCE)
             kept = self._screen(points.take(part), accepted[part], buffer, kept)
@@ -226,6 +228,7 @@ class Screener:
                 *rows, margin, share, self._state.rate, done, state.sums, state.weight, *_columns(buffer), kept
             )
             valid += counted
+            # One thinning may leave the buffer full, when few of the points can go.
             while kept == len(buffer):
                 kept = self._thin(buffer)
         self._state = replace(self._state, accepted=state.accepted + valid)
@@ -233,7 +236,10 @@ class Screener:
 
     def _thin(self, full: Points) -> int:
         """Halve the rate; return how many of the kept points stay."""
+        # Counted and not multiplied into the rate: a power of two of the screen's rate is the same bits after any
+        # restart.
         self._state = replace(self._state, thinnings=self._state.thinnings + 1)
+        # Fresh starts: the strata's running sums belong to the rows, and thinning is another sampling.
         sums = _starts(*self._name, self._state.thinnings)
         margin, share = _shares(full, self._state.screen)
         return int(thin(*_columns(full), margin, share, self._state.rate, sums))
@@ -254,6 +260,7 @@ def warm_up(dtype: np.dtype[np.floating]) -> None:
 
 def calibrated(points: Points, state: Screened, observed: Observed) -> Points:
     """Return kept points with weights that meet the exact totals; count the outcome."""
+    # A leaf whose rows were all rejected.
     if not len(points):
         return points
     observed.reductions += 1
@@ -262,6 +269,8 @@ def calibrated(points: Points, state: Screened, observed: Observed) -> Points:
     factor = class_weight[(points.y > 0).astype(np.intp)]
     totals = state.weight * class_weight[:, None]
     weight = meet(points.weight * factor, rows, points.y, margin < 1.0, totals, state.totals[2], observed)
+    # Calibrated as the problem weighs them, kept in the points' own weights: class weights may change while the bucket
+    # lives.
     return points.reweighted(weight / factor)
 
 

@@ -55,6 +55,7 @@ class Extent:
 
     def join(self, later: Extent) -> Extent:
         """Return the extent of this one and the one that follows it."""
+        # -1 stands for no time, and would win every minimum.
         times = [time for time in (self.first_time_ms, later.first_time_ms) if time >= 0]
         return Extent(
             start=self.start,
@@ -182,7 +183,9 @@ class Structure(ABC):
         """Return the buckets after leaf number `sealed` is added."""
 
     def _node(self, level: int, index: int, points: Points, extent: Extent, pilot_of: PilotOf | None) -> Bucket:
+        # A set that fits is kept as it is: no pilot is trained for it, and no error is added.
         if len(points) <= self._bucket_points:
+            # `union` copies: the points are views into a leaf's buffer, which the next leaf overwrites.
             return Bucket(level, index, Points.union([points]), extent)
         pilot = pilot_of(points, extent) if pilot_of is not None and self._reducer.needs_pilot else None
         # The generator is made from the node's name, not carried along: a restart then draws the same numbers without
@@ -209,6 +212,7 @@ class Tree(Structure):
     def _with(self, points: Points, extent: Extent, pilot_of: PilotOf | None) -> list[Bucket]:
         level, index = 0, self._sealed
         buckets = [*self._buckets, self._node(level, index, points, extent, pilot_of)]
+        # Levels never increase, so the last `fan_in` buckets are all of this level or there are too few of it.
         while [node.level for node in buckets[-self._fan_in :]] == [level] * self._fan_in:
             siblings = buckets[-self._fan_in :]
             level, index = level + 1, index // self._fan_in

@@ -21,11 +21,12 @@ from streamsvm.delivery.decision import (
 )
 from streamsvm.delivery.machine import TRANSITIONS, Delivery, Event, State
 from streamsvm.delivery.pipeline import Pipeline
-from streamsvm.delivery.settlement import Judgement, Part, Verdict, judge, redirected
+from streamsvm.delivery.settlement import AttemptVerdict, Judgement, Part, judge, redirected
 from streamsvm.delivery.survey import Look, Survey, survey
 
 __all__ = [
     "TRANSITIONS",
+    "AttemptVerdict",
     "Begin",
     "Candidate",
     "Delivery",
@@ -38,7 +39,6 @@ __all__ = [
     "Resume",
     "State",
     "Survey",
-    "Verdict",
     "decide",
     "judge",
     "places",

@@ -14,7 +14,8 @@ from typing import Any, Final, Literal
 from streamsvm.checkpoint.format import Snapshot
 from streamsvm.errors import StateError
 from streamsvm.model.comparison import configuration_differences
-from streamsvm.model.message import Head, positions
+from streamsvm.model.pointers import Head
+from streamsvm.model.version import positions
 from streamsvm.points import Position
 
 FIRST_INCARNATION: Final = 1
@@ -163,9 +164,11 @@ def decide(candidates: Iterable[Candidate], present: Present) -> Begin | Resume:
     if newest is None or refusal is None:
         return _without_checkpoint(present)
     head = _later(present.head, newest.head)
+    # Numbers of incarnations are never used twice, whichever of topic and checkpoint knows the later one.
     ended = max(newest.incarnation, present.head.incarnation if present.head else 0)
     if refusal.gap and present.on_gap == "reset":
         return Begin(ended + 1, head, refusal.why)
+    # Somebody who corrects an option right after the first start must not need a reset for it.
     if refusal.changed and _is_empty(newest, present.head):
         return Begin(ended + 1, head, changed=refusal.why)
     return _refuse_or_reset(refusal.why, present, ended, head)
@@ -208,11 +211,13 @@ def _without_checkpoint(present: Present) -> Begin:
 
 
 def _later(one: Head | None, other: Head | None) -> Head | None:
+    # The topic may have been lost, or the checkpoint be older: version numbers go on from the higher one.
     return max((head for head in (one, other) if head), key=lambda head: head.number, default=None)
 
 
 def _refuse_or_reset(refusal: str, present: Present, ended: int, head: Head | None) -> Begin:
     token = reset_token(present.name, ended)
+    # The token names the incarnation that ends, so that a reset left in a service file does not reset at every start.
     if present.reset == token:
         return Begin(ended + 1, head)
     raise StateError(
@@ -287,6 +292,7 @@ class _Stand:
 
     @property
     def last_read(self) -> tuple[int, int]:
+        # Within a record the record itself was read; at a border, the one before.
         return self.partition, self.at.offset if self.at.row else self.at.offset - 1
 
 
@@ -324,11 +330,13 @@ def _gaps(candidate: Candidate, present: Present) -> Iterator[str]:
             yield f"{stand.who} has a position in partition {stand.partition} of {present.topic}, which does not exist"
             continue
         (first, end), offset = present.log[stand.partition], stand.at.offset
+        # At the end is allowed, for nothing was written since; within a record that would begin there is not.
         if offset > end or (offset == end and stand.at.row):
             yield (
                 f"{stand.who} is at offset {offset} of {where}, but {where} ends at {end}: the topic was truncated "
                 "or recreated"
             )
+        # Retention may take what a published cut lies behind: only the next row to read must still be there.
         ours = stand.who == "the checkpoint"
         if ours and (reading := reads_on(candidate.snapshot, stand.partition, first, end)) < first:
             yield (
@@ -336,6 +344,7 @@ def _gaps(candidate: Candidate, present: Present) -> Iterator[str]:
                 f"{first - reading} unread records"
             )
         epoch = candidate.epochs.get(stand.last_read, stand.leader_epoch)
+        # Same offset, other epoch: the offset was given a second time, to a record that we did not read.
         if stand.leader_epoch >= 0 and epoch != stand.leader_epoch:
             yield (
                 f"{stand.who} read the record at offset {stand.last_read[1]} of {where} under leader epoch "

@@ -11,7 +11,9 @@ from datetime import datetime
 from streamsvm.errors import StreamsvmError
 from streamsvm.learning.cutting import TakenCut
 from streamsvm.learning.recipe import Made
-from streamsvm.model.message import Gate, Head, Version
+from streamsvm.model.pointers import Gate, Head
+from streamsvm.model.skill import Skill
+from streamsvm.model.version import Version
 from streamsvm.points import Rows
 
 
@@ -76,6 +78,8 @@ class Published:
     head : Head
         That names it.
     gate : Gate or None
+    skill : Skill or None
+        None where quality is not measured.
     time : datetime
     value_bytes : int
     after_doubt : bool
@@ -86,6 +90,7 @@ class Published:
     made: Made
     head: Head
     gate: Gate | None
+    skill: Skill | None
     time: datetime
     value_bytes: int
     after_doubt: bool = False

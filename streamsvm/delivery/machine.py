@@ -26,7 +26,8 @@ from typing import Final
 from streamsvm.errors import Fenced, StateError
 from streamsvm.learning.naming import tuning_of
 from streamsvm.learning.tuning import Tuning
-from streamsvm.model.message import Alias, Head, Owner, positions
+from streamsvm.model.pointers import Alias, Head, Owner
+from streamsvm.model.version import positions
 from streamsvm.points import Position, Positions, precedes
 
 
@@ -148,6 +149,7 @@ class Delivery:
     @property
     def published_cut(self) -> dict[int, Position]:
         """The newest cut that this incarnation published; empty if none."""
+        # A cut of an earlier incarnation names positions of a log that may be another by now.
         if self._head is None or self._head.incarnation != self._incarnation:
             return {}
         return positions(self._head.cut)
@@ -160,6 +162,7 @@ class Delivery:
     def admits(self, cut: Positions) -> bool:
         """Tell whether a cut may become a version: at or past the head's cut in every partition, and not equal."""
         published = self.published_cut
+        # Behind or equal is what reading again passes through: those versions exist already.
         return precedes(published, cut) and dict(cut) != published
 
     def replaying(self, reached: Positions) -> bool:
@@ -204,6 +207,7 @@ class Delivery:
         """
         self.check_owner(owner)
         self._incarnation, self._head = incarnation, head
+        # Not `head`, which a checkpoint may know although the topic was lost: the topic is compared with itself later.
         self._on_topic = on_topic.number if on_topic else 0
         self._move(Event.FOUND)
 
@@ -220,6 +224,8 @@ class Delivery:
         self.check_owner(owner)
         number = on_topic.number if on_topic else 0
         # One number more is the version whose outcome was in doubt: its transaction was committed after all.
+        # We own the id, so nobody else may have published, and nothing may have gone: either way somebody touched the
+        # topic.
         if number < self._on_topic or (number > self._on_topic and number != self.next_number):
             self._move(Event.ENDED)
             raise StateError(
@@ -249,7 +255,7 @@ class Delivery:
         self._move(Event.REFUSED)
 
     def doubts(self) -> None:
-        """Note that a step failed or has an unknown outcome, which only the topic can tell."""
+        """Note that a step failed, or that only the topic can tell its outcome."""
         self._move(Event.IN_DOUBT)
 
     def ends(self) -> None:

@@ -89,7 +89,7 @@ class Pipeline:
 
     @property
     def reads_again(self) -> bool:
-        """Whether rows are read that the newest version has learned."""
+        """Whether the rows that are read now were already learned for the newest version."""
         return self._again
 
     @property
@@ -114,7 +114,10 @@ class Pipeline:
             if read_again and positions != published:
                 self.learner.call_for_cut()  # while reading again, cuts of what lies past the newest one were declined
         else:
+            # Partitions that already stand at the cut must wait there: with one row more, the same training set would
+            # not come again.
             positions = {p: at for p, at in positions.items() if p in published and at < published[p]}
+        # Rows that wait were read for other positions than those that are read from now on.
         self.backlog.clear()
         self._fetched = {partition: self._read_to.get(partition, at.offset) for partition, at in positions.items()}
         return Assigned(dict(self._fetched), self._again, not self._again and positions == published, differs)
@@ -128,7 +131,7 @@ class Pipeline:
         self.backlog.append(rows)
 
     def reading(self, ends: Ends) -> dict[int, Position]:
-        """Return where reading stands: what is fetched is safe from retention, learned or not; so is what is passed."""
+        """Return how far each partition was read: retention may remove what was fetched, or holds nothing to learn."""
         return {
             p: max(at, Position(max(self._fetched.get(p, 0), self._read_to.get(p, 0), ends.get(p) or 0)))
             for p, at in self.learner.positions.items()
@@ -140,18 +143,21 @@ class Pipeline:
         for partition, fetched in self._fetched.items():
             end = ends.get(partition)
             learned = max(positions[partition], Position(self._read_to.get(partition, 0)))
+            # Only where everything fetched is learned: else the end would step over rows that still wait.
             if end is not None and learned >= Position(fetched):
                 self._read_to[partition] = end
+        # Where a position has passed the note, the note says nothing any more.
         self._read_to = {p: offset for p, offset in self._read_to.items() if offset > positions[p].offset}
 
     @property
     def ahead(self) -> dict[int, int]:
-        """Offset after what each partition needs no more: learned, or nothing to learn."""
+        """The offset before which each partition holds nothing that is still to be learned."""
         return {p: self._read_to.get(p, at.offset) for p, at in self.learner.positions.items()}
 
     def extend(self, added: Mapping[int, int]) -> None:
         """Take up new partitions, from their first offsets on; `assign` is due then."""
         starts = {partition: Position(first) for partition, first in added.items()}
+        # Sorted, because the base is in the lineage, whose bytes must not depend on the order in which partitions came.
         self.base = dict(sorted({**self.base, **starts}.items()))
         self.learner.extend(starts)
 
@@ -169,6 +175,8 @@ class Pipeline:
         """
         published = self._delivery.published_cut if self._again else {}
         while True:
+            # Before any further row: a cut belongs to the leaf that made it due, not to the batch that the leaf ended
+            # in.
             if self.learner.cut_due:
                 settled = self._take_cut()
                 if settled is None:
@@ -183,11 +191,16 @@ class Pipeline:
 
     def _learn_rows(self, rows: Rows, published: Mapping[int, Position]) -> Learned:
         """Learn from rows what is new in them, up to the newest version's cut or the next due one."""
+        # After a restart the first batch may begin before the position: a record is fetched whole, and rows of it may
+        # be learned.
         known = rows.index_of(self.learner.positions[rows.partition])
         done = self.learner.learn(rows, until=published.get(rows.partition))
         self.held_peak = max(self.held_peak, self.points_held() + len(rows))
         rest = rows.slice(done, len(rows))
+        # While reading again, what lies past the cut is dropped: it is read once more when the cut has been met.
         if len(rest) and not (self._again and self._reached(rows.partition)):
+            # The learner stopped short of the cut although rows are there: they begin past it, so the log lost what lay
+            # between.
             if self._again and not self.learner.cut_due:
                 self._refuse_gap(rows.partition, f"continues at offset {int(rest.offset[0])}")
             self.backlog.appendleft(rest)
@@ -207,6 +220,7 @@ class Pipeline:
             return
         for partition in self._fetched:
             end, cut = ends.get(partition), self._delivery.published_cut[partition]
+            # The end was met and no row came for the rest of the cut: waiting longer would wait for ever.
             if end is not None and Position(end) >= cut > self.learner.positions[partition]:
                 self._refuse_gap(partition, f"ends at offset {end}")
 
@@ -226,6 +240,7 @@ class Pipeline:
         head = self._delivery.head
         if head is None or self.learner.positions != self._delivery.published_cut:
             return ""
+        # The cut itself is not published again: it only restarts the count of leaves, as publishing that version did.
         found = self.learner.cut().points.sha256()
         if found == head.training_set_sha256:
             return ""
@@ -233,6 +248,7 @@ class Pipeline:
             f"replaying the log gave a different training set for {self._name}@{head.number}: SHA-256 {found}, "
             f"published {head.training_set_sha256}"
         )
+        # On another build or CPU other bits are no sign of lost records, so that is told and not refused.
         if head.build == self._build:
             raise StateError(what, "The input log no longer holds the records that this version was made from.")
         return what
@@ -244,12 +260,16 @@ class Pipeline:
         return self._take_cut() if self.learner.cut_due else None
 
     def _take_cut(self) -> CutTaken | CutDeclined | None:
+        # Declined and not made: making a cut costs a reduction, and this one could never be published.
         if not self._delivery.admits(self.learner.positions):
             self.learner.decline_cut()
             return CutDeclined()
+        # Under `every` no cut may be replaced, so learning waits; the log keeps what is not read.
         if self._waits_for_training and self.in_flight:
             return None
         replaced = self._waiting is not None
+        # A cut that waited is replaced: people want the newest model, and its number is given only when it is
+        # published.
         self._waiting = taken = self.learner.take()
         return CutTaken(taken, replaced)
 
@@ -266,6 +286,7 @@ class Pipeline:
 
     def next_training(self) -> DueCut | None:
         """Return the cut to train now, if there is one: nothing is trained while a result waits to be published."""
+        # A second result would have to wait behind the first, hold its points, and might be superseded by then.
         if self._waiting is None or self.training or self.unpublished is not None:
             return None
         self._training, self._waiting = self._waiting, None
@@ -309,6 +330,7 @@ class Pipeline:
             build=self._build,
             head=self._delivery.head,
             learner=self.learner.state(),
+            # Only the newest: after a restart an older one would be superseded by it anyway.
             pending=self.in_flight[0].saved() if self.in_flight else None,
             read_to=self._read_to,
         )

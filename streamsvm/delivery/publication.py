@@ -19,7 +19,10 @@ from streamsvm.learning import naming
 from streamsvm.learning.recipe import Made
 from streamsvm.model import deciles_header, trail
 from streamsvm.model import message as model_codec
-from streamsvm.model.message import Gate, Head, Version
+from streamsvm.model import skill as skill_header
+from streamsvm.model.pointers import Gate, Head, current_key, encode_alias, encode_head, head_key, links_after
+from streamsvm.model.skill import Skill
+from streamsvm.model.version import Version
 from streamsvm.registry import cloud_events, onnx_copy
 from streamsvm.registry.signing import Signer
 
@@ -56,6 +59,8 @@ class Publication:
     head : Head
         Without the offset, which only the broker knows.
     time : datetime
+    skill : Skill or None
+        None where quality is not measured.
     """
 
     version: Version
@@ -64,6 +69,7 @@ class Publication:
     digest: str
     head: Head
     time: datetime
+    skill: Skill | None = None
 
     @property
     def gate(self) -> Gate | None:
@@ -75,7 +81,9 @@ class Publication:
         return msgspec.structs.replace(self.head, offset=offset)
 
 
-def publication(version: Version, made: Made, gate: Gate | None, delivery: Delivery, time: datetime) -> Publication:
+def publication(
+    version: Version, made: Made, gate: Gate | None, delivery: Delivery, time: datetime, skill: Skill | None = None
+) -> Publication:
     """Encode a version, and name it as the next head."""
     value = model_codec.encode(version)
     digest = model_codec.sha256(value)
@@ -89,9 +97,9 @@ def publication(version: Version, made: Made, gate: Gate | None, delivery: Deliv
         build=version.lineage.build,
         tuning=naming.in_force(made.tuning),
         gate=gate,
-        links=model_codec.links_after(delivery.head, version.number),
+        links=links_after(delivery.head, version.number),
     )
-    return Publication(version=version, made=made, value=value, digest=digest, head=head, time=time)
+    return Publication(version=version, made=made, value=value, digest=digest, head=head, time=time, skill=skill)
 
 
 def records(published: Publication, topics: Topics, delivery: Delivery, signer: Signer | None = None) -> list[Message]:
@@ -120,6 +128,10 @@ def _unhashed(published: Publication, delivery: Delivery, signer: Signer | None)
         headers[model_codec.GATE_HEADER] = gate.outcome
         if gate.candidate is not None:
             headers[model_codec.GATE_ACCURACY_HEADER] = f"{gate.candidate:.6f}"
+        if gate.present is not None:
+            headers[model_codec.GATE_PRESENT_HEADER] = f"{gate.present:.6f}"
+    if published.skill is not None:
+        headers[skill_header.HEADER] = skill_header.encode(published.skill)
     (audit_scores,) = published.made.audit_scores
     if audit_scores is not None:
         headers[deciles_header.HEADER] = deciles_header.encode(audit_scores)
@@ -131,7 +143,7 @@ def _unhashed(published: Publication, delivery: Delivery, signer: Signer | None)
 def pointers(published: Publication, topics: Topics, offsets: Sequence[int]) -> list[Message]:
     """Return the records that name the version's place: head, current unless it is refused, and the audit entry."""
     version, head, gate = published.version, published.head_at(offsets[0]), published.gate
-    current = model_codec.current_key(version.name)
+    current = current_key(version.name)
     refused = gate is not None and gate.outcome == "refused"
     entry = (trail.GateRefused if refused else trail.CurrentMoved)(
         name=version.name,
@@ -141,10 +153,11 @@ def pointers(published: Publication, topics: Topics, offsets: Sequence[int]) -> 
         by="trainer",
         time=published.time.isoformat(),
         gate=trail.UNSET if gate is None else gate,
+        skill=trail.UNSET if published.skill is None else published.skill,
     )
-    messages = [to(topics.aliases, model_codec.head_key(version.name), model_codec.encode_head(head))]
+    messages = [to(topics.aliases, head_key(version.name), encode_head(head))]
     if not refused:
-        messages.append(to(topics.aliases, current, model_codec.encode_alias(head.alias)))
+        messages.append(to(topics.aliases, current, encode_alias(head.alias)))
     return [*messages, to(topics.audit, version.key, trail.encode(entry))]
 
 

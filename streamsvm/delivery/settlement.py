@@ -62,12 +62,13 @@ from typing import Final
 import msgspec
 
 from streamsvm.model import message as model_codec
+from streamsvm.model.pointers import Alias, Head, decode_alias, decode_head, encode_alias, encode_head
 
 _HEAD: Final = "@head"
 _CURRENT: Final = "@current"
 
 
-class Verdict(StrEnum):
+class AttemptVerdict(StrEnum):
     """The state of an attempt once none of its records hangs."""
 
     VOID = "void"
@@ -123,7 +124,7 @@ class Judgement:
     Attributes
     ----------
     attempt : str
-    verdict : Verdict
+    verdict : AttemptVerdict
     first : tuple of Part
         Parts to publish again, in this order.
     pointers : tuple of Part
@@ -137,7 +138,7 @@ class Judgement:
     """
 
     attempt: str
-    verdict: Verdict
+    verdict: AttemptVerdict
     first: tuple[Part, ...] = ()
     pointers: tuple[Part, ...] = ()
     version_offset: int | None = None
@@ -164,23 +165,27 @@ def judge(parts: Iterable[Part], models_topic: str = "", decided: Container[str]
 
 
 def _judged(attempt: str, found: Sequence[Part], models_topic: str, decided: bool) -> Judgement:
+    # Nobody saw any of it, so nobody is owed the rest; positions that were committed with it prove that it was decided.
     if not decided and not any(part.visible for part in found):
-        return Judgement(attempt=attempt, verdict=Verdict.VOID)
+        return Judgement(attempt=attempt, verdict=AttemptVerdict.VOID)
     best = _best(found)
     version = next((part for part in best.values() if part.topic == models_topic and part.value is not None), None)
     pointers = {number: part for number, part in best.items() if models_topic and _points(part)}
     fault = _fault(version, pointers.values())
     if fault:
-        return Judgement(attempt=attempt, verdict=Verdict.LOST, why=f"{fault}; {_seen(found)}")
+        return Judgement(attempt=attempt, verdict=AttemptVerdict.LOST, why=f"{fault}; {_seen(found)}")
     offset = version.offset if version is not None and version.visible else None
+    # A pointer names its version by offset: if the version must be published again, visible pointers are wrong, too.
     stale = [part for part in pointers.values() if not part.visible or _pointer(part).offset != offset]
+    # Pointers go last, since they need the offset that the version gets.
     missing = [part for number, part in best.items() if not part.visible and number not in pointers]
+    # Only the last group of an attempt says how many parts it has; retention or compaction may have taken some.
     gone = tuple(sorted(set(range(1, max(part.parts for part in found) + 1)) - best.keys()))
     if not stale and not missing:
-        return Judgement(attempt=attempt, verdict=Verdict.WHOLE, gone=gone)
+        return Judgement(attempt=attempt, verdict=AttemptVerdict.WHOLE, gone=gone)
     return Judgement(
         attempt=attempt,
-        verdict=Verdict.TORN,
+        verdict=AttemptVerdict.TORN,
         first=tuple(missing),
         pointers=tuple(stale),
         version_offset=offset,
@@ -202,6 +207,7 @@ def _fault(version: Part | None, pointers: Iterable[Part]) -> str:
 def _best(found: Sequence[Part]) -> dict[int, Part]:
     """Return, for each part, its newest visible record, or its newest record if none is visible."""
     best: dict[int, Part] = {}
+    # The last of equal numbers wins: a visible record over an invisible one, then the newer one.
     for part in sorted(found, key=lambda part: (part.number, part.visible, part.offset)):
         best[part.number] = part
     return best
@@ -216,8 +222,8 @@ def _points(part: Part) -> bool:
     return part.value is not None and key.endswith((_HEAD, _CURRENT))
 
 
-def _pointer(part: Part) -> model_codec.Head | model_codec.Alias:
-    decode = model_codec.decode_head if (part.key or b"").endswith(_HEAD.encode()) else model_codec.decode_alias
+def _pointer(part: Part) -> Head | Alias:
+    decode = decode_head if (part.key or b"").endswith(_HEAD.encode()) else decode_alias
     return decode(part.value or b"")
 
 
@@ -230,8 +236,8 @@ def redirected(pointers: Sequence[Part], version_offset: int) -> list[Part]:
     moved = []
     for part in pointers:
         named = msgspec.structs.replace(_pointer(part), offset=version_offset)
-        if isinstance(named, model_codec.Head):
-            moved.append(replace(part, value=model_codec.encode_head(named)))
+        if isinstance(named, Head):
+            moved.append(replace(part, value=encode_head(named)))
         else:
-            moved.append(replace(part, value=model_codec.encode_alias(named)))
+            moved.append(replace(part, value=encode_alias(named)))
     return moved

@@ -19,7 +19,14 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.metrics import accuracy_score, balanced_accuracy_score, brier_score_loss, log_loss, roc_auc_score
+from sklearn.metrics import (
+    accuracy_score,
+    average_precision_score,
+    balanced_accuracy_score,
+    brier_score_loss,
+    log_loss,
+    roc_auc_score,
+)
 
 from streamsvm.config import SvmConfig
 from streamsvm.coreset.moments import Moments
@@ -29,6 +36,7 @@ from streamsvm.learning.training import kernel_of, scaler_of, train
 from streamsvm.model.kernels import Float, Kernel, LinearKernel, RbfKernel
 from streamsvm.model.machine import KernelMachine, LinearMachine, Machine, Model, Scaler
 from streamsvm.points import Features, Points
+from streamsvm.quality.skill import Answered, skill_of
 from streamsvm.svm.fit_probability import Method
 from streamsvm.svm.objective import primal_objective
 
@@ -287,7 +295,7 @@ def _of_support_vectors(classifier: Any, kernel: Kernel) -> Machine:
     return KernelMachine(kernel, classifier.support_vectors_, classifier.dual_coef_[0], intercept)
 
 
-class Reservoir:
+class ReservoirBaseline:
     """A uniform sample of fixed size of a stream of unknown length, without replacement.
 
     Parameters
@@ -343,11 +351,18 @@ class Scores:
     auc : float or None
         Area under the ROC curve, of more than two classes the mean over each against the rest; None of points of one
         label only.
+    average_precision : float or None
+        None of points of one label only, and of more than two classes.
+    skill : bool or None
+        Whether the answers are better than chance and not all the same; None where that is not clear, and of more than
+        two classes.
     """
 
     accuracy: float
     balanced_accuracy: float
     auc: float | None
+    average_precision: float | None = None
+    skill: bool | None = None
 
 
 def scores(test: Points, decision: Float) -> Scores:
@@ -361,14 +376,27 @@ def scores(test: Points, decision: Float) -> Scores:
     """
     several = decision.ndim == 2
     predicted = decision.argmax(axis=1) if several else np.where(decision > 0, 1, -1)
-    both = np.unique(test.y).size >= 2
+    both, two = np.unique(test.y).size >= 2, not several
     weighted: dict[str, Any] = {"sample_weight": test.weight}
     accuracy = float(accuracy_score(test.y, predicted, **weighted))
     return Scores(
         accuracy,
         float(balanced_accuracy_score(test.y, predicted, **weighted)) if both else accuracy,
         float((_mean_auc if several else roc_auc_score)(test.y, decision, **weighted)) if both else None,
+        float(average_precision_score(test.y, decision, pos_label=1, **weighted)) if both and two else None,
+        _skill(test, decision) if two else None,
     )
+
+
+def _skill(test: Points, decision: Float) -> bool | None:
+    """Judge answers as those of a first version are."""
+    answered = Answered(y=test.y, weight=np.asarray(test.weight, np.float64), values=np.asarray(decision, np.float64))
+    found = skill_of(answered, None, 1)
+    if found.figures is None:
+        return None
+    if found.answers != "both":
+        return False
+    return {"some": True, "none": False, "unknown": None}[found.state]
 
 
 def _mean_auc(y: NDArray[np.int8], decision: Float, sample_weight: Float) -> float:

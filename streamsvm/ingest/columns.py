@@ -92,7 +92,15 @@ class Run:
         offset, time_ms, epoch = np.array(places, dtype=np.int64).T
         plain = not any(record.headers for record in records)
         values = [record.value for record in records]
-        return Run(records, values, np.array([len(value or b"") for value in values]), offset, time_ms, epoch, plain)
+        return Run(
+            records,
+            values,
+            size=np.array([len(value or b"") for value in values]),
+            offset=offset,
+            time_ms=time_ms,
+            leader_epoch=epoch,
+            plain=plain,
+        )
 
     def slice(self, start: int, stop: int) -> Run:
         """Return some of the records."""
@@ -102,11 +110,11 @@ class Run:
         return Run(
             self.records[part],
             self.values[part],
-            self.size[part],
-            self.offset[part],
-            self.time_ms[part],
-            self.leader_epoch[part],
-            self.plain,
+            size=self.size[part],
+            offset=self.offset[part],
+            time_ms=self.time_ms[part],
+            leader_epoch=self.leader_epoch[part],
+            plain=self.plain,
         )
 
 
@@ -129,7 +137,18 @@ def by_partition(records: Sequence[RawRecord]) -> Iterator[tuple[int, Run]]:
         at = np.flatnonzero(partitions == partition)
         values = [batch.values[index] for index in at.tolist()]
         size, offset, time_ms, epoch = (column[at] for column in columns)
-        yield partition, Run(_Some(records, at), values, size, offset, time_ms, epoch, batch.plain)
+        yield (
+            partition,
+            Run(
+                _Some(records, at),
+                values,
+                size=size,
+                offset=offset,
+                time_ms=time_ms,
+                leader_epoch=epoch,
+                plain=batch.plain,
+            ),
+        )
 
 
 def _with_columns(records: Sequence[RawRecord]) -> RecordBatch | None:

@@ -31,7 +31,7 @@ from streamsvm.errors import InvalidMessage
 from streamsvm.ingest.avro import Schemas
 from streamsvm.ingest.decoder import NOTHING_UNREAD, PointDecoder, RawRecord, RejectedRecord, Rejection
 from streamsvm.ingest.unread_fields import Unread
-from streamsvm.model.message import Version
+from streamsvm.model.version import Version
 from streamsvm.points import Rows
 
 CONTENT_TYPE: Final = "application/json"

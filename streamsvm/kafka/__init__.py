@@ -14,7 +14,8 @@ from streamsvm.kafka.embedded import EmbeddedBroker
 from streamsvm.kafka.failures import DamagedBatch, OffsetOutOfRange, OutcomeUnknown, PublishRefused
 from streamsvm.kafka.log import Mark, Marks, Place, log_range, start_positions
 from streamsvm.kafka.membership import Progress, Subscription
-from streamsvm.kafka.producing import Outbox, Publisher
+from streamsvm.kafka.outbox import Outbox
+from streamsvm.kafka.producing import Publisher
 from streamsvm.kafka.reading import Reader, Stored, Tail, fetch_one, read_stored, read_to_end, stored_at
 from streamsvm.kafka.records import Batch, Message, Record
 from streamsvm.kafka.schema_registry import RegistryUnavailable, SchemaRegistry

@@ -73,6 +73,7 @@ class ClientLog:
         facility, text = (str(args[0]), str(args[-1])) if len(args) > 1 else ("", line)
         if facility == "CONFWARN" and "property and will be ignored by this" in text:
             return  # options are shared by consumers and producers; options for the other kind are expected
+        # Here, too, because a client whose callbacks nobody serves still logs.
         self.summarise()
         if self._is_new(level, facility, text, line):
             logger.log(level, "%s", line)
@@ -86,12 +87,15 @@ class ClientLog:
 
     def _is_new(self, level: int, facility: str, text: str, line: str) -> bool:
         """Count a line; True if it is the first of its kind for a while."""
+        # Ports, ids and counts differ from line to line; without them it is the same complaint.
         kind = facility, _NUMBERS.sub("#", _SUPPRESSED.sub("", text))
         with self._lock:
             known = self._kinds.get(kind)
             if known is not None:
                 known.count += 1
                 return False
+            # Lines hold words of the broker, so their kinds have no bound of their own. Forgetting all only repeats
+            # some lines.
             if len(self._kinds) >= _KINDS_OF_LINES:
                 self._kinds.clear()
             due_at = self._clock() + REPEAT_AFTER_S
@@ -170,6 +174,7 @@ class Link:
             self.fatal = error
         elif fault_of(error) is Fault.UNTRUSTED:
             self._untrusted = error
+        # It says that nothing works, not why: the trouble that was noted before is what a person needs.
         if code == KafkaError._ALL_BROKERS_DOWN:
             self.up, self._all_down = False, True
         else:
@@ -177,16 +182,20 @@ class Link:
 
     def on_statistics(self, text: str) -> None:
         """Note whether any broker's connection is up; it comes every second, whatever happens."""
+        # Statistics come every second even where nothing else happens: the one regular moment that a client offers.
         CLIENT_LOG.summarise()
         brokers = json.loads(text).get("brokers", {}).values()
         self.up = any(
-            broker.get("state") == "UP" and broker.get("source") not in ("logical", "internal") for broker in brokers
+            # A logical broker, as a group's coordinator, stands for a real one, which is in the list itself.
+            broker.get("state") == "UP" and broker.get("source") not in ("logical", "internal")
+            for broker in brokers
         )
         if self.up:
             self.saw_answer()
 
     def saw_answer(self) -> None:
-        """Note that a broker answered: security is right, later refusals are the network's."""
+        """Note that a broker answered: it accepted the credentials, so later failures have another cause."""
+        # Credentials that were accepted once are right: a refusal before this answer no longer counts.
         self.up, self._all_down, self._untrusted = True, False, None
         self._connection.accepted.set()
 
@@ -212,6 +221,7 @@ class Link:
         if fault_of(error) is Fault.UNREACHABLE and not self._connection.accepted.is_set():
             if self._untrusted is not None:
                 return translate(self._untrusted, self._connection, doing)
+            # The client reports only that it timed out; what the last connection attempt met is the cause.
             return unavailable(self._connection, self.last_trouble)
         return translate(error, self._connection, doing)
 
@@ -268,16 +278,23 @@ def make_consumer(
     options = options_for(
         connection,
         {
+            # The client's default is a second: a buffer that was full once would stay empty for that long after it is
+            # read.
             "fetch.queue.backoff.ms": 10,
+            # A misspelt topic must be an error; the embedded broker knows no other way to create one.
             "allow.auto.create.topics": connection.embedded,
             **(defaults or {}),
         },
         {
             "group.id": group or f"{connection.client_id}-reader",
+            # A position that the log does not hold must be an error here: a silent jump would skip points or learn them
+            # twice.
             "auto.offset.reset": "error",
+            # Positions are committed by a transaction, or for observers only; the client must not commit on its own.
             "enable.auto.commit": False,
             "enable.auto.offset.store": False,
             "isolation.level": "read_committed",
+            # A damaged batch would otherwise become points of a model.
             "check.crcs": True,
             "statistics.interval.ms": _STATISTICS_INTERVAL_MS,
             **(fixed or {}),
@@ -354,6 +371,7 @@ def partitions_of(client: Consumer | Producer, link: Link, connection: Connectio
     except KafkaException as error:
         if isinstance(client, Producer):
             serve(client, link)
+        # Polling serves the callback that knows why the question failed.
         elif not client.assignment():  # else a record might come out
             client.poll(0)
         raise link.failure(error_of(error), doing) from error
@@ -361,6 +379,7 @@ def partitions_of(client: Consumer | Producer, link: Link, connection: Connectio
     found = metadata.topics[topic]
     if found.error is not None and found.error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
         raise topic_missing(topic)
+    # A topic without a leader exists all the same, and its partitions are known.
     if found.error is not None and found.error.code() != KafkaError.LEADER_NOT_AVAILABLE:
         raise translate(found.error, connection, doing)
     return tuple(sorted(found.partitions))

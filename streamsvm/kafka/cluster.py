@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterable, Sequence
 from streamsvm.kafka.connection import Connection
 from streamsvm.kafka.consuming import Input
 from streamsvm.kafka.log import Mark, Marks, Place, Start, log_range, start_positions
-from streamsvm.kafka.producing import Outbox, Publisher
+from streamsvm.kafka.outbox import Outbox
+from streamsvm.kafka.producing import Publisher
 from streamsvm.kafka.reading import Stored, fetch_one, read_stored, read_to_end, stored_at
 from streamsvm.kafka.records import Record
 from streamsvm.kafka.topics import TopicInfo, TopicSpec, create_topics, describe_topic

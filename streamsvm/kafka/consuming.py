@@ -81,6 +81,7 @@ class Input:
         """
         assign_positions(self._consumer, self._link, self._connection, self._topic, positions)
         self._assigned = sorted(positions)
+        # An end that was seen before the assignment says nothing of where the new positions stand.
         self._feed.ends.clear()
 
     def poll(self, max_records: int, timeout_s: float) -> Batch:
@@ -101,6 +102,7 @@ class Input:
         FatalError
             If a record batch is damaged, or the client cannot go on.
         """
+        # The commit's callback runs inside the client, where nothing can be raised.
         if self._forbidden is not None:
             raise self._forbidden
         return self._feed.take(max_records, timeout_s, gather=True)
@@ -127,6 +129,7 @@ class Input:
             _, high = self._consumer.get_watermark_offsets(tp, cached=True)
         except KafkaException:
             return None
+        # -1001 stands for what the client does not know.
         return high if high >= 0 else None
 
     def seen_end(self, partition: int) -> int | None:
@@ -142,6 +145,7 @@ class Input:
 
         A refusal for want of permission is raised by a later `poll`. Without a group it does nothing.
         """
+        # Group offsets are for observers; a checkpoint says where a trainer goes on.
         if self._group is None or not positions:
             return
         offsets = [TopicPartition(self._topic, p, offset) for p, offset in positions.items()]
@@ -176,6 +180,7 @@ def assign_positions(
     consumer: Consumer, link: Link, connection: Connection, topic: str, positions: Mapping[int, int]
 ) -> None:
     """Assign explicit offsets after seeing that the topic has the partitions."""
+    # The client reads negative numbers as earliest, latest or stored, and would begin somewhere else.
     negative = {p: offset for p, offset in positions.items() if offset < 0}
     if negative:
         raise ValueError(f"positions must be offsets of 0 or more, not {negative}")

@@ -97,8 +97,10 @@ class Feed:
         """
         deadline = time.monotonic() + timeout_s
         while True:
+            # Raised at the next call, so that the records read before the error are handed over first.
             if self._ending is not None:
                 raise self._ending
+            # In slices, because a call into the client cannot be interrupted by a signal.
             wait_s = min(SLICE_S, max(deadline - time.monotonic(), 0.0))
             records = self._records(self._consume(max_records, wait_s, gather))
             if records:
@@ -115,6 +117,7 @@ class Feed:
                 return self._consumer.consume(self._worth_gathering(max_records), wait_s)
             first = self._consumer.consume(1, wait_s)
             if first and max_records > 1:
+                # The first record ends the wait; what is already there comes along without another.
                 first += self._consumer.consume(max_records - 1, 0)
             return first
         except KafkaException as error:
@@ -124,6 +127,7 @@ class Feed:
         return min(max_records, 1 + int(GATHERED_BYTES / max(self._record_bytes, 1.0)))
 
     def _records(self, consumed: list[Consumed]) -> Batch:
+        # Nearly always: a batch without events stays in columns, and no record is made for Python.
         if not any(map(Consumed.error, consumed)):
             batch = Batch(consumed)
             if consumed:
@@ -134,6 +138,7 @@ class Feed:
             error = message.error()
             if error is None:
                 records.append(message)
+            # The first error is the cause; those after it are its consequences.
             elif self._ending is None:
                 self._ending = self._meaning(error, message)
         return Batch(records)

@@ -124,6 +124,7 @@ def read_stored(
     TopicMissing, BrokerUnavailable
         As for `log_range`.
     """
+    # Between asking for the first offset and reading it, retention may remove it; then the range is asked for again.
     for _ in range(_RETENTION_RACES):
         ranges = log_ranges(connection, topic, partitions, since_ms=since_ms, until_ms=until_ms)
         begun = {partition: (max(low, start or 0), high) for partition, (low, high) in ranges.items()}
@@ -143,6 +144,7 @@ def _stored(
     timeout_s: float,
 ) -> list[Stored]:
     records = _read_ranges(connection, topic, ranges, timeout_s, _WHATEVER_IS_STORED)
+    # Partitions are read at once and arrive mixed.
     found = sorted(filter(wanted, records), key=lambda record: (record.partition, record.offset))
     held = {
         partition: (min(offsets), max(offsets) + 1)
@@ -150,7 +152,10 @@ def _stored(
         if (offsets := [record.offset for record in found if record.partition == partition])
     }
     visible = {
-        (record.partition, record.offset) for record in _read_ranges(connection, topic, held, timeout_s, _TO_THE_END)
+        # A second reading, of committed records only: the client does not say of a record whether its transaction was
+        # committed.
+        (record.partition, record.offset)
+        for record in _read_ranges(connection, topic, held, timeout_s, _TO_THE_END)
     }
     return [Stored(record, (record.partition, record.offset) in visible) for record in found]
 
@@ -164,7 +169,12 @@ def stored_at(connection: Connection, topic: str, partition: int, offset: int, t
         As for `log_range`.
     """
     high = log_range(connection, topic, partition)[1]
-    return next(_read_until(connection, topic, partition, offset, high, timeout_s, _WHATEVER_IS_STORED), None)
+    return next(
+        _read_until(
+            connection, topic, partition, position=offset, high=high, timeout_s=timeout_s, options=_WHATEVER_IS_STORED
+        ),
+        None,
+    )
 
 
 def _read_until(
@@ -204,9 +214,11 @@ def _read_ranges(
                 at[record.partition] = record.offset + 1
                 if record.offset < ranges[record.partition][1]:
                     yield record
+            # Markers and aborted records at the end come out as no record: only the end event moves past them.
             at = {partition: max(offset, feed.ends.get(partition, 0)) for partition, offset in at.items()}
             if at != before:
                 since = time.monotonic()
+            # Without progress, not in total: a long log may take as long as it needs.
             elif time.monotonic() - since > timeout_s:
                 partition = min(at)
                 _, high = ranges[partition]
@@ -221,6 +233,7 @@ def _unread(
 ) -> dict[int, int]:
     """Return the partitions that are not read to their ends, and have no more fetched of the others."""
     left = {partition: offset for partition, offset in at.items() if offset < ranges[partition][1]}
+    # A partition that is done would go on filling the client's buffer, and the others would wait.
     if left and len(left) < len(at):
         consumer.incremental_unassign([TopicPartition(topic, partition) for partition in at.keys() - left.keys()])
     return left
@@ -228,6 +241,7 @@ def _unread(
 
 def _stuck(topic: str, partition: int, position: int, high: int, timeout_s: float, end: int | None) -> TransientError:
     where = f"{topic}[{partition}] from offset {position} to {high} within {timeout_s:g} s"
+    # An end event proves that a broker answers: then a transaction, not the network, is in the way.
     if end is None:
         return BrokerUnavailable(f"no broker delivered {where}", "Check that the broker runs, and try again.")
     return TransientError(
@@ -325,6 +339,7 @@ class Reader:
         self._consumer = make_consumer(
             connection,
             self._link,
+            # One record is wanted at a time; fetching ahead of it would be thrown away with the next assignment.
             fixed={
                 **_TO_THE_END,
                 **buffer_of(_BUFFERED_BYTES),
@@ -348,6 +363,7 @@ class Reader:
             As for `Input.poll`.
         """
         found = self.fetch_from(topic, partition, offset, 1, timeout_s)
+        # The client returns the next record where the one at this offset is a marker, aborted or compacted.
         return found[0] if found and found[0].offset == offset else None
 
     def fetch_from(self, topic: str, partition: int, offset: int, most: int, timeout_s: float) -> list[Record]:
@@ -359,6 +375,7 @@ class Reader:
         feed = Feed(self._consumer, self._link, self._connection, topic)
         try:
             return self._first(feed, TopicPartition(topic, partition, offset), most, timeout_s)
+        # Retention may have removed it, or it may not be written yet: either way there is no such record now.
         except OffsetOutOfRange:
             return []
         finally:

@@ -142,11 +142,13 @@ class Slots:
         ConfigurationError
             If the broker forbids the question.
         """
+        # A number that a person gave is taken without a question: whoever has it is fenced, as with any restart.
         asks = self._fixed is None and not self._connection.embedded
         members = members_of(self._connection, self._group) if asks else []
         with _lock:
             slot = self._lowest_free(members) if self._fixed is None else Slot(self._group, self._fixed)
             _held_here.add((self._connection.servers, slot))
+        # Only at the first claim: two living processes that take each other for dead then come to rest in two slots.
         self._replaces_the_dead = False
         return slot
 
@@ -169,6 +171,7 @@ class Slots:
             _held_here.discard((self._connection.servers, slot))
 
     def _lowest_free(self, members: Sequence[MemberDescription]) -> Slot:
+        # A dead member keeps its partitions until its session expires; by its own slot they are taken over at once.
         taken = {member.group_instance_id for member in members if not self._is_dead(member)}
         number = 0
         while (slot := Slot(self._group, number)).instance_id in taken or self._is_held_here(slot):
@@ -183,6 +186,7 @@ class Slots:
         if not self._replaces_the_dead:
             return False
         pid = self._process.pid_of(member.client_id, self._connection)
+        # Our own number among the members is that of an earlier process: containers give the same one at every start.
         return pid is not None and (pid == self._process.pid or _is_gone(pid))
 
 
@@ -204,6 +208,7 @@ def members_of(connection: Connection, group: str) -> list[MemberDescription]:
     try:
         members = list(future.result().members)
     except KafkaException as error:
+        # The future's error says that the question timed out, not what the connection met.
         admin.poll(0)  # serves the callbacks that know why
         raise link.failure(error_of(error), f"ask who is in group {group}") from error
     link.saw_answer()
@@ -212,6 +217,7 @@ def members_of(connection: Connection, group: str) -> list[MemberDescription]:
 
 def _is_gone(pid: int) -> bool:
     try:
+        # Signal 0 sends nothing, and only asks whether there is such a process.
         os.kill(pid, 0)
     except (ProcessLookupError, OverflowError):
         return True

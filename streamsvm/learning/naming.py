@@ -8,18 +8,18 @@ from streamsvm.config import ModelConfig
 from streamsvm.learning.cutting import Cut
 from streamsvm.learning.tuning import Tuning
 from streamsvm.model import probability_part
-from streamsvm.model.message import (
+from streamsvm.model.pointers import Head
+from streamsvm.model.probability_part import NUMBER_BYTES
+from streamsvm.model.probes import count_of
+from streamsvm.model.version import (
     LINKS_BYTES,
     PARTITION_BYTES,
-    Head,
     PartitionCut,
     StreamSummary,
     TuningInForce,
     partition_cuts,
     positions,
 )
-from streamsvm.model.probability_part import NUMBER_BYTES
-from streamsvm.model.probes import count_of
 
 
 def in_force(tuning: Tuning | None) -> TuningInForce | None:

@@ -22,7 +22,7 @@ from streamsvm.learning.tuning import Score, Tuning, is_due, tune
 from streamsvm.model.ancestry import Ancestor
 from streamsvm.model.deciles import Deciles
 from streamsvm.model.fit import Audit
-from streamsvm.model.message import Lineage, Version, partition_cuts
+from streamsvm.model.version import Lineage, Version, partition_cuts
 from streamsvm.points import Points, Positions
 
 TrainFunction = Callable[[Points, Moments, SvmConfig], Trained]

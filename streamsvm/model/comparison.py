@@ -16,7 +16,7 @@ import numpy as np
 
 from streamsvm.model.kernels import Float
 from streamsvm.model.machine import LinearMachine, Model
-from streamsvm.model.message import Version, positions
+from streamsvm.model.version import Version, positions
 
 CHANGES_SHOWN: Final = 10
 ANSWERS_COMPARED: Final = 1_000

@@ -30,341 +30,50 @@ import base64
 import hashlib
 import math
 import re
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields
-from typing import Any, Final, Literal, TypeVar
+from dataclasses import fields
+from typing import Final, TypeVar
 
 import msgspec
 import numpy as np
 
 from streamsvm.errors import InvalidMessage, UnknownFormat
 from streamsvm.model import probability_part as probability_codec
-from streamsvm.model.ancestry import Ancestor, chosen, linked
-from streamsvm.model.described import Label
+from streamsvm.model.ancestry import Ancestor, linked
 from streamsvm.model.fit import Audit, Fit
 from streamsvm.model.kernels import Float, RbfKernel
 from streamsvm.model.machine import KernelMachine, LinearMachine, Machine, Model, Scaler
+from streamsvm.model.pointers import decode_record
 from streamsvm.model.probability import Probability
 from streamsvm.model.probability_part import ProbabilityPart
 from streamsvm.model.probes import Probes, check_own, count_of, probes_of
-from streamsvm.points import Position
+from streamsvm.model.version import Lineage, LineageOfFormat1, LineageOfFormat4, StreamSummary, Version
 
 FORMAT: Final = "streamsvm.model/4"
 _ANY_FORMAT: Final = FORMAT.split("/")[0] + "/"
+
 CONTENT_TYPE: Final = "application/json"
 SCHEMA: Final = "urn:streamsvm:schema:model:4"
 """`$id` of the JSON Schema of `FORMAT`."""
+
 EVENT_TYPE: Final = "io.streamsvm.model.version"
 SHA256_HEADER: Final = "streamsvm.sha256"
 GATE_HEADER: Final = "streamsvm.gate"
 GATE_ACCURACY_HEADER: Final = "streamsvm.gate.balanced_accuracy"
+GATE_PRESENT_HEADER: Final = "streamsvm.gate.present.balanced_accuracy"
 """Of the version, on the points that the quality gate scored; left out where there were none."""
+
 LINKS_HEADER: Final = "streamsvm.links"
 """Header with the offsets, in the models topic, of the records that the lineage names by hash: the parent, then the
 links, separated by commas. They are hints, not part of the hash: a record found there must have the named hash."""
+
 SIGNATURE_HEADER: Final = "streamsvm.signature"
 """Of a signed version; see `streamsvm.registry.signing`."""
 
-PARTITION_BYTES: Final = 120
-"""Most characters of one `PartitionCut` in JSON."""
-LINKS_BYTES: Final = 64 * 110
-"""Most characters of a lineage's links in JSON: numbers of 64 bits have as many powers of two."""
 SHA256: Final = re.compile("[0-9a-f]{64}")
+
 LARGEST: Final = 1e150
 """Largest magnitude of any number in a model. Beyond it squares overflow, and a decision value would depend on the
 number of points that are scored at once."""
-
-Record = TypeVar("Record")
-
-
-class PartitionCut(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One partition's part of a cut: everything before (offset, row) was learned."""
-
-    partition: int
-    offset: int
-    row: int
-    leader_epoch: int
-
-
-class _Lineage1(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    parent: str | None
-    topic: str
-    topic_id: str
-    cut: tuple[PartitionCut, ...]
-    base: tuple[PartitionCut, ...]
-    configuration: dict[str, Any]
-    configuration_sha256: str
-    seed: int
-    training_set_sha256: str
-    tuned_at: tuple[PartitionCut, ...] | None
-    build: dict[str, str]
-
-
-class Lineage(_Lineage1, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Which data and which configuration made a version.
-
-    Attributes
-    ----------
-    parent : str or None
-        SHA-256 of the previous version; None for the first.
-    topic, topic_id : str
-        Input topic; its id is empty if the broker does not report topic ids.
-    cut, base : tuple of PartitionCut
-        Positions up to which, and from which, the input was learned.
-    configuration : mapping
-        The part of the configuration that affects models; `configuration_sha256` is its hash.
-    seed : int
-    training_set_sha256 : str
-        SHA-256 of the training set's bytes.
-    tuned_at : tuple of PartitionCut or None
-        The cut at which C and gamma were chosen; None if they are configured.
-    build : mapping of str to str
-        Library versions and CPU target. Recomputing gives the same bytes only on the same build.
-    links : tuple of Ancestor
-        The versions of `streamsvm.model.ancestry.linked` whose hashes were known: all, unless the chain is older than
-        format 4.
-    """
-
-    links: tuple[Ancestor, ...] = ()
-
-    @property
-    def ancestors(self) -> tuple[str, ...]:
-        """Every hash that it names, the parent's first; in the order of the offsets in `LINKS_HEADER`."""
-        return (*((self.parent,) if self.parent else ()), *(link.sha256 for link in self.links))
-
-
-class _Lineage(_Lineage1, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    links: tuple[Ancestor, ...]
-
-
-class StreamSummary(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What a version covers: rows seen, valid points among them, their exact weight, and when they were written."""
-
-    rows: int
-    points: int
-    weight: float
-    class_weight: tuple[float, float]
-    first_time_ms: int
-    last_time_ms: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Version:
-    """One published model.
-
-    Attributes
-    ----------
-    name : str
-    number : int
-        1, 2, 3, ... without a gap.
-    model : Model
-    labels : tuple of two labels
-        The negative and the positive label, as written in the records.
-    feature_names : tuple of str
-        Empty, or one name per feature.
-    solver : str
-    fit : Fit
-    stream : StreamSummary
-    lineage : Lineage
-    audit : Audit or None
-        The model's estimated objective over the whole stream; None if no audit sample is kept.
-    """
-
-    name: str
-    number: int
-    model: Model
-    labels: tuple[Label, Label]
-    feature_names: tuple[str, ...]
-    solver: str
-    fit: Fit
-    stream: StreamSummary
-    lineage: Lineage
-    audit: Audit | None = None
-
-    @property
-    def key(self) -> str:
-        """Key of its record, name@number."""
-        return version_key(self.name, self.number)
-
-
-class GatePart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One partition's part of the points that the quality gate scored: those from `begin` to before `end`.
-
-    Attributes
-    ----------
-    partition : int
-    begin, end : tuple of (int, int)
-        Offset and row.
-    """
-
-    partition: int
-    begin: tuple[int, int]
-    end: tuple[int, int]
-
-
-class GateRival(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A version with which the quality gate compared: its place, as in an alias, and its balanced accuracy.
-
-    Attributes
-    ----------
-    number : int
-    sha256 : str
-    offset : int
-    balanced_accuracy : float or None
-        None if no points were scored.
-    """
-
-    number: int
-    sha256: str
-    offset: int
-    balanced_accuracy: float | None
-
-
-class Gate(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """The verdict of the quality gate on a version; see `streamsvm.quality.gate`.
-
-    The verdict depends on how much had been read when the version was ready, so it is never part of the hashed value.
-
-    Attributes
-    ----------
-    outcome : "passed", "refused" or "unscored"
-        Only "refused" leaves the alias `current` unchanged.
-    why : str
-        Why the version could not be scored; else empty.
-    scored_on : "window", "audit", "training" or ""
-        Points after the version's cut, the audit sample, or the training set.
-    points : int
-        Number of points scored.
-    candidate, present : float or None
-        Balanced accuracy of the version, and of the version that `current` names, on the same points.
-    against : int or None
-        Number of the version that `current` names.
-    margin : float
-        By how much the version may be worse and still pass.
-    window : tuple of GatePart
-        Positions of the points in the input; empty for the other samples.
-    recent : tuple of GateRival
-        The versions compared with: the current one, then those that were current before, the newest first.
-    """
-
-    outcome: Literal["passed", "refused", "unscored"]
-    why: str
-    scored_on: Literal["window", "audit", "training", ""]
-    points: int
-    candidate: float | None
-    present: float | None
-    against: int | None
-    margin: float
-    window: tuple[GatePart, ...]
-    recent: tuple[GateRival, ...] = ()
-
-
-class TuningInForce(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The values chosen instead of the configured C and gamma, and the cut at which; null: as configured.
-
-    Attributes
-    ----------
-    alpha, C, gamma : float or None
-    cut : tuple of PartitionCut
-    rows : int
-        Rows seen up to that cut.
-    """
-
-    alpha: float | None
-    C: float | None
-    gamma: float | None
-    cut: tuple[PartitionCut, ...]
-    rows: int
-
-
-class Alias(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What an alias such as `name@current` names: a version's number, its value's SHA-256 and its record's offset."""
-
-    number: int
-    sha256: str
-    offset: int
-
-
-class Head(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """The newest version of the models topic. Every transaction that publishes writes it; a starting trainer reads it.
-
-    Attributes
-    ----------
-    number : int
-        Number of the newest version.
-    incarnation : int
-    cut : tuple of PartitionCut
-    sha256 : str
-        SHA-256 of the newest version's value.
-    offset : int
-        Offset of its record in the models topic.
-    training_set_sha256 : str
-    build : mapping of str to str
-    tuning : TuningInForce or None
-        The tuning with which the newest version was trained; None without tuning.
-    gate : Gate or None
-        The quality gate's verdict on the newest version; None without a gate.
-    links : tuple of Alias or unset
-        The versions to which the next version links (`streamsvm.model.ancestry`), as far as known; unset in records of
-        builds without links.
-    """
-
-    number: int
-    incarnation: int
-    cut: tuple[PartitionCut, ...]
-    sha256: str
-    offset: int
-    training_set_sha256: str
-    build: dict[str, str]
-    tuning: TuningInForce | None = None
-    gate: Gate | None = None
-    links: tuple[Alias, ...] | msgspec.UnsetType = msgspec.UNSET
-
-    @property
-    def alias(self) -> Alias:
-        """The value of an alias that names the newest version."""
-        return Alias(self.number, self.sha256, self.offset)
-
-    @property
-    def next_links(self) -> tuple[Alias, ...]:
-        """The versions to which the next version links, as far as known."""
-        return () if self.links is msgspec.UNSET else self.links
-
-
-class Retired(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The retired versions. Readers trust this record only, because every writer of models can write tombstones.
-
-    Attributes
-    ----------
-    below : int
-        All versions with lower numbers are retired, by a trainer that keeps only the newest, except `kept`.
-    kept : tuple of int
-        Versions below `below` that are not retired, because an alias or a pin named them.
-    others : tuple of int or unset
-        Further versions, which people retired, ascending; unset if there are none.
-    """
-
-    below: int
-    kept: tuple[int, ...]
-    others: tuple[int, ...] | msgspec.UnsetType = msgspec.UNSET
-
-    def __contains__(self, number: int) -> bool:
-        """Tell whether a version is retired."""
-        return (number < self.below and number not in self.kept) or number in (self.others or ())
-
-    def with_others(self, numbers: Iterable[int]) -> Retired:
-        """Return the record after people retired more versions."""
-        others = {*(self.others or ()), *numbers}
-        kept = tuple(number for number in self.kept if number not in others)
-        beyond = tuple(sorted(number for number in others if number >= self.below))
-        return Retired(self.below, kept, beyond or msgspec.UNSET)
-
-
-class Owner(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The process that publishes: its random name, and the time when it took over (ISO 8601)."""
-
-    session: str
-    since: str
 
 
 class _Linear(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="kernel", tag="linear"):
@@ -429,7 +138,7 @@ class _Message1(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
     model: _Linear | _Rbf
     training: _Training1
     stream: StreamSummary
-    lineage: _Lineage1
+    lineage: LineageOfFormat1
 
 
 class _Message2(_Message1, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -443,7 +152,7 @@ class _Message3(_Message2, frozen=True, forbid_unknown_fields=True, kw_only=True
 
 
 class _Message(_Message3, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    lineage: _Lineage
+    lineage: LineageOfFormat4
 
 
 _MESSAGES: Final[dict[str, type[_Message1]]] = {
@@ -453,71 +162,14 @@ _MESSAGES: Final[dict[str, type[_Message1]]] = {
     FORMAT: _Message,
 }
 """The form of each format that can be read; only the newest is written."""
+
 WITHOUT_LINKS: Final = frozenset(form for form, message in _MESSAGES.items() if not issubclass(message, _Message))
 """The formats whose lineages have no links."""
-
-
-def version_key(name: str, number: int) -> str:
-    """Return the key of a version's record."""
-    return f"{name}@{number}"
-
-
-def version_number(key: bytes | None, name: str) -> int | None:
-    """Return the number in the key of a version of this name; None for any other key."""
-    prefix = f"{name}@".encode()
-    if key is None or not key.startswith(prefix):
-        return None
-    digits = key.removeprefix(prefix)
-    return int(digits) if digits.isdigit() and len(digits) < 20 else None
-
-
-def head_key(name: str) -> str:
-    """Return the key of the head record."""
-    return f"{name}@head"
-
-
-def owner_key(name: str) -> str:
-    """Return the key of a model's owner record."""
-    return f"{name}@owner"
-
-
-def retired_key(name: str) -> str:
-    """Return the key of the record of retired versions."""
-    return f"{name}@retired"
-
-
-def current_key(name: str) -> str:
-    """Return the key of the alias that the trainer moves."""
-    return f"{name}@current"
-
-
-def pin_key(name: str) -> str:
-    """Return the key of the pin, which people set to hold the readers of `current` at a version."""
-    return f"{name}@current#pin"
 
 
 def sha256(value: bytes) -> str:
     """Return the lower-case hexadecimal SHA-256 of a record's value."""
     return hashlib.sha256(value).hexdigest()
-
-
-def partition_cuts(positions: Mapping[int, Position], leader_epochs: Mapping[int, int]) -> tuple[PartitionCut, ...]:
-    """Return positions as a cut, in ascending order of partition."""
-    return tuple(
-        PartitionCut(partition, *positions[partition], leader_epochs.get(partition, -1))
-        for partition in sorted(positions)
-    )
-
-
-def positions(cut: tuple[PartitionCut, ...]) -> dict[int, Position]:
-    """Return the positions of a cut."""
-    return {part.partition: Position(part.offset, part.row) for part in cut}
-
-
-def links_after(before: Head | None, number: int) -> tuple[Alias, ...]:
-    """Return the links of the version after `number`; `before` is the head that version `number` followed."""
-    known = () if before is None else (*before.next_links, before.alias)
-    return chosen(number + 1, ((one.number, one) for one in known))
 
 
 class Place(msgspec.Struct, frozen=True):
@@ -557,7 +209,7 @@ def place_of(value: bytes) -> Place:
     InvalidMessage
         If the value does not hold a place.
     """
-    return _decode_record(value, Place)
+    return decode_record(value, Place)
 
 
 def encode(version: Version) -> bytes:
@@ -575,7 +227,7 @@ def encode(version: Version) -> bytes:
             model=_encode_machine(version.model.machine),
             training=_encode_training(version.solver, version.fit),
             stream=version.stream,
-            lineage=_recast(version.lineage, _Lineage),
+            lineage=_recast(version.lineage, LineageOfFormat4),
             audit=None if audit is None else _Audit(audit.objective, audit.low, audit.high, audit.points),
             probability=probability_codec.encode(version.model.probability),
             probes=_encode_probes(probes_of(version.model)),
@@ -627,7 +279,7 @@ def as_format(value: bytes, form: str) -> bytes:
     parts = {name: getattr(message, name) for name in _MESSAGES[form].__struct_fields__}
     parts["format"] = form
     if not issubclass(_MESSAGES[form], _Message):
-        parts["lineage"] = _recast(message.lineage, _Lineage1)
+        parts["lineage"] = _recast(message.lineage, LineageOfFormat1)
     if not issubclass(_MESSAGES[form], _Message3):
         training = message.training
         parts["training"] = _Training1(**{name: getattr(training, name) for name in _Training1.__struct_fields__})
@@ -682,10 +334,10 @@ def _decode_fit(training: _Training1) -> Fit:
     return fit
 
 
-LineageForm = TypeVar("LineageForm", bound=_Lineage1)
+LineageForm = TypeVar("LineageForm", bound=LineageOfFormat1)
 
 
-def _recast(lineage: _Lineage1, form: type[LineageForm]) -> LineageForm:
+def _recast(lineage: LineageOfFormat1, form: type[LineageForm]) -> LineageForm:
     """Return a lineage in another form; fields that only the other form has get their defaults."""
     shared = set(form.__struct_fields__).intersection(lineage.__struct_fields__)
     return form(**{name: getattr(lineage, name) for name in shared})
@@ -789,50 +441,3 @@ def _from_base64(text: str, name: str) -> Float:
     if not np.isfinite(array).all():
         raise InvalidMessage(f"an entry of {name} is not finite")
     return array
-
-
-def encode_head(head: Head) -> bytes:
-    """Encode a head record's value."""
-    return msgspec.json.encode(head)
-
-
-def decode_head(value: bytes) -> Head:
-    """Decode a head record's value; `InvalidMessage` if it is not one."""
-    return _decode_record(value, Head)
-
-
-def encode_owner(owner: Owner) -> bytes:
-    """Encode an owner record's value."""
-    return msgspec.json.encode(owner)
-
-
-def decode_owner(value: bytes) -> Owner:
-    """Decode an owner record's value; `InvalidMessage` if it is not one."""
-    return _decode_record(value, Owner)
-
-
-def encode_retired(retired: Retired) -> bytes:
-    """Encode the value of the record of retired versions."""
-    return msgspec.json.encode(retired)
-
-
-def decode_retired(value: bytes) -> Retired:
-    """Decode the value of the record of retired versions; `InvalidMessage` if it is not one."""
-    return _decode_record(value, Retired)
-
-
-def encode_alias(alias: Alias) -> bytes:
-    """Encode an alias record's value."""
-    return msgspec.json.encode(alias)
-
-
-def decode_alias(value: bytes) -> Alias:
-    """Decode an alias record's value; `InvalidMessage` if it is not one."""
-    return _decode_record(value, Alias)
-
-
-def _decode_record(value: bytes, form: type[Record]) -> Record:
-    try:
-        return msgspec.json.decode(value, type=form)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise InvalidMessage(f"the value is not a {form.__name__.lower()} record: {error}") from None

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import msgspec
 
-from streamsvm.model.message import Gate, PartitionCut
+from streamsvm.model.pointers import Gate
+from streamsvm.model.skill import Skill
+from streamsvm.model.version import PartitionCut
 
 Unset = msgspec.UnsetType
 UNSET = msgspec.UNSET
@@ -28,6 +30,8 @@ class CurrentMoved(msgspec.Struct, frozen=True, kw_only=True, tag_field="event",
         Time as ISO 8601.
     gate : Gate or unset
         What the quality gate said; unset without a gate.
+    skill : Skill or unset
+        Whether the version knows something; unset where quality is not measured.
     """
 
     name: str
@@ -37,6 +41,7 @@ class CurrentMoved(msgspec.Struct, frozen=True, kw_only=True, tag_field="event",
     by: str
     time: str
     gate: Gate | Unset = UNSET
+    skill: Skill | Unset = UNSET
 
 
 class GateRefused(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="gate_refused"):
@@ -49,6 +54,7 @@ class GateRefused(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", 
     by: str
     time: str
     gate: Gate | Unset = UNSET
+    skill: Skill | Unset = UNSET
 
 
 class VersionRefused(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="version_refused"):

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Literal
 
 import numpy as np
 from numba import njit
@@ -30,6 +30,7 @@ from numpy.typing import NDArray
 from streamsvm.coreset.moments import add_in_order
 from streamsvm.model.machine import LinearMachine, Model
 from streamsvm.points import Points
+from streamsvm.quality.skill import Answered
 
 SCORERS: Final = ("model", "sgd", "majority")
 WINDOW_POINTS: Final = 10_000
@@ -49,6 +50,7 @@ MOST_KERNELS: Final = 16
 """Kernel values a point of the stream, on average, that scoring may take."""
 
 Values = NDArray[np.float64]
+ClassWeight = Literal["none", "balanced"] | tuple[float, float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,16 +85,25 @@ class Prequential:
         Points that the figures are of.
     baseline_every : int
         The baseline learns one point in so many; 0: there is none.
+    class_weight : "none", "balanced" or two numbers
+        As the model's, so that the baseline is asked for the same: factors for the weights of negative and positive
+        points in what it learns.
     """
 
-    def __init__(self, dimension: int, window: int = WINDOW_POINTS, baseline_every: int = BASELINE_EVERY) -> None:
+    def __init__(
+        self,
+        dimension: int,
+        window: int = WINDOW_POINTS,
+        baseline_every: int = BASELINE_EVERY,
+        class_weight: ClassWeight = "none",
+    ) -> None:
         self._model: Model | None = None
         self._linear: Values | None = None
         self._stride = 1
         self._seen = 0
         self._lead = 0.0
         self._answers = _Answers(window)
-        self._baseline = Baseline(dimension, baseline_every)
+        self._baseline = Baseline(dimension, baseline_every, class_weight=class_weight)
         self.scored = 0
 
     @property
@@ -131,6 +142,10 @@ class Prequential:
         """Return the quality of each scorer that scored a point of the window, by its name."""
         return self._answers.figures()
 
+    def answered(self) -> Answered | None:
+        """Return the window's points with the model's answers; None before there are any."""
+        return self._answers.of_the_model()
+
     def _leads(self, points: Points) -> Values:
         """Return, for each point, by how much weight the positive label led before it."""
         signed = points.weight * points.y
@@ -158,15 +173,27 @@ class Baseline:
     every : int
         With 1 it learns every point, and is never asked; with 0 it learns none, and has no answer.
     rates : sequence of float
+    class_weight : "none", "balanced" or two numbers
+        Factors for the weights of negative and positive points; `balanced` gives each label half of the total weight
+        learned so far.
     """
 
-    def __init__(self, dimension: int, every: int, rates: Sequence[float] = BASELINE_RATES) -> None:
+    def __init__(
+        self,
+        dimension: int,
+        every: int,
+        rates: Sequence[float] = BASELINE_RATES,
+        *,
+        class_weight: ClassWeight = "none",
+    ) -> None:
         self._every = every
         self._seen = 0
         waiting = BASELINE_BATCH
         self._waiting = np.zeros((waiting, dimension)), np.zeros(waiting, np.int8), np.zeros(waiting)
         self._moments = np.zeros(2), np.zeros(dimension), np.zeros(dimension)
         self._rates = np.array(rates)
+        self._balanced = class_weight == "balanced"
+        self._factors = np.array(class_weight if isinstance(class_weight, tuple) else (1.0, 1.0))
         self._machines = np.zeros((len(rates), dimension + 1))
         self._losses = np.zeros(len(rates))
         self._asked = np.full(dimension + 1, np.nan)
@@ -197,7 +224,17 @@ class Baseline:
             self._seen += stop - start
             if self._every and self._seen % (self._every * BASELINE_BATCH) == 0:
                 batches = self._seen // (self._every * BASELINE_BATCH)
-                _learn(*self._waiting, batches, *self._moments, self._rates, self._machines, self._losses, machines[0])
+                _learn(
+                    *self._waiting,
+                    batches,
+                    *self._moments,
+                    self._balanced,
+                    self._factors,
+                    self._rates,
+                    self._machines,
+                    self._losses,
+                    machines[0],
+                )
         self._asked = machines[0]
         return values[0], values[1]
 
@@ -243,7 +280,7 @@ def _answer(  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def _learn(  # type: ignore[no-untyped-def]
-    X, y, weight, batches, class_weight, mean, square, rates, machines, losses, asked
+    X, y, weight, batches, class_weight, mean, square, balanced, factors, rates, machines, losses, asked
 ):
     """Learn a batch, and let the best machine answer from now on.
 
@@ -255,6 +292,10 @@ def _learn(  # type: ignore[no-untyped-def]
         Learned, with this one.
     class_weight, mean, square : ndarrays
         Moments of what was learned, to which the batch is added.
+    balanced : bool
+        Whether each label gets half of the total weight.
+    factors : ndarray of shape (2,)
+        For the weights of negative and positive points, if not balanced.
     rates, losses : ndarray of shape (r,)
     machines : ndarray of shape (r, d + 1)
         Coefficients on standardised features, and the intercept, of each rate.
@@ -268,7 +309,9 @@ def _learn(  # type: ignore[no-untyped-def]
     for i in range(n):
         for j in range(d):
             X[i, j] = _clipped((X[i, j] - mean[j]) / scale[j])
-        weight[i] = min(weight[i] * (batches * n / total), GREATEST_SHARE)
+        label = 1 if y[i] > 0 else 0
+        factor = total / (2.0 * class_weight[label]) if balanced else factors[label]
+        weight[i] = min(weight[i] * factor * (batches * n / total), GREATEST_SHARE)
     for r in range(len(rates)):
         losses[r] = MEMORY * losses[r] + _descend(X, y, weight, machines[r], rates[r], BASELINE_ALPHA)
     best = np.argmin(losses)
@@ -369,6 +412,14 @@ class _Answers:
                 self._values[row, into] = value[source]
             self._next, done = (self._next + taken) % capacity, done + taken
             self._held = min(capacity, self._held + taken)
+
+    def of_the_model(self) -> Answered | None:
+        """Return what the model answered; None without an answer."""
+        values = self._values[0, : self._held]
+        asked = np.isfinite(values)
+        if not asked.any():
+            return None
+        return Answered(y=self._y[: self._held][asked], weight=self._weight[: self._held][asked], values=values[asked])
 
     def figures(self) -> dict[str, Quality]:
         """Return the quality of each scorer that has an answer."""

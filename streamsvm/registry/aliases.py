@@ -12,8 +12,17 @@ from typing import Final
 
 from streamsvm.errors import InvalidMessage
 from streamsvm.kafka import Connection, Record, read_to_end
-from streamsvm.model import message as model_codec
-from streamsvm.model.message import Alias, Head, Retired
+from streamsvm.model.pointers import (
+    Alias,
+    Head,
+    Retired,
+    decode_alias,
+    decode_head,
+    decode_retired,
+    head_key,
+    owner_key,
+    retired_key,
+)
 
 PARTITION: Final = 0
 MOST_MODELS: Final = 100
@@ -82,7 +91,7 @@ class AliasTable:
     def __init__(self, name: str) -> None:
         self._name = name
         self._prefix = f"{name}@".encode()
-        self._owner_key = model_codec.owner_key(name)
+        self._owner_key = owner_key(name)
         self._models: frozenset[str] = frozenset()
         self.forget()
 
@@ -109,10 +118,10 @@ class AliasTable:
         return ""
 
     def _set(self, key: str, value: bytes | None) -> None:
-        if key == model_codec.head_key(self._name):
-            self._head = None if value is None else model_codec.decode_head(value)
-        elif key == model_codec.retired_key(self._name):
-            self._retired = None if value is None else model_codec.decode_retired(value)
+        if key == head_key(self._name):
+            self._head = None if value is None else decode_head(value)
+        elif key == retired_key(self._name):
+            self._retired = None if value is None else decode_retired(value)
         elif value is None:
             self._named.pop(key, None)
         elif key != self._owner_key:
@@ -141,7 +150,7 @@ class AliasTable:
 
 
 def _alias(value: bytes) -> Alias:
-    alias = model_codec.decode_alias(value)
+    alias = decode_alias(value)
     if alias.number < 1 or alias.offset < 0:
         raise InvalidMessage(f"an alias cannot name version {alias.number} at offset {alias.offset}")
     return alias

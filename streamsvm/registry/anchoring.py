@@ -26,7 +26,9 @@ from streamsvm.errors import ConfigurationError, InvalidMessage
 from streamsvm.kafka import Connection, DamagedBatch, Reader, Record, log_range
 from streamsvm.model import message as model_codec
 from streamsvm.model.ancestry import Ancestor
-from streamsvm.model.message import Alias, Place
+from streamsvm.model.message import Place
+from streamsvm.model.pointers import Alias
+from streamsvm.model.version import version_key
 from streamsvm.registry import backwards
 from streamsvm.registry.aliases import Aliases, read_aliases
 
@@ -101,7 +103,7 @@ def seen_in(record: Record, name: str) -> Seen | None:
         place = model_codec.place_of(record.value)
     except InvalidMessage:
         return None
-    if place.name != name or record.key != model_codec.version_key(name, place.version).encode():
+    if place.name != name or record.key != version_key(name, place.version).encode():
         return None
     return Seen(place.version, record.offset, model_codec.sha256(record.value), _with_offsets(place, record))
 
@@ -118,7 +120,7 @@ def _offset(text: bytes) -> int:
     return int(text) if text.isdigit() and len(text) < 20 else -1
 
 
-class Chain:
+class ProvenChain:
     """The hashes that follow from some roots, as far as records were shown to it.
 
     Parameters
@@ -339,7 +341,7 @@ class Finder:
             raise ConfigurationError(f"version {number} of {self._name} was retired; the newest is {names.newest}")
 
     def _numbered(self, number: int, reader: Reader, names: Aliases) -> Record:
-        chain, scan = Chain(names.roots), self._scan()
+        chain, scan = ProvenChain(names.roots), self._scan()
         found = self._descended(number, reader, chain)
         for _ in scan.spans() if found is None else ():
             chain.retry()
@@ -354,7 +356,7 @@ class Finder:
             raise self._not_found(number, chain.sha256(number), scan, names)
         return found.record or self._again(reader, found)
 
-    def _descended(self, number: int, reader: Reader, chain: Chain) -> Seen | None:
+    def _descended(self, number: int, reader: Reader, chain: ProvenChain) -> Seen | None:
         """Descend the chain by single fetches: where offsets are said, or else where numbers lead.
 
         Offsets of links are those of the topic that was written: in a copy of it, as mirrors make, versions stand
@@ -392,7 +394,7 @@ class Finder:
         return seen.record
 
     def _not_found(self, number: int, sha256: str | None, scan: _Scan, names: Aliases) -> Exception:
-        key, there = model_codec.version_key(self._name, number), scan.said(number)
+        key, there = version_key(self._name, number), scan.said(number)
         if not there:
             which = f", which is {sha256}," if sha256 else ""
             return ConfigurationError(

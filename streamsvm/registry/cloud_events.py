@@ -9,7 +9,8 @@ from cloudevents.core.bindings.kafka import to_binary
 from cloudevents.core.formats.json import JSONFormat
 from cloudevents.core.v1.event import CloudEvent
 
-from streamsvm.model.message import CONTENT_TYPE, EVENT_TYPE, SCHEMA, SHA256_HEADER, Version
+from streamsvm.model.message import CONTENT_TYPE, EVENT_TYPE, SCHEMA, SHA256_HEADER
+from streamsvm.model.version import Version
 
 
 def headers(

@@ -29,8 +29,9 @@ from numpy.typing import NDArray
 from streamsvm.errors import ConfigurationError
 from streamsvm.model.kernels import Float, RbfKernel
 from streamsvm.model.machine import KernelMachine, LinearMachine, Machine, Scaler
-from streamsvm.model.message import SHA256_HEADER, Version, encode, sha256
+from streamsvm.model.message import SHA256_HEADER, encode, sha256
 from streamsvm.model.probability import Isotonic, Probability, Sigmoid
+from streamsvm.model.version import Version
 from streamsvm.registry.cloud_events import cloudevent
 
 if TYPE_CHECKING:

@@ -19,21 +19,14 @@ from __future__ import annotations
 
 import logging
 import random
-import re
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
-from dataclasses import dataclass
-from datetime import datetime
-from types import MappingProxyType
-from typing import Any, Final, Self
+from typing import Final, Self
 
-import numpy as np
-from numpy.typing import NDArray
-
-from streamsvm.errors import ConfigurationError, InvalidMessage, StreamsvmError, TopicMissing, TransientError
+from streamsvm.errors import StreamsvmError, TopicMissing, TransientError
 from streamsvm.kafka import (
     Backoff,
     Connection,
@@ -48,120 +41,35 @@ from streamsvm.kafka import (
     log_range,
     read_to_end,
 )
-from streamsvm.model import deciles_header as deciles
-from streamsvm.model import message as model_codec
-from streamsvm.model.deciles import Deciles
-from streamsvm.model.described import points_fault
-from streamsvm.model.kernels import Float
 from streamsvm.model.machine import Model
-from streamsvm.model.message import Alias, Version
-from streamsvm.registry.aliases import AliasTable
+from streamsvm.model.pointers import Alias
+from streamsvm.model.version import version_key, version_number
 from streamsvm.registry.anchoring import Finder, reference
+from streamsvm.registry.loading import (
+    PARTITION,
+    READ_TIMEOUT_S,
+    Followed,
+    Loaded,
+    NoModel,
+    RefusedMessage,
+    aliases_topic,
+    check,
+    load_version,
+    loaded_from,
+)
 from streamsvm.registry.signing import TrustedKeys
 
-PARTITION: Final = 0
-"""Models and aliases are each in one partition, because their order matters."""
+__all__ = ["Loaded", "ModelSubscriber", "NoModel", "RefusedMessage", "load_version"]
 
-REASONS: Final[Mapping[str, str]] = MappingProxyType(
-    {
-        "alias_unreadable": "the alias record cannot be parsed",
-        "record_missing": "the offset that the alias names holds no record, or a tombstone",
-        "foreign": "the record's key, or the name or number in its value, differs from what the alias names",
-        "hash_mismatch": "the value's SHA-256 differs from the one in its header or in the alias",
-        "undecodable": "the value is not a model message that this build understands",
-        "not_signed": "none of the given public keys signed the version",
-        "wrong_dimension": "the version's number of features is not the expected one",
-    }
-)
-"""Every reason for which a message is refused, with its meaning."""
+logger = logging.getLogger("streamsvm.registry.subscriber")
 
 POLL_S: Final = 0.2
 BATCH_RECORDS: Final = 500
 FETCH_TIMEOUT_S: Final = 10.0
-READ_TIMEOUT_S: Final = 10.0
 CLOSE_TIMEOUT_S: Final = 10.0
 FIRST_RETRY_S: Final = 0.1
 LONGEST_RETRY_S: Final = 5.0
 MOST_REMEMBERED: Final = 1_000
-
-ALIAS: Final = re.compile(r"[A-Za-z][A-Za-z0-9._-]{0,99}")
-RESERVED_ALIASES: Final = frozenset({"head", "owner", "retired"})
-"""Keys of the aliases topic that belong to the trainer and are not aliases."""
-
-logger = logging.getLogger("streamsvm.registry.subscriber")
-
-
-class NoModel(TransientError):
-    """No version has been loaded yet; the message says what is missing."""
-
-
-class RefusedMessage(InvalidMessage):
-    """A model message or alias that failed a check.
-
-    Parameters
-    ----------
-    reason : str
-        One of `REASONS`.
-    what : str
-        The record, and the details.
-    """
-
-    def __init__(self, reason: str, what: str) -> None:
-        self.reason = reason
-        super().__init__(what)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Loaded:
-    """A version that passed every check.
-
-    Attributes
-    ----------
-    version : Version
-    sha256 : str
-        SHA-256 of the record's value, lower-case hexadecimal.
-    offset : int
-        Offset of the record in the models topic.
-    loaded_at : float
-        Time of loading, seconds since the epoch.
-    published_at : float or None
-        Time at which the version was made, from the record's header; None if the header cannot be read.
-    audit_scores : Deciles or None
-        Deciles of its scores on its audit sample, from a header that no hash covers; None without this header.
-    """
-
-    version: Version
-    sha256: str
-    offset: int
-    loaded_at: float
-    published_at: float | None = None
-    audit_scores: Deciles | None = None
-
-    def decision_function(self, X: Any) -> Float:
-        """Score raw features; `streamsvm.model.machine.Model.decision_function` says which forms of `X` are allowed."""
-        return self.version.model.decision_function(X)
-
-    def predict(self, X: Any) -> NDArray[Any]:
-        """Return the label of each row, as written in the records, shape (n,).
-
-        This is the second of `version.labels` if the decision value is above 0, else the first. Raises the errors of
-        `decision_function`.
-        """
-        labels = self.version.labels
-        told = np.array(labels, dtype=None if type(labels[0]) is type(labels[1]) else object)
-        return told[(self.version.model.predict_sign(X) > 0).astype(np.intp)]
-
-    def predict_proba(self, X: Any) -> Float:
-        """Return the probabilities of the first and the second label for each row, shape (n, 2).
-
-        Raises
-        ------
-        ConfigurationError
-            If the version has no probabilities.
-        InvalidFeatures
-            As `decision_function` does.
-        """
-        return self.version.model.predict_proba(X)
 
 
 class ModelSubscriber:
@@ -217,8 +125,8 @@ class ModelSubscriber:
         self._connection = connection_of(connection)
         self._name = name
         self._models_topic = models_topic
-        self._aliases_topic = _aliases_topic(models_topic)
-        self._aliases = _Followed(name, alias)
+        self._aliases_topic = aliases_topic(models_topic)
+        self._aliases = Followed(name, alias)
         self._version = None if version is None else reference(version)
         self._trusted = trusted
         self._callback = callback
@@ -433,9 +341,9 @@ class ModelSubscriber:
         """Load one version, and keep it until closed."""
         self._lack(f"reading {self._models_topic}")
         record = Finder(self._connection, self._name, self._models_topic, READ_TIMEOUT_S).find(version)
-        number = model_codec.version_number(record.key, self._name) or 0
+        number = version_number(record.key, self._name) or 0
         found = check(record, self._name, number, dimension=self._dimension, trusted=self._trusted)
-        self._swap(_loaded(record, found, self._clock()))
+        self._swap(loaded_from(record, found, self._clock()))
         self._stopping.wait()
 
     def _catch_up(self) -> Tail:
@@ -495,7 +403,7 @@ class ModelSubscriber:
         if record is None:
             raise RefusedMessage("record_missing", f"there is no record at {self._place(alias)}")
         version = check(record, self._name, alias.number, alias.sha256, self._dimension, self._trusted)
-        return _loaded(record, version, self._clock())
+        return loaded_from(record, version, self._clock())
 
     def _swap(self, loaded: Loaded) -> None:
         with self._changed:
@@ -527,7 +435,7 @@ class ModelSubscriber:
         self._missing = why
 
     def _place(self, alias: Alias) -> str:
-        key = model_codec.version_key(self._name, alias.number)
+        key = version_key(self._name, alias.number)
         return f"{self._models_topic}[{PARTITION}]@{alias.offset}, named as {key}"
 
 
@@ -552,237 +460,5 @@ class _Wanted:
         self.tries = min(self.tries + 1, 30)
 
 
-class _Followed:
-    """What the aliases topic says about one alias, the pin before it."""
-
-    def __init__(self, name: str, alias: str) -> None:
-        if not ALIAS.fullmatch(alias) or alias in RESERVED_ALIASES:
-            raise ConfigurationError(
-                f"{alias!r} is not a valid alias",
-                "An alias is a letter followed by letters, digits, dots or dashes, and not head, owner or retired.",
-            )
-        self.key = model_codec.current_key(name) if alias == "current" else f"{name}@{alias}"
-        self._pin_key = model_codec.pin_key(name) if alias == "current" else ""
-        self.table = AliasTable(name)
-
-    @property
-    def wanted(self) -> Alias | None:
-        """The pin if there is one, else the alias; None if the topic has neither."""
-        return self.table[self._pin_key] or self.table[self.key]
-
-    def note(self, record: Record) -> str:
-        """Take a record in; return what is wrong with it if it is under our key, and cannot be read."""
-        fault = self.table.note(record)
-        return fault if (record.key or b"").decode(errors="replace") in (self.key, self._pin_key) else ""
-
-
 def _names(alias: Alias, loaded: Loaded | None) -> bool:
     return loaded is not None and alias == Alias(loaded.version.number, loaded.sha256, loaded.offset)
-
-
-def _aliases_topic(models_topic: str) -> str:
-    return f"{models_topic}.aliases"
-
-
-def check(
-    record: Record,
-    name: str,
-    number: int,
-    sha256: str | None = None,
-    dimension: int | None = None,
-    trusted: TrustedKeys | None = None,
-) -> Version:
-    """Check that a record of the models topic is the expected one, and decode it.
-
-    Parameters
-    ----------
-    record : Record
-    name, number
-        Name and number of the expected version.
-    sha256 : str, optional
-        Expected SHA-256 of the value, in addition to the one in its header.
-    dimension : int, optional
-        Expected number of features.
-    trusted : TrustedKeys, optional
-        Public keys, one of which must have signed the version.
-
-    Raises
-    ------
-    RefusedMessage
-        If the record is damaged, foreign or unfit.
-    """
-    place = f"{record.topic}[{record.partition}]@{record.offset}"
-    key = model_codec.version_key(name, number)
-    if record.value is None:
-        raise RefusedMessage("record_missing", f"{place} is a tombstone: {key} was retired")
-    if record.key != key.encode():
-        raise RefusedMessage("foreign", f"the record at {place} has the key {record.key!r}, not {key}")
-    found = _check_hash(record, place, sha256)
-    if trusted is not None:
-        _check_signature(record, place, key, found, trusted)
-    try:
-        version = model_codec.decode(record.value)
-    except InvalidMessage as error:
-        raise RefusedMessage("undecodable", f"{place}: {error}") from None
-    if fault := points_fault(version.model.dimension, version.labels, version.feature_names):
-        raise RefusedMessage("undecodable", f"{place}: {version.key} describes points that are not valid: {fault}")
-    if version.key != key:
-        raise RefusedMessage("foreign", f"the record at {place} holds {version.key}, not {key}")
-    if dimension is not None and version.model.dimension != dimension:
-        raise RefusedMessage(
-            "wrong_dimension", f"{key} at {place} has {version.model.dimension} features, but {dimension} were expected"
-        )
-    return version
-
-
-def _check_signature(record: Record, place: str, key: str, sha256: str, trusted: TrustedKeys) -> None:
-    signature = dict(record.headers).get(model_codec.SIGNATURE_HEADER)
-    if not trusted.signed(key, sha256, signature):
-        what = "is not signed" if signature is None else "is signed by none of the trusted keys"
-        raise RefusedMessage("not_signed", f"{key} at {place}, SHA-256 {sha256}, {what}")
-
-
-def _check_hash(record: Record, place: str, expected: str | None) -> str:
-    found = model_codec.sha256(record.value or b"")
-    written = [content for header, content in record.headers if header == model_codec.SHA256_HEADER]
-    if written != [found.encode()]:
-        said = ", ".join(content.decode(errors="replace") for content in written) or "missing"
-        raise RefusedMessage(
-            "hash_mismatch", f"the record at {place} has the SHA-256 {found}, but its header says {said}"
-        )
-    if expected is not None and found != expected:
-        raise RefusedMessage(
-            "hash_mismatch", f"the record at {place} has the SHA-256 {found}, but the alias says {expected}"
-        )
-    return found
-
-
-def load_version(
-    connection: Connection | Mapping[str, Option],
-    name: str,
-    *,
-    models_topic: str = "models",
-    number: int | str | None = None,
-    alias: str = "current",
-    trusted: TrustedKeys | None = None,
-    timeout_s: float = 30.0,
-) -> Loaded:
-    """Fetch and check one version, without following it; see `load_record`."""
-    loaded, _ = load_record(
-        connection,
-        name,
-        models_topic=models_topic,
-        number=number,
-        alias=alias,
-        trusted=trusted,
-        timeout_s=timeout_s,
-    )
-    return loaded
-
-
-def load_record(
-    connection: Connection | Mapping[str, Option],
-    name: str,
-    *,
-    models_topic: str = "models",
-    number: int | str | None = None,
-    alias: str = "current",
-    trusted: TrustedKeys | None = None,
-    timeout_s: float = 30.0,
-) -> tuple[Loaded, bytes]:
-    """Fetch and check one version, and return it with the bytes of its record.
-
-    Blocks: the aliases topic is read, and one record; with a number as many more as `streamsvm.registry.anchoring`
-    needs.
-
-    Parameters
-    ----------
-    connection : Connection, or mapping of librdkafka's options
-    name : str
-    models_topic : str
-    number : int or str, optional
-        The version's number, or its SHA-256 (the first 12 or more hexadecimal digits). Default: the version that the
-        pin names, or else `alias`.
-    alias : str
-    trusted : TrustedKeys, optional
-        Public keys, one of which must have signed the version.
-    timeout_s : float
-        Seconds to wait without progress.
-
-    Raises
-    ------
-    ConfigurationError
-        If the version or the alias does not exist (the message says what exists); `TopicMissing` if the topic does not.
-    RefusedMessage
-        If the version's record is damaged, foreign, missing or not signed by a trusted key.
-    NotAnchored
-        If the version was given by its number and may be a forgery.
-    BrokerUnavailable
-        If no broker answers in time.
-    """
-    connection = connection_of(connection)
-    if number is None:
-        return _load_named(connection, name, models_topic, alias, trusted, timeout_s)
-    return _load_numbered(connection, name, models_topic, number, trusted, timeout_s)
-
-
-def _load_named(
-    connection: Connection,
-    name: str,
-    models_topic: str,
-    alias: str,
-    trusted: TrustedKeys | None,
-    timeout_s: float,
-) -> tuple[Loaded, bytes]:
-    topic = _aliases_topic(models_topic)
-    aliases = _Followed(name, alias)
-    for record in read_to_end(connection, topic, PARTITION, timeout_s=timeout_s):
-        if fault := aliases.note(record):
-            logger.warning("passed over %s[%d]@%d: %s", topic, PARTITION, record.offset, fault)
-    named = aliases.wanted
-    if named is None:
-        raise ConfigurationError(
-            f"{topic} has no alias {aliases.key}", "Check the model's name, or publish a version first."
-        )
-    found = fetch_one(connection, models_topic, PARTITION, named.offset, timeout_s)
-    if found is None:
-        key = model_codec.version_key(name, named.number)
-        raise RefusedMessage(
-            "record_missing", f"there is no record at {models_topic}[{PARTITION}]@{named.offset}, where {key} should be"
-        )
-    return _loaded(found, check(found, name, named.number, named.sha256, trusted=trusted)), found.value or b""
-
-
-def _load_numbered(
-    connection: Connection,
-    name: str,
-    models_topic: str,
-    version: int | str,
-    trusted: TrustedKeys | None,
-    timeout_s: float,
-) -> tuple[Loaded, bytes]:
-    found = Finder(connection, name, models_topic, timeout_s).find(version)
-    number = model_codec.version_number(found.key, name) or 0
-    return _loaded(found, check(found, name, number, trusted=trusted)), found.value or b""
-
-
-def _loaded(record: Record, version: Version, now: float | None = None) -> Loaded:
-    """Return a record that passed every check."""
-    sha256 = model_codec.sha256(record.value or b"")
-    loaded_at, scores = time.time() if now is None else now, deciles.decode(record.headers)
-    return Loaded(
-        version=version,
-        sha256=sha256,
-        offset=record.offset,
-        loaded_at=loaded_at,
-        published_at=_published_at(record),
-        audit_scores=scores,
-    )
-
-
-def _published_at(record: Record) -> float | None:
-    """Return the time at which a version was made, from its record's header; None if the header cannot be read."""
-    try:
-        return datetime.fromisoformat(dict(record.headers)["ce_time"].decode()).timestamp()
-    except (KeyError, ValueError):
-        return None

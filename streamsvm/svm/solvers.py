@@ -68,10 +68,10 @@ class StdaSolver(CheckedSolver):
             problem.y,
             problem.upper,
             problem.kernel,
-            problem.tolerance,
-            self.progress,
-            self.clock,
-            self.max_seconds,
+            tolerance=problem.tolerance,
+            progress=self.progress,
+            clock=self.clock,
+            max_seconds=self.max_seconds,
         )
         run.advance(problem.max_iterations)
         run.refresh()
@@ -120,11 +120,11 @@ class PaperStdaSolver(CheckedSolver):
             problem.y,
             problem.upper,
             problem.kernel,
-            problem.tolerance,
-            self.method,
-            self.directions,
-            self.eta,
-            self.cache_bytes,
+            tolerance=problem.tolerance,
+            method=self.method,
+            directions=self.directions,
+            eta=self.eta,
+            cache_bytes=self.cache_bytes,
         )
         run.advance(problem.max_iterations)
         if isinstance(problem.kernel, LinearKernel):

@@ -1,1 +1,13 @@
-"""Whether the versions of a topic are what its log and their configurations give."""
+"""Whether published versions are what the log makes of them: records in, findings out; no I/O, no clock, no threads.
+
+A version is recomputed from the rows of its input and from its own lineage, never from anybody's options, and its whole
+value is compared byte for byte. Its place is checked beside that: numbers without a gap and none twice, each version's
+parent, cuts that go forward, and the aliases.
+
+Invariant: what was not recomputed is never called clean. A version that differs but was made by another build, or on
+another CPU target, proves nothing either way, so it counts as not checked: else a changed version would only have to
+name another build.
+
+Source: the sections on lineage and recovery of `streamsvm.model.message` and `streamsvm.delivery`, whose promises these
+checks are.
+"""

@@ -21,7 +21,7 @@ from sklearn.datasets import load_digits, make_classification
 from sklearn.multiclass import OneVsRestClassifier
 
 from streamsvm import CoresetSVC
-from streamsvm.estimators.evaluation import Objectives, Optima, Reservoir, decisions, optimum, scores, split
+from streamsvm.estimators.evaluation import Objectives, Optima, ReservoirBaseline, decisions, optimum, scores, split
 from streamsvm.learning.tasks import OneVsRest
 from streamsvm.model.machine import Model
 from streamsvm.points import Points
@@ -77,7 +77,7 @@ def divided(train: Points, objectives: Objectives, memory: int, seed: int) -> tu
 
 def reservoir(train: Points, objectives: Objectives, memory: int, seed: int) -> tuple[Model, ...]:
     """Return the machines of a uniform sample."""
-    sample = Reservoir(memory, seed)
+    sample = ReservoirBaseline(memory, seed)
     sample.learn(train)
     return objectives.of_few(sample.points)
 

@@ -31,10 +31,12 @@ from consumers.settings import OutputConfig, Settings
 from consumers.streams.topics import output_topics
 from streamsvm.kafka import Connection, Message, Publisher, create_topics, log_range, read_to_end
 from streamsvm.model import message as model_codec
+from streamsvm.model import pointers
 from streamsvm.model.ancestry import Ancestor
-from streamsvm.model.message import Alias, Head
+from streamsvm.model.pointers import Alias, Head, current_key, encode_alias, encode_head, head_key
 from streamsvm.registry import cloud_events as events
-from streamsvm.registry.subscriber import Loaded, ModelSubscriber, load_version
+from streamsvm.registry.loading import Loaded, load_version
+from streamsvm.registry.subscriber import ModelSubscriber
 from tests.brokers import start_real_broker
 from tests.test_subscriber import NAME, version_of
 
@@ -87,7 +89,7 @@ class _Chain:
             extra[model_codec.LINKS_HEADER] = ",".join(str(one.offset) for one in (head.alias, *head.next_links))
         value = model_codec.encode(version)
         sha256 = model_codec.sha256(value)
-        links_after = model_codec.links_after(head, number)
+        links_after = pointers.links_after(head, number)
         self._head = Head(
             number=number,
             incarnation=1,
@@ -114,11 +116,11 @@ def _pointers(topic: str, number: int, sha256: str, offset: int) -> list[Message
         build=version_of(1).lineage.build,
     )
     return [
-        Message(topic, model_codec.encode_head(head), model_codec.head_key(NAME).encode(), partition=0),
+        Message(topic, encode_head(head), head_key(NAME).encode(), partition=0),
         Message(
             topic,
-            model_codec.encode_alias(Alias(number, sha256, offset)),
-            model_codec.current_key(NAME).encode(),
+            encode_alias(Alias(number, sha256, offset)),
+            current_key(NAME).encode(),
             partition=0,
         ),
     ]

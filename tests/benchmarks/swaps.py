@@ -25,7 +25,7 @@ from rich.console import Console
 from streamsvm.kafka import Connection, EmbeddedBroker, TopicSpec, create_topics
 from streamsvm.model.kernels import Float
 from streamsvm.model.machine import LinearMachine, Model, Scaler
-from streamsvm.model.message import Version
+from streamsvm.model.version import Version
 from streamsvm.registry.subscriber import ModelSubscriber
 from tests.test_subscriber import NAME, Trainer, version_of
 

@@ -15,9 +15,11 @@ from typing import Any
 import pytest
 
 from streamsvm.kafka import Connection, EmbeddedBroker, TopicSpec, create_topics
-from tests.brokers.choice import NoBroker, RealBroker, start_real_broker
+from tests.brokers.choice import NoBroker, RealBroker
+from tests.brokers.shared import SharedBroker, find_real_broker
 
 USED = pytest.StashKey[list[str]]()
+SHARED = pytest.StashKey[SharedBroker]()
 
 
 @dataclass(frozen=True)
@@ -61,6 +63,14 @@ def pytest_configure(config: pytest.Config) -> None:
     config.stash[USED] = []
     config.addinivalue_line("markers", "real_broker: runs on a real broker only")
     config.addinivalue_line("markers", "embedded_broker: runs on the embedded broker only")
+    if not hasattr(config, "workerinput") and config.getoption("numprocesses", None):
+        config.stash[SHARED] = SharedBroker()
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    shared = config.stash.get(SHARED, None)
+    if shared is not None:
+        shared.stop()
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -74,14 +84,16 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
-    for line in config.stash[USED]:
+    shared = config.stash.get(SHARED, None)
+    told = [str(getattr(shared.found, "description", shared.found))] if shared and shared.found else []
+    for line in [*config.stash[USED], *told]:
         terminalreporter.write_line(f"real broker: {line}")
 
 
 @pytest.fixture(scope="session")
 def _running_real_broker(pytestconfig: pytest.Config) -> Iterator[RealBroker]:
     try:
-        running = start_real_broker()
+        running = find_real_broker()
     except NoBroker as error:
         pytestconfig.stash[USED].append(str(error))
         if error.forced:

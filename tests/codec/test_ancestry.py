@@ -11,7 +11,16 @@ import pytest
 from streamsvm.errors import InvalidMessage
 from streamsvm.model import message as codec
 from streamsvm.model.ancestry import Ancestor, chosen, linked
-from streamsvm.model.message import Alias, Head
+from streamsvm.model.pointers import (
+    Alias,
+    Head,
+    Retired,
+    decode_head,
+    decode_retired,
+    encode_head,
+    encode_retired,
+    links_after,
+)
 from tests.golden import model as golden
 
 
@@ -62,7 +71,7 @@ def test_a_writer_remembers_just_what_the_next_version_needs() -> None:
         links = head.next_links if head else ()
         assert [link.number for link in links] == list(linked(number))
         assert all((link.sha256, link.offset) == (hash_of(link.number), 2 * link.number) for link in links)
-        head = head_of(number, codec.links_after(head, number))
+        head = head_of(number, links_after(head, number))
 
 
 def test_a_chain_that_begins_late_links_as_far_as_it_knows() -> None:
@@ -71,7 +80,7 @@ def test_a_chain_that_begins_late_links_as_far_as_it_knows() -> None:
     found = {}
     for number in range(100, 200):
         found[number] = [link.number for link in head.next_links]
-        head = head_of(number, codec.links_after(head, number))
+        head = head_of(number, links_after(head, number))
     assert (found[100], found[102], found[106]) == ([], [100], [104])
     assert found[199] == [one for one in linked(199) if one >= 99]
 
@@ -79,10 +88,10 @@ def test_a_chain_that_begins_late_links_as_far_as_it_knows() -> None:
 def test_links_survive_the_head_record_and_an_old_one_has_none() -> None:
     """A head of a build that knew no links is read and written as it was."""
     head = head_of(3, (Alias(2, hash_of(2), 4),))
-    assert codec.decode_head(codec.encode_head(head)) == head
-    old = codec.encode_head(head_of(3, msgspec.UNSET))
+    assert decode_head(encode_head(head)) == head
+    old = encode_head(head_of(3, msgspec.UNSET))
     assert b"links" not in old
-    assert codec.encode_head(codec.decode_head(old)) == old
+    assert encode_head(decode_head(old)) == old
 
 
 @pytest.mark.parametrize(
@@ -109,10 +118,10 @@ def test_a_place_is_read_from_every_format() -> None:
 
 def test_retired_versions_are_those_below_and_those_that_people_name() -> None:
     """Whoever keeps only the newest carries people's on until they are below, too."""
-    retired = codec.Retired(10, (3, 5)).with_others([12, 3])
+    retired = Retired(10, (3, 5)).with_others([12, 3])
     assert [number for number in range(1, 14) if number not in retired] == [5, 10, 11, 13]
-    assert codec.decode_retired(codec.encode_retired(retired)) == retired
-    assert b"others" not in codec.encode_retired(codec.Retired(10, (3, 5)))
+    assert decode_retired(encode_retired(retired)) == retired
+    assert b"others" not in encode_retired(Retired(10, (3, 5)))
 
 
 def test_only_what_is_known_is_chosen() -> None:

@@ -17,6 +17,7 @@ from streamsvm.errors import TransientError
 from streamsvm.ingest import avro
 from streamsvm.ingest.decoder import Decoded, PointDecoder
 from tests.codec.rows import ARROW, AVRO, POINT, POINTS, SHELF, Raw, Shelf, as_arrow, as_avro, as_json
+from tests.lengths import examples
 
 CONFIG = PointsConfig(dimension=2, labels=(0, 1), max_record_bytes=4_000, max_rows_per_record=5)
 X = np.array([[1.0, 2.0], [3.0, 4.0]])
@@ -324,7 +325,7 @@ def mutated(value: bytes) -> st.SearchStrategy[bytes]:
 STRINGS = table(x=vectors([[1, 2], [3, 4]]), y=pa.array(["0", "1"]), id=pa.array(["a", "b"]), w=pa.array([1.0, None]))
 
 
-@settings(max_examples=1000, deadline=None)
+@settings(max_examples=examples(1000), deadline=None)
 @given(
     record=st.tuples(st.just(ARROW), mutated(GOOD_ARROW) | mutated(STRINGS))
     | st.tuples(st.just(AVRO), mutated(GOOD_AVRO) | mutated(as_avro(X, [0, 1])))

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from streamsvm.ingest import json_scan
 from streamsvm.ingest.decimals import LARGEST_POWER, LEAST_POWER, _powers_of_five
 from streamsvm.ingest.json_scan import Scanned, scan_array
+from tests.lengths import examples
 
 
 def scan(values: Sequence[bytes], dimension: int, largest: float) -> Scanned:
@@ -39,7 +40,7 @@ PLAIN = st.floats(allow_nan=False, allow_infinity=False).map(repr)
 HALFWAY = st.builds(lambda half, twos: str((2 * half + 1) << twos), st.integers(2**52, 2**53), st.integers(0, 8))
 
 
-@settings(max_examples=3000, deadline=None)
+@settings(max_examples=examples(3000), deadline=None)
 @given(text=PLAIN | DECIMALS | HALFWAY)
 @example(text="-0.0")
 @example(text="9007199254740993")
@@ -86,7 +87,7 @@ PARTS = st.sampled_from(
 )  # fmt: skip
 
 
-@settings(max_examples=3000, deadline=None)
+@settings(max_examples=examples(3000), deadline=None)
 @given(values=st.lists(st.lists(PARTS, max_size=14).map(b"".join) | st.binary(max_size=20), min_size=1, max_size=4))
 @example(values=[b'{"x":[1,2],"y":1}', b'{"x":[1,2],"y":1},{"x":[1,2]', b',"y":1}'])
 @example(values=[b'{"x":[1,2],"y":1,"id":"a', b'b"}'])
@@ -122,7 +123,7 @@ ARRAYS = st.tuples(
 ).map(b"".join)
 
 
-@settings(max_examples=2000, deadline=None)
+@settings(max_examples=examples(2000), deadline=None)
 @given(value=ARRAYS | st.lists(PARTS, max_size=20).map(b"".join))
 @example(value=b'[{"x":[1,2],"y":1}]')
 def test_an_array_that_is_accepted_is_json_with_those_values(value: bytes) -> None:

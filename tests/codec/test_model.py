@@ -24,7 +24,8 @@ from streamsvm.learning.training import train
 from streamsvm.model import message as codec
 from streamsvm.model.fit import Audit
 from streamsvm.model.machine import KernelMachine, LinearMachine
-from streamsvm.model.message import Alias, Head, Lineage, PartitionCut, StreamSummary, Version
+from streamsvm.model.pointers import Alias, Head, decode_alias, decode_head, encode_alias, encode_head
+from streamsvm.model.version import Lineage, PartitionCut, StreamSummary, Version
 from streamsvm.points import Points
 from streamsvm.registry import cloud_events as events
 from tests.golden import model as golden
@@ -303,12 +304,12 @@ def test_alias_and_head_records_survive_their_bytes() -> None:
         build={"numpy": "2"},
     )
     alias = Alias(7, "ab", 12)
-    assert codec.decode_head(codec.encode_head(head)) == head
-    assert codec.decode_alias(codec.encode_alias(alias)) == alias
+    assert decode_head(encode_head(head)) == head
+    assert decode_alias(encode_alias(alias)) == alias
     with pytest.raises(InvalidMessage, match="alias"):
-        codec.decode_alias(codec.encode_head(head))
+        decode_alias(encode_head(head))
     with pytest.raises(InvalidMessage, match="head"):
-        codec.decode_head(b"{}")
+        decode_head(b"{}")
 
 
 @pytest.mark.parametrize("kernel", ["linear", "rbf"])

@@ -24,9 +24,9 @@ from streamsvm.learning.training import train
 from streamsvm.model import message as codec
 from streamsvm.model.kernels import Float, RbfKernel
 from streamsvm.model.machine import KernelMachine, LinearMachine, Model, Scaler
-from streamsvm.model.message import Version
 from streamsvm.model.probability import Isotonic, Sigmoid
 from streamsvm.model.probes import probes_of
+from streamsvm.model.version import Version
 from streamsvm.points import Points
 from streamsvm.registry import onnx_copy as onnx_codec
 from tests.codec.test_probes import models

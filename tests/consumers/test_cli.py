@@ -3,34 +3,19 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from consumers.host.runtime import EXIT_UNFORESEEN
+from consumers.host.exit_codes import EXIT_UNFORESEEN
 from consumers.options import fields, flag, sections, variable
 from streamsvm.checkpoint.directory import CheckpointDirectory
 from streamsvm.checkpoint.disk import FileSystem
 from streamsvm.secrecy import is_secret
 from tests.brokers.fixtures import TestBroker
-
-ROOT = Path(__file__).parent.parent.parent
-
-
-def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    inherited = {name: value for name, value in os.environ.items() if not name.startswith("STREAMSVM_")}
-    return subprocess.run(
-        [sys.executable, "-m", "consumers", *arguments],
-        capture_output=True,
-        text=True,
-        cwd=ROOT,
-        env={**inherited, "COLUMNS": "200", "NO_COLOR": "1", "TERM": "dumb", **environment},
-        timeout=120,
-        check=False,
-    )
+from tests.consumers.command import ROOT, run
 
 
 def error_of(finished: subprocess.CompletedProcess[str]) -> str:

@@ -7,6 +7,7 @@ import json
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -21,10 +22,11 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 from sklearn.tree import DecisionTreeClassifier
 
+from consumers.cli.app import _class_weight as app_class_weight
 from consumers.evaluate import (
+    EvaluationReport,
+    EvaluationRow,
     Plan,
-    Report,
-    Row,
     check_plot,
     describe,
     evaluate,
@@ -37,6 +39,7 @@ from consumers.evaluate import (
 from consumers.evaluate import (
     run as passes,
 )
+from consumers.evaluate.table import progress_bar
 from streamsvm import CoresetSVC
 from streamsvm.datasets import load_htru2
 from streamsvm.errors import ConfigurationError
@@ -47,6 +50,7 @@ from tests.consumers.test_cli import error_of, run
 
 Arrays = tuple[np.ndarray, np.ndarray]
 PLAN = Plan(memory_points=200, C=1.0)
+UNTIMED: dict[str, Any] = {"points_per_s": None, "seconds": None}
 
 
 @pytest.fixture(scope="module")
@@ -62,11 +66,11 @@ def source(arrays: Arrays) -> Source:
 
 
 @pytest.fixture(scope="module")
-def report(source: Source) -> Report:
+def report(source: Source) -> EvaluationReport:
     return evaluate(source, replace(PLAN, against=("sklearn.svm.SVC", "sklearn.naive_bayes.MultinomialNB")), curve=True)
 
 
-def named(report: Report, name: str) -> Row:
+def named(report: EvaluationReport, name: str) -> EvaluationRow:
     (row,) = (row for row in report.rows if row.name == name)
     return row
 
@@ -89,15 +93,17 @@ def write(path: Path, X: np.ndarray, y: np.ndarray) -> Path:
 
 
 @pytest.mark.parametrize("ending", ["npz", "csv", "svm", "parquet"])
-def test_every_format_gives_the_same_figures(arrays: Arrays, report: Report, ending: str, tmp_path: Path) -> None:
+def test_every_format_gives_the_same_figures(
+    arrays: Arrays, report: EvaluationReport, ending: str, tmp_path: Path
+) -> None:
     """The same points out of any file: the same gaps and scores as from memory."""
     found = evaluate(open_source(write(tmp_path / f"part.{ending}", *arrays)), PLAN)
     assert [row.name for row in found.rows] == ["streamsvm", "reservoir", "SGD", "optimum"]
     for row in found.rows:
-        assert replace(row, points_per_s=None) == replace(named(report, row.name), points_per_s=None)
+        assert replace(row, **UNTIMED) == replace(named(report, row.name), **UNTIMED)
 
 
-def test_the_figures_are_those_computed_by_hand(arrays: Arrays, report: Report) -> None:
+def test_the_figures_are_those_computed_by_hand(arrays: Arrays, report: EvaluationReport) -> None:
     """The gap by SVC's own optimum, and the scores, from a CoresetSVC that is fitted here on the same rows."""
     X, y = arrays
     order = np.random.Generator(np.random.PCG64(PLAN.seed)).permutation(len(y))
@@ -123,7 +129,7 @@ def test_the_figures_are_those_computed_by_hand(arrays: Arrays, report: Report) 
     assert row.scores.auc == roc_auc_score(y[test], ours.decision_function(X[test]))
 
 
-def test_rows_keep_to_their_memory(report: Report) -> None:
+def test_rows_keep_to_their_memory(report: EvaluationReport) -> None:
     """Ours and the reservoir hold what was chosen, SGD nothing, the optimum everything; ours is nearer."""
     held = {row.name: row.points_held for row in report.rows[:4]}
     assert held == {"streamsvm": 200, "reservoir": 200, "SGD": 0, "optimum": 2_400}
@@ -133,7 +139,7 @@ def test_rows_keep_to_their_memory(report: Report) -> None:
     assert report.uncertainty < 1e-6
 
 
-def test_peers_get_the_same_problem_and_fail_alone(report: Report) -> None:
+def test_peers_get_the_same_problem_and_fail_alone(report: EvaluationReport) -> None:
     """SVC is given C and the kernel and reaches the optimum; what a peer raises is a note of its row."""
     row = named(report, "sklearn.svm.SVC")
     assert row.gap is not None
@@ -144,7 +150,7 @@ def test_peers_get_the_same_problem_and_fail_alone(report: Report) -> None:
     assert failed.note.startswith("failed: Negative values")
 
 
-def test_the_curve_names_both_gaps(report: Report) -> None:
+def test_the_curve_names_both_gaps(report: EvaluationReport) -> None:
     """A few memories about the chosen one, the chosen one's figures among them."""
     assert [memory for memory, _, _ in report.curve] == [50, 100, 200, 400, 800]
     assert report.curve[2][1:] == (named(report, "streamsvm").gap, named(report, "reservoir").gap)
@@ -172,7 +178,7 @@ def test_without_an_optimum_there_are_no_gaps(source: Source, monkeypatch: pytes
         (unwanted, "not computed"),
         (too_large, "skipped: 19,200 values, more than 10,000; --optimum computes it all the same"),
     ):
-        assert named(found, "optimum") == Row(name="optimum", note=note)
+        assert named(found, "optimum") == EvaluationRow(name="optimum", note=note)
         assert all(row.gap is None for row in found.rows)
         assert named(found, "streamsvm").objective is not None
     assert named(evaluate(source, replace(PLAN, find_optimum=True)), "optimum").gap == 0.0
@@ -183,8 +189,8 @@ def test_without_an_optimum_there_are_no_gaps(source: Source, monkeypatch: pytes
 def test_the_seed_decides_everything(source: Source) -> None:
     """The same seed gives the same figures, but for the times; another seed gives others."""
 
-    def figures(seed: int) -> list[Row]:
-        return [replace(row, points_per_s=None) for row in evaluate(source, replace(PLAN, seed=seed)).rows]
+    def figures(seed: int) -> list[EvaluationRow]:
+        return [replace(row, **UNTIMED) for row in evaluate(source, replace(PLAN, seed=seed)).rows]
 
     assert figures(3) == figures(3) != figures(4)
 
@@ -351,7 +357,7 @@ def test_a_classifier_is_found_by_its_name() -> None:
     assert isinstance(resolve("sklearn.tree.DecisionTreeClassifier"), DecisionTreeClassifier)
 
 
-def test_the_table_shows_every_row(report: Report, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_table_shows_every_row(report: EvaluationReport, capsys: pytest.CaptureFixture[str]) -> None:
     """Figures or dashes; gaps that the optimum is too uncertain for are shown as bounds."""
     Console(width=100, no_color=True).print(describe(report))
     text = capsys.readouterr().out
@@ -366,7 +372,7 @@ def test_the_table_shows_every_row(report: Report, capsys: pytest.CaptureFixture
     assert any(line.startswith("optimum: STDASVC on all training points, certified to") for line in notes(report))
 
 
-def test_a_plot_is_a_png(report: Report, tmp_path: Path) -> None:
+def test_a_plot_is_a_png(report: EvaluationReport, tmp_path: Path) -> None:
     """And a directory that cannot hold it is an error with a remedy."""
     pytest.importorskip("matplotlib")
     check_plot(tmp_path / "gap.png")
@@ -401,8 +407,8 @@ def test_the_command_prints_json(arrays: Arrays, tmp_path: Path) -> None:
     shown = json.loads(finished.stdout)
     assert (shown["training_points"], shown["test_points"], shown["dimension"]) == (640, 160, 3)
     assert shown["labels"] == [-1, 1]
-    assert [row["name"] for row in shown["rows"]] == ["streamsvm", "reservoir", "SGD", "optimum"]
-    assert shown["rows"][0]["scores"]["accuracy"] > 0.9
+    assert [row["contender"] for row in shown["rows"]] == ["streamsvm", "reservoir", "SGD", "optimum"]
+    assert shown["rows"][0]["accuracy"] > 0.9
     assert (tmp_path / "g.png").exists()
 
 
@@ -443,3 +449,57 @@ def test_probabilities_without_ground_are_a_note(source: Source) -> None:
     found = evaluate(source, replace(PLAN, probability="sigmoid", find_optimum=False))
     assert named(found, "streamsvm").probabilities is None
     assert "too few points of a label" in named(found, "streamsvm").note
+
+
+@pytest.mark.parametrize("weights", ["balanced", (1.0, 5.0)])
+def test_class_weights_count_in_every_method(arrays: Arrays, source: Source, weights: Any) -> None:
+    """The optimum is SVC's of the same weights; a peer gets them as its own option, SGD as weights of its rows."""
+    X, y = arrays
+    order = np.random.Generator(np.random.PCG64(PLAN.seed)).permutation(len(y))
+    Z = StandardScaler().fit_transform(X[order[600:]])
+    given = weights if isinstance(weights, str) else {-1: weights[0], 1: weights[1]}
+    exact = SVC(kernel="linear", C=1.0, tol=1e-6, class_weight=given).fit(Z, y[order[600:]])
+    found = evaluate(source, replace(PLAN, class_weight=weights, against=("sklearn.svm.SVC",)))
+    peer, best = named(found, "sklearn.svm.SVC"), named(found, "optimum")
+    assert peer.gap == pytest.approx(0.0, abs=1e-3)
+    assert "class_weight=" in peer.note
+    factors = np.array([1.0, 1.0])
+    factors[:] = len(Z) / (2.0 * np.bincount(y[order[600:]] > 0)) if isinstance(weights, str) else weights
+    slack = np.maximum(0.0, 1.0 - y[order[600:]] * exact.decision_function(Z))
+    reached = 0.5 * float(exact.coef_[0] @ exact.coef_[0]) + float((factors[(y[order[600:]] > 0) * 1] * slack).sum())
+    assert best.objective == pytest.approx(reached, rel=1e-4)
+    sgd, plain = named(found, "SGD"), named(evaluate(source, PLAN), "SGD")
+    assert sgd.scores is not None
+    assert plain.scores is not None
+    assert sgd.scores != plain.scores
+
+
+@pytest.mark.parametrize("text", ["balanced", "2,3"])
+def test_class_weights_are_read_from_the_command_line(text: str) -> None:
+    """Two numbers, or balanced; anything else is refused before the file is read."""
+    assert app_class_weight(text) == (text if text == "balanced" else (2.0, 3.0))
+    with pytest.raises(ConfigurationError, match="neither balanced nor two numbers"):
+        app_class_weight("1,2,3")
+    with pytest.raises(ConfigurationError, match="above 0"):
+        replace(PLAN, class_weight=(1.0, -1.0)).check(curve=False)
+
+
+def test_rows_without_skill_are_named() -> None:
+    """Labels that have nothing to do with the features, 10 % of one: the table, the notes and the JSON say so."""
+    random = np.random.default_rng(4)
+    X, y = random.normal(size=(8_000, 4)), np.where(random.random(8_000) < 0.1, 1, -1)
+    found = evaluate(from_arrays("noise", X, y), replace(PLAN, test_share=0.5))
+    ours = named(found, "streamsvm")
+    assert ours.scores is not None
+    assert ours.scores.skill is False
+    assert "try --class-weight balanced" in ours.note
+    assert {row["contender"]: row["skill"] for row in found.plain()["rows"]}["streamsvm"] is False
+
+
+def test_each_phase_has_a_line_where_there_is_no_terminal(source: Source, capsys: pytest.CaptureFixture[str]) -> None:
+    """Once each, on standard error, while it happens."""
+    with progress_bar() as step:
+        evaluate(source, PLAN, step=step)
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == len(set(lines))
+    assert {"streamsvm, 200 points", "SGD", "the optimum on all training points"} <= set(lines)

@@ -18,7 +18,7 @@ from streamsvm.kafka import Cluster, Connection, Record
 from streamsvm.learning.training import Trained, train
 from streamsvm.model import message as model_codec
 from streamsvm.model.machine import LinearMachine
-from streamsvm.model.message import Head
+from streamsvm.model.pointers import Head, decode_alias, decode_head
 from streamsvm.registry.subscriber import ModelSubscriber
 from tests.brokers.fixtures import TestBroker
 from tests.consumers.trainers import produce, records, run_until, settings_for, topic, versions
@@ -69,11 +69,11 @@ def aliases(connection: Connection, settings: Settings, key: str) -> list[bytes]
 
 
 def heads(connection: Connection, settings: Settings) -> list[Head]:
-    return [model_codec.decode_head(value) for value in aliases(connection, settings, "m@head")]
+    return [decode_head(value) for value in aliases(connection, settings, "m@head")]
 
 
 def current(connection: Connection, settings: Settings) -> list[int]:
-    return [model_codec.decode_alias(value).number for value in aliases(connection, settings, "m@current")]
+    return [decode_alias(value).number for value in aliases(connection, settings, "m@current")]
 
 
 def trail(connection: Connection, settings: Settings) -> list[dict[str, Any]]:

@@ -18,10 +18,11 @@ from consumers.trainer.retention import MOST_AT_ONCE, due
 from consumers.verify.verify import verify
 from streamsvm.errors import ConfigurationError
 from streamsvm.kafka import Cluster, Connection, Message, Outbox, Publisher, TopicSpec, create_topics
-from streamsvm.model.message import Alias, Retired
+from streamsvm.model.pointers import Alias, Retired
 from streamsvm.registry.aliases import Aliases
-from streamsvm.registry.subscriber import load_version
-from streamsvm.verification.survey import Chain, Survey
+from streamsvm.registry.loading import load_version
+from streamsvm.verification.chain import ChainCheck
+from streamsvm.verification.survey import VersionSurvey
 from tests.brokers.fixtures import TestBroker
 from tests.brokers.settings import COMPACT_AT_ONCE
 from tests.consumers.trainers import Running, produce, records, run_until, settings_for, topic
@@ -177,7 +178,7 @@ def test_topics_made_for_it_are_compacted(settings: Settings) -> None:
 @pytest.mark.parametrize("told", [True, False])
 def test_verify_tells_a_version_that_was_compacted_away_from_a_missing_one(told: bool) -> None:
     """By the audit trail; what is not in there is a gap."""
-    survey = Survey(name="m")
+    survey = VersionSurvey(name="m")
     for number in (1, 4):
         survey.note(f"m@{number}".encode(), b"{}", number)
     survey.note_retired(msgspec.json.encode({"event": "version_retired", "name": "other", "versions": [2, 3]}))
@@ -186,6 +187,6 @@ def test_verify_tells_a_version_that_was_compacted_away_from_a_missing_one(told:
     assert survey.has_gaps
     if told:
         survey.note_retired(msgspec.json.encode({"event": "version_retired", "name": "m", "versions": [2, 3]}))
-    chain = Chain(survey)
+    chain = ChainCheck(survey)
     assert chain.number_faults(1, 1) == []
     assert chain.number_faults(4, 4) == ([] if told else ["the numbers have a gap: m@2 to m@3 are missing before it"])

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from consumers.models.catalogue import Catalogue, Entry, Figures, holds_newest, read_catalogue, read_names
+from consumers.models.catalogue import Catalogue, Entry, VersionFigures, holds_newest, read_catalogue, read_names
 from consumers.models.moving import (
     Decide,
     Move,
@@ -28,9 +28,10 @@ from consumers.settings import OutputConfig, Settings
 from streamsvm.errors import ConfigurationError, TransientError
 from streamsvm.kafka import Connection, Message, OutcomeUnknown, Publisher, TopicSpec, create_topics
 from streamsvm.model import message as model_codec
-from streamsvm.model.message import Alias, Retired
+from streamsvm.model.pointers import Alias, Retired, encode_retired, retired_key
 from streamsvm.registry.aliases import Aliases
-from streamsvm.registry.subscriber import ModelSubscriber, load_version
+from streamsvm.registry.loading import load_version
+from streamsvm.registry.subscriber import ModelSubscriber
 from tests.brokers.fixtures import TestBroker
 from tests.consumers.test_cli import error_of, run
 from tests.consumers.trainers import topic
@@ -294,7 +295,7 @@ def test_the_topic_is_read_from_its_end_as_far_as_needed(
     for number in range(6, 31):
         trainer.publish(version_of(number))
     trainer.retire(f"{NAME}@29")
-    trainer.say(model_codec.retired_key(NAME), model_codec.encode_retired(Retired(1, (), (29,))))
+    trainer.say(retired_key(NAME), encode_retired(Retired(1, (), (29,))))
     names = records.names()
     found = read_catalogue(records.connection, records.settings, names, holds_newest(3), span=4)
     assert found.standing[-3:] == [27, 28, 30]
@@ -304,7 +305,7 @@ def test_the_topic_is_read_from_its_end_as_far_as_needed(
     assert (len(whole.entries), whole.complete) == (30, True)
     entry = whole.entries[7]
     assert entry.sha256 == model_codec.sha256(model_codec.encode(version_of(7)))
-    assert entry.figures == Figures(630, 1.5, pytest.approx(0.1 / 1.5))
+    assert entry.figures == VersionFigures(630, 1.5, pytest.approx(0.1 / 1.5))
 
 
 def test_a_subscriber_can_hold_a_version(connection: Connection, settings: Settings, trainer: Trainer) -> None:

@@ -16,11 +16,11 @@ from streamsvm.kafka import Connection, TopicSpec, create_topics
 from streamsvm.learning.learner import Learner
 from streamsvm.learning.training import train, with_probability
 from streamsvm.model import probability_part as part_codec
-from streamsvm.model.message import Version
 from streamsvm.model.probability import Isotonic, Sigmoid
 from streamsvm.model.probability_part import ProbabilityPart
+from streamsvm.model.version import Version
 from streamsvm.points import Position
-from streamsvm.registry.subscriber import load_version
+from streamsvm.registry.loading import load_version
 from tests.brokers.fixtures import TestBroker
 from tests.consumers.test_verify import Forged
 from tests.consumers.trainers import produce, records, run_until, settings_for, versions

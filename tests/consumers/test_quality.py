@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -13,11 +14,14 @@ from consumers.metrics import TRAINER, Metrics
 from consumers.settings import QualityConfig
 from consumers.trainer.gatekeeping import Open
 from consumers.trainer.stream_quality import QualityWatch
+from streamsvm.config import CoresetConfig, SvmConfig
+from streamsvm.ingest.decoder import encode
 from streamsvm.kafka import Cluster
-from streamsvm.model.message import Alias, Gate
+from streamsvm.model import skill as header
+from streamsvm.model.pointers import Alias, Gate
 from tests.brokers.fixtures import TestBroker
-from tests.consumers.trainers import Running, produce, records, run_until, settings_for, versions
-from tests.streams import gaussian, rows_of
+from tests.consumers.trainers import Running, produce, records, run_until, settings_for, topic, versions
+from tests.streams import DIMENSION, gaussian, rows_of
 
 CUT_ROWS = 40
 """Of `settings_for`: two leaves of 20 rows."""
@@ -140,3 +144,48 @@ def test_scoring_can_be_left_out(embedded_broker: TestBroker, tmp_path: Path) ->
         assert (scored(running) > 0) == enabled
         made.append([version.lineage.training_set_sha256 for version in versions(connection, settings)])
     assert made[0] == made[1]
+
+
+def noise(n: int, positive: float, seed: int = 3) -> list[bytes]:
+    """Return points whose labels have nothing to do with their features."""
+    random = np.random.default_rng(seed)
+    y = np.where(random.random(n) < positive, 1, -1)
+    return [encode(x, int(label), 1.0) for x, label in zip(random.normal(size=(n, DIMENSION)), y, strict=True)]
+
+
+@pytest.mark.parametrize("class_weight", ["none", "balanced"])
+def test_a_model_of_noise_is_never_called_good(
+    embedded_broker: TestBroker,
+    tmp_path: Path,
+    class_weight: Literal["none", "balanced"],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """24 % positives, no signal: one answer without class weights, no skill with them; in page, header and metrics."""
+    connection, settings = embedded_broker.connection, settings_for(embedded_broker.name(), tmp_path)
+    settings = settings.model_copy(
+        update={
+            "coreset": CoresetConfig(memory_points=16_000, max_partitions=4, audit_points=1_000),
+            "svm": SvmConfig(class_weight=class_weight),
+            "training": settings.training.model_copy(update={"every_leaves": 4}),
+        }
+    )
+    produce(connection, settings.input.topic, noise(12_000, 0.24))
+    running = run_until(settings, connection, 12_000)
+    snapshot = running.board.snapshot
+    assert snapshot is not None
+    assert snapshot.verdict.good is not True
+    (*_, newest) = topic(connection, settings.output.models_topic)
+    skill = header.decode(newest.headers)
+    assert skill is not None
+    assert snapshot.skill is not None
+    assert skill.state == snapshot.skill.state
+    assert running.value("streamsvm_model_one_answer") == float(skill.answers != "both")
+    if class_weight == "none":
+        assert skill.answers == "negative"
+        assert snapshot.verdict.headline == "Current, but it gives one answer to every point"
+        assert "try svm.class_weight = balanced" in snapshot.verdict.detail
+        said = capsys.readouterr()
+        assert (said.out + said.err).count("no_skill") == 1
+    else:
+        assert (skill.state, skill.answers) != ("some", "negative")
+        assert running.value("streamsvm_model_skill") == {"none": -1.0, "unknown": 0.0}[skill.state]

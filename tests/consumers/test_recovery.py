@@ -38,7 +38,7 @@ from streamsvm.kafka import (
 )
 from streamsvm.kafka.cluster import TRANSACTION_TIMEOUT_S
 from streamsvm.learning.training import train
-from streamsvm.model import message as model_codec
+from streamsvm.model.pointers import decode_owner
 from tests.brokers.fixtures import TestBroker
 from tests.consumers.trainers import Running, produce, records, run_until, settings_for, topic, versions
 from tests.faults.admin import set_option
@@ -128,7 +128,7 @@ def test_a_commit_that_is_not_answered_is_neither_doubled_nor_lost(
 
 def owner(connection: Connection, settings: Settings) -> str:
     newest = [entry for entry in topic(connection, settings.output.aliases_topic) if entry.key == b"m@owner"][-1]
-    return model_codec.decode_owner(newest.value or b"").session
+    return decode_owner(newest.value or b"").session
 
 
 @contextmanager

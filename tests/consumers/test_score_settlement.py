@@ -7,7 +7,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 from consumers.streams.ports import Cluster, Publisher
-from consumers.streams.settling import SHORT_SLACK_MS, ScoreSettlement
+from consumers.streams.score_settlement import ScoreSettlement
+from consumers.streams.settling import SHORT_SLACK_MS
 from streamsvm.kafka import Mark, Message, Place, Progress, Record, Stamp, Standing, Stored
 
 ID = "g-0"

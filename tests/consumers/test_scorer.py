@@ -15,10 +15,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+import consumers.scorer.life as life_module
 import consumers.scorer.scorer as scorer_module
+import consumers.scorer.seat as seat_module
 from consumers.host.runtime import Health
 from consumers.metrics import SCORER, Metrics
 from consumers.page.board import ScorerBoard
+from consumers.scorer.components import Components
 from consumers.scorer.scorer import Scorer
 from consumers.settings import OutputConfig, ScoringConfig, Settings
 from streamsvm.config import Label
@@ -278,7 +281,10 @@ class Running:
     def __init__(self, settings: Settings, connection: Connection, schemas: Schemas | None = None) -> None:
         self.metrics, self.health, self._stop = Metrics(SCORER), Health(stuck_after_s=60.0), threading.Event()
         self.failure: BaseException | None = None
-        self._scorer = Scorer(settings, connection, self.metrics, self.health, self._stop, schemas=schemas)
+        self._components = Components(
+            connection=connection, metrics=self.metrics, health=self.health, stop=self._stop, schemas=schemas
+        )
+        self._scorer = Scorer(settings, self._components)
         self._thread = threading.Thread(target=self._run)
 
     def _run(self) -> None:
@@ -305,15 +311,16 @@ class Running:
 
     @property
     def board(self) -> ScorerBoard:
-        return self._scorer._board
+        return self._components.board
 
     @property
     def transactional_id(self) -> str:
-        return self._scorer._transactional_id
+        seat = self._scorer._seat
+        return seat.slot.transactional_id if seat else ""
 
     def partitions(self) -> list[Any]:
-        subscription = getattr(self._scorer, "_subscription", None)
-        return subscription._consumer.assignment() if subscription else []
+        seat = self._scorer._seat
+        return list(seat.subscription._consumer.assignment()) if seat else []
 
     def value(self, name: str, **labels: str) -> float:
         return self.metrics.registry.get_sample_value(name, labels) or 0.0
@@ -691,7 +698,7 @@ def test_a_broker_that_restarts_costs_no_point(restartable: JvmBroker) -> None:
         restartable.kill()
         eventually(lambda: "broker" in running.waiting_for(), "it says so")
         restartable.start()
-        wait_s = 120.0 + scorer_module.LOST_S  # the client may never come back from the call that the kill met
+        wait_s = 120.0 + life_module.LOST_S  # the client may never come back from the call that the kill met
         eventually(lambda: len(scores(connection, settings)) >= 2_000, "all are scored", wait_s)
         eventually(lambda: running.health.ready()[0], "it is ready again")
     assert sorted(score["id"] for score in scores(connection, settings)) == list(range(2_000))
@@ -732,7 +739,7 @@ def test_a_call_that_never_returns_does_not_hold_up_the_stop(
             for_ever.wait()
 
     setattr(Stuck, verb, Stuck._stick)
-    monkeypatch.setattr(scorer_module, "Subscription", Stuck)
+    monkeypatch.setattr(seat_module, "Subscription", Stuck)
     monkeypatch.setattr(scorer_module, "GRACE_S", 0.1)
     trainer.publish(version_of(1))
     produce(connection, settings.scoring.topic, points([1]))

@@ -13,9 +13,12 @@ import msgspec
 import pytest
 from confluent_kafka import KafkaException
 
+import consumers.scorer.life as life_module
 import consumers.scorer.scorer as scorer_module
 from consumers.settings import ScoringConfig, Settings
-from consumers.streams.settling import PersonNeeded, Unsettled, VersionSettlement, source_of
+from consumers.streams.score_settlement import source_of
+from consumers.streams.settling import PersonNeeded, Unsettled
+from consumers.streams.version_settlement import VersionSettlement
 from streamsvm.kafka import (
     Cluster,
     Connection,
@@ -31,6 +34,7 @@ from streamsvm.kafka import (
 )
 from streamsvm.kafka.attempts import HEADER
 from streamsvm.model import message as model_codec
+from streamsvm.model.pointers import decode_head, head_key
 from tests.brokers.jvm import CannotRun, JvmBroker
 from tests.consumers.test_scorer import Running as Scoring
 from tests.consumers.trainers import Running, produce, records, settings_for, topic, versions
@@ -91,8 +95,8 @@ def check_whole(connection: Connection, settings: Settings, count: int) -> None:
     told = [msgspec.json.decode(record.value or b"") for record in topic(connection, named["audit"])]
     moved = [entry["to"] for entry in told if entry["event"] in ("alias_moved", "gate_refused")]
     assert sorted(moved) == list(range(1, count + 1))
-    heads = [r for r in topic(connection, named["aliases"]) if r.key == model_codec.head_key(settings.name).encode()]
-    newest = model_codec.decode_head(heads[-1].value or b"")
+    heads = [r for r in topic(connection, named["aliases"]) if r.key == head_key(settings.name).encode()]
+    newest = decode_head(heads[-1].value or b"")
     assert (newest.number, newest.offset) == (count, by_number[count].offset)
     assert newest.sha256 == model_codec.sha256(by_number[count].value or b"")
 
@@ -120,58 +124,46 @@ def test_a_version_whose_markers_are_lost_is_published_once(
     check_whole(connection, settings, 6)
 
 
-@pytest.mark.parametrize("lost", LOSSES, ids="+".join)
-def test_a_successor_completes_what_a_dead_trainer_left(
-    lost: tuple[str, ...],
-    proxy: tuple[Proxy, JvmBroker],
-    settings: Settings,
-    connection: Connection,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """The process that was answered is gone; its successor finds the parts in the log, and the numbers go on."""
-    network = proxy[0].unmarked = Unmarked(f"streamsvm/{settings.name}/", [topics(settings)[one] for one in lost], 2)
-    produce(connection, settings.input.topic, records(240))
-
-    class Died(Exception):
-        pass
-
-    def die(self: object) -> None:
-        if network.happened.is_set():
-            raise Died
-
-    with monkeypatch.context() as patch:
-        patch.setattr(
-            "consumers.trainer.session.crash_point", lambda name: die(None) if name == "publish.answered" else None
-        )
-        running = Running(settings, connection, Cluster(connection, transaction_timeout_s=TIMEOUT_S))
-        with pytest.raises(Died), running:
-            running.wait_until(lambda: False)
-    with Running(settings, connection, Cluster(connection, transaction_timeout_s=TIMEOUT_S)) as again:
-        again.wait_until(lambda: again.value("streamsvm_model_version") == 6)
-    check_whole(connection, settings, 6)
+class Died(Exception):
+    """A process that ends at a point of its program, in a test that goes on."""
 
 
-@pytest.mark.parametrize("lost", [("models",), ("aliases", "audit")], ids="+".join)
-def test_a_settler_that_died_after_its_abort_is_made_good(
-    lost: tuple[str, ...],
-    proxy: tuple[Proxy, JvmBroker],
-    settings: Settings,
-    connection: Connection,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Nothing hangs any more, and readers see a half: the next one looks at what the abort left in the aliases."""
-    network = proxy[0].unmarked = Unmarked(f"streamsvm/{settings.name}/", [topics(settings)[one] for one in lost], 2)
-    produce(connection, settings.input.topic, records(240))
-
-    class Died(Exception):
-        pass
+@contextmanager
+def dying(module: str, point: str, network: Unmarked) -> Iterator[None]:
+    """Let whoever passes a point of a module die there, once markers are lost."""
 
     def die(name: str) -> None:
-        if name == "settle.swept" and network.happened.is_set():
+        if name == point and network.happened.is_set():
             raise Died
 
-    with monkeypatch.context() as patch:
-        patch.setattr("consumers.streams.settling.crash_point", die)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(f"{module}.crash_point", die)
+        yield
+
+
+SETTLER = ("consumers.streams.settling", "settle.swept")
+"""The settler has aborted: nothing hangs any more, and readers see a half."""
+
+TRAINER_DEATHS = [(("consumers.trainer.session", "publish.answered"), lost) for lost in LOSSES]
+TRAINER_DEATHS += [(SETTLER, lost) for lost in LOSSES[:2]]
+
+
+def named_death(at: tuple[str, str], lost: tuple[str, ...]) -> str:
+    return f"{at[1]}-{'+'.join(one or 'positions' for one in lost)}"
+
+
+@pytest.mark.parametrize(("at", "lost"), TRAINER_DEATHS, ids=[named_death(*each) for each in TRAINER_DEATHS])
+def test_a_successor_completes_what_a_dead_trainer_left(
+    at: tuple[str, str],
+    lost: tuple[str, ...],
+    proxy: tuple[Proxy, JvmBroker],
+    settings: Settings,
+    connection: Connection,
+) -> None:
+    """The process that was answered, or that had begun to settle, is gone; its successor finds the parts in the log."""
+    network = proxy[0].unmarked = Unmarked(f"streamsvm/{settings.name}/", [topics(settings)[one] for one in lost], 2)
+    produce(connection, settings.input.topic, records(240))
+    with dying(*at, network):
         running = Running(settings, connection, Cluster(connection, transaction_timeout_s=TIMEOUT_S))
         with pytest.raises(Died), running:
             running.wait_until(lambda: False)
@@ -316,7 +308,7 @@ def test_a_batch_whose_markers_are_lost_is_answered_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A living scorer ends what hangs, completes what readers half see, and gives positions back where nothing is."""
-    monkeypatch.setattr(scorer_module, "TRANSACTION_TIMEOUT_S", TIMEOUT_S)
+    monkeypatch.setattr(life_module, "TRANSACTION_TIMEOUT_S", TIMEOUT_S)
     settings = scoring_settings(settings, 2, connection)
     with closing(ModelTrainer(connection, settings.output.models_topic)) as trainer:
         trainer.publish(version_of(3))
@@ -330,63 +322,27 @@ def test_a_batch_whose_markers_are_lost_is_answered_once(
     check_once(connection, settings, 200)
 
 
-@pytest.mark.parametrize("lost", SCORES_LOST, ids=lambda lost: "+".join(one or "positions" for one in lost))
+SCORER_DEATHS = [((scorer_module.__name__, "scores.answered"), lost) for lost in SCORES_LOST]
+SCORER_DEATHS += [(SETTLER, lost) for lost in (("scores",), ("scores", ""))]
+
+
+@pytest.mark.parametrize(("at", "lost"), SCORER_DEATHS, ids=[named_death(*each) for each in SCORER_DEATHS])
 def test_the_next_scorer_of_a_slot_completes_what_a_dead_one_left(
+    at: tuple[str, str],
     lost: tuple[str, ...],
     proxy: tuple[Proxy, JvmBroker],
     settings: Settings,
     connection: Connection,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Scorer and broker die together; whoever comes next in the slot settles it before it reads."""
-    monkeypatch.setattr(scorer_module, "TRANSACTION_TIMEOUT_S", TIMEOUT_S)
+    """Scorer and broker die together, or its settler after the abort; whoever comes next settles it before it reads."""
+    monkeypatch.setattr(life_module, "TRANSACTION_TIMEOUT_S", TIMEOUT_S)
     settings = scoring_settings(settings, 2, connection)
     with closing(ModelTrainer(connection, settings.output.models_topic)) as trainer:
         trainer.publish(version_of(3))
     network = proxy[0].unmarked = Unmarked(f"{settings.scoring.group}-", lost_topics(settings, lost), skip=2)
-
-    class Died(Exception):
-        pass
-
-    def die(name: str) -> None:
-        if name == "scores.answered" and network.happened.is_set():
-            raise Died
-
-    with monkeypatch.context() as patch:
-        patch.setattr(scorer_module, "crash_point", die)
-        with pytest.raises(Died):
-            score_until_it_ends(settings, connection)
-    with Scoring(settings, connection):
-        eventually(lambda: len(answered(connection, settings)) >= 200, "all is answered")
-    check_once(connection, settings, 200)
-
-
-@pytest.mark.parametrize("lost", [("scores",), ("scores", "")], ids=["scores", "scores+positions"])
-def test_a_scorer_that_died_after_its_abort_is_made_good(
-    lost: tuple[str, ...],
-    proxy: tuple[Proxy, JvmBroker],
-    settings: Settings,
-    connection: Connection,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Nothing hangs any more but the positions, and readers see the dead letters only: the scores are completed."""
-    monkeypatch.setattr(scorer_module, "TRANSACTION_TIMEOUT_S", TIMEOUT_S)
-    settings = scoring_settings(settings, 2, connection)
-    with closing(ModelTrainer(connection, settings.output.models_topic)) as trainer:
-        trainer.publish(version_of(3))
-    network = proxy[0].unmarked = Unmarked(f"{settings.scoring.group}-", lost_topics(settings, lost), skip=2)
-
-    class Died(Exception):
-        pass
-
-    def die(name: str) -> None:
-        if name == "settle.swept" and network.happened.is_set():
-            raise Died
-
-    with monkeypatch.context() as patch:
-        patch.setattr("consumers.streams.settling.crash_point", die)
-        with pytest.raises(Died):
-            score_until_it_ends(settings, connection)
+    with dying(*at, network), pytest.raises(Died):
+        score_until_it_ends(settings, connection)
     with Scoring(settings, connection):
         eventually(lambda: len(answered(connection, settings)) >= 200, "all is answered")
     check_once(connection, settings, 200)

@@ -13,7 +13,7 @@ from rich.console import Console
 from consumers.models.show import describe
 from streamsvm.model.fit import Audit
 from streamsvm.model.probability import Isotonic, Probability, Sigmoid
-from streamsvm.registry.subscriber import Loaded
+from streamsvm.registry.loading import Loaded
 from tests.codec.test_model import version_of
 
 

@@ -17,14 +17,14 @@ from pathlib import Path
 import pytest
 
 from consumers.host import supervision
-from consumers.host.runtime import (
+from consumers.host.exit_codes import (
     EXIT_CONFIGURATION,
     EXIT_FATAL,
     EXIT_RETRYABLE,
     EXIT_UNFORESEEN,
     EXIT_USAGE,
-    Health,
 )
+from consumers.host.runtime import Health
 from consumers.host.supervision import Supervision
 from tests.deploy.files import DEPLOY
 

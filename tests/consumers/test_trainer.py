@@ -33,7 +33,8 @@ from streamsvm.learning.learner import Learner
 from streamsvm.learning.training import Trained, audited, train
 from streamsvm.model import message as model_codec
 from streamsvm.model.fit import Audit
-from streamsvm.model.message import PartitionCut, Version
+from streamsvm.model.pointers import decode_alias, decode_head, encode_head
+from streamsvm.model.version import PartitionCut, Version
 from streamsvm.points import Position
 from tests.brokers.fixtures import TestBroker
 from tests.consumers.trainers import Running, produce, records, run_until, settings_for, topic, versions
@@ -120,8 +121,8 @@ def test_aliases_head_and_audit_follow_each_version(settings: Settings, connecti
     run_until(settings, connection, 130)
     newest = {record.key: record.value for record in topic(connection, settings.output.aliases_topic)}
     record = topic(connection, settings.output.models_topic)[-1]
-    alias = model_codec.decode_alias(newest[b"m@current"])
-    head = model_codec.decode_head(newest[b"m@head"])
+    alias = decode_alias(newest[b"m@current"])
+    head = decode_head(newest[b"m@head"])
     assert (alias.number, alias.offset, alias.sha256) == (3, record.offset, model_codec.sha256(record.value))
     assert (head.number, head.offset, head.sha256, head.incarnation) == (3, record.offset, alias.sha256, 1)
     audit = [json.loads(entry.value) for entry in topic(connection, settings.output.audit_topic)]
@@ -402,9 +403,9 @@ def forge_head(settings: Settings, connection: Connection, **changes: object) ->
     """Write the newest head record again, changed."""
     aliases = settings.output.aliases_topic
     heads = [entry for entry in topic(connection, aliases) if entry.key == b"m@head"]
-    head = msgspec.structs.replace(model_codec.decode_head(heads[-1].value or b""), **changes)
+    head = msgspec.structs.replace(decode_head(heads[-1].value or b""), **changes)
     outbox = Outbox(connection)
-    outbox.send(Message(aliases, model_codec.encode_head(head), b"m@head", partition=0))
+    outbox.send(Message(aliases, encode_head(head), b"m@head", partition=0))
     outbox.flush(30.0)
     outbox.close()
 

@@ -13,9 +13,9 @@ from streamsvm.config import SvmConfig
 from streamsvm.kafka import Connection, TopicSpec, create_topics
 from streamsvm.learning import naming
 from streamsvm.learning.tuning import STEPS, Tuning
-from streamsvm.model import message as model_codec
-from streamsvm.model.message import Head, Version
-from streamsvm.verification.survey import Outcome
+from streamsvm.model.pointers import Head, decode_head, head_key
+from streamsvm.model.version import Version
+from streamsvm.verification.report import Outcome
 from tests.brokers.fixtures import TestBroker
 from tests.consumers.test_verify import Forged, faults, outcomes, with_lineage
 from tests.consumers.trainers import produce, records, run_until, settings_for, topic, versions
@@ -53,9 +53,9 @@ def tuned_by(found: list[Version]) -> list[int | None]:
 
 
 def heads(settings: Settings, connection: Connection) -> list[Head]:
-    key = model_codec.head_key(settings.name).encode()
+    key = head_key(settings.name).encode()
     read = topic(connection, settings.output.aliases_topic)
-    return [model_codec.decode_head(r.value) for r in read if r.key == key and r.value is not None]
+    return [decode_head(r.value) for r in read if r.key == key and r.value is not None]
 
 
 @pytest.mark.parametrize("kernel", SVM)

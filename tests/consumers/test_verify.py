@@ -26,8 +26,10 @@ from streamsvm.model import message as model_codec
 from streamsvm.model.ancestry import Ancestor, linked
 from streamsvm.model.fit import Audit
 from streamsvm.model.machine import LinearMachine
-from streamsvm.model.message import Alias, PartitionCut, Retired, Version
-from streamsvm.verification.survey import EXIT_CLEAN, EXIT_DIFFERS, EXIT_INCOMPLETE, Outcome, Report, differences
+from streamsvm.model.pointers import Alias, Head, Retired, encode_alias, encode_head, encode_retired, retired_key
+from streamsvm.model.version import PartitionCut, Version
+from streamsvm.verification.differences import differences
+from streamsvm.verification.report import EXIT_CLEAN, EXIT_DIFFERS, EXIT_INCOMPLETE, Outcome, Report
 from tests.brokers.fixtures import TestBroker
 from tests.consumers.test_cli import error_of, run
 from tests.consumers.trainers import Running, produce, records, run_until, settings_for, topic
@@ -146,7 +148,7 @@ class Forged:
 def aliases_of(last: Record, incarnation: int) -> dict[str, bytes]:
     version, sha256 = model_codec.decode(last.value or b""), model_codec.sha256(last.value or b"")
     lineage = version.lineage
-    head = model_codec.Head(
+    head = Head(
         number=version.number,
         incarnation=incarnation,
         cut=lineage.cut,
@@ -156,15 +158,15 @@ def aliases_of(last: Record, incarnation: int) -> dict[str, bytes]:
         build=lineage.build,
     )
     return {
-        "m@head": model_codec.encode_head(head),
-        "m@current": model_codec.encode_alias(Alias(version.number, sha256, last.offset)),
+        "m@head": encode_head(head),
+        "m@current": encode_alias(Alias(version.number, sha256, last.offset)),
     }
 
 
 def retired_record(forged: Forged, number: int) -> Message:
     """Return the record by which readers know that a version is retired."""
-    value = model_codec.encode_retired(Retired(1, (), (number,)))
-    return Message(forged.settings.output.aliases_topic, value, model_codec.retired_key("m").encode(), partition=0)
+    value = encode_retired(Retired(1, (), (number,)))
+    return Message(forged.settings.output.aliases_topic, value, retired_key("m").encode(), partition=0)
 
 
 def with_lineage(version: Version, **changes: object) -> Version:
@@ -404,7 +406,7 @@ def test_aliases_must_name_what_is_there(trained: Settings, connection: Connecti
     settings = forged.store()
     fourth = topic(connection, settings.output.models_topic)[3]
     outbox = Outbox(connection)
-    for key, value in (aliases_of(fourth, 1) | {"m@champion": model_codec.encode_alias(Alias(2, "a" * 64, 1))}).items():
+    for key, value in (aliases_of(fourth, 1) | {"m@champion": encode_alias(Alias(2, "a" * 64, 1))}).items():
         outbox.send(Message(settings.output.aliases_topic, value, key.encode(), partition=0))
     outbox.flush(30.0)
     outbox.close()

@@ -25,7 +25,7 @@ from consumers.cli import top
 from consumers.host.runtime import Health
 from consumers.host.web import access, server
 from consumers.host.web.answers import GUARD, Answer
-from consumers.host.web.connections import MOST_CONNECTIONS, Connection, Connections, Phase, address_of
+from consumers.host.web.connections import MOST_CONNECTIONS, Connections, HttpConnection, Phase, address_of
 from consumers.host.web.head import MOST_HEAD_BYTES, MOST_HEADERS, Request, end_of_head, parse
 from consumers.host.web.server import MOST_WAITING, MOST_WAITING_OF_ONE, HttpServer
 from consumers.loader import load
@@ -299,8 +299,8 @@ def test_a_client_that_closes_its_side_is_still_answered(running: HttpServer) ->
             assert one.recv(12) == b"HTTP/1.1 200"
 
 
-def connection(address: str) -> Connection:
-    return Connection(socket=socket.socket(), address=address, begun_at=0.0)
+def connection(address: str) -> HttpConnection:
+    return HttpConnection(socket=socket.socket(), address=address, begun_at=0.0)
 
 
 def test_room_is_made_by_the_address_that_has_the_most() -> None:
@@ -322,7 +322,7 @@ def test_room_is_made_by_the_address_that_has_the_most() -> None:
         table.remove(one)
         one.socket.close()
     assert (len(table), table.all()) == (0, [])
-    assert Connection.unfinished.__get__(made[0])
+    assert HttpConnection.unfinished.__get__(made[0])
     made[0].phase = Phase.WAITING
     assert not made[0].unfinished
 

@@ -18,7 +18,7 @@ from streamsvm.config import CoresetConfig, PointsConfig, SvmConfig
 from streamsvm.ingest.decoder import encode
 from streamsvm.kafka import Cluster, Connection, Message, Outbox, Record, read_to_end
 from streamsvm.model import message as model_codec
-from streamsvm.model.message import Version
+from streamsvm.model.version import Version
 from tests.streams import DIMENSION, gaussian
 
 DEADLINE_S = 60.0

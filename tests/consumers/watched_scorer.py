@@ -26,10 +26,12 @@ from typing import Any, Final
 import numpy as np
 import structlog
 
-from consumers.host.runtime import Health, exit_code
+from consumers.host.exit_codes import exit_code
+from consumers.host.runtime import Health
 from consumers.metrics import SCORER, Metrics
 from consumers.page.board import ScorerBoard
 from consumers.page.site import Site
+from consumers.scorer.components import Components
 from consumers.scorer.scorer import Scorer
 from consumers.settings import OutputConfig, ScoringConfig, Settings
 from streamsvm.errors import StreamsvmError
@@ -79,7 +81,14 @@ class Watched:
         publish(connection, models)
 
     def _run(self) -> None:
-        scorer = Scorer(self._settings, self._connection, self._metrics, self._health, self._stop, self._board)
+        components = Components(
+            connection=self._connection,
+            metrics=self._metrics,
+            health=self._health,
+            stop=self._stop,
+            board=self._board,
+        )
+        scorer = Scorer(self._settings, components)
         try:
             scorer.run()
         except StreamsvmError as error:

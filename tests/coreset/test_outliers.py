@@ -23,7 +23,7 @@ from streamsvm.learning.learner import Learner
 from streamsvm.learning.training import train
 from streamsvm.model import message as model_codec
 from streamsvm.points import Points, Position
-from streamsvm.verification.survey import configuration_of
+from streamsvm.verification.recomputation import configuration_of
 from tests.golden import lineage
 from tests.golden.model import FORMATS, KERNELS, path_of
 from tests.streams import DIMENSION, gaussian, rows_of

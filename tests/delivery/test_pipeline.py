@@ -14,7 +14,8 @@ from streamsvm.learning import cutting
 from streamsvm.learning.cutting import Cut, LearnerState
 from streamsvm.learning.learner import Learner
 from streamsvm.learning.recipe import make
-from streamsvm.model.message import Head, Owner, partition_cuts
+from streamsvm.model.pointers import Head, Owner
+from streamsvm.model.version import partition_cuts
 from streamsvm.points import Position, Rows
 from tests.streams import gaussian, rows_of, small_config
 

@@ -91,6 +91,7 @@ class Live:
             "coreset-max-partitions": PARTITIONS,
             "svm-tune": "auto",
             "svm-tune-every-leaves": 20,
+            "svm-probability": "sigmoid",
             "checkpoint-directory": self._directory / "checkpoint",
             "checkpoint-interval-s": 5,
         }

@@ -25,7 +25,7 @@ from packaging.requirements import Requirement
 
 from streamsvm.kafka import TopicSpec, create_topics
 from streamsvm.model import message as model_codec
-from streamsvm.registry.subscriber import Loaded
+from streamsvm.registry.loading import Loaded
 from tests.brokers.fixtures import TestBroker
 from tests.deploy.files import DEPLOY, ROOT
 from tests.test_subscriber import NAME, Trainer, version_of

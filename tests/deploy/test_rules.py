@@ -139,8 +139,14 @@ CASES = {
         {balanced("model"): "0.84x60", balanced("sgd"): "0.85x60"},
     ),
     "StreamsvmWorseThanMajority": Case(
-        {accuracy("model"): "0.8x60", accuracy("majority"): "0.9x60"},
-        {accuracy("model"): "0.9x60", accuracy("majority"): "0.9x60"},
+        {accuracy("model"): "0.8x60", accuracy("majority"): "0.9x60", trainer("streamsvm_class_weighted"): "0x60"},
+        # class weights ask for a lower plain accuracy
+        {accuracy("model"): "0.8x60", accuracy("majority"): "0.9x60", trainer("streamsvm_class_weighted"): "1x60"},
+    ),
+    "StreamsvmNoSkill": Case(
+        {trainer("streamsvm_model_skill"): "1x20 -1x40", trainer("streamsvm_model_one_answer"): "0x60"},
+        # not clear yet: that is no reason to wake anybody
+        {trainer("streamsvm_model_skill"): "0x60", trainer("streamsvm_model_one_answer"): "0x60"},
     ),
     "StreamsvmGateHolds": Case(
         {PASSED: "0+1x10 10x180", REFUSED: "0x10 0+1x180"},

@@ -35,6 +35,7 @@ from confluent_kafka import Producer
 from streamsvm.errors import TransientError
 from streamsvm.kafka import Connection, Record, describe_topic, log_range, read_to_end
 from streamsvm.model import message as model_codec
+from streamsvm.model.pointers import decode_head, head_key
 from tests.deploy.files import COMPOSE, PROVISIONING, RULES, Query, dashboards, images, parsed, queries
 from tests.deploy.results import Held, Kill, Results
 
@@ -437,7 +438,7 @@ def test_topics_hold_each_thing_once(
     stack.compose("stop", "trainer")
     results.held = held(stack)
     pointers = {record.key: record.value or b"" for record in stack.stored("models.aliases")}
-    head = model_codec.decode_head(pointers[model_codec.head_key("pulsars").encode()])
+    head = decode_head(pointers[head_key("pulsars").encode()])
     assert head.number == results.held.versions
     with capsys.disabled():
         print(f"\n{results.held}")

@@ -16,7 +16,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from streamsvm import STDASVC, CoresetSVC
-from streamsvm.estimators.evaluation import Objective, Reservoir
+from streamsvm.estimators.evaluation import Objective, ReservoirBaseline
 from streamsvm.points import Points
 
 Arrays = tuple[np.ndarray, np.ndarray]
@@ -101,7 +101,7 @@ def test_sharing_beats_dividing_and_a_reservoir(clouds) -> None:
     shared = CoresetSVC(memory_points=memory).fit(X, y)
     objectives = [Objective.over(points.against_the_rest(label), shared.model_config.svm) for label in range(5)]
     divided = OneVsRestClassifier(CoresetSVC(memory_points=memory // 5)).fit(X, y)
-    reservoir = Reservoir(memory, 0)
+    reservoir = ReservoirBaseline(memory, 0)
     reservoir.learn(points)
 
     def total(models) -> float:

@@ -25,12 +25,13 @@ from typing import Any
 import numpy as np
 import structlog
 
-import consumers.scorer.scorer
+import consumers.scorer.life
 import consumers.trainer.publishing
 import streamsvm.kafka.cluster
 from consumers.host.clock import Clock
 from consumers.host.web.connections import Connections
 from consumers.scorer.scorer import Scorer
+from consumers.scorer.seat import Seat
 from consumers.streams.dead_letters import DeadLetters
 from streamsvm.crashpoints import crash_point
 from streamsvm.errors import BrokerUnavailable
@@ -49,7 +50,7 @@ from streamsvm.kafka import (
 from streamsvm.kafka.failures import Fault
 from streamsvm.learning.cutting import LearnerState
 from streamsvm.learning.learner import Learner
-from streamsvm.model.message import pin_key
+from streamsvm.model.pointers import pin_key
 from streamsvm.points import Points
 
 CLOCK_FILE = "STREAMSVM_TEST_CLOCK_FILE"
@@ -222,7 +223,7 @@ def sees_no_new_partition() -> None:
 def ends_transactions_early() -> None:
     """A disturbance: every transaction times out after the seconds that a variable says: outages go faster."""
     timeout_s = float(os.environ[TRANSACTION_TIMEOUT])
-    for module in (streamsvm.kafka.cluster, consumers.scorer.scorer):
+    for module in (streamsvm.kafka.cluster, consumers.scorer.life):
         module.TRANSACTION_TIMEOUT_S = timeout_s  # type: ignore[attr-defined]
 
     def make(original: Any, publisher: Publisher, connection: Any, transactional_id: str, **named: Any) -> None:
@@ -279,10 +280,12 @@ def keeps_what_it_read() -> None:
 def commits_beside_its_scores() -> None:
     """A scorer commits a batch's positions after the transaction of its scores, not in it."""
 
-    def hand_over(_: Any, scorer: Scorer, publisher: Publisher, messages: Any, progress: Any, positions: Any) -> None:
+    def hand_over(
+        _: Any, scorer: Scorer, seat: Seat, publisher: Publisher, messages: Any, progress: Any, positions: Any
+    ) -> None:
         publisher.publish(messages)
         crash_point("scores.placed")
-        scorer._subscription.commit(positions)
+        seat.subscription.commit(positions)
 
     wrap(Scorer, "_hand_over", hand_over)
 
@@ -303,7 +306,7 @@ def names_no_member() -> None:
 
 def freezes_before_its_positions() -> None:
     """A disturbance: SIGSTOP between a transaction's scores and its positions, the second time."""
-    consumers.scorer.scorer.TRANSACTION_TIMEOUT_S = 60.0  # type: ignore[misc]
+    consumers.scorer.life.TRANSACTION_TIMEOUT_S = 60.0  # type: ignore[misc]
     calls = [0]
 
     def add(original: Any, publisher: Publisher, progress: Any, attempt: str) -> None:
@@ -335,13 +338,13 @@ def freezes_before_its_scores() -> None:
 
 def hangs_in_the_client() -> None:
     """A disturbance: the second call that adds positions to a transaction comes back long after it was given up."""
-    consumers.scorer.scorer.LOST_S = 2.0  # type: ignore[misc]
+    consumers.scorer.life.LOST_S = 2.0  # type: ignore[misc]
     calls = [0]
 
     def add(original: Any, publisher: Publisher, progress: Any, attempt: str) -> None:
         calls[0] += 1
         if calls[0] == 2:
-            time.sleep(3 * consumers.scorer.scorer.LOST_S)
+            time.sleep(3 * consumers.scorer.life.LOST_S)
             try:
                 original(publisher, progress, attempt)
             finally:

@@ -9,7 +9,8 @@ from consumers.settings import Settings
 from consumers.verify.verify import verify
 from streamsvm.kafka import Connection
 from streamsvm.model import message as model_codec
-from streamsvm.model.message import Head, Version, positions
+from streamsvm.model.pointers import Head, current_key, decode_alias, decode_head, head_key
+from streamsvm.model.version import Version, positions
 from streamsvm.points import precedes
 from tests.consumers.trainers import topic, versions
 
@@ -51,7 +52,7 @@ def check_follows(before: Version, after: Version) -> None:
 
 def check_current(connection: Connection, settings: Settings, count: int) -> None:
     """Check that the audit trail tells of each version once, and current names the newest that the gate let pass."""
-    key = model_codec.current_key(settings.name)
+    key = current_key(settings.name)
     entries = [json.loads(record.value or b"") for record in topic(connection, settings.output.audit_topic)]
     told = [entry for entry in entries if entry.get("alias") == key]
     assert [entry["to"] for entry in told] == list(range(1, count + 1)), "the audit trail tells of other versions"
@@ -77,14 +78,14 @@ def check_counts(found: list[Version]) -> None:
 
 def head_of(connection: Connection, settings: Settings) -> Head | None:
     """Return the newest head record."""
-    value = _newest(connection, settings, model_codec.head_key(settings.name))
-    return None if value is None else model_codec.decode_head(value)
+    value = _newest(connection, settings, head_key(settings.name))
+    return None if value is None else decode_head(value)
 
 
 def alias_of(connection: Connection, settings: Settings, key: str) -> int | None:
     """Return the number that an alias names."""
     value = _newest(connection, settings, key)
-    return None if value is None else model_codec.decode_alias(value).number
+    return None if value is None else decode_alias(value).number
 
 
 def _newest(connection: Connection, settings: Settings, key: str) -> bytes | None:

@@ -18,7 +18,7 @@ from streamsvm.errors import InvalidPoint
 from streamsvm.ingest.avro import AvroReader, AvroWriter
 from streamsvm.kafka import Message, Outbox, RegistryUnavailable, SchemaRegistry, TopicSpec, create_topics
 from streamsvm.kafka.schema_registry import LARGEST_ANSWER, MOST_KEPT
-from streamsvm.verification.survey import EXIT_CLEAN, EXIT_DIFFERS
+from streamsvm.verification.report import EXIT_CLEAN, EXIT_DIFFERS
 from tests.brokers.fixtures import TestBroker
 from tests.brokers.jvm import CannotRun
 from tests.brokers.secured import Authority

@@ -8,8 +8,10 @@ import pytest
 
 from streamsvm.kafka import Message, Outbox
 from streamsvm.model import message as model_codec
-from streamsvm.model.message import Alias
-from streamsvm.registry.subscriber import ModelSubscriber, load_version
+from streamsvm.model.pointers import Alias, encode_alias, pin_key
+from streamsvm.model.version import version_key
+from streamsvm.registry.loading import load_version
+from streamsvm.registry.subscriber import ModelSubscriber
 from tests.consumers.trainers import records, topic
 from tests.faults.promise import check_promise
 from tests.faults.stage import Stage
@@ -21,7 +23,7 @@ PATIENCE_S = 30.0
 
 def write_alias(stage: Stage, key: str, alias: Alias | None) -> None:
     """Write to the aliases topic as a person's tool does: no transaction, no question."""
-    value = None if alias is None else model_codec.encode_alias(alias)
+    value = None if alias is None else encode_alias(alias)
     outbox = Outbox(stage.connection)
     outbox.send(Message(stage.settings.output.aliases_topic, value, key.encode(), partition=0))
     outbox.flush(PATIENCE_S)
@@ -30,7 +32,7 @@ def write_alias(stage: Stage, key: str, alias: Alias | None) -> None:
 
 def alias_to(stage: Stage, number: int) -> Alias:
     """Return the alias of a published version."""
-    key = model_codec.version_key(stage.settings.name, number).encode()
+    key = version_key(stage.settings.name, number).encode()
     (record,) = (found for found in topic(stage.connection, stage.settings.output.models_topic) if found.key == key)
     return Alias(number, model_codec.sha256(record.value or b""), record.offset)
 
@@ -49,14 +51,14 @@ def pin_while_publishing(stage: Stage, planted: str = "") -> list[int]:
         subscriber.wait_for(PINNED, PATIENCE_S)
         stage.feed(records(40 * VERSIONS, seed=1))
         assert daemon.reaches_version(PINNED + 5)
-        write_alias(stage, model_codec.pin_key(name), alias_to(stage, PINNED))
+        write_alias(stage, pin_key(name), alias_to(stage, PINNED))
         assert daemon.reaches_version(PINNED + VERSIONS)
         assert daemon.stop() == 0
         stage.feed(records(40, seed=2))
         stage.run_through(PINNED + VERSIONS + 1, planted)
         pinned = load_version(stage.connection, name, models_topic=models).version.number
         assert pinned == PINNED, f"the pin does not hold: {pinned}"
-        write_alias(stage, model_codec.pin_key(name), None)
+        write_alias(stage, pin_key(name), None)
         subscriber.wait_for(PINNED + VERSIONS + 1, PATIENCE_S)
     return seen
 

@@ -14,7 +14,8 @@ from streamsvm.checkpoint.format import Snapshot
 from streamsvm.kafka import TopicSpec, create_topics
 from streamsvm.learning.cutting import Cut
 from streamsvm.learning.learner import Learner
-from streamsvm.model.message import Head, partition_cuts
+from streamsvm.model.pointers import Head
+from streamsvm.model.version import partition_cuts
 from streamsvm.points import Position, Rows
 from tests.brokers.fixtures import TestBroker
 from tests.consumers.trainers import Running, produce, records, settings_for

@@ -34,9 +34,9 @@ from streamsvm.kafka import (
     describe_topic,
     read_to_end,
 )
-from streamsvm.model import message as model_codec
-from streamsvm.model.message import Alias
-from streamsvm.registry.subscriber import ModelSubscriber, load_version
+from streamsvm.model.pointers import Alias, encode_alias, pin_key
+from streamsvm.registry.loading import load_version
+from streamsvm.registry.subscriber import ModelSubscriber
 from tests.brokers.jvm import CannotRun
 from tests.brokers.secured import SecuredBroker, password_of
 from tests.consumers.test_cli import error_of, run
@@ -285,8 +285,8 @@ def test_people_look_as_subscribers_and_pin_with_one_permission_more(working: tu
     site.broker.permit("reader", site.permissions("subscriber"))
     person, models = site.broker.connect("reader"), site.settings.output.models_topic
     first = load_version(person, "m", models_topic=models, number=1)
-    pin = model_codec.encode_alias(Alias(1, first.sha256, first.offset))
-    message = Message(site.name("models.aliases"), pin, model_codec.pin_key("m").encode(), partition=0)
+    pin = encode_alias(Alias(1, first.sha256, first.offset))
+    message = Message(site.name("models.aliases"), pin, pin_key("m").encode(), partition=0)
     with pytest.raises(ConfigurationError, match="authorization failed"):
         send(person, [message])
     site.broker.permit("reader", [("topic", site.name("models.aliases"), "write")])

@@ -17,7 +17,7 @@ from typing import Any
 
 READERS = (
     *(f"ingest.{name}" for name in ("json_rows", "arrow", "avro", "decoder", "dead_letter")),
-    *("model.message", "model.probes", "checkpoint.format"),
+    *("model.message", "model.pointers", "model.probes", "checkpoint.format"),
 )
 LOOKED_INTO = (*(f"streamsvm.{name}" for name in READERS), "consumers.host.web.head")
 """Modules whose branches guide atheris; none of them is compiled by numba."""

@@ -15,8 +15,18 @@ from streamsvm.ingest.row_builder import RejectedRecord, Rejection
 from streamsvm.model import message as model_codec
 from streamsvm.model.kernels import RbfKernel
 from streamsvm.model.machine import KernelMachine, LinearMachine, Model, Scaler
-from streamsvm.model.message import Alias, Head, Owner, PartitionCut, Retired
+from streamsvm.model.pointers import (
+    Alias,
+    Head,
+    Owner,
+    Retired,
+    encode_alias,
+    encode_head,
+    encode_owner,
+    encode_retired,
+)
 from streamsvm.model.probability import Isotonic, Sigmoid
+from streamsvm.model.version import PartitionCut
 from tests.codec.rows import POINT, POINTS, Raw
 from tests.codec.test_bounds import FOURTH, bomb, with_version
 from tests.codec.test_model import version_of
@@ -114,10 +124,10 @@ def corpora() -> dict[str, list[bytes]]:
         "arrow": arrows(),
         "avro": avros(),
         "model": models(),
-        "alias": [model_codec.encode_alias(Alias(7, "ab" * 32, 12))],
-        "head": [model_codec.encode_head(head)],
-        "owner": [model_codec.encode_owner(Owner("s", "2026-01-31T12:00:00Z"))],
-        "retired": [model_codec.encode_retired(Retired(9, (2, 5)))],
+        "alias": [encode_alias(Alias(7, "ab" * 32, 12))],
+        "head": [encode_head(head)],
+        "owner": [encode_owner(Owner("s", "2026-01-31T12:00:00Z"))],
+        "retired": [encode_retired(Retired(9, (2, 5)))],
         "letter": letters(),
         "checkpoint": [(GOLDEN / f"checkpoint-{form}.ssvm").read_bytes() for form in (1, 4, 5)],
         "http": [

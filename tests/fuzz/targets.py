@@ -28,7 +28,7 @@ from prometheus_client import CollectorRegistry
 
 from consumers.host.runtime import Health
 from consumers.host.web.access import Access
-from consumers.host.web.connections import Connection, Phase
+from consumers.host.web.connections import HttpConnection, Phase
 from consumers.host.web.head import Request
 from consumers.host.web.server import _listen, _Loop, _Routes
 from consumers.settings import HttpConfig
@@ -39,6 +39,7 @@ from streamsvm.ingest import dead_letter as deadletter
 from streamsvm.ingest.avro import FRAME
 from streamsvm.ingest.decoder import DEEPEST_NESTING, LARGEST_FEATURE, LARGEST_WEIGHT, SMALLEST_WEIGHT, PointDecoder
 from streamsvm.model import message as model_codec
+from streamsvm.model.pointers import decode_alias, decode_head, decode_owner, decode_retired
 from tests.codec.rows import ARROW, AVRO, POINT, POINTS, Raw, Shelf
 from tests.fuzz.mutation import Mutator
 
@@ -346,7 +347,7 @@ def _http(value: bytes) -> str:
         ours.setblocking(False)
         theirs.sendall(value)
         theirs.shutdown(socket.SHUT_WR)
-        connection = Connection(socket=ours, address="127.0.0.1", begun_at=0.0)
+        connection = HttpConnection(socket=ours, address="127.0.0.1", begun_at=0.0)
         loop._selector.register(ours, selectors.EVENT_READ, connection)
         try:
             loop._read(connection)
@@ -500,10 +501,10 @@ RECORDS: Final = {
 }
 MESSAGES: Final = {
     "model": (MODEL_WORDS, _model),
-    "alias": (MODEL_WORDS, _plain_record(model_codec.decode_alias)),
-    "head": (MODEL_WORDS, _plain_record(model_codec.decode_head)),
-    "owner": (MODEL_WORDS, _plain_record(model_codec.decode_owner)),
-    "retired": (MODEL_WORDS, _plain_record(model_codec.decode_retired)),
+    "alias": (MODEL_WORDS, _plain_record(decode_alias)),
+    "head": (MODEL_WORDS, _plain_record(decode_head)),
+    "owner": (MODEL_WORDS, _plain_record(decode_owner)),
+    "retired": (MODEL_WORDS, _plain_record(decode_retired)),
     "letter": (LETTER_WORDS, _dead_letter),
     "checkpoint": ((*BINARY_WORDS, *MODEL_WORDS), _checkpoint),
     "http": (HTTP_WORDS, _http),

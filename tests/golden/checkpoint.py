@@ -22,7 +22,8 @@ from streamsvm.coreset.screening import BINS, Screen, Screened
 from streamsvm.coreset.structure import Bucket, Extent
 from streamsvm.learning.cutting import Cut, LearnerState
 from streamsvm.learning.partition import PartitionState
-from streamsvm.model.message import Gate, GatePart, GateRival, Head, PartitionCut, TuningInForce
+from streamsvm.model.pointers import Gate, GatePart, GateRival, Head
+from streamsvm.model.version import PartitionCut, TuningInForce
 from streamsvm.points import Points, Position
 
 HERE = Path(__file__).parent

@@ -17,8 +17,9 @@ from streamsvm.model.ancestry import Ancestor
 from streamsvm.model.fit import Audit, Fit
 from streamsvm.model.kernels import RbfKernel
 from streamsvm.model.machine import KernelMachine, LinearMachine, Machine, Model, Scaler
-from streamsvm.model.message import FORMAT, Lineage, PartitionCut, StreamSummary, Version, encode
+from streamsvm.model.message import FORMAT, encode
 from streamsvm.model.probability import Isotonic, Probability, Sigmoid
+from streamsvm.model.version import Lineage, PartitionCut, StreamSummary, Version
 
 HERE: Final = Path(__file__).parent
 KERNELS: Final = ("linear", "rbf")

@@ -18,9 +18,11 @@ import consumers.trainer.observer
 import consumers.trainer.session
 import streamsvm.delivery
 import streamsvm.kafka.client
+import streamsvm.kafka.outbox
 import streamsvm.kafka.producing
 import streamsvm.kafka.reading
 from consumers.scorer.scorer import Scorer
+from consumers.scorer.seat import Seat
 from consumers.trainer.session import Session
 from streamsvm.ingest import scored as scores_codec
 from streamsvm.kafka import Message, Publisher
@@ -55,7 +57,8 @@ def uses_no_transactions() -> None:
         fixed = {name: value for name, value in options.pop("fixed").items() if not name.startswith("transact")}
         return sound(connection, link, fixed=fixed, **options)
 
-    streamsvm.kafka.producing.make_producer = make_producer  # type: ignore[attr-defined]
+    for module in (streamsvm.kafka.producing, streamsvm.kafka.outbox):
+        module.make_producer = make_producer  # type: ignore[attr-defined]
     Publisher.start = lambda self: None  # type: ignore[method-assign]
     Publisher._begin = lambda self: None  # type: ignore[method-assign]
     Publisher._commit = lambda self: time.sleep(WINDOW_S)  # type: ignore[method-assign]
@@ -150,15 +153,15 @@ def names_no_member() -> None:
 
 def passes_over_what_failed() -> None:
     """A batch that was not committed is not read again."""
-    wrap(Scorer, "_put_back", lambda original, scorer, error: _put_aside(original, scorer, error))
+    wrap(Scorer, "_put_back", _put_aside)
 
 
-def _put_aside(original: Any, scorer: Scorer, error: Any) -> None:
-    rewind, scorer._subscription.rewind = scorer._subscription.rewind, lambda: None  # type: ignore[method-assign]
+def _put_aside(original: Any, scorer: Scorer, seat: Seat, error: Any) -> None:
+    rewind, seat.subscription.rewind = seat.subscription.rewind, lambda: None  # type: ignore[method-assign]
     try:
-        original(scorer, error)
+        original(scorer, seat, error)
     finally:
-        scorer._subscription.rewind = rewind  # type: ignore[method-assign]
+        seat.subscription.rewind = rewind  # type: ignore[method-assign]
 
 
 def names_another_model() -> None:

@@ -12,7 +12,8 @@ import time
 
 from streamsvm.errors import StreamsvmError
 from streamsvm.kafka import Connection
-from streamsvm.registry.subscriber import Loaded, ModelSubscriber
+from streamsvm.registry.loading import Loaded
+from streamsvm.registry.subscriber import ModelSubscriber
 
 
 def main(servers: str, models: str, name: str) -> None:

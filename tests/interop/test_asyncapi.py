@@ -17,8 +17,17 @@ from streamsvm.ingest import dead_letter as deadletter
 from streamsvm.ingest.decoder import encode
 from streamsvm.ingest.scored import BatchScorer
 from streamsvm.kafka import Record
-from streamsvm.model import message as model_codec
-from streamsvm.model.message import Alias, Head, Owner, PartitionCut, Retired
+from streamsvm.model.pointers import (
+    Alias,
+    Head,
+    Owner,
+    Retired,
+    encode_alias,
+    encode_head,
+    encode_owner,
+    encode_retired,
+)
+from streamsvm.model.version import PartitionCut
 from streamsvm.registry import cloud_events as events
 from streamsvm.registry import onnx_copy as onnx_codec
 from tests.brokers.jvm import CannotRun
@@ -125,10 +134,10 @@ def real_messages() -> dict[str, list[Any]]:
     return {
         "labeledPoints": [json.loads(encode([1.0], 1)), json.loads(many)],
         "unlabeledPoints": [json.loads(one), json.loads(many)],
-        "alias": [json.loads(model_codec.encode_alias(Alias(2, digest, 3)))],
-        "head": [json.loads(model_codec.encode_head(head))],
-        "retired": [json.loads(model_codec.encode_retired(Retired(5, (2,))))],
-        "owner": [json.loads(model_codec.encode_owner(Owner("s", "2026-01-01T00:00:00+00:00")))],
+        "alias": [json.loads(encode_alias(Alias(2, digest, 3)))],
+        "head": [json.loads(encode_head(head))],
+        "retired": [json.loads(encode_retired(Retired(5, (2,))))],
+        "owner": [json.loads(encode_owner(Owner("s", "2026-01-01T00:00:00+00:00")))],
         "scores": [json.loads(made.records[0].value) for made in (score, scores)],
         "scoreHeaders": [read(score.records[0].headers)],
         "modelHeaders": [read(headers)],

@@ -17,8 +17,9 @@ from streamsvm.datasets import load_htru2
 from streamsvm.ingest.decoder import encode
 from streamsvm.kafka import Connection, TopicSpec, create_topics
 from streamsvm.model.kernels import Float
+from streamsvm.registry.loading import Loaded
 from streamsvm.registry.signing import Signer, TrustedKeys
-from streamsvm.registry.subscriber import Loaded, ModelSubscriber
+from streamsvm.registry.subscriber import ModelSubscriber
 from tests.brokers.fixtures import TestBroker
 from tests.brokers.jvm import CannotRun
 from tests.consumers.trainers import Running, produce, settings_for

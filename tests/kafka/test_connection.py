@@ -25,10 +25,10 @@ from streamsvm.kafka import (
     describe_topic,
     fetch_one,
     log_range,
-    producing,
     read_to_end,
     start_positions,
 )
+from streamsvm.kafka import outbox as outbox_module
 from streamsvm.kafka.client import ClientLog, Link
 from tests.kafka.steps import PATIENCE_S, eventually
 
@@ -200,7 +200,7 @@ def test_an_outbox_of_endless_patience_waits_where_another_fails(unreachable: Co
 
 def test_a_full_outbox_does_not_block_for_ever(unreachable: Connection, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without room for long enough it says how many messages wait, and what to look at."""
-    monkeypatch.setattr(producing, "_FULL_S", 0.2)
+    monkeypatch.setattr(outbox_module, "_FULL_S", 0.2)
     with closing(Outbox(unreachable, max_queued_bytes=1024, patience_s=None)) as outbox:
         outbox.send(Message("t", b"x" * 1000))
         with pytest.raises(

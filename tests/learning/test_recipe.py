@@ -16,7 +16,7 @@ from streamsvm.kafka import TopicSpec, create_topics
 from streamsvm.learning import recipe
 from streamsvm.learning.training import Trained
 from streamsvm.model.machine import LinearMachine
-from streamsvm.verification.survey import EXIT_CLEAN, EXIT_DIFFERS
+from streamsvm.verification.report import EXIT_CLEAN, EXIT_DIFFERS
 from tests.brokers.fixtures import TestBroker
 from tests.consumers.trainers import produce, records, run_until, settings_for, versions
 from tests.streams import gaussian

@@ -17,8 +17,8 @@ import msgspec
 
 from consumers.host.runtime import Health
 from consumers.settings import Settings
-from consumers.streams.settling import VersionSettlement
-from consumers.streams.topics import READ_TIMEOUT_S, Found, read_pointers
+from consumers.streams.topics import READ_TIMEOUT_S, KnownPointers, read_pointers
+from consumers.streams.version_settlement import VersionSettlement
 from consumers.trainer import startup
 from consumers.trainer.gatekeeping import MarginGate
 from consumers.trainer.session import Session
@@ -32,8 +32,19 @@ from streamsvm.kafka import Message, OutcomeUnknown, Record
 from streamsvm.learning.cutting import LearnerState
 from streamsvm.learning.learner import Learner
 from streamsvm.learning.naming import tuning_of
-from streamsvm.model import message as model_codec
-from streamsvm.model.message import Alias, Gate, Head, Owner, Version
+from streamsvm.model.pointers import (
+    Alias,
+    Gate,
+    Head,
+    Owner,
+    current_key,
+    decode_head,
+    encode_alias,
+    encode_owner,
+    head_key,
+    owner_key,
+)
+from streamsvm.model.version import Version, version_key
 from streamsvm.points import Positions
 from tests.simulation import ports
 from tests.simulation.broker import EndTxn, Refused
@@ -194,14 +205,14 @@ class _HeadOfWhatIsLeft(ports.Cluster):
 
     def newest(self, topic: str, keys: Any, timeout_s: float) -> dict[bytes, Record]:
         found = super().newest(topic, keys, timeout_s)
-        key = model_codec.head_key(NAME).encode()
+        key = head_key(NAME).encode()
         found.pop(key, None)
         retired = {entry.key for _, entry in self._broker.log(MODELS).committed() if entry.value is None}
         log = self._broker.log(ALIASES)
         for offset, entry in log.committed():
             if entry.key == key and entry.value:
-                number = model_codec.decode_head(entry.value).number
-                if model_codec.version_key(NAME, number).encode() not in retired:
+                number = decode_head(entry.value).number
+                if version_key(NAME, number).encode() not in retired:
                     found[key] = log.record(topic, 0, offset, entry)
         return found
 
@@ -212,7 +223,7 @@ class _OneKey(ports.Publisher):
     def publish(
         self, messages: Sequence[Message], last: Callable[[Sequence[int]], Sequence[Message]] | None = None
     ) -> list[int]:
-        key = model_codec.current_key(NAME).encode()
+        key = current_key(NAME).encode()
         written = [entry for _, entry in self._broker.log(ALIASES).committed() if entry.key == key]
         pinned = bool(written) and written[-1].headers == BY_PEOPLE and written[-1].value is not None
 
@@ -226,7 +237,7 @@ class _OneKey(ports.Publisher):
 class _WorldOfOneKey(World):
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
-        self.people.pin_key = model_codec.current_key(NAME)
+        self.people.pin_key = current_key(NAME)
 
 
 # ---------------------------------------------------------------- 9, 10 and 11
@@ -286,7 +297,7 @@ class _ReadingBefore(ports.Cluster):
 
     def newest(self, topic: str, keys: Any, timeout_s: float) -> dict[bytes, Record]:
         found = super().newest(topic, keys, timeout_s)
-        key = model_codec.head_key(NAME).encode()
+        key = head_key(NAME).encode()
         if not self._has_read:
             self._read, self._has_read = found.get(key), True
         return {**found, key: self._read} if self._read else {k: record for k, record in found.items() if k != key}
@@ -341,9 +352,9 @@ _pointers = publication.pointers
 
 
 def _pointers_with_current(sent: publication.Publication, topics: Any, offsets: Any) -> list[Message]:
-    messages, key = _pointers(sent, topics, offsets), model_codec.current_key(NAME).encode()
+    messages, key = _pointers(sent, topics, offsets), current_key(NAME).encode()
     if not any(message.key == key for message in messages):
-        alias = model_codec.encode_alias(sent.head_at(offsets[0]).alias)
+        alias = encode_alias(sent.head_at(offsets[0]).alias)
         messages.append(Message(ALIASES, alias, key, partition=0))
     return messages
 
@@ -397,11 +408,11 @@ class _Unconfirmed(ports.Publisher):
     confirm = _without_waiting
 
 
-def _owner_record_first(self: Session, now: datetime) -> Found:
+def _owner_record_first(self: Session, now: datetime) -> KnownPointers:
     self._delivery.fits()
     self._take()
-    owner = model_codec.encode_owner(Owner(self._delivery.session, now.isoformat()))
-    self._transaction([Message(ALIASES, owner, model_codec.owner_key(NAME).encode(), partition=0)], None)
+    owner = encode_owner(Owner(self._delivery.session, now.isoformat()))
+    self._transaction([Message(ALIASES, owner, owner_key(NAME).encode(), partition=0)], None)
     self._settle()
     self._delivery.owned()
     return read_pointers(self._cluster, self._settings, READ_TIMEOUT_S)

@@ -24,8 +24,10 @@ from streamsvm.learning import naming
 from streamsvm.learning.partition import PartitionState
 from streamsvm.learning.tuning import is_due
 from streamsvm.model import message as model_codec
+from streamsvm.model import pointers
 from streamsvm.model.ancestry import Ancestor, linked
-from streamsvm.model.message import Version
+from streamsvm.model.pointers import decode_alias, decode_head, pin_key
+from streamsvm.model.version import Version, partition_cuts, positions
 from streamsvm.points import Points, Position, Positions, precedes
 from tests.simulation.broker import Entry
 from tests.simulation.people import BY_PEOPLE
@@ -60,12 +62,12 @@ class Published:
     @property
     def cut(self) -> dict[int, Position]:
         """Up to where it learned."""
-        return model_codec.positions(self.version.lineage.cut)
+        return positions(self.version.lineage.cut)
 
     @property
     def base(self) -> dict[int, Position]:
         """From where its incarnation learned."""
-        return model_codec.positions(self.version.lineage.base)
+        return positions(self.version.lineage.base)
 
 
 class Judge:
@@ -135,10 +137,7 @@ class Judge:
 
     def _reaches_the_end(self, world: World, versions: list[Published]) -> None:
         """At rest nothing is due; with policy `every` and one partition every cut of a clean run was published."""
-        refused = {
-            tuple(model_codec.positions(model_codec.decode(value).lineage.cut).items())
-            for value in world.refused_versions
-        }
+        refused = {tuple(positions(model_codec.decode(value).lineage.cut).items()) for value in world.refused_versions}
         cuts = [tuple(found.cut.items()) for found in versions]
         if len(_partitions(world)) == 1:
             entries = tuple(world.broker.log(INPUT).entries)
@@ -223,7 +222,7 @@ def expected_value(version: Version, parent: str | None, expected: Expected) -> 
     lineage = msgspec.structs.replace(
         version.lineage,
         parent=parent,
-        cut=model_codec.partition_cuts(cut.positions, cut.leader_epochs),
+        cut=partition_cuts(cut.positions, cut.leader_epochs),
         training_set_sha256=expected.training_set_sha256,
         build=build(),
     )
@@ -333,7 +332,7 @@ def _session(transaction: list[tuple[str, int, Entry]]) -> str | None:
 def pointers_agree(world: World, versions: list[Published]) -> None:
     """Every head names the version of its own transaction, and so does `current`; no other record moves them."""
     by_number = {found.version.number: found for found in versions}
-    head_key, current_key = model_codec.head_key(NAME).encode(), model_codec.current_key(NAME).encode()
+    head_key, current_key = pointers.head_key(NAME).encode(), pointers.current_key(NAME).encode()
     for transaction in transactions(world):
         keys = {entry.key: entry for topic, _, entry in transaction if topic == ALIASES}
         numbers = [
@@ -348,26 +347,26 @@ def pointers_agree(world: World, versions: list[Published]) -> None:
         found = by_number.get(numbers[0])
         if found is None:
             raise Violation(f"{NAME}@{numbers[0]} is committed, and readers do not get to see it")
-        head = model_codec.decode_head(keys[head_key].value or b"")
-        told = (head.number, head.sha256, head.offset, model_codec.positions(head.cut), head.incarnation)
+        head = decode_head(keys[head_key].value or b"")
+        told = (head.number, head.sha256, head.offset, positions(head.cut), head.incarnation)
         digest = model_codec.sha256(found.value)
         if told != (found.version.number, digest, found.offset, found.cut, found.incarnation):
             raise Violation(f"the head beside {found.version.key} says {told}")
         if current_key in keys:
-            alias = model_codec.decode_alias(keys[current_key].value or b"")
+            alias = decode_alias(keys[current_key].value or b"")
             if (alias.number, alias.sha256, alias.offset) != told[:3]:
                 raise Violation(f"current beside {found.version.key} says {alias}")
 
 
 def the_gate_is_obeyed(world: World) -> None:
     """Exactly what the gate refuses does not become current; it compares with what is, and every refusal is audited."""
-    head_key, current_key = model_codec.head_key(NAME).encode(), model_codec.current_key(NAME).encode()
+    head_key, current_key = pointers.head_key(NAME).encode(), pointers.current_key(NAME).encode()
     current = None
     for transaction in transactions(world):
         keys = {entry.key: entry for topic, _, entry in transaction if topic == ALIASES}
         if head_key not in keys:
             continue
-        head = model_codec.decode_head(keys[head_key].value or b"")
+        head = decode_head(keys[head_key].value or b"")
         if head.gate is None or head.gate.against != current:
             raise Violation(f"the gate compared {NAME}@{head.number} with another version than {current}: {head.gate}")
         refused = head.gate.outcome == "refused"
@@ -406,7 +405,7 @@ def ended_incarnations_stay_ended(world: World) -> None:
 
 def pins_hold(world: World) -> None:
     """What people pinned is what readers resolve until people unpin it."""
-    key, pin, current = world.people.pin_key, model_codec.pin_key(NAME), model_codec.current_key(NAME)
+    key, pin, current = world.people.pin_key, pin_key(NAME), pointers.current_key(NAME)
     written = [
         (offset, entry)
         for transaction in transactions(world)

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from streamsvm.model import message as model_codec
+from streamsvm.model import pointers
+from streamsvm.model.pointers import Alias, encode_alias
 from tests.simulation.broker import EndTxn, Entry, Log, Refused
 from tests.simulation.stream import ALIASES, INPUT, MODELS, NAME, TRANSACTIONAL_ID, value
 
@@ -27,7 +29,7 @@ class People:
         Where people pin.
     """
 
-    pin_key = model_codec.pin_key(NAME)
+    pin_key = pointers.pin_key(NAME)
 
     def __init__(self, world: World) -> None:
         self._world = world
@@ -142,8 +144,8 @@ class People:
         content = None
         if version is not None:
             number = msgspec.json.decode(version.value)["version"]
-            alias = model_codec.Alias(number, model_codec.sha256(version.value), 0)
-            content = model_codec.encode_alias(alias)
+            alias = Alias(number, model_codec.sha256(version.value), 0)
+            content = encode_alias(alias)
         self._broker.produce(ALIASES, Entry(content, key.encode(), BY_PEOPLE))
 
     # ------------------------------------------------------------ transactions

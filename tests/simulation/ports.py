@@ -17,7 +17,7 @@ from consumers.host.runtime import Health
 from consumers.settings import Settings, Start
 from consumers.streams.standstill import Standstill
 from consumers.trainer.components import Components
-from consumers.trainer.gatekeeping import MarginGate, Present, present_of
+from consumers.trainer.gatekeeping import CurrentVersion, MarginGate, present_of
 from consumers.trainer.life import WarmUp
 from consumers.trainer.topic_watch import Look, look
 from consumers.trainer.trainer import Trainer
@@ -42,7 +42,8 @@ from streamsvm.learning import training
 from streamsvm.learning.cutting import Cut, DueCut
 from streamsvm.learning.recipe import Made, TrainFunction, make
 from streamsvm.learning.tuning import Tuning
-from streamsvm.model.message import Alias, Version
+from streamsvm.model.pointers import Alias
+from streamsvm.model.version import Version
 from streamsvm.quality.gate import Verdict
 from tests.simulation.broker import FENCED, EndTxn, Entry, Refused
 from tests.simulation.stream import ALIASES, CHECKPOINT_INTERVAL_S, INPUT, MODELS, train
@@ -98,7 +99,7 @@ class Ended:
 class Gate(MarginGate):
     """The shipped gate, but that the schedule says whether it refuses."""
 
-    def __init__(self, world: World, present: Present | None) -> None:
+    def __init__(self, world: World, present: CurrentVersion | None) -> None:
         super().__init__(0.0, present, lambda: (), NoMetrics())
         self._world = world
 

@@ -22,7 +22,7 @@ from consumers.trainer.session import STUCK_S
 from consumers.trainer.trainer import Trainer
 from streamsvm.errors import StateError, StreamsvmError
 from streamsvm.kafka import TRANSACTION_TIMEOUT_S, stamp_of
-from streamsvm.model.message import owner_key
+from streamsvm.model.pointers import owner_key
 from tests.simulation import people
 from tests.simulation.broker import Broker, Entry, Fate
 from tests.simulation.choices import Chooser

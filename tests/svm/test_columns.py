@@ -10,18 +10,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streamsvm.model.kernels import Kernel, LinearKernel, RbfKernel
-from streamsvm.svm.paper.kernel_columns import COMPUTED, HITS, USED, Columns, exponentials, fetch, make_columns
+from streamsvm.svm.paper.kernel_columns import COMPUTED, HITS, USED, KernelColumns, exponentials, fetch, make_columns
 
 N = 12
 KERNELS = [LinearKernel(), RbfKernel(0.3)]
 
 
-def cache(kernel: Kernel, capacity: int, n: int = N, dimension: int = 3) -> Columns:
+def cache(kernel: Kernel, capacity: int, n: int = N, dimension: int = 3) -> KernelColumns:
     Z = np.random.default_rng(1).normal(size=(n, dimension))
     return make_columns(Z, kernel, capacity * n * 8)
 
 
-def by_age(columns: Columns) -> list[int]:
+def by_age(columns: KernelColumns) -> list[int]:
     """The cached columns, the least recently used first."""
     ends = len(columns.owner)
     found, slot = [], columns.newer[ends]

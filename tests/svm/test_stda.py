@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from streamsvm.model.kernels import Float, Kernel, LinearKernel, RbfKernel
 from streamsvm.svm.objective import optimality, scores_without_bias
-from streamsvm.svm.paper.stda import Descent, Method, State, select_pairs, step_bounds
+from streamsvm.svm.paper.stda import Descent, Method, StdaState, select_pairs, step_bounds
 from streamsvm.svm.problem import Problem
 from streamsvm.svm.solvers import LibsvmSolver, PaperStdaSolver
 from tests.svm.problems import Case, weights
@@ -183,13 +183,13 @@ def test_the_first_level_saves_columns_and_eta_rules_it() -> None:
     assert runs[0].cache_counts[1] < runs[1].cache_counts[1]
 
 
-def state_of(seed: int, n: int) -> State:
+def state_of(seed: int, n: int) -> StdaState:
     """Return a random state: some variables on each bound, gradients with ties."""
     random = np.random.default_rng(seed)
     low = -random.choice([0.0, 1.0], n)
     high = low + 1.0
     b = np.clip(random.uniform(-1.5, 1.5, n), low, high)
-    return State(b, random.integers(-5, 6, n).astype(np.float64), low, high, np.arange(n), np.zeros(1, np.int64))
+    return StdaState(b, random.integers(-5, 6, n).astype(np.float64), low, high, np.arange(n), np.zeros(1, np.int64))
 
 
 @settings(deadline=None, max_examples=200)
@@ -215,7 +215,7 @@ def test_the_bounds_of_a_step_are_the_papers(rising: int, falling: int) -> None:
     y = np.array([rising, falling], np.float64)
     bound = C * y
     b = y * np.array([x_i, x_j])
-    state = State(b, np.zeros(2), np.minimum(bound, 0), np.maximum(bound, 0), np.arange(2), np.zeros(1, np.int64))
+    state = StdaState(b, np.zeros(2), np.minimum(bound, 0), np.maximum(bound, 0), np.arange(2), np.zeros(1, np.int64))
     printed = {
         (1, 1): (max(-x_i, x_j - C), min(x_j, C - x_i)),
         (-1, -1): (max(-x_j, x_i - C), min(x_i, C - x_j)),

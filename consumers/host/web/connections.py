@@ -30,7 +30,7 @@ class Phase(Enum):
 
 
 @dataclass(eq=False, slots=True, kw_only=True)
-class Connection:
+class HttpConnection:
     """A client: its socket, what came of its request, and what is left of its answer."""
 
     socket: socket.socket
@@ -57,17 +57,17 @@ class Connections:
 
     def __init__(self, most: int = MOST_CONNECTIONS) -> None:
         self._most = most
-        self._unfinished: dict[str, dict[Connection, None]] = {}
-        self._finished: dict[Connection, None] = {}
+        self._unfinished: dict[str, dict[HttpConnection, None]] = {}
+        self._finished: dict[HttpConnection, None] = {}
         self._count = 0
 
     def __len__(self) -> int:
         return self._count
 
-    def __contains__(self, connection: Connection) -> bool:
+    def __contains__(self, connection: HttpConnection) -> bool:
         return connection in self._finished or connection in self._unfinished.get(connection.address, ())
 
-    def add(self, connection: Connection) -> Connection | None:
+    def add(self, connection: HttpConnection) -> HttpConnection | None:
         """Add one, which is the youngest; return the one that has to go for it."""
         going = self._oldest() if self._count >= self._most else None
         if going is not None:
@@ -76,29 +76,29 @@ class Connections:
         self._count += 1
         return going
 
-    def finish(self, connection: Connection) -> None:
+    def finish(self, connection: HttpConnection) -> None:
         """Note that its request has come."""
         self._forget_unfinished(connection)
         self._finished[connection] = None
 
-    def remove(self, connection: Connection) -> None:
+    def remove(self, connection: HttpConnection) -> None:
         """Forget one."""
         if connection in self:
             self._forget_unfinished(connection)
             self._finished.pop(connection, None)
             self._count -= 1
 
-    def all(self) -> list[Connection]:
+    def all(self) -> list[HttpConnection]:
         """Return every one."""
         return [*self._finished, *(one for own in self._unfinished.values() for one in own)]
 
-    def _oldest(self) -> Connection:
+    def _oldest(self) -> HttpConnection:
         if not self._unfinished:
             return next(iter(self._finished))
         largest = max(self._unfinished.values(), key=len)
         return next(iter(largest))
 
-    def _forget_unfinished(self, connection: Connection) -> None:
+    def _forget_unfinished(self, connection: HttpConnection) -> None:
         own = self._unfinished.get(connection.address, {})
         own.pop(connection, None)
         if not own:

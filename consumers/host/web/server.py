@@ -25,7 +25,7 @@ from prometheus_client import CollectorRegistry
 from consumers.host.web.access import PROBES, Access
 from consumers.host.web.answers import Checks, Site, metrics_of, page, probe, refuse
 from consumers.host.web.certificate import Certificate
-from consumers.host.web.connections import Connection, Connections, Phase, address_of
+from consumers.host.web.connections import Connections, HttpConnection, Phase, address_of
 from consumers.host.web.head import MOST_HEAD_BYTES, Request, end_of_head, parse
 from consumers.settings import HttpConfig
 from streamsvm.errors import ConfigurationError
@@ -196,7 +196,7 @@ class _Loop:
     ) -> None:
         self._listener, self._certificate, self._access, self._routes = listener, certificate, access, routes
         self._connections = Connections()
-        self._answers: deque[tuple[Connection, bytes]] = deque()
+        self._answers: deque[tuple[HttpConnection, bytes]] = deque()
         self._selector = selectors.DefaultSelector()
         self._woken, self._waker = socket.socketpair()
         self._stopping = False
@@ -218,7 +218,7 @@ class _Loop:
             self._send_answers()
             # Whoever is here is served before anyone new comes in, who might push him out.
             for key in ready:
-                if isinstance(key.data, Connection) and key.data in self._connections:
+                if isinstance(key.data, HttpConnection) and key.data in self._connections:
                     self._advance(key.data)
             if any(key.fileobj is self._listener for key in ready):
                 self._accept()
@@ -242,7 +242,7 @@ class _Loop:
             self._admit(client, address_of(peer))
 
     def _admit(self, client: socket.socket, address: str) -> None:
-        connection = Connection(socket=client, address=address, begun_at=time.monotonic())
+        connection = HttpConnection(socket=client, address=address, begun_at=time.monotonic())
         try:
             client.setblocking(False)
             if self._certificate is not None:
@@ -259,7 +259,7 @@ class _Loop:
             self._hang_up(going)
         self._advance(connection)
 
-    def _advance(self, connection: Connection) -> None:
+    def _advance(self, connection: HttpConnection) -> None:
         """Do what can be done without waiting."""
         try:
             if connection.phase is Phase.SHAKING:
@@ -279,13 +279,13 @@ class _Loop:
             logger.debug("request failed", exc_info=True)  # anyone who can connect can make it fail
             self._hang_up(connection)
 
-    def _watch(self, connection: Connection, events: int) -> None:
+    def _watch(self, connection: HttpConnection, events: int) -> None:
         try:
             self._selector.modify(connection.socket, events, connection)
         except KeyError:
             self._selector.register(connection.socket, events, connection)
 
-    def _read(self, connection: Connection) -> None:
+    def _read(self, connection: HttpConnection) -> None:
         while connection.phase is Phase.READING:
             chunk = connection.socket.recv(_READ_BYTES)
             if not chunk:
@@ -298,7 +298,7 @@ class _Loop:
             elif end is not None:
                 self._answer(connection, bytes(connection.received[:end]))
 
-    def _answer(self, connection: Connection, head: bytes) -> None:
+    def _answer(self, connection: HttpConnection, head: bytes) -> None:
         request = parse(head)
         if isinstance(request, HTTPStatus):
             self._reply(connection, refuse(request))
@@ -317,11 +317,11 @@ class _Loop:
         if not self._routes.later(request, connection.address, lambda made: self._made(connection, made)):
             self._reply(connection, refuse(HTTPStatus.SERVICE_UNAVAILABLE))
 
-    def _reply(self, connection: Connection, answer: bytes) -> None:
+    def _reply(self, connection: HttpConnection, answer: bytes) -> None:
         self._connections.finish(connection)
         connection.phase, connection.unsent = Phase.WRITING, memoryview(answer)
 
-    def _made(self, connection: Connection, answer: bytes) -> None:
+    def _made(self, connection: HttpConnection, answer: bytes) -> None:
         """Take an answer from the thread that made it."""
         self._answers.append((connection, answer))
         self._wake()
@@ -339,7 +339,7 @@ class _Loop:
                 self._reply(connection, answer)
                 self._advance(connection)
 
-    def _write(self, connection: Connection) -> None:
+    def _write(self, connection: HttpConnection) -> None:
         while connection.unsent:
             connection.unsent = connection.unsent[connection.socket.send(connection.unsent) :]
         self._hang_up(connection)
@@ -350,7 +350,7 @@ class _Loop:
             if now - connection.begun_at > limit_s:
                 self._hang_up(connection)
 
-    def _hang_up(self, connection: Connection) -> None:
+    def _hang_up(self, connection: HttpConnection) -> None:
         """Close a connection; what the client still sends is read first, else it might lose its answer."""
         self._connections.remove(connection)
         with contextlib.suppress(OSError, ValueError, KeyError):

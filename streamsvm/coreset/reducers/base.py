@@ -90,7 +90,7 @@ def generator(seed: int, purpose: Purpose, counter: tuple[int, int, int]) -> np.
 
 @dataclass(slots=True, kw_only=True)
 class Observed:
-    """How often reductions met what they are not made for. It decides nothing, and no state holds it.
+    """Counts of reductions under conditions that weaken their guarantees; for observers only, and in no checkpoint.
 
     Attributes
     ----------
@@ -140,7 +140,7 @@ class Weighed(Protocol):
 
     @property
     def lower_bound(self) -> float:
-        """0 where no optimum has another bound, and points are to be sampled by weight."""
+        """Certified lower bound of the optimum; if only 0 is known, points are sampled by weight."""
         ...
 
 
@@ -178,6 +178,7 @@ def reduce_for(reducer: Reducer[P], points: Points, m: int, random: np.random.Ge
     so that class weights may change, as balanced ones do, while a bucket lives. Reducers that then go by weight alone,
     without a bound or with room for one point only, keep the total of the points' own weights.
     """
+    # Where class weights change nothing, multiplying and dividing by them would only round.
     if pilot is None or set(pilot.class_weight) == {1.0} or pilot.lower_bound <= 0.0 or m < 2:
         return reducer.reduce(points, m, random, pilot)
     if len(points) <= m:
@@ -208,6 +209,7 @@ class UniformReducer:
         if len(points) <= m:
             return points
         inclusion = inclusion_probabilities(points.weight, m)
+        # Stable: an unstable sort's order of equals is the library's business, and the sample would follow it.
         order = np.argsort(points.y, kind="stable")
         chosen = np.sort(order[systematic(inclusion[order], m, float(random.random()))])
         return points.take(chosen).reweighted(points.weight[chosen] / inclusion[chosen])
@@ -245,6 +247,7 @@ class SensitivityReducer:
         if len(points) <= m:
             return points
         assert pilot is not None
+        # With an optimum of 0 any point may matter without bound, and sensitivities say nothing.
         if pilot.lower_bound <= 0.0:
             return UniformReducer().reduce(points, m, random, None)
         Z = pilot.transform(points.X)
@@ -268,6 +271,7 @@ def importance_sample(points: Points, gamma: NDArray[np.float64], m: int, random
         Only `random()` is called.
     """
     times = occurrences(gamma, m, random)
+    # Ascending, so that points stay in the order of the log.
     chosen = np.flatnonzero(times)
     drawn = times[chosen] * points.weight[chosen] * (gamma.sum() / (m * gamma[chosen]))
     return points.take(chosen).reweighted(drawn)
@@ -286,6 +290,7 @@ def inclusion_probabilities(size: NDArray[np.float64], m: int) -> NDArray[np.flo
     while True:
         free = m - int(certain.sum())
         scale = free / float(size[~certain].sum())
+        # Taking the certain ones out raises the scale for the rest, and more may become certain: at most n times.
         fresh = ~certain & (size * scale >= 1.0)
         if not fresh.any():
             return np.where(certain, 1.0, size * scale)

@@ -93,7 +93,10 @@ class CalibratedReducer:
             return UniformReducer().reduce(points, m, random, None)
         rows, margin, share = _linear(points, pilot) if pilot.decisions is None else _of_a_kernel(points, pilot)
         inclusion = inclusion_probabilities(_both_labels(share, points.y, m), m)
+        # Ordered by margin within a label, systematic sampling spreads the sample along the margin: neighbours are
+        # rarely both kept.
         order = np.lexsort((margin, points.y))
+        # Back in the order of the log, which later reductions and the training set's hash rely on.
         chosen = np.sort(order[systematic(inclusion[order], m, float(random.random()))])
         weight = points.weight[chosen] / inclusion[chosen]
         if self._calibrated:
@@ -139,6 +142,7 @@ def importance(rows: Float, y: Signs, weight: Float, margin: Float, pilot: Pilot
         With a positive bound.
     """
     parts = [sensitivity(rows, y, weight, pilot), weight, influence(rows, weight, margin, pilot.penalty)]
+    # A part that is 0 everywhere, as influence without a point near a margin, gives its share to the others.
     shares = [share if part.any() else 0.0 for share, part in zip(SHARES, parts, strict=True)]
     mixed = sum(share * part / part.sum() for share, part in zip(shares, parts, strict=True) if share)
     return np.asarray(mixed / sum(shares), dtype=np.float64)
@@ -158,6 +162,7 @@ def sensitivity(rows: Float, y: Signs, weight: Float, pilot: Pilot) -> Float:
 def influence(rows: Float, weight: Float, margin: Float, penalty: float) -> Float:
     """Return a of the module's step 1, shape (n,), not negative."""
     matrix = smoothed_hessian(rows, weight, margin, penalty)
+    # Beyond the smoothed hinge a point has no gradient, and so no influence.
     touched = np.flatnonzero(margin < 1.0 + DELTA)
     found = np.zeros(len(rows))
     if not factorise(matrix):
@@ -182,6 +187,7 @@ def smoothed_hessian(rows: Float, weight: Float, margin: Float, penalty: float) 
 
 def _both_labels(share: Float, y: Signs, m: int) -> Float:
     """Raise the shares of a label that would get less than one of the m points, so that it gets one."""
+    # A hair above 1 / m, so that rounding in the cumulated shares cannot lose the label's only point.
     least = (1.0 + 1e-9) / m
     for sign in (-1, 1):
         own = y == sign
@@ -228,9 +234,11 @@ def meet(
     own = totals.sum(axis=1)
     cells, wanted = [y == -1, y == 1], list(own)
     for cell, total in zip(list(cells), totals[:, 1], strict=True):
+        # A cell of all or none of the label's points would repeat, or contradict, the label's own total.
         if 0 < active[cell].sum() < cell.sum():
             cells.append(cell & active)
             wanted.append(total)
+    # With too few points for each constraint, weights would have to move far, and noise would be met exactly.
     if len(weight) >= POINTS_A_CONSTRAINT * rows.shape[1]:
         constraints = np.hstack([np.column_stack(cells), rows[:, :-1] * (y * active)[:, None]])
         del rows  # the largest array of a reduction, and a copy where a caller made one for this
@@ -241,5 +249,6 @@ def meet(
     else:
         observed.uncalibrated += 1
     for label, total in zip(cells[:2], own, strict=True):
+        # Calibration may leave a total unmet; the weight of a label is kept whatever happens.
         weight[label] *= total / weight[label].sum() if label.any() else 1.0
     return weight

@@ -164,23 +164,31 @@ class BlockDescent:
         self._clock, self._max_seconds = clock, max_seconds
         self.seconds = dict.fromkeys(PHASES, 0.0) if clock else None
         self._began = self._lapped = clock() if clock else 0.0
+        # numba compiles once more for another layout, and for an array that may not be written.
         self._Z = np.require(Z, np.float64, ["C", "W"])
         self._kernel, self._tolerance = kernel, tolerance
         self._y = y.astype(np.float64)
         bound = self._y * upper
         self._low, self._high = np.minimum(bound, 0.0), np.maximum(bound, 0.0)
+        # b = y a has bounds of both signs but one equality, sum b = 0, so no step has to look at labels.
         self.b, self.F = np.zeros(n), -self._y
         self._source: RbfBlocks | LinearBlocks
         self.centre = np.zeros(self._Z.shape[1])
         if isinstance(kernel, RbfKernel):
+            # float32 values are cheaper, and a running gap of `SINGLE` or more is beyond their errors; a smaller one is
+            # not.
             self._source = RbfBlocks(self._Z, kernel.gamma, np.float32 if tolerance >= SINGLE else np.float64)
             size = LARGE_BLOCK if n >= MANY else BLOCK
         else:
             self._source = LinearBlocks(self._Z, self._y)
             self.centre = self._source.centre
+            # With few features a linear kernel matrix has a small rank: few points are free, and a larger block only
+            # makes every step dearer.
             size = NARROW_BLOCK if self._Z.shape[1] <= NARROW else LINEAR_BLOCK
         self._single = isinstance(kernel, RbfKernel) and tolerance >= SINGLE
         self._whole: Values | None = None
+        # A small problem is one block: there is no other to balance it against, and its kernel values are computed
+        # once.
         self._size = n if n <= WHOLE else size
         self._members = np.arange(self._size)
         self._previous: Index = np.empty(0, np.int64)
@@ -231,6 +239,7 @@ class BlockDescent:
         """
         free = (self.b > self._low) & (self.b < self._high)
         if free.any():
+            # At the optimum F is the same for all free points; the mean spreads what is left of the gap evenly.
             return -float(self.F[free].mean())
         top, bottom = extremes(self.F, self.b, self._low, self._high)
         return -0.5 * float(top + bottom)
@@ -242,6 +251,8 @@ class BlockDescent:
         """
         stop = self.iterations + limit
         while self.iterations < stop:
+            # Estimated, not measured, time: a clock would make the path, and with it the model's bits, depend on the
+            # machine.
             if self._spent_ns > self._patience_ns:
                 self._jump(stop - self.iterations)
             top, bottom = extremes(self.F, self.b, self._low, self._high)
@@ -264,7 +275,9 @@ class BlockDescent:
         """
         self.b *= factor
         self._low, self._high = factor * self._low, factor * self._high
+        # Rounding in the product may leave a variable a bit outside of the bound that it stood on.
         self.b = np.clip(self.b, self._low, self._high)
+        # F + y is the linear part, which scales with b; the labels do not.
         self.F = factor * (self.F + self._y) - self._y
         self._moved *= factor
         self._last_true_gap = self._last_f = np.inf
@@ -292,6 +305,7 @@ class BlockDescent:
         Skipped are points with b = 0 whose F is further from the violating side than the extreme, by more than the
         errors of both and twice the tolerance: such a point can be neither an extreme nor have a loss.
         """
+        # Only points that moved since F was exact have put errors into F: the bound grows with how far they moved.
         changed = np.flatnonzero(self._moved)
         wrong = source.uncertainty(changed, self._moved[changed])
         falls, rises = self.b > self._low, self.b < self._high
@@ -308,10 +322,12 @@ class BlockDescent:
     @property
     def _f(self) -> float:
         """The dual objective to be minimised, at the running F."""
+        # f = b'Kb / 2 - y'b, and F = Kb - y, so no product with K is needed.
         return 0.5 * float(self.b @ (self.F - self._y))
 
     def _stagnant(self) -> bool:
         """Whether the last `LOOK` blocks did not lower f: steps are lost in rounding, and the true gap must decide."""
+        # f costs a pass over all points, so it is not computed after every block.
         if self.blocks < self._next_look:
             return False
         self._next_look = self.blocks + LOOK
@@ -340,10 +356,13 @@ class BlockDescent:
         """Whether blocks have cost enough to try Newton's method over all free points, and it can run."""
         if not self._crowded_ns > 0.0:
             return False
+        # Newton's method costs the cube of the free points: too many, and blocks stay cheaper however long they take.
         free = int(np.count_nonzero((self.b > self._low) & (self.b < self._high)))
         if not 1 < free <= face.MOST_FREE or self._crowded_ns < self._crowd_patience * face.newton_ns(free):
             return False
         leave = np.count_nonzero(face.leaving(self.F, self.b, self._low, self._high, self._tolerance))
+        # While many points still leave their bounds, the set of free points is not the optimum's, and a leap over it is
+        # wasted.
         return bool(leave <= FEW_LEAVE * free)
 
     def _leap(self, limit: int) -> bool:
@@ -352,6 +371,7 @@ class BlockDescent:
             assert isinstance(self._source, RbfBlocks)
             assert isinstance(self._kernel, RbfKernel)
             self._precise = RbfBlocks(self._Z, self._kernel.gamma, np.float64) if self._single else self._source
+        # A leap takes F for exact; the errors of float32 blocks would become its right-hand side.
         if self._moved.any():
             self.refresh()
         before = self._precise.computed
@@ -360,6 +380,7 @@ class BlockDescent:
         self._columns_before += self._precise.computed - before if self._precise is not self._source else 0
         # Infinity makes the next call due at once; after a failure the blocks have to earn the next attempt.
         self._crowded_ns = np.inf if steps else 0.0
+        # After a failed leap the next is tried four times later: failures stay cheap.
         self._crowd_patience *= 1.0 if steps else 4.0
         self.iterations += steps
         self.blocks += 1
@@ -374,8 +395,10 @@ class BlockDescent:
         change = np.empty(len(members))
         # If all points are in the block, there is no other block to balance against: solve it completely.
         share = 0.0 if self._whole is not None else SHARE
+        # Solving a block beyond the rounding errors of F would only move points back and forth.
         floor = max(FLOOR * self._tolerance, rounding)
         step_ns = STEP_NS * len(members)
+        # A single block must not run far past the moment at which the interior-point method is due.
         most_steps = int(min(limit, BLOCK_STEPS, 1.0 + max(0.0, self._patience_ns - self._spent_ns) / step_ns))
         inside = face.solve_block if isinstance(self._source, RbfBlocks) else solve_block
         steps = inside(K, members, self.F, self.b, self._low, self._high, share, floor, most_steps, change)
@@ -391,6 +414,7 @@ class BlockDescent:
         self.exact = False
         if isinstance(self._source, RbfBlocks):
             self._moved[members] += np.abs(change)
+            # Smaller blocks can still grow; only where they cannot is their crowding a reason to leap.
             if self._size >= LARGEST_BLOCK and self._whole is None:
                 self._crowded_ns += face.PAIR_NS * len(members) * steps
         self._lap("update")

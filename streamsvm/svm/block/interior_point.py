@@ -83,6 +83,8 @@ class InteriorPointSolver(CheckedSolver):
         assert isinstance(problem.kernel, LinearKernel)
         rows = signed_rows(problem.Z, problem.y.astype(np.float64))
         used = _shortest(rows)
+        # The last entry of v is the bias: the vectors r_i end in y_i, so it is a coefficient like the others, but
+        # without a penalty.
         v, a = np.zeros(len(used.common) + 1), np.empty(len(problem.y))
         limit = min(problem.max_iterations, MOST_STEPS)
         steps, converged = _follow(used, np.require(problem.upper, np.float64, ["C", "W"]), self.gap, 0.0, limit, v, a)
@@ -107,6 +109,8 @@ def near_optimum(rows: SignedRows, upper: Float, tolerance: float, limit: int = 
     used = _shortest(rows)
     v, a = np.zeros(len(used.common) + 1), np.empty(len(upper))
     steps, _ = _follow(used, upper, 0.0, tolerance, min(limit, MOST_STEPS), v, a)
+    # Rounded steps leave a in the boxes but not exactly balanced; the snapped point is, so block descent may go on from
+    # it.
     return rows.sign * a, int(steps)
 
 
@@ -116,6 +120,7 @@ def cost_ns(n: int, d: int, entries: float) -> float:
     `entries` is the mean number of features in which a point differs from the common ones; d where points are dense.
     """
     if min(n, d) >= MOST_FEATURES:
+        # Each step factorises a matrix of this order: its cube soon outweighs whatever pairs cost.
         return float("inf")
     width = min(entries, n)
     return 25.0 * (n * (20.0 + 2.0 * width + 0.1 * width * width) + 0.05 * min(n, d) ** 3)
@@ -163,22 +168,30 @@ def _follow(rows, upper, gap, tolerance, limit, best, point):  # type: ignore[no
     a, c, zeta, xi = state
     inverse, target, along = work[2], work[3], work[4]
     for i in range(n):
+        # The middle of the box is the farthest from all bounds: an interior-point method that starts near one takes
+        # short steps.
         a[i] = c[i] = 0.5 * upper[i]
     v, dv, held, right = np.zeros(order), np.empty(order), np.empty(order), np.empty(order)
+    # The Newton system is reduced to d + 1 unknowns, whatever n is; that is why the method is for linear kernels.
     matrix = np.empty((order, order))
     primal, near, enough, steps = np.inf, max(gap, NEAR * (tolerance > 0.0)), False, limit
     for step in range(limit + 1):
         combine(rows, a, held)
         loss, total, products = _sums(upper, a, c, zeta, xi, slack)
         value = loss + 0.5 * dot(v[:-1], v[:-1])
+        # The primal value may rise in a step, the dual gap counts from the best one, and that is the machine that is
+        # returned.
         if value < primal:
             primal = value
             best[:] = v
+        # A cheap estimate first: a is not balanced yet, and balancing and checking it costs more passes over all
+        # points.
         if primal - total + 0.5 * dot(held[:-1], held[:-1]) <= near * primal:
             if tolerance > 0.0:
                 enough = _snap(rows, upper, state, SNAP * tolerance, right, along, point) <= CONFIDENT * tolerance
             else:
                 enough = primal - _dual(rows, a, right, point) <= gap * primal
+        # mu: the mean of the 2 n products a zeta and c xi, which is 0 at the optimum.
         mean = products / (2 * n)
         if enough or step == limit or not EXHAUSTED * tolerance < mean < np.inf:
             steps = step
@@ -186,8 +199,10 @@ def _follow(rows, upper, gap, tolerance, limit, best, point):  # type: ignore[no
         _weigh(state, slack, work)
         weighted_gram(rows, inverse, matrix)
         for j in range(order - 1):
+            # The penalty |w|^2 / 2; the bias, the last row, has none.
             matrix[j, j] += 1.0
             held[j] -= v[j]
+        # Rounding can make the matrix indefinite near the optimum. What was reached by then is returned, unconverged.
         if not factorise(matrix):
             steps = step
             break
@@ -195,6 +210,8 @@ def _follow(rows, upper, gap, tolerance, limit, best, point):  # type: ignore[no
         right[:-1] -= v[:-1]
         substitute(matrix, right, dv)
         multiply(rows, dv, along)
+        # Mehrotra's rule: where the step towards mu = 0 got far, aim low; where it met a bound early, go back to the
+        # centre.
         centring = mean * min(1.0, (_predict(state, slack, work) / products) ** CAUTION)
         _aim(state, slack, work, centring, point)
         combine(rows, point, right)
@@ -273,6 +290,7 @@ def _move(state, slack, work):  # type: ignore[no-untyped-def]
     """Go along the corrected direction, almost to the nearest bound; return the step's length."""
     a, c, zeta, xi = state
     up, down, inverse, target, along, low, high = work
+    # Not below it, so that a step is never longer than 1.
     worst = TO_THE_BORDER
     for i in range(len(a)):
         change = inverse[i] * (target[i] - along[i])
@@ -298,11 +316,13 @@ def _dual(rows, a, w, feasible):  # type: ignore[no-untyped-def]
     for i in range(len(a)):
         positive += a[i] * (rows.sign[i] > 0.0)
         negative += a[i] * (rows.sign[i] < 0.0)
+    # Scaling down keeps every variable in its box; scaling the lighter label up might not.
     total = min(positive, negative)
     for i in range(len(a)):
         feasible[i] = a[i] * (total / (positive if rows.sign[i] > 0.0 else negative))
     combine(rows, feasible, w)
     norm = dot(w[:-1], w[:-1])
+    # D is a parabola in the scale: its top, if that is inside of the boxes.
     scale = min(1.0, 2.0 * total / norm) if norm > 0.0 else 1.0
     feasible *= scale
     return scale * 2.0 * total - 0.5 * scale * scale * norm
@@ -314,6 +334,8 @@ def _snap(rows, upper, state, least_multiplier, w, scores, point):  # type: igno
     a, _, zeta, xi = state
     for i in range(len(a)):
         multiplier = zeta[i] - xi[i]
+        # The method stays inside of the boxes, but most variables of an optimum are on a bound: their multipliers say
+        # which.
         point[i] = 0.0 if multiplier > least_multiplier else (upper[i] if multiplier < -least_multiplier else a[i])
     _balance(rows.sign, upper, point)
     combine(rows, point, w)
@@ -325,6 +347,7 @@ def _snap(rows, upper, state, least_multiplier, w, scores, point):  # type: igno
 @njit(cache=True, nogil=True, error_model="numpy")
 def _balance(sign, upper, point):  # type: ignore[no-untyped-def]
     """Make sum y a = 0: free points move in proportion to their room; if that is not enough, all points do."""
+    # The second pass removes what rounding left of the first; the third is for free points with too little room.
     for free_only in (True, True, False):
         excess, room = dot(sign, point), 0.0
         if abs(excess) <= ROUNDING * point.sum():

@@ -137,9 +137,13 @@ def solve_block(
     """
     own, least, most, gradient = b[members], low[members], high[members], F[members]
     top, bottom = extremes(gradient, own, least, most)
+    # A block that is solved further than the rest of the problem is soon undone by the next block.
     stop = max(floor, share * (top - bottom))
+    # A descent that changed nothing will not help the same block later either: then pairs finish it alone.
     steps, helps = 0, True
     while steps < limit:
+        # Pairs are cheap while points still meet bounds; a descent pays once few do. Each gets its estimated share of
+        # the time.
         leg = min(limit - steps, _pairs_worth(own, least, most)) if helps else limit - steps
         made = descend(K, gradient, own, least, most, 0.0, stop, leg)
         steps += made
@@ -149,6 +153,7 @@ def solve_block(
             made = descend_face(K, gradient, own, least, most, AIM * stop, limit - steps)
             steps += made
             helps = made > 0
+    # Differences of the whole block, not sums of its steps: the caller's F gets one rounding error for each point.
     np.subtract(own, b[members], out=change)
     b[members] = own
     return steps
@@ -167,6 +172,7 @@ def leaving(F: Float, b: Float, low: Float, high: Float, tolerance: float) -> ND
     -------
     ndarray of shape (n,), bool
     """
+    # Half: the gap lies between two points, and the mean of the free ones stands between them.
     rises, falls = b < high, b > low
     above = F - F[rises & falls].mean()
     return np.asarray((rises & ~falls & (above < -0.5 * tolerance)) | (falls & ~rises & (above > 0.5 * tolerance)))
@@ -191,6 +197,8 @@ def move_all(source: RbfBlocks, F: Float, b: Float, low: Float, high: Float, tol
     int
         Steps made; 0 if nothing changed.
     """
+    # Points about to leave a bound go along: without them the free points would reach an optimum that is not the whole
+    # problem's.
     members = np.flatnonzero(((b > low) & (b < high)) | leaving(F, b, low, high, tolerance))
     own = b[members]
     every = np.arange(len(members))
@@ -236,12 +244,15 @@ def descend_face(
     free = np.flatnonzero((b > low) & (b < high)) if movable is None else movable
     if len(free) < 2:
         return 0
+    # One inverse serves the whole descent: points that meet bounds become conditions on it, and nothing is factorised
+    # anew.
     inverse = _inverse(K, free)
     if inverse is None:
         return 0
     before, gradient = b.copy(), F.copy()
     steps = _descend(K, F, b, low, high, stop, limit, _face(free, inverse))
     # For a quadratic objective the change of f is 1/2 (b' - b)(F' + F), so no further product with K is needed.
+    # Written with `not`, so that NaN, from an ill-conditioned inverse, takes everything back, too.
     if not (b - before) @ (F + gradient) < 0.0:
         b[:], F[:] = before, gradient
         return 0
@@ -264,6 +275,7 @@ def _pairs_worth(b: Float, low: Float, high: Float) -> int:
 def _face(free: Index, inverse: Float) -> Face:
     """Return the arrays of a descent. At least one point is never fixed, so that the sum can still be met."""
     f = len(free)
+    # A bound on the factor of the conditions, which has a row and a column for each point that is fixed.
     most = min(f - 1, max(MOST_HELD, int(HELD_SHARE * f)))
     gradient, answer, ones, x, ahead, down, up, meets = np.empty((8, f))
     solved, multiplier = np.empty((2, most + 1))
@@ -275,6 +287,8 @@ def _face(free: Index, inverse: Float) -> Face:
 
 def _inverse(K: Values, free: Index) -> Float | None:
     """Return the inverse of the free points' kernel matrix plus ridge; None if rounding made it indefinite."""
+    # Kernel values of near duplicates are 1 up to rounding: without a ridge of that size the matrix is not positive
+    # definite.
     ridge = max(LEAST_RIDGE, RIDGE * float(np.finfo(K.dtype).eps) * float(np.sqrt(len(K))))
     matrix = np.empty((len(free), len(free)))
     _gather(K, free, ridge, matrix)

@@ -82,7 +82,7 @@ class Tiles(NamedTuple):
     room: Values
 
 
-class Rows(NamedTuple):
+class TileRows(NamedTuple):
     """Some points, scaled, to be multiplied with the points of tiles.
 
     Attributes
@@ -252,14 +252,14 @@ def _tiles_of(Z: Float, chosen: Index, layout: Layout, precision: type) -> Tiles
     return Tiles(features, half, _aligned((rows, width), precision))
 
 
-def _rows_of(Z: Float, members: Index, layout: Layout, precision: type) -> Rows:
+def _rows_of(Z: Float, members: Index, layout: Layout, precision: type) -> TileRows:
     m, d = len(members), Z.shape[1]
     dense: Values = np.empty((m, d), precision)
     half: Values = np.empty(m, precision)
     room = m * d + 1 if layout.sparse else 0
     start, feature, value = np.zeros(m + 1, np.int64), np.empty(room, np.int64), np.empty(room, precision)
     _gather(Z, members, layout.centre, layout.scale, layout.sparse, dense, half, start, feature, value)
-    return Rows(dense, half, start, feature, value)
+    return TileRows(dense, half, start, feature, value)
 
 
 @njit(cache=True, nogil=True)
@@ -284,7 +284,7 @@ def _fill(Z, chosen, centre, scale, features, half):  # type: ignore[no-untyped-
 
 @njit(cache=True, nogil=True)
 def _gather(Z, members, centre, scale, sparse, dense, half, start, feature, value):  # type: ignore[no-untyped-def]
-    """Write the parts of `Rows`."""
+    """Write the parts of `TileRows`."""
     filled = 0
     for r in range(len(members)):
         _scale(Z[members[r]], centre, scale, dense[r])

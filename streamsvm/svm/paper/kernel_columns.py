@@ -38,7 +38,7 @@ _ROUNDER = 6755399441055744.0  # 1.5 * 2^52: adding it rounds to an integer that
 _LEAST_EXPONENT = -708.0  # exp of it is the least power we represent: 3e-308 stands for everything below
 
 
-class Columns(NamedTuple):
+class KernelColumns(NamedTuple):
     """A kernel matrix by columns, and the cache of some of them; arrays only, so that compiled code can take it.
 
     Attributes
@@ -72,7 +72,7 @@ class Columns(NamedTuple):
     counts: Index
 
 
-def make_columns(Z: Float, kernel: Kernel, cache_bytes: int) -> Columns:
+def make_columns(Z: Float, kernel: Kernel, cache_bytes: int) -> KernelColumns:
     """Return an empty cache over centred points.
 
     Parameters
@@ -92,7 +92,7 @@ def make_columns(Z: Float, kernel: Kernel, cache_bytes: int) -> Columns:
     if capacity < 2:
         raise ValueError(f"cache_bytes = {cache_bytes} has no room for 2 columns of {n} points; give at least {16 * n}")
     Z = np.ascontiguousarray(Z, dtype=np.float64)
-    return Columns(
+    return KernelColumns(
         Z,
         np.einsum("ij,ij->i", Z, Z),
         kernel.gamma if isinstance(kernel, RbfKernel) else 0.0,
@@ -111,7 +111,7 @@ def fetch(columns, wanted):  # type: ignore[no-untyped-def]
 
     Parameters
     ----------
-    columns : Columns
+    columns : KernelColumns
     wanted : ndarray of shape (m,), int64
         Distinct; at most `capacity`. Those that are there become the most recently used before anything is evicted, so
         that no wanted column evicts another.

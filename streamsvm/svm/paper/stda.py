@@ -47,7 +47,7 @@ from streamsvm.linalg import Index
 from streamsvm.model.kernels import Float, Kernel
 from streamsvm.points import Signs
 from streamsvm.svm.objective import scores_without_bias
-from streamsvm.svm.paper.kernel_columns import COMPUTED, HITS, USED, Columns, fetch, make_columns
+from streamsvm.svm.paper.kernel_columns import COMPUTED, HITS, USED, KernelColumns, fetch, make_columns
 from streamsvm.svm.paper.subproblem import minimise_in_box, minimise_with_equality, move_pair
 
 Method = Literal["stda", "svmlight"]
@@ -69,7 +69,7 @@ SUBPROBLEM_ACCURACY = 0.1
 """Share of the tolerance to which subproblems are solved."""
 
 
-class State(NamedTuple):
+class StdaState(NamedTuple):
     """Where a run stands.
 
     Attributes
@@ -131,9 +131,9 @@ class Descent:
         n = len(y)
         signs = y.astype(np.float64)
         bound = signs * upper
-        self._columns: Columns = make_columns(Z - Z.mean(axis=0), kernel, cache_bytes)
+        self._columns: KernelColumns = make_columns(Z - Z.mean(axis=0), kernel, cache_bytes)
         self._directions = min(directions, len(self._columns.owner) // 2)
-        self._state = State(
+        self._state = StdaState(
             np.zeros(n),
             -signs,
             np.minimum(bound, 0.0),
@@ -265,7 +265,7 @@ def select_pairs(state, candidates, q, threshold, high, low):  # type: ignore[no
 
     Parameters
     ----------
-    state : State
+    state : StdaState
     candidates : ndarray of int64
         Points to choose from, distinct.
     q : int

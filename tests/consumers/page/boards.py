@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 from consumers.host.runtime import Health
 from consumers.metrics import TRAINER, Metrics
-from consumers.page.board import Drawing, Snapshot, TrainerBoard
+from consumers.page.board import BoardSnapshot, Drawing, TrainerBoard
 from consumers.page.boundary import project
 from consumers.page.site import Site
 from consumers.page.status import BucketPart, Figures, GatePart, LeafPart, Moment, PartitionPart, Verdict, VersionPart
@@ -60,7 +60,7 @@ def version(number: int, outcome: str = "passed") -> VersionPart:
     )
 
 
-def snapshot(picture: Drawing | None, partitions: int = 1) -> Snapshot:
+def snapshot(picture: Drawing | None, partitions: int = 1) -> BoardSnapshot:
     """Return what a trainer with two buckets a partition and two versions leaves."""
     buckets = (
         BucketPart(level=1, index=0, start=(0, 0), end=(400, 0), rows=400, points=10, weight=400.0),
@@ -70,12 +70,12 @@ def snapshot(picture: Drawing | None, partitions: int = 1) -> Snapshot:
     parts = tuple(PartitionPart(number, 3, 648, buckets, leaf) for number in range(partitions))
     history = tuple(Moment(T0, Figures(0.9 + place / 100, 0.85, 0.5), 100 * place, place) for place in range(5))
     verdict = Verdict(level="good", current=True, good=True, headline=f"Current {HOSTILE}", detail=HOSTILE, since=T0)
-    return Snapshot(
+    return BoardSnapshot(
         taken=T0, verdict=verdict, partitions=parts, versions=(version(7), version(6)), history=history, drawing=picture
     )
 
 
-def site(given: Snapshot | None, now: datetime = T0, *, ready: bool = True, own: Settings | None = None) -> Site:
+def site(given: BoardSnapshot | None, now: datetime = T0, *, ready: bool = True, own: Settings | None = None) -> Site:
     """Return the site of a trainer that left this, whose dead letters have a hostile reason."""
     chosen = own or settings()
     metrics, health = Metrics(TRAINER), Health(stuck_after_s=60.0)

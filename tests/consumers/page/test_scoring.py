@@ -12,10 +12,10 @@ from consumers.metrics import SCORER, Metrics
 from consumers.page.board import ScorerBoard, ServingSnapshot
 from consumers.page.collect import status_of
 from consumers.page.page import page_of
-from consumers.page.scoring import Facts, verdict_of
+from consumers.page.scoring import ScorerFacts, verdict_of
 from consumers.page.status import DriftPart, ScorerStatus, ScoringMoment, decode, encode
 from consumers.settings import Settings
-from streamsvm.registry.subscriber import Loaded
+from streamsvm.registry.loading import Loaded
 from tests.test_subscriber import version_of
 
 T0 = datetime(2026, 3, 1, 12, 0, 0, tzinfo=UTC)
@@ -41,19 +41,19 @@ def history(lag: int | None, records_per_s: float, latency_s: float | None) -> t
 @pytest.mark.parametrize(
     ("facts", "level", "headline"),
     [
-        (Facts(False, 5, NO_DRIFT, ()), "good", "Scoring"),
-        (Facts(True, 5, NO_DRIFT, ()), "bad", "Rejecting most records"),
-        (Facts(False, 5, NO_DRIFT, history(100_000, 1_000.0, 1.0)), "bad", "Behind"),
-        (Facts(False, 5, NO_DRIFT, history(100_000, 2_000.0, 1.0)), "good", "Scoring"),
-        (Facts(False, 5, NO_DRIFT, history(100, 0.0, None)), "bad", "Behind"),
-        (Facts(False, 5, NO_DRIFT, history(100, 2_000.0, 90.0)), "bad", "Behind"),
-        (Facts(False, 5, NO_DRIFT, history(0, 2_000.0, 90.0)), "good", "Scoring"),
-        (Facts(False, 5, DriftPart(0.5, 0.1, 900, ""), ()), "fair", "Scoring, but scores have drifted"),
-        (Facts(False, 5, DriftPart(0.5, 0.6, 900, ""), ()), "good", "Scoring"),
-        (Facts(False, 5, DriftPart(0.2, 0.1, 900, ""), ()), "good", "Scoring"),
+        (ScorerFacts(False, 5, NO_DRIFT, ()), "good", "Scoring"),
+        (ScorerFacts(True, 5, NO_DRIFT, ()), "bad", "Rejecting most records"),
+        (ScorerFacts(False, 5, NO_DRIFT, history(100_000, 1_000.0, 1.0)), "bad", "Behind"),
+        (ScorerFacts(False, 5, NO_DRIFT, history(100_000, 2_000.0, 1.0)), "good", "Scoring"),
+        (ScorerFacts(False, 5, NO_DRIFT, history(100, 0.0, None)), "bad", "Behind"),
+        (ScorerFacts(False, 5, NO_DRIFT, history(100, 2_000.0, 90.0)), "bad", "Behind"),
+        (ScorerFacts(False, 5, NO_DRIFT, history(0, 2_000.0, 90.0)), "good", "Scoring"),
+        (ScorerFacts(False, 5, DriftPart(0.5, 0.1, 900, ""), ()), "fair", "Scoring, but scores have drifted"),
+        (ScorerFacts(False, 5, DriftPart(0.5, 0.6, 900, ""), ()), "good", "Scoring"),
+        (ScorerFacts(False, 5, DriftPart(0.2, 0.1, 900, ""), ()), "good", "Scoring"),
     ],
 )
-def test_the_verdict(facts: Facts, level: str, headline: str) -> None:
+def test_the_verdict(facts: ScorerFacts, level: str, headline: str) -> None:
     """Rejected records first, then lag, then drift."""
     found = verdict_of(facts, SERVING)
     assert (found.level, found.headline) == (level, headline)

@@ -24,7 +24,7 @@ from consumers.page.site import Site, etag, site_of
 from consumers.page.status import FORMAT, Figures, Moment, ScorerStatus, TrainerStatus, decode, encode, schema
 from consumers.settings import HttpConfig, Settings
 from streamsvm.model import message as model_codec
-from streamsvm.registry.subscriber import Loaded
+from streamsvm.registry.loading import Loaded
 from tests.consumers.page import boards
 from tests.consumers.page.boards import HOSTILE, T0
 

@@ -8,6 +8,27 @@ import pytest
 
 from consumers.page.status import Figures, GatePart
 from consumers.page.verdict import MAJORITY_MARGIN, SGD_MARGIN, Facts, verdict_of
+from streamsvm.model.skill import Answers, Estimate, SampleFigures, Skill, State
+
+
+def skilled(state: State, answers: Answers, positives: int = 2_400) -> Skill:
+    """Return a verdict on skill, of 10,000 points with this many positives."""
+    true = positives / 10_000
+    table = (0.7, 0.06, 0.04, 0.2) if answers == "both" else (1.0 - true, 0.0, true, 0.0)
+    figures = SampleFigures(
+        points=10_000,
+        positives=positives,
+        said=table[1] + table[3],
+        true=true,
+        table=table,
+        balanced_accuracy=Estimate(value=0.503, low=0.48, high=0.53),
+        auc=Estimate(value=0.507, low=0.48, high=0.54),
+        average_precision=0.25,
+        log_loss=None,
+        brier=None,
+    )
+    return Skill(state=state, answers=answers, newest=figures, audit=None)
+
 
 FINE = Facts(
     number=5,
@@ -19,6 +40,9 @@ FINE = Facts(
     current_number=5,
     accuracy=Figures(0.97, 0.96, 0.90),
     balanced_accuracy=Figures(0.91, 0.90, 0.50),
+    skill=skilled("some", "both"),
+    labels=(False, True),
+    weighted=False,
 )
 
 
@@ -78,3 +102,33 @@ def test_behind_and_worse_says_both() -> None:
     assert (verdict.current, verdict.good) == (False, False)
     assert "9,000 records wait" in verdict.detail
     assert "0.700" in verdict.detail
+
+
+def test_one_answer_for_every_point_is_not_good() -> None:
+    """However high its accuracy: the answer, what it misses, and what to do."""
+    verdict = verdict_of(replace(FINE, skill=skilled("unknown", "negative")))
+    assert (verdict.level, verdict.current, verdict.good) == ("bad", True, False)
+    assert verdict.headline == "Current, but it gives one answer to every point"
+    assert "It answers false to every point; 24 % are true: try svm.class_weight = balanced" in verdict.detail
+
+
+def test_knowing_nothing_is_not_good() -> None:
+    """With the figures that say so."""
+    verdict = verdict_of(replace(FINE, skill=skilled("none", "both")))
+    assert (verdict.good, verdict.headline) == (False, "Current, but it knows nothing")
+    assert "balanced accuracy 0.503 and AUC 0.507 on 10,000 points are at the level of chance" in verdict.detail
+
+
+def test_what_cannot_be_told_is_neither_good_nor_bad() -> None:
+    """The label that is missing, and between what the figures lie; likewise where nothing was judged yet."""
+    verdict = verdict_of(replace(FINE, skill=skilled("unknown", "both", positives=30)))
+    assert (verdict.level, verdict.good, verdict.headline) == ("fair", None, "Current")
+    assert "with 30 points of true, balanced accuracy 0.503 (0.480 to 0.530)" in verdict.detail
+    assert verdict_of(replace(FINE, skill=None)).good is None
+
+
+def test_with_class_weights_plain_accuracy_says_nothing() -> None:
+    """A lower one is what was asked for; without them it is a fault."""
+    beaten = replace(FINE, accuracy=Figures(0.55, 0.55, 0.73))
+    assert verdict_of(beaten).good is False
+    assert verdict_of(replace(beaten, weighted=True)).good is True

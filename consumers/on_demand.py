@@ -1,0 +1,65 @@
+"""Commands that take settings, whose options are made only for the command that a person asked for.
+
+The options come from the typed settings, so that they are declared, explained and checked once. Loading these classes
+takes longer than everything else that `streamsvm --help` does, which shows no option: until a command is asked for, it
+has a name and a help text only.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import typer
+from typer.core import TyperCommand
+
+COMMON: Final = ("", "kafka", "security", "output", "http", "log")
+"""Sections that every daemon has; the empty name stands for the options outside a section."""
+CLIENT: Final = ("", "kafka", "security", "log")
+"""Sections of a command that only asks the broker, or writes to it; what it has no use for would hide the rest."""
+
+
+class OptionsOnDemand(TyperCommand):
+    """The class (`cls=`) of a command that is decorated by `with_settings`."""
+
+    def make_context(self, *given: Any, **extra: Any) -> Any:
+        """Give the command its options, then read the command line by them.
+
+        Parsing, the command's own `--help` and shell completion all begin here; the list of commands does not.
+        """
+        if complete := getattr(self.callback, "complete", None):
+            made = typer.Typer(add_completion=False)
+            made.command()(complete())
+            whole = typer.main.get_command(made)
+            self.params, self.callback = whole.params, whole.callback
+        return super().make_context(*given, **extra)
+
+
+def with_settings(*names: str, common: Sequence[str] = COMMON) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Give a command, whose first parameter is `settings`, the options of the named sections, once it is asked for.
+
+    Parameters
+    ----------
+    names : str
+        Sections beside the common ones.
+    common : sequence of str
+        `COMMON`, or `CLIENT`.
+    """
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        def complete() -> Callable[..., None]:
+            from consumers.options import with_options
+            from consumers.settings import Settings
+
+            known = inspect.signature(command, eval_str=True, locals={"Settings": Settings})
+            return with_options(command, list(known.parameters.values())[1:], [*common, *names])
+
+        def without_options() -> None:
+            raise TypeError(f"the command {command.__name__} is registered without cls=OptionsOnDemand")
+
+        without_options.__name__, without_options.__doc__ = command.__name__, command.__doc__
+        without_options.complete = complete  # type: ignore[attr-defined]
+        return without_options
+
+    return decorate

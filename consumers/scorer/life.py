@@ -1,0 +1,139 @@
+"""One life of a scorer: everything that a start makes, whole or not at all."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Final
+
+from consumers.host.runtime import schemas_of
+from consumers.scorer.components import Components
+from consumers.scorer.observing import ScorerWatch
+from consumers.scorer.serving import Serving
+from consumers.settings import Settings
+from consumers.streams.abandonable import BoundedCluster
+from consumers.streams.dead_letters import DeadLetters
+from consumers.streams.settling import TIMEOUTS
+from consumers.streams.standstill import Standstill
+from consumers.streams.topics import refuse_shared
+from streamsvm.kafka import Slots, TopicSpec
+from streamsvm.registry.signing import TrustedKeys
+from streamsvm.registry.subscriber import ModelSubscriber
+
+TRANSACTION_TIMEOUT_S: Final = 10.0
+"""How long a batch may take to be stored, and then to be committed; a killed scorer's open transaction holds readers of
+the scores back for as long."""
+LOST_S: Final = 6 * TRANSACTION_TIMEOUT_S
+"""A call to the publisher that takes longer than this does not return: `consumers.streams.abandonable`. A settlement,
+which makes several calls and reads in between what may be much, has no limit of its own."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Life:
+    """The parts that live from a start to a stop.
+
+    Attributes
+    ----------
+    partitions : sequence of int
+        Of the input, at the start.
+    places : sequence of (str, int)
+        Partitions that a batch's transaction may write to: scores and dead letters.
+    cluster : BoundedCluster
+    slots : Slots
+        Of the group.
+    subscriber : ModelSubscriber
+    serving : Serving
+    standstill : Standstill
+    transaction_timeout_s : float
+    """
+
+    partitions: Sequence[int]
+    places: Sequence[tuple[str, int]]
+    cluster: BoundedCluster
+    slots: Slots
+    subscriber: ModelSubscriber
+    serving: Serving
+    standstill: Standstill
+    transaction_timeout_s: float
+
+
+def group_of(settings: Settings) -> str:
+    """Return the group whose members share the input."""
+    return settings.scoring.group or f"{settings.name}-scorer"
+
+
+def begin(settings: Settings, components: Components, watch: ScorerWatch, stack: ExitStack) -> Life:
+    """Create what topics are missing, follow the model, and make all parts.
+
+    Parameters
+    ----------
+    settings : Settings
+    components : Components
+    watch : ScorerWatch
+    stack : ExitStack
+        Gets what must be closed.
+
+    Raises
+    ------
+    TopicMissing
+        If the input, the models topic or its aliases do not exist.
+    StreamsvmError
+        If it cannot start for another reason.
+    """
+    scoring, output, connection = settings.scoring, settings.output, components.connection
+    _check_names(settings)
+    schemas = components.schemas
+    if schemas is None:
+        schemas = stack.enter_context(schemas_of(settings))
+    cluster = BoundedCluster(connection, transaction_timeout_s=TRANSACTION_TIMEOUT_S, lost_s=LOST_S)
+    partitions = cluster.describe(scoring.topic).partitions
+    cluster.create([TopicSpec(scoring.output_topic, len(partitions)), TopicSpec(scoring.dead_letters, 1)])
+    letters = DeadLetters(settings.name, scoring.topic, scoring.dead_letters, components.metrics)
+    letters.fit(cluster.describe(scoring.dead_letters), connection.max_message_bytes)
+    topics = [cluster.describe(topic) for topic in (scoring.output_topic, scoring.dead_letters)]
+    places = [(topic.name, number) for topic in topics for number in topic.partitions]
+    limit = topics[0].config.get("max.message.bytes")
+    subscriber = ModelSubscriber(
+        connection,
+        settings.name,
+        models_topic=output.models_topic,
+        trusted=TrustedKeys.of(output.trusted_keys_file, output.trusted_keys),
+    )
+    life = Life(
+        partitions=partitions,
+        places=places,
+        cluster=cluster,
+        slots=Slots(connection, group_of(settings), fixed=scoring.slot),
+        subscriber=subscriber,
+        serving=Serving(
+            scoring,
+            components,
+            watch,
+            subscriber,
+            letters,
+            schemas,
+            max_message_bytes=min(connection.max_message_bytes, int(limit or 1 << 62)),
+        ),
+        standstill=Standstill(
+            cluster.marks, places, TIMEOUTS * TRANSACTION_TIMEOUT_S, time.monotonic, components.metrics
+        ),
+        transaction_timeout_s=TRANSACTION_TIMEOUT_S,
+    )
+    stack.enter_context(subscriber)
+    return life
+
+
+def _check_names(settings: Settings) -> None:
+    scoring, output = settings.scoring, settings.output
+    refuse_shared(
+        {
+            "scoring.topic": scoring.topic,
+            "the scores": scoring.output_topic,
+            "the dead letters": scoring.dead_letters,
+            "output.models_topic": output.models_topic,
+            "the aliases": output.aliases_topic,
+            "the audit trail": output.audit_topic,
+        }
+    )

@@ -1,0 +1,109 @@
+"""A scorer's seat in its group: the slot, the membership in it, and whoever publishes under the slot's id."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from consumers.scorer.life import Life, group_of
+from consumers.settings import Settings
+from consumers.streams.ports import Stop
+from consumers.streams.score_settlement import ScoreSettlement
+from streamsvm.kafka import Connection, Progress, Publisher, Slot, Standing, Standings, Subscription
+
+VACANT_SLOTS: Final = 6
+"""How many slots without a member are looked into where the group's positions stay in doubt."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Seat:
+    """What a claimed slot gives a scorer, until the slot is lost or left.
+
+    Attributes
+    ----------
+    slot : Slot
+    subscription : Subscription
+        The membership; the group may not have let it in yet.
+    members : Members
+    settlement : ScoreSettlement
+    publisher : Publisher or None
+        None until the group has let the slot's member in, and while the id has to be taken over again.
+    """
+
+    slot: Slot
+    subscription: Subscription
+    members: Members
+    settlement: ScoreSettlement
+    publisher: Publisher | None = None
+
+    def renew(self, life: Life) -> None:
+        """Take the slot's transactional id over, and settle what is left open under it.
+
+        Raises
+        ------
+        TransientError
+            If the broker does not answer, or readers have not passed what was settled.
+        Fenced
+            If another has taken the id.
+        """
+        publisher = life.cluster.publisher(self.slot.transactional_id)
+        try:
+            publisher.start()
+            self.settlement.settle(publisher)
+        except BaseException:
+            publisher.close()
+            raise
+        self.publisher = publisher
+
+
+def take_seat(slot: Slot, life: Life, settings: Settings, connection: Connection, stop: Stop) -> Seat:
+    """Begin to join the group in a claimed slot."""
+    topic, group = settings.scoring.topic, group_of(settings)
+    subscription = Subscription(connection, topic, group=group, slot=slot, client_id=life.slots.client_id)
+    members = Members(connection, group, topic, subscription, life)
+    settlement = ScoreSettlement(
+        life.cluster,
+        slot.transactional_id,
+        life.places,
+        family=f"{group}-",
+        transaction_timeout_s=life.transaction_timeout_s,
+        monotonic=time.monotonic,
+        wait=stop.wait,
+        input_topic=topic,
+        group=members,
+    )
+    return Seat(slot=slot, subscription=subscription, members=members, settlement=settlement)
+
+
+class Members:
+    """How far the group has come, as a settlement asks for it."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        group: str,
+        topic: str,
+        subscription: Subscription,
+        life: Life,
+    ) -> None:
+        self._standings = Standings(connection, group, topic)
+        self._subscription = subscription
+        self._life = life
+
+    def standings(self) -> dict[int, Standing]:
+        """See `consumers.streams.score_settlement.Group`."""
+        return self._standings.of(self._life.partitions)
+
+    def progress(self, positions: Mapping[int, int]) -> Progress:
+        """See `consumers.streams.score_settlement.Group`."""
+        return self._subscription.progress(positions)
+
+    def confirm(self, positions: Mapping[int, int]) -> None:
+        """See `consumers.streams.score_settlement.Group`."""
+        self._standings.confirm(positions, self._life.transaction_timeout_s)
+
+    def vacant(self) -> list[str]:
+        """See `consumers.streams.score_settlement.Group`."""
+        return [slot.transactional_id for slot in self._life.slots.vacant(VACANT_SLOTS)]

@@ -1,0 +1,101 @@
+"""The version that serves: which one it is, and what it says of a batch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import structlog
+
+from consumers.scorer.components import Components
+from consumers.scorer.observing import ScorerWatch
+from consumers.settings import ScoringConfig
+from consumers.streams.dead_letters import DeadLetters
+from consumers.streams.unread_fields import UnreadWatch
+from streamsvm.ingest.avro import Schemas
+from streamsvm.ingest.scored import BatchScorer, Scored
+from streamsvm.kafka import Message, Record
+from streamsvm.registry.loading import Loaded
+from streamsvm.registry.subscriber import ModelSubscriber
+
+log = structlog.get_logger("streamsvm.scorer")
+
+
+class Serving:
+    """Follows the newest version, and scores batches by it.
+
+    Parameters
+    ----------
+    scoring : ScoringConfig
+    components : Components
+    watch : ScorerWatch
+    subscriber : ModelSubscriber
+    dead_letters : DeadLetters
+    schemas : Schemas or None
+    max_message_bytes : int
+        Largest record that both the client and the topic of scores take.
+    """
+
+    def __init__(
+        self,
+        scoring: ScoringConfig,
+        components: Components,
+        watch: ScorerWatch,
+        subscriber: ModelSubscriber,
+        dead_letters: DeadLetters,
+        schemas: Schemas | None,
+        *,
+        max_message_bytes: int,
+    ) -> None:
+        self._scoring = scoring
+        self._components = components
+        self._watch = watch
+        self._subscriber = subscriber
+        self._dead_letters = dead_letters
+        self._schemas = schemas
+        self._max_message_bytes = max_message_bytes
+        self._unread = UnreadWatch(scoring.topic, components.metrics)
+        self._by: tuple[Loaded, BatchScorer] | None = None
+        self._refused = 0
+
+    def follow(self) -> bool:
+        """Take up the newest version; tell whether there is one."""
+        loaded, refused = self._subscriber.loaded, self._subscriber.refused
+        self._components.metrics.increase("streamsvm_model_messages_refused", refused - self._refused)
+        self._refused = refused
+        if loaded is not None and (self._by is None or loaded is not self._by[0]):
+            self._serve(loaded)
+        return self._by is not None
+
+    def _serve(self, loaded: Loaded) -> None:
+        scoring, metrics = self._scoring, self._components.metrics
+        scorer = BatchScorer(
+            loaded.version,
+            loaded.sha256,
+            max_record_bytes=scoring.max_record_bytes,
+            max_rows_per_record=scoring.max_rows_per_record,
+            max_decoded_bytes=scoring.max_decoded_bytes,
+            max_message_bytes=self._max_message_bytes,
+            schemas=self._schemas,
+        )
+        self._by = (loaded, scorer)
+        self._watch.serving(loaded)
+        self._components.board.serving(loaded)
+        self._components.health.require("model", "")
+        metrics.put("streamsvm_serving_version", loaded.version.number)
+        metrics.put("streamsvm_serving_loaded_timestamp_seconds", loaded.loaded_at)
+        log.info("serving", version=loaded.version.key, points=loaded.version.stream.points, sha256=loaded.sha256)
+
+    def score(self, records: Sequence[Record]) -> tuple[list[Message], Scored]:
+        """Return the scores and dead letters of a batch as messages, and what it came to.
+
+        Raises
+        ------
+        TransientError
+            If a schema cannot be had for now.
+        """
+        assert self._by is not None, "nothing is read before there is a version"
+        scored = self._by[1].score(records)
+        self._unread.tell(scored.unread)
+        messages = [Message(self._scoring.output_topic, one.value, one.key, one.headers) for one in scored.records]
+        messages += self._dead_letters.letters(records, scored.rejected)
+        return messages, scored

@@ -1,0 +1,143 @@
+"""Settles the transactional id of a trainer, or of people's moves: versions, aliases and the audit trail."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from consumers.streams.ports import Cluster, Publisher
+from consumers.streams.settling import FAMILY, SHORT_SLACK_MS, SLACK_MS, Settlement, messages_of, part_of, since_ms
+from consumers.streams.topics import READ_TIMEOUT_S
+from streamsvm.crashpoints import crash_point
+from streamsvm.delivery import AttemptVerdict, Judgement, judge, redirected
+from streamsvm.errors import StateError
+from streamsvm.kafka import Message, Place, Record, Stored, stamp_of
+from streamsvm.model.pointers import decode_head, head_key
+from streamsvm.model.version import version_number
+
+
+# The aliases topic is the witness: every publishing transaction writes it, and it is small enough to be read at each
+# start.
+class VersionSettlement(Settlement):
+    """Settles the id of a trainer, or of people's moves.
+
+    Every attempt of more than one record has a record in the aliases topic. This topic is small, and keeps aborted
+    records long enough, so it shows whether a predecessor died between its abort and the completion. If a person
+    aborted the transaction before any settlement ran, the aliases topic shows nothing; so the parts of the newest
+    attempt are looked for even if nothing hangs.
+
+    Parameters
+    ----------
+    cluster, transactional_id, places, family, transaction_timeout_s, monotonic, wait
+        See `Settlement`; the first place is that of the aliases.
+    models_topic : str
+        Where the versions are.
+    name : str
+        Of the model; empty for ids that publish no versions of it.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        transactional_id: str,
+        places: Sequence[Place],
+        *,
+        family: str = FAMILY,
+        transaction_timeout_s: float,
+        monotonic: Callable[[], float],
+        wait: Callable[[float], object],
+        models_topic: str,
+        name: str = "",
+    ) -> None:
+        super().__init__(
+            cluster,
+            transactional_id,
+            places,
+            family=family,
+            transaction_timeout_s=transaction_timeout_s,
+            monotonic=monotonic,
+            wait=wait,
+        )
+        self._models_topic = models_topic
+        self._name = name
+
+    def _of(self, transactional_id: str) -> VersionSettlement:
+        return VersionSettlement(
+            self._cluster,
+            transactional_id,
+            self._places,
+            family=self._family,
+            transaction_timeout_s=self._timeout_s,
+            monotonic=self._monotonic,
+            wait=self._wait,
+            models_topic=self._models_topic,
+        )
+
+    def _swept_with(self, held_up: Iterable[Place]) -> set[Place]:
+        return {self._places[0], *held_up}
+
+    def _complete(self, publisher: Publisher, left_open: Mapping[Place, int]) -> None:
+        aliases, *others = self._places
+        mine = self._cluster.stored([aliases], self._is_mine, timeout_s=READ_TIMEOUT_S)
+        newest = next((at for at in reversed(range(len(mine))) if mine[at].committed), 0)
+        doubtful = bool(left_open) or not all(one.committed for one in mine[newest:])
+        if not doubtful and not self._lacks_parts(mine, others):
+            return
+        attempts = {part_of(one).attempt for one in mine[newest:]}
+        concerned = [one for one in mine if part_of(one).attempt in attempts]
+        parts = [*map(part_of, concerned), *self._parts(others, attempts, since_ms(concerned, SLACK_MS))]
+        for judgement in judge(parts, self._models_topic):
+            if judgement.verdict in (AttemptVerdict.TORN, AttemptVerdict.LOST):
+                self._report(judgement)
+                self._publish_again(judgement, publisher)
+        if self._name and self._unstamped(left_open):
+            self._refuse_unpaired()
+
+    def _lacks_parts(self, mine: Sequence[Stored], others: Sequence[Place]) -> bool:
+        """Tell whether readers receive the newest attempt without some of the parts that the log holds.
+
+        A part that the log no longer holds, such as a retired version, cannot be completed.
+        """
+        newest = [one for one in mine if part_of(one).attempt == part_of(mine[-1]).attempt]
+        parts = [part_of(one) for one in newest]
+        visible = {part.number for part in parts if part.visible}
+        if len(visible) >= max((part.parts for part in parts), default=0):
+            return False
+        found = self._parts(others, {parts[0].attempt}, since_ms(newest, SHORT_SLACK_MS))
+        visible |= {part.number for part in found if part.visible}
+        return any(part.number not in visible for part in found)
+
+    def _publish_again(self, judgement: Judgement, publisher: Publisher) -> None:
+        def pointers(offsets: Sequence[int]) -> list[Message]:
+            at = judgement.version_offset
+            for part, offset in zip(judgement.first, offsets, strict=True):
+                at = offset if part.topic == self._models_topic and part.value is not None else at
+            return [] if at is None else messages_of(redirected(judgement.pointers, at))
+
+        publisher.publish(messages_of(judgement.first), pointers)
+        crash_point("settle.completed")
+        publisher.confirm()
+
+    def _unstamped(self, left_open: Mapping[Place, int]) -> bool:
+        """Tell whether a record that hung has no stamp, so that an earlier release or another program wrote it."""
+        records = [self._cluster.stored_at(*place, offset, READ_TIMEOUT_S) for place, offset in left_open.items()]
+        return any(record is not None and stamp_of(record.headers) is None for record in records)
+
+    def _refuse_unpaired(self) -> None:
+        """Refuse if a release without stamps left a version that readers see, but that no head record names."""
+        key = head_key(self._name).encode()
+        found = self._cluster.newest(self._places[0][0], [key], READ_TIMEOUT_S).get(key)
+        newest = decode_head(found.value).number if found is not None and found.value else 0
+
+        def wanted(record: Record) -> bool:
+            number = version_number(record.key, self._name)
+            return number is not None and number > newest and stamp_of(record.headers) is None
+
+        versions = self._cluster.stored([(self._models_topic, 0)], wanted, timeout_s=READ_TIMEOUT_S)
+        alone = [f"{self._models_topic}[0]@{one.record.offset}" for one in versions if one.committed]
+        if alone:
+            raise StateError(
+                f"readers see versions of {self._name} without a head record, and the earlier release that wrote "
+                f"them did not record which other records belong to them: {', '.join(alone)}",
+                "Use another output.models_topic, or write the head record by hand; readers keep the version that "
+                "their alias names.",
+            )

@@ -1,0 +1,180 @@
+"""A version: a model, how it was fitted, and from what it was made."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgspec
+
+from streamsvm.model.ancestry import Ancestor
+from streamsvm.model.described import Label
+from streamsvm.model.fit import Audit, Fit
+from streamsvm.model.machine import Model
+from streamsvm.points import Position
+
+PARTITION_BYTES: Final = 120
+"""Most characters of one `PartitionCut` in JSON."""
+
+LINKS_BYTES: Final = 64 * 110
+"""Most characters of a lineage's links in JSON: numbers of 64 bits have as many powers of two."""
+
+
+class PartitionCut(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One partition's part of a cut: everything before (offset, row) was learned."""
+
+    partition: int
+    offset: int
+    row: int
+    leader_epoch: int
+
+
+class LineageOfFormat1(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A lineage as formats 1 to 3 write it: without links."""
+
+    parent: str | None
+    topic: str
+    topic_id: str
+    cut: tuple[PartitionCut, ...]
+    base: tuple[PartitionCut, ...]
+    configuration: dict[str, Any]
+    configuration_sha256: str
+    seed: int
+    training_set_sha256: str
+    tuned_at: tuple[PartitionCut, ...] | None
+    build: dict[str, str]
+
+
+class Lineage(LineageOfFormat1, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Which data and which configuration made a version.
+
+    Attributes
+    ----------
+    parent : str or None
+        SHA-256 of the previous version; None for the first.
+    topic, topic_id : str
+        Input topic; its id is empty if the broker does not report topic ids.
+    cut, base : tuple of PartitionCut
+        Positions up to which, and from which, the input was learned.
+    configuration : mapping
+        The part of the configuration that affects models; `configuration_sha256` is its hash.
+    seed : int
+    training_set_sha256 : str
+        SHA-256 of the training set's bytes.
+    tuned_at : tuple of PartitionCut or None
+        The cut at which C and gamma were chosen; None if they are configured.
+    build : mapping of str to str
+        Library versions and CPU target. Recomputing gives the same bytes only on the same build.
+    links : tuple of Ancestor
+        The versions of `streamsvm.model.ancestry.linked` whose hashes were known: all, unless the chain is older than
+        format 4.
+    """
+
+    links: tuple[Ancestor, ...] = ()
+
+    @property
+    def ancestors(self) -> tuple[str, ...]:
+        """Every hash that it names, the parent's first; in the order of the offsets in `LINKS_HEADER`."""
+        return (*((self.parent,) if self.parent else ()), *(link.sha256 for link in self.links))
+
+
+class LineageOfFormat4(LineageOfFormat1, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A lineage as format 4 writes it: the links must be there, even if there are none."""
+
+    links: tuple[Ancestor, ...]
+
+
+class StreamSummary(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What a version covers: rows seen, valid points among them, their exact weight, and when they were written."""
+
+    rows: int
+    points: int
+    weight: float
+    class_weight: tuple[float, float]
+    first_time_ms: int
+    last_time_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Version:
+    """One published model.
+
+    Attributes
+    ----------
+    name : str
+    number : int
+        1, 2, 3, ... without a gap.
+    model : Model
+    labels : tuple of two labels
+        The negative and the positive label, as written in the records.
+    feature_names : tuple of str
+        Empty, or one name per feature.
+    solver : str
+    fit : Fit
+    stream : StreamSummary
+    lineage : Lineage
+    audit : Audit or None
+        The model's estimated objective over the whole stream; None if no audit sample is kept.
+    """
+
+    name: str
+    number: int
+    model: Model
+    labels: tuple[Label, Label]
+    feature_names: tuple[str, ...]
+    solver: str
+    fit: Fit
+    stream: StreamSummary
+    lineage: Lineage
+    audit: Audit | None = None
+
+    @property
+    def key(self) -> str:
+        """Key of its record, name@number."""
+        return version_key(self.name, self.number)
+
+
+class TuningInForce(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The values chosen instead of the configured C and gamma, and the cut at which; null: as configured.
+
+    Attributes
+    ----------
+    alpha, C, gamma : float or None
+    cut : tuple of PartitionCut
+    rows : int
+        Rows seen up to that cut.
+    """
+
+    alpha: float | None
+    C: float | None
+    gamma: float | None
+    cut: tuple[PartitionCut, ...]
+    rows: int
+
+
+def version_key(name: str, number: int) -> str:
+    """Return the key of a version's record."""
+    return f"{name}@{number}"
+
+
+def version_number(key: bytes | None, name: str) -> int | None:
+    """Return the number in the key of a version of this name; None for any other key."""
+    prefix = f"{name}@".encode()
+    if key is None or not key.startswith(prefix):
+        return None
+    digits = key.removeprefix(prefix)
+    return int(digits) if digits.isdigit() and len(digits) < 20 else None
+
+
+def partition_cuts(positions: Mapping[int, Position], leader_epochs: Mapping[int, int]) -> tuple[PartitionCut, ...]:
+    """Return positions as a cut, in ascending order of partition."""
+    return tuple(
+        PartitionCut(partition, *positions[partition], leader_epochs.get(partition, -1))
+        for partition in sorted(positions)
+    )
+
+
+def positions(cut: tuple[PartitionCut, ...]) -> dict[int, Position]:
+    """Return the positions of a cut."""
+    return {part.partition: Position(part.offset, part.row) for part in cut}

@@ -1,0 +1,226 @@
+r"""Skill: whether a version's answers are better than chance, by one test that is right over all versions of a model.
+
+A model of rare positives can answer "no" to every point, be right in 999 of 1,000 cases, and know nothing. So two
+figures are judged that a constant answer cannot raise above one half, whatever the shares of the labels:
+
+- *balanced accuracy*, the mean over the labels of the share that is answered right: what the decisions know;
+- *ROC AUC*, the chance that a positive point scores higher than a negative one: what the ranking knows.
+
+A version knows *something* if one of them is above 0.5 beyond doubt, *nothing* if both are below `LEAST_SKILL` beyond
+doubt, and else it is *unknown*: there are too few points of a label to tell. Whether it gives one answer to every point
+is another question: such a version may rank well, and lack only a threshold or class weights.
+
+Beyond doubt means over all versions of a model together. The k-th version spends 6 / (pi k)^2 of `ERROR`, so that the
+sum over every k is `ERROR`; both samples and both figures share it. The price is small: normal deviates of 3.5 at the
+first version, 5.6 at the 200th and 7.4 at the 100,000th.
+
+Intervals: of each label's share right that of Wilson (1927), of their mean by recovering the variances from these
+(Newcombe 1998, method 10; Zou and Donner 2008); of the AUC by placements (DeLong, DeLong and Clarke-Pearson 1988), its
+variance at least what it is without any skill (Mann and Whitney 1947), so that a small sample does not look certain.
+Weights count by their effective number (sum u)^2 / (sum u^2) (Kish 1965).
+
+Figures here depend on how much had been read; they are never part of a version's value.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtri
+from sklearn.metrics import average_precision_score, brier_score_loss, log_loss
+
+from streamsvm.model.probability import Probability
+from streamsvm.model.skill import Answers, Estimate, SampleFigures, Skill, State
+
+Float = NDArray[np.float64]
+
+LEAST_SKILL: Final = 0.55
+"""Balanced accuracy and AUC below which a version is said to know nothing."""
+ERROR: Final = 0.005
+"""Chance that any version of a model is ever said to know something, or nothing, and that is wrong."""
+LEAST_OF_A_LABEL: Final = 20
+"""Points of each label without which nothing is said."""
+SAMPLES: Final = 2
+FIGURES: Final = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answered:
+    """Points with a version's answers to them.
+
+    Attributes
+    ----------
+    y : ndarray of shape (n,)
+        Labels, -1 and +1.
+    weight : ndarray of shape (n,), float64
+        What each point stands for.
+    values : ndarray of shape (n,), float64
+        Decision values; positive ones say +1.
+    """
+
+    y: NDArray[np.int8] | Float
+    weight: Float
+    values: Float
+
+    @property
+    def enough(self) -> bool:
+        """Whether there are enough points of each label to say anything."""
+        positive = int(np.count_nonzero(self.y > 0))
+        return min(positive, len(self.y) - positive) >= LEAST_OF_A_LABEL
+
+
+def skill_of(
+    newest: Answered | None, audit: Answered | None, number: int, probability: Probability | None = None
+) -> Skill:
+    """Judge a version by what is newer than its cut, and where that cannot tell, by its audit sample.
+
+    Parameters
+    ----------
+    newest, audit : Answered or None
+    number : int
+        Of the version, from 1: what its test may spend of `ERROR`.
+    probability : Sigmoid, Isotonic or None
+        The version's own.
+    """
+    deviate = _deviate(number)
+    judged = [
+        _figures(sample, deviate, probability) if sample is not None and sample.enough else None
+        for sample in (newest, audit)
+    ]
+    states = [_state(each.balanced_accuracy, each.auc) for each in judged if each is not None]
+    told: Answers = next((each.answers for each in reversed(judged) if each is not None), "both")
+    state: State = next((each for each in states if each != "unknown"), "unknown")
+    return Skill(state=state, answers=told, newest=judged[0], audit=judged[1])
+
+
+def state_of(sample: Answered, number: int) -> State:
+    """Return what one sample says of the version of this number, and nothing else: many times faster."""
+    y, deviate = np.asarray(sample.y > 0, np.bool_), _deviate(number)
+    if not sample.enough:
+        return "unknown"
+    return _state(
+        balanced_accuracy(y, sample.weight, sample.values > 0.0, deviate), auc(y, sample.weight, sample.values, deviate)
+    )
+
+
+def _deviate(number: int) -> float:
+    """Return the normal deviate at which a version of this number is judged."""
+    spent = ERROR * 6.0 / (math.pi * number) ** 2
+    return float(-ndtri(spent / (SAMPLES * FIGURES)))
+
+
+def _state(*judged: Estimate) -> State:
+    if any(each.low > 0.5 for each in judged):
+        return "some"
+    return "none" if all(each.high < LEAST_SKILL for each in judged) else "unknown"
+
+
+def _figures(sample: Answered, deviate: float, probability: Probability | None) -> SampleFigures:
+    y, values = np.asarray(sample.y > 0, np.bool_), sample.values
+    weight = sample.weight / sample.weight.sum()
+    said = values > 0.0
+    table = [
+        float(weight[(y == truth) & (said == answer)].sum()) for truth in (False, True) for answer in (False, True)
+    ]
+    log_loss_, brier = _probabilities(y, weight, values, probability)
+    return SampleFigures(
+        points=len(y),
+        positives=int(np.count_nonzero(y)),
+        said=table[1] + table[3],
+        true=table[2] + table[3],
+        table=(table[0], table[1], table[2], table[3]),
+        balanced_accuracy=balanced_accuracy(y, weight, said, deviate),
+        auc=auc(y, weight, values, deviate),
+        average_precision=float(average_precision_score(y, values, sample_weight=weight)),
+        log_loss=log_loss_,
+        brier=brier,
+    )
+
+
+def _probabilities(
+    y: NDArray[np.bool_], weight: Float, values: Float, probability: Probability | None
+) -> tuple[float | None, float | None]:
+    if probability is None:
+        return None, None
+    told = probability.of(values)
+    return (
+        float(log_loss(y, told, sample_weight=weight, labels=[False, True])),
+        float(brier_score_loss(y, told, sample_weight=weight)),
+    )
+
+
+def balanced_accuracy(y: NDArray[np.bool_], weight: Float, said: NDArray[np.bool_], deviate: float) -> Estimate:
+    """Return the mean over the labels of the share answered right, with its interval.
+
+    Parameters
+    ----------
+    y, said : ndarray of shape (n,), bool
+        Truth and answer; some of either truth.
+    weight : ndarray of shape (n,)
+    deviate : float
+        Normal deviate of the interval's ends.
+    """
+    shares = [_wilson(weight[y == label], said[y == label] == label, deviate) for label in (False, True)]
+    below = math.hypot(*(each.value - each.low for each in shares)) / 2.0
+    above = math.hypot(*(each.high - each.value for each in shares)) / 2.0
+    value = sum(each.value for each in shares) / 2.0
+    return Estimate(value=value, low=value - below, high=value + above)
+
+
+def _wilson(weight: Float, right: NDArray[np.bool_], deviate: float) -> Estimate:
+    share = float(weight[right].sum() / weight.sum())
+    n, square = _effective(weight), deviate**2
+    centre = (share + square / (2.0 * n)) / (1.0 + square / n)
+    half = deviate / (1.0 + square / n) * math.sqrt(share * (1.0 - share) / n + square / (4.0 * n * n))
+    return Estimate(value=share, low=centre - half, high=centre + half)
+
+
+def auc(y: NDArray[np.bool_], weight: Float, values: Float, deviate: float) -> Estimate:
+    """Return the area under the ROC curve with its interval; parameters as of `balanced_accuracy`.
+
+    values : ndarray of shape (n,)
+        Decision values; equal ones count one half.
+    """
+    if values.min() == values.max():  # by definition, not by chance
+        return Estimate(value=0.5, low=0.5, high=0.5)
+    positive, negative = _Side.of(weight[y], values[y]), _Side.of(weight[~y], values[~y])
+    over = negative.share_below(values[y])
+    under = 1.0 - positive.share_below(values[~y])
+    value = float(positive.share @ over)
+    spread = sum(
+        float(side.share @ (placed - value) ** 2) / max(side.n - 1.0, 1.0)
+        for side, placed in ((positive, over), (negative, under))
+    )
+    chance = (1.0 / positive.n + 1.0 / negative.n) / 12.0
+    half = deviate * math.sqrt(max(spread, chance))
+    return Estimate(value=value, low=value - half, high=value + half)
+
+
+@dataclass(frozen=True, slots=True)
+class _Side:
+    """The points of one label: their shares of its weight, their effective number, and their values in order."""
+
+    share: Float
+    n: float
+    ordered: Float
+    below: Float
+
+    @classmethod
+    def of(cls, weight: Float, values: Float) -> _Side:
+        order = np.argsort(values, kind="stable")
+        share = weight / weight.sum()
+        return cls(share, _effective(weight), values[order], np.concatenate(([0.0], np.cumsum(share[order]))))
+
+    def share_below(self, values: Float) -> Float:
+        """Return the share of this label's weight that scores below each value; equal scores count one half."""
+        first = np.searchsorted(self.ordered, values, side="left")
+        last = np.searchsorted(self.ordered, values, side="right")
+        return np.asarray((self.below[first] + self.below[last]) / 2.0)
+
+
+def _effective(weight: Float) -> float:
+    return float(weight.sum() ** 2 / (weight @ weight))

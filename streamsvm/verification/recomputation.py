@@ -1,0 +1,233 @@
+"""A version made again from the rows of its input and from its own lineage, never from anybody's options."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+
+from pydantic import ValidationError
+
+from streamsvm.config import ModelConfig
+from streamsvm.errors import StateError
+from streamsvm.learning import naming
+from streamsvm.learning.learner import Learner
+from streamsvm.learning.recipe import Origin, make, version_of
+from streamsvm.learning.tuning import Tuning, tune
+from streamsvm.model import message as model_codec
+from streamsvm.model.version import Lineage, PartitionCut, Version, positions
+from streamsvm.points import Position, Positions, Rows, precedes
+
+
+class NotRecomputable(StateError):
+    """The log does not hold, or no longer holds, what a version was made from."""
+
+
+def tuned_before(lineage: Lineage) -> bool:
+    """Tell whether a version names a cut before its own, of partitions that it knows, as that of its tuning."""
+    if lineage.tuned_at is None or lineage.tuned_at == lineage.cut:
+        return False
+    tuned, base = positions(lineage.tuned_at), positions(lineage.base)
+    reaches = all(base.get(partition, at) <= at for partition, at in tuned.items())
+    return reaches and tuned.keys() <= base.keys() and precedes(tuned, positions(lineage.cut))
+
+
+class Recomputation:
+    """One learner that goes through an incarnation's input once and stops at each version's cut.
+
+    A version that was tuned at an earlier cut needs what was chosen there: if that is not known, `tuning_cut` names the
+    cut, and `tune` is to be called there first.
+
+    Parameters
+    ----------
+    version : Version
+        The first one to recompute.
+    topic_id : str
+        The input topic's id now.
+
+    Raises
+    ------
+    NotRecomputable
+        If the lineage's configuration is not one that this build can run.
+    """
+
+    def __init__(self, version: Version, topic_id: str) -> None:
+        lineage = version.lineage
+        self.config = configuration_of(lineage)
+        self.topic = lineage.topic
+        self._topic_id = topic_id
+        self._of = (lineage.topic, lineage.topic_id, lineage.configuration_sha256)
+        base = positions(lineage.base)
+        first = positions(lineage.tuned_at or ()) if tuned_before(lineage) else base
+        self._base = {partition: at for partition, at in base.items() if partition in first}
+        self._learner = _learner(self.config, self._base)
+        self._tunings: dict[tuple[PartitionCut, ...], Tuning] = {}
+        self.input_rows = 0
+
+    @property
+    def positions(self) -> dict[int, Position]:
+        """The next row to learn of each partition."""
+        return self._learner.positions
+
+    def admits(self, version: Version) -> bool:
+        """Tell whether a version can be reached from here: of the same input and base, and not behind."""
+        lineage = version.lineage
+        base, cut = positions(lineage.base), positions(lineage.cut)
+        return (
+            self._of == (lineage.topic, lineage.topic_id, lineage.configuration_sha256)
+            and base.keys() == cut.keys()
+            and all(base.get(partition) == at for partition, at in self._base.items())
+            and precedes(self.positions, cut)
+            and self._can_tune(lineage)
+        )
+
+    def _can_tune(self, lineage: Lineage) -> bool:
+        """Tell whether its tuning is known, or its cut still to be reached, with the partitions of then."""
+        if not tuned_before(lineage) or lineage.tuned_at in self._tunings:
+            return True
+        tuned = positions(lineage.tuned_at or ())
+        return self._base.keys() == tuned.keys() and precedes(self.positions, tuned)
+
+    def tuning_cut(self, version: Version) -> dict[int, Position] | None:
+        """Return the earlier cut at which `tune` must be called; None if there is none, or it was called there."""
+        lineage = version.lineage
+        if self.config.svm.tune is None or not tuned_before(lineage) or lineage.tuned_at in self._tunings:
+            return None
+        return positions(lineage.tuned_at or ())
+
+    def tune(self, version: Version) -> None:
+        """Choose again what was chosen at the cut that a version names, once that is reached.
+
+        Raises
+        ------
+        NotRecomputable
+            If the log never stood there.
+        """
+        assert version.lineage.tuned_at is not None
+        self._require_standing(positions(version.lineage.tuned_at))
+        self._remember(tune(self._learner.cut(), self.config).tuning)
+
+    def _remember(self, tuning: Tuning | None) -> None:
+        at = naming.tuned_at(tuning)
+        if at is not None and tuning is not None:
+            self._tunings[at] = tuning
+
+    def _in_force(self, version: Version) -> Tuning | None:
+        """Return the tuning that a version names, if it is one of an earlier cut."""
+        known = self._tunings.get(version.lineage.tuned_at or ())
+        return known if tuned_before(version.lineage) else None
+
+    def aim(self, version: Version) -> dict[int, Position]:
+        """Take in partitions that were added since, and return where each must go."""
+        base = positions(version.lineage.base)
+        if base.keys() != self._base.keys():
+            grown = _learner(self.config, base)
+            grown.restore(self._learner.state())
+            self._learner, self._base = grown, base
+        return positions(version.lineage.cut)
+
+    def learn(self, rows: Rows, until: Position) -> Rows:
+        """Learn rows of one partition up to a cut, and return those that lie behind it."""
+        known = rows.index_of(self.positions[rows.partition])
+        done = self._learner.learn(rows, until)
+        self.input_rows += max(0, done - known)
+        return rows.slice(done, len(rows))
+
+    def value(self, version: Version, lineage: Lineage) -> bytes:
+        """Return the value that a version must have, once its cut is reached; another build's stays named as its own.
+
+        Parameters
+        ----------
+        version : Version
+        lineage : Lineage
+            What names its predecessors: the parent and the links of this one are taken.
+
+        Raises
+        ------
+        NotRecomputable
+            If the log never stood at its cut, or has fewer rows up to there than it had then.
+        """
+        self._require_standing(positions(version.lineage.cut))
+        cut = self._learner.cut()
+        if cut.rows < version.stream.rows:
+            raise NotRecomputable(
+                f"{self.topic} holds {cut.rows:,} rows up to the version's cut, but the version was made from "
+                f"{version.stream.rows:,}: records in between were removed; an input topic must not be compacted"
+            )
+        made = make(cut, self.config, self._in_force(version))
+        self._remember(made.tuning)
+        origin = Origin(
+            name=version.name,
+            number=version.number,
+            parent=lineage.parent,
+            links=lineage.links,
+            topic=self.topic,
+            topic_id=self._topic_id,
+            base=self._base,
+            build=version.lineage.build,
+        )
+        return model_codec.encode(version_of(made, self.config, origin))
+
+    def _require_standing(self, cut: Positions) -> None:
+        for partition, at in self.positions.items():
+            if at != cut[partition]:
+                raise NotRecomputable(
+                    f"no record of {self.topic}[{partition}] ends at the version's cut, offset "
+                    f"{cut[partition].offset} row {cut[partition].row}, but at offset {at.offset} row {at.row}: "
+                    "records in between were removed; an input topic must not be compacted"
+                )
+
+
+def _learner(config: ModelConfig, base: Positions) -> Learner:
+    """Return a learner to which no cut falls due: when they fell due is the business of whoever published."""
+    return Learner(config, base, every_leaves=sys.maxsize)
+
+
+def configuration_of(lineage: Lineage) -> ModelConfig:
+    """Return the configuration that a version was made with, by its own word.
+
+    Raises
+    ------
+    NotRecomputable
+        If this build does not know it.
+    """
+    try:
+        return ModelConfig.of_canonical(lineage.configuration)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        where = ".".join(map(str, first["loc"]))
+        raise NotRecomputable(f"this build cannot run the version's configuration: {where}: {first['msg']}") from None
+
+
+def missing_input(version: Version, topic_id: str | None, log: Mapping[int, tuple[int, int]]) -> str:
+    """Say which part of a version's input the log does not hold, or nothing.
+
+    Parameters
+    ----------
+    version : Version
+    topic_id : str or None
+        Of the input topic now; None where there is no such topic.
+    log : mapping of partition to (int, int)
+        First offset and end of each partition.
+    """
+    lineage = version.lineage
+    if topic_id is None:
+        return f"the topic {lineage.topic} no longer exists"
+    if topic_id != lineage.topic_id:
+        return (
+            f"the topic {lineage.topic} was recreated: its id is {topic_id or 'unknown'}, but the version was made "
+            f"from the id {lineage.topic_id or 'unknown'}"
+        )
+    base, cut = positions(lineage.base), positions(lineage.cut)
+    if base.keys() != cut.keys() or not all(Position(0) <= base[partition] <= cut[partition] for partition in cut):
+        return "the version's base and cut do not fit together"
+    gone = []
+    for partition in sorted(partition for partition in cut if cut[partition] != base[partition]):
+        if partition not in log:
+            gone.append(f"partition {partition} does not exist")
+            continue
+        first, end = log[partition]
+        if first > base[partition].offset:
+            gone.append(f"partition {partition}: offsets {base[partition].offset:,}-{first - 1:,} were removed")
+        if cut[partition] > Position(end):
+            gone.append(f"partition {partition} ends at offset {end:,}: the topic was truncated")
+    return f"{lineage.topic}: {'; '.join(gone)}" if gone else ""

@@ -1,0 +1,242 @@
+"""Which tests `make test` leaves to `make test-long`, and which `pytest -m quick` runs.
+
+A test is long where a shorter one touches what it protects, and length only makes it likelier that something is found:
+more schedules, every kind of loss, each point of a program, a cluster instead of a broker. `.ci/run` runs a share of
+the long tests, another one for another commit. The table stands here and not as marks in the tests' files, so that what
+is left out can be read in one place.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Mapping
+from fnmatch import fnmatchcase
+from typing import Final
+
+LONG: Final[Mapping[str, tuple[str, ...]]] = {
+    # Simulated worlds: fewer schedules; every planted defect is still found.
+    "tests/simulation/test_simulation.py::test_the_promise_holds_in_random_worlds": ("0",),
+    "tests/simulation/test_simulation.py::test_the_shipped_code_breaks_nothing_where_a_defect_is_found": ("1*",),
+    # The fault matrix: of each row that takes a process and a broker, the shortest form; rows of which none is kept are
+    # about what the simulation does to the same code (clocks, kills, frozen and lost processes, lost answers).
+    "tests/faults/test_broker.py::test_a_pause_only_delays": (),
+    "tests/faults/test_broker.py::test_a_stop_without_a_broker_ends": (),
+    "tests/faults/test_broker_backpressure.py::test_pausing_loses_nothing": (),
+    "tests/faults/test_clock.py::test_a_clock_that_jumps_changes_no_model": (),
+    "tests/faults/test_cluster.py::test_a_killed_leader_only_delays": (),
+    "tests/faults/test_cluster.py::test_a_leader_that_is_gone_gives_no_marks": (),
+    "tests/faults/test_cluster.py::test_below_the_minimum_it_waits": (),
+    "tests/faults/test_copies.py::test_a_kill_leaves_no_version_without_its_copy_and_no_copy_without_its_version": (),
+    "tests/faults/test_deadletters.py::test_an_outage_of_the_dead_letters_only_delays_them": (),
+    "tests/faults/test_disk.py::test_a_daemon_goes_on_without_its_disk": (),
+    "tests/faults/test_frozen.py::test_a_frozen_trainer_whose_copy_went_on_is_fenced": (),
+    "tests/faults/test_hostile_http.py::test_probes_are_answered_among_hostile_connections": ("http",),
+    "tests/faults/test_kill.py::test_a_kill_at_any_named_point_changes_nothing": ("0",),
+    "tests/faults/test_kill.py::test_a_kill_at_a_random_moment_changes_nothing": (),
+    "tests/faults/test_kill.py::test_kills_around_a_tuning_change_nothing": (),
+    "tests/faults/test_kill.py::test_kills_within_a_screened_leaf_change_nothing": (),
+    "tests/faults/test_log.py::test_duplicates_and_disorder_count_by_offset": (),
+    "tests/faults/test_memory.py::test_memory_stays_flat_when_training_is_slow": (),
+    "tests/faults/test_network.py::test_silence_only_delays": (),
+    "tests/faults/test_network.py::test_slowness_only_delays": (),
+    "tests/faults/test_outages.py::test_an_outage_longer_than_a_transaction_only_delays": (),
+    "tests/faults/test_oversize.py::test_a_limit_that_a_model_may_exceed_is_refused_at_start": (),
+    "tests/faults/test_pin.py::test_a_pin_holds_while_versions_are_published": (),
+    "tests/faults/test_poisoning.py::test_the_documented_recovery_gives_readers_a_clean_model": (),
+    "tests/faults/test_power.py::test_a_second_power_loss_while_recovering_from_the_first": (),
+    "tests/faults/test_power.py::test_the_trainer_goes_on_from_states_after_a_power_loss": (),
+    "tests/faults/test_scorers.py::test_a_frozen_scorer_that_wakes_adds_nothing": (),
+    "tests/faults/test_scorers.py::test_a_kill_at_any_named_point_doubles_and_loses_nothing": (),
+    "tests/faults/test_scorers.py::test_a_killed_scorer_is_succeeded_in_its_slot": ("scores.placed",),
+    "tests/faults/test_scorers.py::test_a_scorer_frozen_before_a_transaction_adds_nothing": (),
+    "tests/faults/test_scorers.py::test_a_scorer_frozen_within_a_transaction_holds_up_nobody_for_ever": (),
+    "tests/faults/test_scorers.py::test_kills_at_random_moments_double_and_lose_nothing": (),
+    "tests/faults/test_scorers.py::test_scorers_that_start_at_once_come_to_a_slot_each": (),
+    "tests/faults/test_security.py::test_a_permission_revoked_in_flight_ends_the_trainer_with_a_line": (),
+    "tests/faults/test_security.py::test_a_scorer_and_a_subscriber_work_with_theirs": (),
+    "tests/faults/test_security.py::test_an_expired_certificate_ends_a_start_and_only_delays_a_running_trainer": (),
+    "tests/faults/test_security.py::test_another_authority_is_not_trusted_unless_a_flag_says_so": (),
+    "tests/faults/test_security.py::test_every_verb_works_over_tls_with_each_mechanism": ("SCRAM-SHA-512",),
+    "tests/faults/test_security.py::test_people_do_their_work_with_the_documented_permissions_and_no_others": (),
+    "tests/faults/test_security.py::test_people_look_as_subscribers_and_pin_with_one_permission_more": (),
+    "tests/faults/test_security.py::test_what_the_client_repeats_for_ever_is_said_once": (),
+    "tests/faults/test_security.py::test_without_reading_versions_a_trainer_lets_none_become_current": (),
+    "tests/faults/test_topics.py::test_a_new_partition_is_learned": (),
+    "tests/faults/test_topics.py::test_a_recreated_topic_is_refused_or_begun_anew": (),
+    "tests/faults/test_topics.py::test_a_truncated_topic_is_refused_or_begun_anew": (),
+    "tests/faults/test_transactions.py::test_a_strangers_transaction_is_waited_for": (),
+    "tests/faults/test_transactions_expired.py::test_a_forgotten_rival_is_noticed": (),
+    "tests/faults/test_transactions_expired.py::test_an_expired_id_is_renewed": (),
+    "tests/faults/test_transactions_unanswered.py::test_a_commit_answered_at_the_second_time_is_done": (),
+    "tests/faults/test_transactions_unanswered.py::test_a_late_commit_does_nothing": (),
+    "tests/faults/test_transactions_unanswered.py::test_an_unanswered_commit_is_looked_up": ("True",),
+    "tests/faults/test_transactions_unanswered.py::test_an_unanswered_commit_shows_a_defect": (),
+    # Markers that a broker loses: all of a transaction's at once, of a trainer and of a scorer, alive and dead.
+    "tests/consumers/test_settling.py::test_a_batch_whose_markers_are_lost_is_answered_once": (
+        "scores+letters+positions",
+    ),
+    "tests/consumers/test_settling.py::test_a_successor_completes_what_a_dead_trainer_left": (
+        "publish.answered-models+aliases+audit",
+    ),
+    "tests/consumers/test_settling.py::test_a_version_whose_markers_are_lost_is_published_once": (
+        "the third-models+aliases+audit",
+    ),
+    "tests/consumers/test_settling.py::test_the_next_scorer_of_a_slot_completes_what_a_dead_one_left": (
+        "settle.swept-scores+positions",
+    ),
+    # Commands as processes, one after the other: what they do is tested without a process in the same files.
+    "tests/consumers/test_cli.py::test_an_unreachable_broker_is_retryable": (),
+    "tests/consumers/test_cli.py::test_replay_train_show_and_score_by_command_line": (),
+    "tests/consumers/test_demo.py::test_the_demo_gives_the_same_models_every_time": (),
+    "tests/consumers/test_models.py::test_the_commands_do_and_show_it": (),
+    "tests/consumers/test_scorer.py::test_a_broker_that_restarts_costs_no_point": (),
+    "tests/consumers/test_scorer.py::test_scorers_that_come_and_go_score_each_point_once": (),
+    "tests/consumers/test_verify.py::test_the_command_says_what_it_found": (),
+    "tests/test_anchoring.py::test_every_command_withstands_the_forgery": (),
+    # Brokers that are killed: the fault matrix keeps one.
+    "tests/kafka/test_reading.py::test_marks_are_told_again_after_the_broker_was_killed": (),
+    "tests/test_subscriber.py::test_a_broker_that_restarts_is_followed_on": (),
+    # Subscribers in other languages: the linear machine.
+    "tests/interop/test_subscribers.py::test_every_language_follows_and_agrees": ("linear",),
+    "tests/interop/test_subscribers.py::test_every_language_refuses_what_no_trusted_key_signed": (),
+    # Statistics over many draws: the default reducer and the plain one.
+    "tests/coreset/test_reduce.py::test_a_bias_of_two_percent_would_be_found": ("*-uniform", "*-sensitivity"),
+    "tests/coreset/test_reduce.py::test_estimates_have_no_bias": ("uniform", "sensitivity"),
+    "tests/coreset/test_reduce.py::test_total_weight_is_right_in_expectation": ("sensitivity",),
+    # scikit-learn's checks: one linear and one kernel machine of each estimator, each by itself.
+    "tests/estimators/test_coresetsvc.py::test_scikit_learns_checks": ("CoresetSVC(C=1.0,tol=1e-08)-*",),
+    "tests/estimators/test_coresetsvc.py::test_what_reduction_breaks_is_listed": ("smallest0",),
+    "tests/estimators/test_stdasvc.py::test_scikit_learns_checks": ("STDASVC(tol=1e-10)-*",),
+    # Hostile bytes: the first quarter of the same sequence.
+    "tests/fuzz/test_fuzz.py::test_nothing_escapes": ("*-a quarter",),
+    # Memory and time of decoding, each in a process of its own: a machine, and a hostile message.
+    "tests/codec/test_large_models.py::test_decoding_takes_a_multiple_of_the_message": ("linear", "empty lists"),
+    # Benchmarks: that each can be loaded (`test_loading.py`), and what they compute with.
+    "tests/benchmarks/test_classes.py::test_every_method_has_its_row": (),
+    "tests/benchmarks/test_coreset.py::test_kernel_rows_compare_accuracies_at_equal_memory": (),
+    "tests/benchmarks/test_coreset.py::test_partitions_share_the_memory": ("tree",),
+    "tests/benchmarks/test_ingest.py::test_every_format_comes_from_topic_to_model": (),
+    "tests/benchmarks/test_paper_a.py::test_a_stopped_run_goes_on": (),
+    "tests/benchmarks/test_paper_a.py::test_a_tiny_run_has_the_table_and_every_figure": (),
+    "tests/benchmarks/test_paper_b.py::test_a_stopped_run_goes_on": (),
+    "tests/benchmarks/test_paper_b.py::test_another_number_of_rows_is_another_run": (),
+    "tests/benchmarks/test_paper_b.py::test_it_measures_reports_and_draws": (),
+    "tests/benchmarks/test_pipeline.py::test_a_tiny_run_reports_every_contender": (),
+    "tests/benchmarks/test_reader_start.py::test_a_tiny_run_measures_every_move": (),
+    "tests/benchmarks/test_scorer.py::test_rates_and_pins_are_measured": (),
+    "tests/benchmarks/test_swaps.py::test_every_score_belongs_wholly_to_one_version": (),
+    "tests/benchmarks/test_tuning.py::test_a_small_run_says_both_sides": (),
+}
+"""Of each long test, the cases that `make test` runs too, by what stands in brackets in their ids; `*` is any."""
+
+LONG_CASES: Final[Mapping[str, tuple[str, ...]]] = {
+    # Defects that only many schedules show, a minute of them together.
+    "tests/simulation/test_simulation.py::test_a_planted_defect_is_found": (
+        "10 the end is the last stable offset",
+        "6 the transactional id names the incarnation",
+        "9 checkpoints are ordered by the producer's epoch",
+        "a generation of an ended incarnation is gone on from",
+        "the tuning in force ends with the process",
+        "who was fenced does not wait for the owner record",
+    ),
+    "tests/simulation/test_simulation.py::test_the_promise_holds_in_every_schedule_of_the_smallest_worlds": (
+        "one instance",
+    ),
+}
+"""Of tests that `make test` runs, the cases that it leaves out."""
+
+EMBEDDED_ENOUGH: Final[Mapping[str, tuple[str, ...]]] = {
+    "tests/consumers/test_keeping.py": (),
+    "tests/consumers/test_models.py": ("test_a_pin_holds_readers_until_it_is_taken_away",),
+    "tests/consumers/test_probability.py": (),
+    "tests/consumers/test_tuning.py": ("test_verify_chooses_again",),
+    "tests/consumers/test_verify.py": ("test_what_a_trainer_published_is_clean",),
+    "tests/test_anchoring.py": ("test_a_forged_record_is_loaded_by_no_number",),
+}
+"""Files whose tests run on both brokers, and in `make test` on the embedded one; and those that run on both there too.
+
+They are about what stands in topics. How a real broker keeps topics is what `tests/kafka` and the daemons' tests show.
+"""
+
+QUICK: Final = (
+    "tests/codec/",
+    "tests/coreset/",
+    "tests/delivery/",
+    "tests/histories/test_checker.py",
+    "tests/kafka/test_backoff.py",
+    "tests/kafka/test_failures.py",
+    "tests/learning/",
+    "tests/svm/",
+    "tests/test_comparison.py",
+    "tests/test_config.py",
+    "tests/test_delivery.py",
+    "tests/test_drift.py",
+    "tests/test_evaluation.py",
+    "tests/test_gate.py",
+    "tests/test_pilots.py",
+    "tests/test_prequential.py",
+)
+"""Where nothing takes long: the parts of the product that do no I/O."""
+
+SLOW: Final = frozenset({"broker", "real_broker", "embedded_broker", "stage", "faulty", "open_browser"})
+"""Fixtures that start a process, or threads of one."""
+
+NOT_QUICK: Final = frozenset(
+    {
+        "tests/codec/test_bounds.py::test_no_bomb_goes_off",
+        "tests/codec/test_large_models.py::test_decoding_takes_a_multiple_of_the_message",
+        "tests/codec/test_points.py::test_far_exponents_have_one_value",
+        "tests/coreset/test_reduce.py::test_a_bias_of_two_percent_would_be_found",
+        "tests/coreset/test_reduce.py::test_estimates_have_no_bias",
+        "tests/coreset/test_reduce.py::test_the_union_of_coresets_is_a_coreset_of_the_union",
+        "tests/coreset/test_reduce.py::test_total_weight_is_right_in_expectation",
+        "tests/svm/test_fast.py::test_large_unequal_boxes_reach_the_optimum",
+        "tests/test_config.py::test_a_budget_of_bytes_is_kept_and_used",
+    }
+)
+"""Tests of those files that start a process all the same, or compute for seconds."""
+
+
+def examples(many: int) -> int:
+    """Return how many cases hypothesis tries where `make test-long` tries this many."""
+    return many if os.environ.get("STREAMSVM_TEST_EXAMPLES") == "all" else many // 10
+
+
+def is_long(nodeid: str, all_ids: Collection[str]) -> bool:
+    """Tell whether a test, one of these, is left to `make test-long`."""
+    name, _, case = nodeid.partition("[")
+    case = case.removesuffix("]")
+    if name in LONG:
+        return not any(fnmatchcase(case, kept) for kept in LONG[name])
+    if case in LONG_CASES.get(name, ()):
+        return True
+    file, _, function = name.partition("::")
+    if "real" not in case.split("-") or function in EMBEDDED_ENOUGH.get(file, (function,)):
+        return False
+    on_embedded = "-".join("embedded" if part == "real" else part for part in case.split("-"))
+    return f"{name}[{on_embedded}]" in all_ids
+
+
+def is_quick(nodeid: str, fixtures: Collection[str]) -> bool:
+    """Tell whether `pytest -m quick` runs a test that is not long, by its id and the names of its fixtures."""
+    name = nodeid.partition("[")[0]
+    return name.startswith(QUICK) and name not in NOT_QUICK and SLOW.isdisjoint(fixtures)
+
+
+def unmatched(nodeids: Collection[str]) -> list[str]:
+    """Return the cases that the tables name and that are not among these tests, of tests of which there is any.
+
+    A case that is renamed in its file would otherwise change its length by mistake.
+    """
+    named = {**LONG, **LONG_CASES}
+    cases: dict[str, list[str]] = {name: [] for name in named}
+    for nodeid in nodeids:
+        name, _, case = nodeid.partition("[")
+        cases.get(name, []).append(case.removesuffix("]"))
+    return [
+        f"{name}[{kept}]"
+        for name, found in cases.items()
+        if found
+        for kept in named[name]
+        if not any(fnmatchcase(case, kept) for case in found)
+    ]

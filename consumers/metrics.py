@@ -522,6 +522,14 @@ TRAINER: Final = (
         "A few with every outage of the broker are normal. Many without an outage: see the log for the failure.",
     ),
     Definition(
+        "streamsvm_loop_longest_turn_seconds",
+        "gauge",
+        "Longest turn of the trainer's main loop within the last half minute to minute. A turn that waits for records "
+        "takes 0.1 s.",
+        "Above a second: a publish, a checkpoint or a reduction holds the loop up, and nothing is read meanwhile. See "
+        "their times. /healthz answers 503 after http.stuck_after_s.",
+    ),
+    Definition(
         "streamsvm_training_running_seconds",
         "gauge",
         "How long the current training has been running; 0 while no model trains.",

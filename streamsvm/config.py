@@ -167,7 +167,8 @@ class CoresetConfig(Section):
         "number of points follows from it and from the number and type of the features. Counted are the points "
         "held, the moments of every bucket, one training set with its audit sample, and the arrays of the largest "
         "reduction, a few hundred bytes per point (reductions run one after another; a union above train_points is "
-        "one, too). Training and the Kafka client need memory on top.",
+        "one, too). Training, points that a cut still holds though its partitions have merged them, and the Kafka "
+        "client need memory on top.",
     )
     fan_in: Annotated[int, Field(ge=2, le=64)] = Field(
         default=2,

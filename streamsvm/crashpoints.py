@@ -22,7 +22,7 @@ POINTS: Final[dict[str, str]] = {
     "start.decided": "it is decided how to go on, nothing is saved yet",
     "start.saved": "the first checkpoint of this process is durable",
     "input.learned": "a batch of records is learned",
-    "cut.emitted": "a training set is materialised",
+    "cut.emitted": "a cut is taken",
     "cut.trained": "a model is trained, nothing is sent yet",
     "publish.sent": "a version's records are with the broker, their transaction is open",
     "publish.answered": "the broker has answered the commit of a version; whether readers pass it is not known yet",

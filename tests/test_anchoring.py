@@ -17,7 +17,7 @@ from consumers.models.catalogue import holds_newest, read_catalogue
 from consumers.models.moving import Records, RollBack, perform, pin, retire, set_alias
 from consumers.settings import OutputConfig, Settings
 from streamsvm.errors import ConfigurationError
-from streamsvm.kafka import Connection, Message, Publisher, Reader, TopicSpec, create_topics
+from streamsvm.kafka import Connection, Message, Publisher, Reader, TopicSpec, create_topics, read_to_end
 from streamsvm.model import message as model_codec
 from streamsvm.model import trail
 from streamsvm.model.ancestry import Ancestor
@@ -34,7 +34,7 @@ from streamsvm.model.pointers import (
     retired_key,
 )
 from streamsvm.model.version import Version
-from streamsvm.registry import backwards
+from streamsvm.registry import anchoring, backwards
 from streamsvm.registry import cloud_events as events
 from streamsvm.registry.anchoring import NotAnchored, reference
 from streamsvm.registry.loading import load_record, load_version
@@ -188,13 +188,13 @@ def held(connection: Connection, topic: Topic, which: int | str, **more: Any) ->
 
 
 class Reads:
-    """Counts records that are fetched one by one, and those of the models topic that are read in a row."""
+    """Counts fetches of a few records, and the records of the models topic that are read in a row."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, models: str) -> None:
         self.fetched, self.scanned = 0, 0
-        fetch, read = Reader.fetch_one, backwards.read_to_end
+        fetch, read = Reader.fetch_from, backwards.read_to_end
 
-        def fetch_one(reader: Reader, *arguments: Any) -> Any:
+        def fetch_from(reader: Reader, *arguments: Any) -> Any:
             self.fetched += 1
             return fetch(reader, *arguments)
 
@@ -203,7 +203,7 @@ class Reads:
                 self.scanned += name == models
                 yield record
 
-        monkeypatch.setattr(Reader, "fetch_one", fetch_one)
+        monkeypatch.setattr(Reader, "fetch_from", fetch_from)
         monkeypatch.setattr(backwards, "read_to_end", read_to_end)
 
 
@@ -225,10 +225,39 @@ def test_a_number_among_a_thousand_is_anchored_by_few_reads(
         assert reads.scanned == 0
 
 
-def test_offsets_that_lead_nowhere_cost_time_only(
+def test_in_a_copy_of_the_topic_a_number_is_found_by_few_reads(
+    connection: Connection, topic: Topic, broker: TestBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where versions stand elsewhere than links say, beside what others wrote; the topic is not read through."""
+    topic.grow(1_000)
+    copy = broker.name("copy")
+    create_topics(broker.connection, [TopicSpec(copy), TopicSpec(f"{copy}.aliases")])
+    with closing(Publisher(connection, f"test/{copy}")) as publisher:
+        publisher.start()
+        for source, suffix in ((topic.models, ""), (f"{topic.models}.aliases", ".aliases")):
+            copied = [
+                Message(f"{copy}{suffix}", record.value, record.key, record.headers, partition=0)
+                for record in read_to_end(connection, source, 0, timeout_s=DEADLINE_S)
+            ]
+            others = [Message(copy, b"{}", b"other@1", partition=0)] * (0 if suffix else 300)
+            publisher.publish([*others, *copied[:350], *others[:200], *copied[350:]])
+    for number in (1, 2, 333, 513, 1_000):
+        reads = Reads(monkeypatch, copy)
+        found = load_version(connection, NAME, models_topic=copy, number=number)
+        monkeypatch.undo()
+        assert (found.version.number, found.sha256) == (number, topic.hashes[number])
+        assert found.offset != topic.offsets[number]
+        assert reads.fetched <= 3 * (math.log2(1_000) + 2)
+        assert reads.scanned == 0
+
+
+def test_numbers_and_offsets_that_lead_nowhere_cost_time_only(
     connection: Connection, topic: Topic, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The chain is found by reading back, as in a copy of the topic on another cluster."""
+    """The chain is found by reading back."""
+    monkeypatch.setattr(anchoring, "AT_ONCE", 1)
+    monkeypatch.setattr(anchoring, "AROUND", 0)
+    monkeypatch.setattr(anchoring, "SEARCH_READS", 3)
     monkeypatch.setattr(backwards, "FIRST_SPAN", 4)
     monkeypatch.setattr(model_codec, "LINKS_HEADER", "streamsvm.other")
     topic.grow(40)

@@ -37,7 +37,7 @@ from streamsvm.model.version import PartitionCut, TuningInForce
 from streamsvm.points import Position
 from tests.faults.disks import RefusingDisk, VolatileDisk
 from tests.golden.checkpoint import HERE as GOLDEN
-from tests.golden.checkpoint import as_json, handmade
+from tests.golden.checkpoint import as_json, handmade, handmade_taken
 from tests.streams import gaussian, rows_of, small_config
 
 ROOT = Path(__file__).parent.parent
@@ -119,13 +119,13 @@ def sealed(body: bytes) -> bytes:
 @pytest.mark.parametrize(
     ("version", "told"),
     [
-        (0, r"format version is 0, which no build writes; this build reads the versions 1, 2, 3, 4, 5"),
+        (0, r"format version is 0, which no build writes; this build reads the versions 1, 2, 3, 4, 5, 6"),
         (
-            6,
-            r"is 6, newer than this build's; this build reads the versions 1, 2, 3, 4, 5\. "
+            7,
+            r"is 7, newer than this build's; this build reads the versions 1, 2, 3, 4, 5, 6\. "
             r"Use the build that wrote the file, or a newer one\.",
         ),
-        (9, r"format version is 9, newer than this build's; this build reads the versions 1, 2, 3, 4, 5"),
+        (9, r"format version is 9, newer than this build's; this build reads the versions 1, 2, 3, 4, 5, 6"),
     ],
 )
 def test_another_format_version_is_named(version: int, told: str) -> None:
@@ -140,6 +140,14 @@ def test_a_golden_file_loads(version: int) -> None:
     found = codec.decode((GOLDEN / f"checkpoint-{version}.ssvm").read_bytes())
     meant = json.loads((GOLDEN / f"checkpoint-{version}.json").read_text())
     assert without_later_fields(as_json(found), meant) == meant
+
+
+def test_a_cut_that_was_taken_is_golden() -> None:
+    """What it was made from is written, and read, byte for byte as in the golden file."""
+    content = (GOLDEN / "checkpoint-6-taken.ssvm").read_bytes()
+    assert codec.encode(handmade_taken()) == content
+    assert codec.encode(codec.decode(content)) == content
+    assert as_json(codec.decode(content)) == json.loads((GOLDEN / "checkpoint-6-taken.json").read_text())
 
 
 def without_later_fields(found: Any, meant: Any) -> Any:
@@ -165,6 +173,32 @@ def joined(header: Any, arrays: bytes, version: int = codec.FORMAT) -> bytes:
     """Return a file with this header and these arrays, under a valid checksum."""
     text = json.dumps(header).encode()
     return sealed(codec.MAGIC + struct.pack("<IQ", version, len(text)) + text + arrays)
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"buckets": [0]}, "a cut names bucket 0 of a partition that has 0"),
+        ({"buckets": [-1]}, "a cut names bucket -1 of a partition that has 0"),
+        ({"leaf_points": 1}, "a cut names 1 points of an open leaf that has 0"),
+        ({"leaf_points": -1}, "a cut names -1 points of an open leaf that has 0"),
+        ({"partition": 9}, "a cut is of partition 9, which the learner does not have"),
+    ],
+)
+def test_a_cut_that_names_what_the_file_does_not_hold_is_refused(changes: dict[str, Any], told: str) -> None:
+    """Each reference is compared with what there is."""
+    header, arrays = parts(codec.encode(handmade_taken()))
+    header["taken"][1] |= changes
+    with pytest.raises(CorruptCheckpoint, match=told):
+        codec.decode(joined(header, arrays))
+
+
+def test_a_file_has_one_pending_cut() -> None:
+    """Made, or only taken."""
+    header, arrays = parts(codec.encode(handmade()))
+    header["taken"] = []
+    with pytest.raises(CorruptCheckpoint, match="there are two pending cuts"):
+        codec.decode(joined(header, arrays))
 
 
 @pytest.mark.parametrize(
@@ -663,6 +697,7 @@ def test_the_document_has_every_field() -> None:
         "extent": codec._Extent,
         "moments": codec._Moments,
         "pending": codec._Cut,
+        "taken": codec._Taken,
         "sample": codec._Sampled,
         "array": codec._Array,
     }

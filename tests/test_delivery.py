@@ -26,7 +26,7 @@ from streamsvm.delivery import (
 )
 from streamsvm.delivery import decide as decide_among
 from streamsvm.errors import Fenced, StateError
-from streamsvm.learning.learner import LearnerState
+from streamsvm.learning.cutting import LearnerState
 from streamsvm.model.pointers import Head, Owner
 from streamsvm.model.version import PartitionCut
 from streamsvm.points import Position

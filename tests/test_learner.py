@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import subprocess
 import sys
+import weakref
 
 import numpy as np
 import pytest
@@ -15,7 +17,8 @@ from streamsvm.checkpoint import format as checkpoint_codec
 from streamsvm.checkpoint.format import Snapshot
 from streamsvm.config import CoresetConfig, SvmConfig
 from streamsvm.coreset.moments import Moments
-from streamsvm.learning.learner import Cut, Learner
+from streamsvm.learning.cutting import Cut, LearnerState
+from streamsvm.learning.learner import Learner
 from streamsvm.learning.pilots import linear_pilot
 from streamsvm.learning.tasks import REDUCERS
 from streamsvm.learning.training import limited, train
@@ -34,21 +37,23 @@ def learner(base: dict[int, Position] | None = None, every: int = 2, **coreset: 
 
 def state_bytes(held: Learner) -> bytes:
     """Encode the whole state: what a checkpoint would hold, byte for byte."""
-    return checkpoint_codec.encode(
-        Snapshot(
-            name="m",
-            incarnation=1,
-            sequence=1,
-            topic="t",
-            topic_id="",
-            base={0: Position(0)},
-            configuration={},
-            configuration_sha256="",
-            build={},
-            head=None,
-            learner=held.state(),
-            pending=None,
-        )
+    return checkpoint_codec.encode(snapshot_of(held.state()))
+
+
+def snapshot_of(state: LearnerState) -> Snapshot:
+    return Snapshot(
+        name="m",
+        incarnation=1,
+        sequence=1,
+        topic="t",
+        topic_id="",
+        base={0: Position(0)},
+        configuration={},
+        configuration_sha256="",
+        build={},
+        head=None,
+        learner=state,
+        pending=None,
     )
 
 
@@ -427,3 +432,64 @@ def test_warming_up_leaves_nothing_to_compile(reducer: str, structure: str, kern
     parts, compiled = done.stdout.split(maxsplit=1)
     assert int(parts) > 20
     assert compiled.strip() == "[]"
+
+
+SCREENED = {"reducer": "calibrated", "leaf_rows": 64, "bucket_points": 48, "train_points": 90, "audit_points": 20}
+"""Leaves are screened from the tenth on, and thinned."""
+
+
+@settings(max_examples=15, deadline=None)
+@given(taken_at=st.lists(st.integers(1, 2_400), min_size=1, max_size=4, unique=True))
+@pytest.mark.parametrize("structure", STRUCTURES)
+@pytest.mark.parametrize("changes", [SCREENED, {**SCREENED, "max_leverage": None, "clip_sd": 3.0}])
+def test_a_cut_that_is_made_later_is_the_one_that_was_taken(
+    changes: dict[str, object], structure: str, taken_at: list[int]
+) -> None:
+    """Whatever is learned in between, sealed, merged, screened or thinned: the same bytes as made at once."""
+    points = gaussian(2_400)
+    points.X[7], points.X[500] = 1e6, -1e6
+    rows = rows_of(points), rows_of(gaussian(1_200, seed=4), 1)
+    held = learner(dict.fromkeys((0, 1), Position(0)), 1 << 30, structure=structure, **changes)
+    pairs, begin = [], 0
+    for at in [*sorted(taken_at), 2_400]:
+        for part in rows:
+            held.learn(part.slice(min(begin, len(part)), min(at, len(part))))
+        begin = at
+        taken = held.take()
+        pairs.append((taken, whole(held.cut()), checkpoint_codec.encode(snapshot_of(held.state()))))
+    for taken, expected, state in reversed(pairs):
+        saved = taken.saved()
+        assert isinstance(saved, LearnerState)
+        assert checkpoint_codec.encode(snapshot_of(saved)) == state
+        assert whole(held.taken_of(saved).make()) == expected
+        assert whole(taken.make()) == expected
+        assert taken.saved() is taken.make()
+
+
+def whole(cut: Cut) -> tuple[object, ...]:
+    """Return everything of a cut, comparable."""
+    moments = [part.tobytes() for part in (cut.moments.class_weight, cut.moments.mean, cut.moments.square)]
+    facts = (dict(cut.positions), dict(cut.leader_epochs), cut.rows, cut.first_time_ms, cut.last_time_ms)
+    return (*facts, cut.moments.count, moments, cut.points.sha256(), audit_bytes(cut))
+
+
+def test_what_a_cut_keeps_besides_the_learner_is_counted() -> None:
+    """Nothing when it is taken; then what is merged or changed since; and the cut itself once it is made."""
+    held = learner(every=1 << 30, structure="chain", reducer="uniform", leaf_rows=50, bucket_points=30, audit_points=10)
+    rows = rows_of(gaussian(300))
+    held.learn(rows.slice(0, 120))
+    taken = held.take()
+    assert held.points_beyond(taken) == 0
+    held.learn(rows.slice(120, 121))
+    assert held.points_beyond(taken) == 10, "the audit sample was copied before it could change"
+    held.learn(rows.slice(121, 160))
+    assert held.points_beyond(taken) == 30 + 20 + 10, "bucket, open leaf and audit sample are its own by now"
+    cut = taken.make()
+    assert held.points_beyond(taken) == cut.points_held == 30 + 20 + 10
+    kept = weakref.ref(held.buckets()[0][0].points.X)
+    taken = held.take()
+    held.learn(rows.slice(160, 300))
+    assert kept() is not None
+    taken.make()
+    gc.collect()
+    assert kept() is None, "a cut that is made lets go of what it was made from"

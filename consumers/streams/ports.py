@@ -11,7 +11,7 @@ from typing import Protocol
 
 from consumers.settings import Start
 from streamsvm.kafka import Mark, Message, Place, Progress, Record, Stored, TopicInfo, TopicSpec
-from streamsvm.learning.learner import Cut
+from streamsvm.learning.cutting import DueCut
 from streamsvm.learning.recipe import Made
 from streamsvm.learning.tuning import Tuning
 
@@ -158,10 +158,10 @@ class Worker(Protocol):
     """Trains one cut at a time."""
 
     @property
-    def training(self) -> Cut | None:
+    def training(self) -> DueCut | None:
         """The cut handed in whose result was not taken yet."""
 
-    def submit(self, cut: Cut, in_force: Tuning | None) -> None:
+    def submit(self, cut: DueCut, in_force: Tuning | None) -> None:
         """Hand in a cut, with the tuning in force; there must be none in training."""
 
     def take(self, timeout_s: float = 0.0) -> Made | None:

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from consumers.metrics import Metrics
-from streamsvm.learning.learner import Cut, Learner
+from streamsvm.learning.cutting import Cut, DueCut
+from streamsvm.learning.learner import Learner
 from streamsvm.points import Positions
 
 
@@ -31,7 +32,7 @@ class Freshness:
         self._covered = learner.rows
         self._leaves = learner.leaves_sealed
         self._due_at: float | None = None
-        self._cuts: list[tuple[Cut, float]] = []
+        self._cuts: list[tuple[Positions, float]] = []
         metrics.put("streamsvm_model_rows_between_cuts", between_cuts)
 
     def learned(self, begun: float, now: float) -> None:
@@ -46,20 +47,21 @@ class Freshness:
         """Note that the learner stands where the newest version was cut."""
         self._covered = self._learner.rows
 
-    def emitted(self, cut: Cut | None) -> None:
-        """Note the cut that was made of the present positions, or that it was declined."""
+    def emitted(self, cut: DueCut | None) -> None:
+        """Note the cut that was taken at the present positions, or that it was declined."""
         due_at, self._due_at = self._due_at, None
         if cut is not None and due_at is not None:
-            self._cuts.append((cut, due_at))
+            self._cuts.append((cut.positions, due_at))
 
-    def settled(self, cut: Cut, published: Positions, in_flight: Sequence[Cut], now: float) -> None:
+    def settled(self, cut: Cut, published: Positions, in_flight: Sequence[DueCut], now: float) -> None:
         """Note that a cut needs no more publishing; `published` is the newest version's."""
         if dict(cut.positions) == dict(published):
             self._covered = cut.rows
             for known, due_at in self._cuts:
-                if known is cut:
+                if dict(known) == dict(cut.positions):
                     self._metrics.observe("streamsvm_model_staleness_seconds", max(0.0, now - due_at))
-        self._cuts = [(known, due_at) for known, due_at in self._cuts if any(known is other for other in in_flight)]
+        ahead = [dict(other.positions) for other in in_flight]
+        self._cuts = [(known, due_at) for known, due_at in self._cuts if dict(known) in ahead]
 
     def show(self) -> None:
         """Set the gauges."""

@@ -21,7 +21,7 @@ from consumers.metrics import Metrics
 from consumers.settings import Settings
 from consumers.streams.ports import Cluster
 from streamsvm.errors import InvalidMessage, StreamsvmError
-from streamsvm.learning.learner import Cut
+from streamsvm.learning.cutting import Cut
 from streamsvm.model import message as model_codec
 from streamsvm.model.pointers import Alias, Gate, GatePart, GateRival, Head
 from streamsvm.model.version import Version, version_key

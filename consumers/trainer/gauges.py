@@ -5,12 +5,41 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from math import nan
+from typing import Final
 
 from consumers.metrics import Metrics
 from streamsvm.learning.learner import Learner
 from streamsvm.model.skill import Skill
 
 SKILL = {"some": 1.0, "unknown": 0.0, "none": -1.0}
+
+TURNS_S: Final = 30.0
+"""Seconds of a span of turns; the longest turn is that of the span that runs and the one before it."""
+
+
+class Turns:
+    """Keeps the longest turn of the main loop, so that no scrape misses it.
+
+    Parameters
+    ----------
+    now : float
+        Monotonic seconds.
+    """
+
+    def __init__(self, now: float) -> None:
+        self._began = self._span_began = now
+        self._longest = self._before = 0.0
+
+    def next(self, now: float) -> None:
+        """Note that a turn begins, and so that the one before it ended."""
+        if now - self._span_began >= TURNS_S:
+            self._before, self._longest, self._span_began = self._longest, 0.0, now
+        self._longest, self._began = max(self._longest, now - self._began), now
+
+    @property
+    def longest_s(self) -> float:
+        """Seconds of the longest turn."""
+        return max(self._before, self._longest)
 
 
 class Gauges:

@@ -16,7 +16,7 @@ from consumers.settings import Settings
 from consumers.trainer.components import Components
 from consumers.trainer.coreset_conditions import Conditions
 from consumers.trainer.freshness import Freshness
-from consumers.trainer.gauges import Gauges, show_skill
+from consumers.trainer.gauges import Gauges, Turns, show_skill
 from consumers.trainer.life import Life
 from consumers.trainer.outliers import OutlierLog
 from streamsvm.delivery.events import (
@@ -29,7 +29,8 @@ from streamsvm.delivery.events import (
     Refused,
     Superseded,
 )
-from streamsvm.learning.learner import Cut
+from streamsvm.learning.cutting import Cut, DueCut
+from streamsvm.learning.recipe import Made
 from streamsvm.model.skill import Answers, State, complaint
 from streamsvm.model.version import Version
 
@@ -59,6 +60,7 @@ class Observer:
         self._conditions = Conditions()
         self._outliers = OutlierLog(settings.input.topic)
         self._freshness: Freshness | None = None
+        self._turns = Turns(self._clock.monotonic())
         self._training_since: float | None = None
         self._measured_at = 0.0
         self._skill: State | Answers | None = None
@@ -74,13 +76,19 @@ class Observer:
         rows = life.config.coreset.leaf_rows * self._settings.training.every_leaves
         self._freshness = Freshness(self._metrics, life.pipeline.learner, rows)
         self._training_since, self._measured_at = None, 0.0
+        self._turns = Turns(self._clock.monotonic())
         self._board.adopted(life.delivery.head, life.current)
         self._metrics.put("streamsvm_model_version", life.delivery.next_number - 1)
         self._metrics.put("streamsvm_input_mostly_rejected", 0)
         self._health.require("input", "")
 
+    def turns(self) -> None:
+        """Note that a turn of the main loop begins."""
+        self._turns.next(self._clock.monotonic())
+
     def started(self, life: Life) -> None:
         """Say what was started."""
+        self._turns = Turns(self._clock.monotonic())
         log.info(
             "started",
             name=self._settings.name,
@@ -125,7 +133,7 @@ class Observer:
         self._metrics.increase("streamsvm_input_rows", accepted, outcome="accepted")
         self._metrics.increase("streamsvm_input_rows", len(event.rows) - accepted, outcome="rejected")
 
-    def _emitted(self, cut: Cut | None) -> None:
+    def _emitted(self, cut: DueCut | None) -> None:
         if self._freshness is not None:
             self._freshness.emitted(cut)
 
@@ -146,14 +154,14 @@ class Observer:
 
     # ------------------------------------------------------------ the training
 
-    def training(self, cut: Cut) -> None:
+    def training(self) -> None:
         """Note that a training begins."""
         self._training_since = self._clock.monotonic()
-        self._metrics.put("streamsvm_training_points", len(cut.points))
 
-    def trained(self) -> None:
+    def trained(self, made: Made) -> None:
         """Note that it ended."""
         self._training_since = None
+        self._metrics.put("streamsvm_training_points", len(made.cut.points))
 
     @property
     def _training_s(self) -> float:
@@ -295,6 +303,7 @@ class Observer:
         positions = learner.positions
         self._gauges.headroom({p: at.offset - log_ranges[p][0] for p, at in positions.items() if p in log_ranges})
         self._metrics.put("streamsvm_training_running_seconds", self._training_s)
+        self._metrics.put("streamsvm_loop_longest_turn_seconds", self._turns.longest_s)
         self._board.look(learner, self._clock.now(), self._clock.monotonic())
 
 

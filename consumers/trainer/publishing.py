@@ -21,7 +21,7 @@ from streamsvm.delivery.machine import Delivery
 from streamsvm.delivery.publication import Publication, Topics
 from streamsvm.errors import InvalidMessage, StreamsvmError
 from streamsvm.kafka import Message, PublishRefused
-from streamsvm.learning.learner import Cut
+from streamsvm.learning.cutting import Cut
 from streamsvm.learning.recipe import Made, Origin, version_of
 from streamsvm.model import message as model_codec
 from streamsvm.model.ancestry import Ancestor

@@ -36,7 +36,8 @@ from streamsvm.delivery import (
 from streamsvm.errors import ConfigurationError, StateError, TransientError
 from streamsvm.kafka import TopicInfo
 from streamsvm.learning import naming
-from streamsvm.learning.learner import Cut, Learner
+from streamsvm.learning.cutting import DueCut, LearnerState
+from streamsvm.learning.learner import Learner
 from streamsvm.model.comparison import configuration_differences
 from streamsvm.model.pointers import Alias, Head
 from streamsvm.points import Position, precedes
@@ -58,7 +59,7 @@ class Started:
     base : dict of partition to Position
         Where the incarnation began in each partition; new partitions are added.
     learner : Learner
-    waiting : Cut or None
+    waiting : Cut, TakenCut or None
         The checkpoint's cut, if it is still to be published.
     sequence : int
         Sequence number of the newest checkpoint file.
@@ -74,7 +75,7 @@ class Started:
     topic: TopicInfo
     base: dict[int, Position]
     learner: Learner
-    waiting: Cut | None
+    waiting: DueCut | None
     sequence: int
     settings: Settings
     read_to: dict[int, int] = field(default_factory=dict)
@@ -292,7 +293,9 @@ class Startup:
         # Into a learner that already has the partitions of the newest version: the checkpoint may know fewer.
         learner.restore(snapshot.learner)
         pending = snapshot.pending
-        waiting = pending if pending is not None and self._delivery.admits(pending.positions) else None
+        waiting = None
+        if pending is not None and self._delivery.admits(pending.positions):
+            waiting = learner.taken_of(pending) if isinstance(pending, LearnerState) else pending
         if pending is not None and waiting is None and not precedes(pending.positions, self._delivery.published_cut):
             learner.call_for_cut()  # this cut cannot be published any more: make a new one from its leaves
         read_to = {p: reads_on(snapshot, p, *self._cluster.log_range(topic.name, p)) for p in snapshot.read_to}

@@ -18,7 +18,7 @@ from consumers.metrics import Metrics
 from consumers.settings import Settings
 from consumers.streams.ports import Cluster
 from consumers.trainer.gatekeeping import CurrentVersion, Gatekeeper, present_of
-from streamsvm.learning.learner import Cut
+from streamsvm.learning.cutting import Cut
 from streamsvm.model.pointers import Alias, Gate
 from streamsvm.model.skill import Skill
 from streamsvm.model.version import Version

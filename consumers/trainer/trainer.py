@@ -126,6 +126,7 @@ class Trainer:
     def _turn(self, life: Life) -> None:
         """Do one round of the main loop; blocks at most about `POLL_S`, but for a publish or a checkpoint."""
         self._health.beat()
+        self._observer.turns()
         self._collect(life, 0.0)
         self._learn(life)
         self._train(life)
@@ -173,7 +174,7 @@ class Trainer:
         """Hand the cut that waits to the training thread, if that is free."""
         cut = life.pipeline.next_training()
         if cut is not None:
-            self._observer.training(cut)
+            self._observer.training()
             life.worker.submit(cut, life.delivery.tuning)
 
     def _hold(self, life: Life) -> None:
@@ -190,7 +191,7 @@ class Trainer:
             made = life.worker.take(timeout_s)
             if made is not None:
                 pipeline.trained(made)
-                self._observer.trained()
+                self._observer.trained(made)
                 crash_point("cut.trained")
         elif timeout_s and not delivery.ready:
             self._stop.wait(timeout_s)

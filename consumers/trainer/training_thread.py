@@ -1,6 +1,7 @@
 """The training thread: one cut in, everything that is made of it out, while the poll loop goes on.
 
-Training releases the GIL (LIBSVM and numba do), so the loop keeps its pace. The thread never touches Kafka or a file.
+Making the training set and training it release the GIL (LIBSVM and numba do), so the loop keeps its pace. The thread
+never touches Kafka or a file.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import threading
 import time
 
 from streamsvm.config import ModelConfig
-from streamsvm.learning.learner import Cut
+from streamsvm.learning.cutting import DueCut
 from streamsvm.learning.recipe import Made, TrainFunction, make
 from streamsvm.learning.tuning import Tuning
 
@@ -27,19 +28,19 @@ class Worker:
     def __init__(self, train: TrainFunction, config: ModelConfig) -> None:
         self._train = train
         self._config = config
-        self._inbox: queue.SimpleQueue[tuple[Cut, Tuning | None] | None] = queue.SimpleQueue()
+        self._inbox: queue.SimpleQueue[tuple[DueCut, Tuning | None] | None] = queue.SimpleQueue()
         self._outbox: queue.SimpleQueue[Made | BaseException] = queue.SimpleQueue()
-        self._training: Cut | None = None
+        self._training: DueCut | None = None
         # A daemon thread: a second signal must end the process in the midst of a training.
         self._thread = threading.Thread(target=self._run, name="training", daemon=True)
         self._thread.start()
 
     @property
-    def training(self) -> Cut | None:
+    def training(self) -> DueCut | None:
         """The cut handed in whose result was not taken yet."""
         return self._training
 
-    def submit(self, cut: Cut, in_force: Tuning | None) -> None:
+    def submit(self, cut: DueCut, in_force: Tuning | None) -> None:
         """Hand in a cut, with the tuning in force; there must be none in training."""
         assert self._training is None
         self._training = cut

@@ -378,6 +378,12 @@ DEEP_DIVE: Final[Rows] = (
                 (("seconds", f"max(streamsvm_training_running_seconds{ONE})"),),
             ),
             Panel(
+                "Longest turn of the main loop",
+                "s",
+                ("streamsvm_loop_longest_turn_seconds",),
+                (("seconds", f"max(streamsvm_loop_longest_turn_seconds{ONE})"),),
+            ),
+            Panel(
                 "KKT gap",
                 "sci",
                 ("streamsvm_model_kkt_gap",),

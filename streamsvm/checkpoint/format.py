@@ -1,4 +1,4 @@
-"""Checkpoints as bytes: format 5.
+"""Checkpoints as bytes: format 6.
 
 ======  ====  =========================================================================
 offset  size  content
@@ -38,14 +38,14 @@ from streamsvm.coreset.moments import Moments
 from streamsvm.coreset.screening import Screen, Screened
 from streamsvm.coreset.structure import Bucket, Extent
 from streamsvm.errors import CorruptCheckpoint
-from streamsvm.learning.learner import Cut, LearnerState
+from streamsvm.learning.cutting import Cut, LearnerState
 from streamsvm.learning.partition import PartitionState
 from streamsvm.model.pointers import Head
 from streamsvm.model.version import PartitionCut, partition_cuts, positions
 from streamsvm.points import Points, Position
 
 MAGIC: Final = b"SSVMCKPT"
-FORMAT: Final = 5
+FORMAT: Final = 6
 _PREFIX: Final = struct.Struct("<8sIQ")
 _CHECKSUM_BYTES: Final = 32
 LARGEST_LENGTH: Final = 1 << 40
@@ -74,8 +74,9 @@ class Snapshot:
     head : Head or None
         The newest head record seen.
     learner : LearnerState
-    pending : Cut or None
-        A cut that was not published yet, with its training set.
+    pending : Cut, LearnerState or None
+        A cut that was not published yet: with its training set; or, where that was not made yet, what the learner was
+        when the cut was taken.
     read_to : mapping of partition to int
         Offsets past the positions of some partitions. Between position and offset the log held nothing to learn, only
         transaction markers and aborted records.
@@ -92,13 +93,13 @@ class Snapshot:
     build: dict[str, str]
     head: Head | None
     learner: LearnerState
-    pending: Cut | None
+    pending: Cut | LearnerState | None
     read_to: Mapping[int, int] = field(default_factory=dict)
 
     @property
     def positions(self) -> dict[int, Position]:
         """The next row to learn of each partition."""
-        return {partition: state.position for partition, state in self.learner.partitions.items()}
+        return self.learner.positions
 
 
 class _Array(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -211,9 +212,24 @@ class _Header2(_Header1, frozen=True, forbid_unknown_fields=True, kw_only=True):
     read_to: tuple[tuple[int, int], ...]
 
 
-class _Header(_Header2, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class _Header3(_Header2, frozen=True, forbid_unknown_fields=True, kw_only=True):
     partitions: tuple[_Partition, ...]
     pending: _Cut | None
+
+
+class _Taken(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    partition: int
+    sealed: int
+    leader_epoch: int
+    buckets: tuple[int | _Bucket, ...]
+    leaf_points: int | _Points
+    leaf_extent: _Extent
+    screened: _Screened | None
+    audit: bool | _Held
+
+
+class _Header(_Header3, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    taken: tuple[_Taken, ...] | None
 
 
 def encode(snapshot: Snapshot) -> bytes:
@@ -236,7 +252,8 @@ def encode(snapshot: Snapshot) -> bytes:
             partitions=tuple(
                 writer.partition(partition, learner.partitions[partition]) for partition in sorted(learner.partitions)
             ),
-            pending=None if pending is None else writer.cut(pending),
+            pending=writer.cut(pending) if isinstance(pending, Cut) else None,
+            taken=writer.taken(pending, learner) if isinstance(pending, LearnerState) else None,
             read_to=tuple(sorted(snapshot.read_to.items())),
         ),
         order="deterministic",
@@ -288,16 +305,21 @@ def _decode_2(content: memoryview, header_bytes: int) -> Snapshot:
 
 def _decode_3(content: memoryview, header_bytes: int) -> Snapshot:
     """Decode the bytes between prefix and checksum of format 3, whose head had no tuning and no gate."""
-    return _decoded(content, header_bytes, _Header)
+    return _decoded(content, header_bytes, _Header3)
 
 
 def _decode_4(content: memoryview, header_bytes: int) -> Snapshot:
     """Decode the bytes between prefix and checksum of format 4, whose gate named no earlier versions."""
-    return _decoded(content, header_bytes, _Header)
+    return _decoded(content, header_bytes, _Header3)
 
 
 def _decode_5(content: memoryview, header_bytes: int) -> Snapshot:
-    """Decode the bytes between prefix and checksum of format 5."""
+    """Decode the bytes between prefix and checksum of format 5, whose pending cut always had its training set."""
+    return _decoded(content, header_bytes, _Header3)
+
+
+def _decode_6(content: memoryview, header_bytes: int) -> Snapshot:
+    """Decode the bytes between prefix and checksum of format 6."""
     return _decoded(content, header_bytes, _Header)
 
 
@@ -320,6 +342,7 @@ _DECODERS: Final[dict[int, Callable[[memoryview, int], Snapshot]]] = {
     3: _decode_3,
     4: _decode_4,
     5: _decode_5,
+    6: _decode_6,
 }
 """The decoder of each format that can be read; only the newest format is written."""
 
@@ -363,15 +386,48 @@ class _Writer:
             partition=partition,
             sealed=state.sealed,
             leader_epoch=state.leader_epoch,
-            buckets=tuple(
-                _Bucket(bucket.level, bucket.index, self.points(bucket.points), self.extent(bucket.extent))
-                for bucket in state.buckets
-            ),
+            buckets=tuple(self.bucket(bucket) for bucket in state.buckets),
             leaf_points=self.points(state.leaf_points),
             leaf_extent=self.extent(state.leaf_extent),
             screened=None if state.screened is None else self.screened(state.screened),
             audit=None if state.audit is None else self.held(state.audit),
         )
+
+    def bucket(self, bucket: Bucket) -> _Bucket:
+        return _Bucket(bucket.level, bucket.index, self.points(bucket.points), self.extent(bucket.extent))
+
+    def taken(self, then: LearnerState, now: LearnerState) -> tuple[_Taken, ...]:
+        """Write what the learner was, by reference to what it is where that is still the same."""
+        return tuple(
+            self.taken_partition(partition, then.partitions[partition], now.partitions[partition])
+            for partition in sorted(then.partitions)
+        )
+
+    def taken_partition(self, partition: int, then: PartitionState, now: PartitionState) -> _Taken:
+        places = {(bucket.level, bucket.index): place for place, bucket in enumerate(now.buckets)}
+        known = [places.get((bucket.level, bucket.index), -1) for bucket in then.buckets]
+        held = len(then.leaf_points)
+        leaf_is_known = _same(then.leaf_points, now.leaf_points.take(slice(0, held)))
+        return _Taken(
+            partition=partition,
+            sealed=then.sealed,
+            leader_epoch=then.leader_epoch,
+            buckets=tuple(
+                place if place >= 0 and _same(bucket.points, now.buckets[place].points) else self.bucket(bucket)
+                for place, bucket in zip(known, then.buckets, strict=True)
+            ),
+            leaf_points=held if leaf_is_known else self.points(then.leaf_points),
+            leaf_extent=self.extent(then.leaf_extent),
+            screened=None if then.screened is None else self.screened(then.screened),
+            audit=self.taken_audit(then.audit, now.audit),
+        )
+
+    def taken_audit(self, then: Held | None, now: Held | None) -> bool | _Held:
+        """Write an audit sample: True where it is still that of the partition, False where there is none."""
+        if then is None or now is None:
+            return False if then is None else self.held(then)
+        same = then.threshold == now.threshold and _same(then.points, now.points)
+        return (same and then.priority.tobytes() == now.priority.tobytes()) or self.held(then)
 
     def screened(self, state: Screened) -> _Screened:
         screen = state.screen
@@ -407,6 +463,14 @@ class _Writer:
             last_time_ms=cut.last_time_ms,
             audit=tuple(self.sampled(part) for part in cut.audit),
         )
+
+
+def _same(one: Points, other: Points) -> bool:
+    """Tell whether two sets have the same bytes."""
+    if one.X is other.X:
+        return True
+    pairs = ((one.X, other.X), (one.y, other.y), (one.weight, other.weight))
+    return all(own.shape == its.shape and own.tobytes() == its.tobytes() for own, its in pairs)
 
 
 class _Reader:
@@ -463,16 +527,32 @@ class _Reader:
         return PartitionState(
             sealed=placed.sealed,
             leader_epoch=placed.leader_epoch,
-            buckets=tuple(
-                Bucket(bucket.level, bucket.index, self.points(bucket.points), self.extent(bucket.extent))
-                for bucket in placed.buckets
-            ),
+            buckets=tuple(self.bucket(bucket) for bucket in placed.buckets),
             leaf_points=self.points(placed.leaf_points),
             leaf_extent=self.extent(placed.leaf_extent),
             screened=self.screened(placed.screened)
             if isinstance(placed, _Partition) and placed.screened is not None
             else None,
             audit=self.held(placed.audit) if isinstance(placed, _Partition) and placed.audit is not None else None,
+        )
+
+    def bucket(self, placed: _Bucket) -> Bucket:
+        return Bucket(placed.level, placed.index, self.points(placed.points), self.extent(placed.extent))
+
+    def taken(self, placed: _Taken, now: PartitionState | None) -> PartitionState:
+        if now is None:
+            raise CorruptCheckpoint(f"a cut is of partition {placed.partition}, which the learner does not have")
+        leaf = placed.leaf_points
+        return PartitionState(
+            sealed=placed.sealed,
+            leader_epoch=placed.leader_epoch,
+            buckets=tuple(
+                _at(now.buckets, one) if isinstance(one, int) else self.bucket(one) for one in placed.buckets
+            ),
+            leaf_points=_first(now.leaf_points, leaf) if isinstance(leaf, int) else self.points(leaf),
+            leaf_extent=self.extent(placed.leaf_extent),
+            screened=None if placed.screened is None else self.screened(placed.screened),
+            audit=(now.audit if placed.audit else None) if isinstance(placed.audit, bool) else self.held(placed.audit),
         )
 
     def screened(self, placed: _Screened) -> Screened:
@@ -516,7 +596,18 @@ class _Reader:
             audit=tuple(self.sampled(part) for part in placed.audit) if isinstance(placed, _Cut) else (),
         )
 
+    def pending(self, header: _Header1, now: LearnerState) -> Cut | LearnerState | None:
+        taken = header.taken if isinstance(header, _Header) else None
+        if taken is None:
+            return None if header.pending is None else self.cut(header.pending)
+        if header.pending is not None:
+            raise CorruptCheckpoint("there are two pending cuts")
+        return LearnerState({part.partition: self.taken(part, now.partitions.get(part.partition)) for part in taken}, 0)
+
     def snapshot(self, header: _Header1) -> Snapshot:
+        learner = LearnerState(
+            {part.partition: self.partition(part) for part in header.partitions}, header.leaves_since_cut
+        )
         return Snapshot(
             name=header.name,
             incarnation=header.incarnation,
@@ -528,9 +619,19 @@ class _Reader:
             configuration_sha256=header.configuration_sha256,
             build=header.build,
             head=header.head,
-            learner=LearnerState(
-                {part.partition: self.partition(part) for part in header.partitions}, header.leaves_since_cut
-            ),
-            pending=None if header.pending is None else self.cut(header.pending),
+            learner=learner,
+            pending=self.pending(header, learner),
             read_to=dict(header.read_to) if isinstance(header, _Header2) else {},
         )
+
+
+def _at(buckets: tuple[Bucket, ...], place: int) -> Bucket:
+    if not 0 <= place < len(buckets):
+        raise CorruptCheckpoint(f"a cut names bucket {place} of a partition that has {len(buckets)}")
+    return buckets[place]
+
+
+def _first(points: Points, n: int) -> Points:
+    if not 0 <= n <= len(points):
+        raise CorruptCheckpoint(f"a cut names {n} points of an open leaf that has {len(points)}")
+    return points.take(slice(0, n))

@@ -52,6 +52,16 @@ class Held:
     priority: Float
     threshold: float
 
+    def sampled(self, class_weight: Weights) -> Sampled:
+        """Return the sample, for a cut.
+
+        Parameters
+        ----------
+        class_weight : ndarray of shape (2,)
+            Exact weight of each label over all offered rows.
+        """
+        return Sampled(self.points, self.threshold, class_weight.copy())
+
 
 @dataclass(frozen=True, slots=True)
 class Sampled:
@@ -99,6 +109,7 @@ class Reservoir:
         self._buffer = Points(
             np.empty((capacity, dimension), dtype), np.empty(capacity, np.int8), np.empty(capacity, np.float64)
         )
+        self._shared = False
         self._priority = np.empty(capacity)
         self._heap = np.empty(capacity, np.int64)
         self._count = 0
@@ -114,6 +125,7 @@ class Reservoir:
 
     def add(self, rows: Rows) -> None:
         """Offer every accepted row. Most cost a hash and a comparison only; a row that passes replaces another."""
+        self._own()
         points, held = rows.points, self._buffer
         self._count, self._threshold = _offer(
             points.X,
@@ -132,22 +144,29 @@ class Reservoir:
             self._threshold,
         )
 
-    def sampled(self, class_weight: Weights) -> Sampled:
-        """Return a copy of the sample, for a cut.
-
-        Parameters
-        ----------
-        class_weight : ndarray of shape (2,)
-            Exact weight of each label over all offered rows.
-        """
-        return Sampled(_copy(self.points), self._threshold, class_weight.copy())
-
     def state(self) -> Held:
-        """Return a copy of everything a checkpoint needs."""
-        return Held(_copy(self.points), self._priority[: self._count].copy(), self._threshold)
+        """Return everything a checkpoint needs, and a cut; rows that are offered later do not change it.
+
+        The arrays are views. The next call of `add` takes new memory before it changes them.
+        """
+        self._shared = True
+        return Held(self.points, self._priority[: self._count], self._threshold)
+
+    def sampled(self, class_weight: Weights) -> Sampled:
+        """Return the sample as it is now; the parameter is that of `Held.sampled`."""
+        return self.state().sampled(class_weight)
+
+    def _own(self) -> None:
+        """Take new memory, with the same content, where others hold views of the old."""
+        if self._shared:
+            held = self._buffer
+            self._buffer = Points(held.X.copy(), held.y.copy(), held.weight.copy())
+            self._priority = self._priority.copy()
+            self._shared = False
 
     def restore(self, held: Held) -> None:
         """Put a checkpoint's content in place."""
+        self._own()
         self._count, self._threshold = len(held.points), held.threshold
         place = slice(0, self._count)
         self._buffer.X[place], self._buffer.y[place] = held.points.X, held.points.y
@@ -172,10 +191,6 @@ def warm_up(dtype: np.dtype[np.floating]) -> None:
         leader_epoch=none,
     )
     Reservoir(1, 0, 0, 1, dtype).add(nothing)
-
-
-def _copy(points: Points) -> Points:
-    return Points(points.X.copy(), points.y.copy(), points.weight.copy())
 
 
 @njit(cache=True, nogil=True)

@@ -36,12 +36,38 @@ class Leaf:
         self, start: Position, rows: int, dimension: int, dtype: np.dtype[np.floating], classes: int = 2
     ) -> None:
         self._buffer = Points(np.empty((rows, dimension), dtype), np.empty(rows, np.int8), np.empty(rows, np.float64))
+        self._shared = False
         self._capacity = rows
         # Shared: moments are never changed in place.
         self._nothing = Moments.zero(dimension, classes)
         self._reset(start)
 
+    def __len__(self) -> int:
+        return self._kept
+
+    @property
+    def count(self) -> int:
+        """Valid points seen."""
+        return self._extent.moments.count if self._screener is None else self._screener.state.accepted
+
+    def state(self) -> tuple[Points, Extent, Screened | None]:
+        """Return points, extent and screen as they are now; what is added later does not change them.
+
+        The points are views. From here on the leaf lets their memory be: it appends behind them, and takes new memory
+        before it would change them.
+        """
+        self._shared = True
+        return self.points, self.extent, None if self._screener is None else self._screener.state.copy()
+
+    def _own(self, kept: int) -> None:
+        """Take new memory, with the first points of the old, where others hold views of that."""
+        if self._shared:
+            old, self._buffer = self._buffer, _like(self._buffer)
+            _write(self._buffer, old.take(slice(0, kept)))
+            self._shared = False
+
     def _reset(self, start: Position) -> None:
+        self._own(0)
         self._kept = 0
         self._extent = Extent(start=start, end=start, rows=0, first_time_ms=-1, last_time_ms=-1, moments=self._nothing)
         self._screener: Screener | None = None
@@ -115,6 +141,7 @@ class Leaf:
         if self._screener is None:
             self._keep(rows.points.take(rows.accepted))
         else:
+            self._own(self._kept)  # a screen that is full halves what it holds, in place
             self._kept = self._screener.screen(rows.points, rows.accepted, self._buffer, self._kept)
 
     def _keep(self, accepted: Points) -> None:
@@ -129,10 +156,9 @@ class Leaf:
         """Put a checkpoint's content in place."""
         self._screener = screener
         assert len(points) <= min(extent.rows, self._capacity)
+        self._own(0)
         self._kept = len(points)
-        self._buffer.X[: self._kept] = points.X
-        self._buffer.y[: self._kept] = points.y
-        self._buffer.weight[: self._kept] = points.weight
+        _write(self._buffer, points)
         self._extent = extent if screener is None else replace(extent, moments=self._nothing)
         assert self.missing >= 0
 
@@ -145,3 +171,12 @@ class Leaf:
         sealed = self.calibrated(Observed() if observed is None else observed), self.extent
         self._reset(self._extent.end)
         return sealed
+
+
+def _like(buffer: Points) -> Points:
+    return Points(np.empty_like(buffer.X), np.empty_like(buffer.y), np.empty_like(buffer.weight))
+
+
+def _write(buffer: Points, points: Points) -> None:
+    kept = slice(0, len(points))
+    buffer.X[kept], buffer.y[kept], buffer.weight[kept] = points.X, points.y, points.weight

@@ -120,6 +120,13 @@ class Structure(ABC):
     bucket_points : int
         Most points a bucket holds (the paper's l).
     reducer : Reducer
+
+    Attributes
+    ----------
+    points_held : int
+        Points of all buckets.
+    count : int
+        Valid points that the buckets stand for.
     """
 
     def __init__(self, partition: int, seed: int, bucket_points: int, reducer: Reducer[Any]) -> None:
@@ -129,6 +136,7 @@ class Structure(ABC):
         self._reducer = reducer
         self._sealed = 0
         self._buckets: tuple[Bucket, ...] = ()
+        self.points_held = self.count = 0
 
     @property
     def buckets(self) -> tuple[Bucket, ...]:
@@ -148,7 +156,13 @@ class Structure(ABC):
     def restore(self, sealed: int, buckets: Sequence[Bucket]) -> None:
         """Restore the content from a checkpoint."""
         self._sealed = sealed
+        self._hold(buckets)
+
+    def _hold(self, buckets: Sequence[Bucket]) -> None:
+        """Take new buckets, and count once what is asked for at every batch of rows."""
         self._buckets = tuple(buckets)
+        self.points_held = sum(len(bucket.points) for bucket in buckets)
+        self.count = sum(bucket.extent.moments.count for bucket in buckets)
 
     def insert(self, points: Points, extent: Extent, pilot_of: PilotOf | None = None) -> None:
         """Add a sealed leaf, and merge buckets.
@@ -161,7 +175,7 @@ class Structure(ABC):
         pilot_of : callable, optional
             Called for every node that must be reduced, if the reducer needs a pilot.
         """
-        self._buckets = tuple(self._with(points, extent, pilot_of))
+        self._hold(self._with(points, extent, pilot_of))
         self._sealed += 1
 
     @abstractmethod

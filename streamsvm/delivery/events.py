@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from streamsvm.errors import StreamsvmError
-from streamsvm.learning.learner import Cut
+from streamsvm.learning.cutting import TakenCut
 from streamsvm.learning.recipe import Made
 from streamsvm.model.pointers import Gate, Head
 from streamsvm.model.skill import Skill
@@ -27,15 +27,15 @@ class Learned:
 
 @dataclass(frozen=True, slots=True)
 class CutTaken:
-    """A due cut was made; `replaced` if one that waited to be trained gave way to it."""
+    """A due cut was taken; `replaced` if one that waited to be trained gave way to it."""
 
-    cut: Cut
+    cut: TakenCut
     replaced: bool
 
 
 @dataclass(frozen=True, slots=True)
 class CutDeclined:
-    """A due cut was not made: it was published before, or lies behind what was."""
+    """A due cut was not taken: it was published before, or lies behind what was."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,8 @@ from streamsvm.config import ModelConfig
 from streamsvm.delivery.events import Assigned, CaughtUp, CutDeclined, CutTaken, Learned
 from streamsvm.delivery.machine import Delivery
 from streamsvm.errors import StateError
-from streamsvm.learning.learner import Cut, Learner
+from streamsvm.learning.cutting import DueCut
+from streamsvm.learning.learner import Learner
 from streamsvm.learning.recipe import Made
 from streamsvm.points import Position, Rows
 
@@ -45,7 +46,7 @@ class Pipeline:
     waits_for_training : bool
         Whether every cut is trained: the next one then waits for the one before it. Else a newer cut takes the place
         of one that waits.
-    waiting : Cut or None
+    waiting : Cut, TakenCut or None
         A cut that a checkpoint holds, which is still to be published.
     read_to : mapping of partition to int
         Where to read on past a position that the log no longer holds, and held nothing to learn.
@@ -63,7 +64,7 @@ class Pipeline:
         base: Mapping[int, Position],
         build: Mapping[str, str],
         waits_for_training: bool,
-        waiting: Cut | None = None,
+        waiting: DueCut | None = None,
         read_to: Mapping[int, int] | None = None,
     ) -> None:
         self.learner: Final = learner
@@ -79,7 +80,7 @@ class Pipeline:
         self._build = dict(build)
         self._waits_for_training = waits_for_training
         self._waiting = waiting
-        self._training: Cut | None = None
+        self._training: DueCut | None = None
         self._fetched: dict[int, int] = {}
         self._read_to = dict(read_to or {})
         self._again = False
@@ -255,7 +256,7 @@ class Pipeline:
     # ------------------------------------------------------------ cut to version
 
     def take_due_cut(self) -> CutTaken | CutDeclined | None:
-        """Make or decline the due cut; None if none is due, or it has to wait."""
+        """Take or decline the due cut; None if none is due, or it has to wait."""
         return self._take_cut() if self.learner.cut_due else None
 
     def _take_cut(self) -> CutTaken | CutDeclined | None:
@@ -269,13 +270,12 @@ class Pipeline:
         replaced = self._waiting is not None
         # A cut that waited is replaced: people want the newest model, and its number is given only when it is
         # published.
-        self._waiting = self.learner.cut()
-        self.held_peak = max(self.held_peak, self.points_held())
-        return CutTaken(self._waiting, replaced)
+        self._waiting = taken = self.learner.take()
+        return CutTaken(taken, replaced)
 
     @property
-    def in_flight(self) -> list[Cut]:
-        """The cuts made and not yet settled, the newest first."""
+    def in_flight(self) -> list[DueCut]:
+        """The cuts taken and not yet settled, the newest first."""
         unpublished = self.unpublished.cut if self.unpublished else None
         return [cut for cut in (self._waiting, self._training, unpublished) if cut is not None]
 
@@ -284,7 +284,7 @@ class Pipeline:
         """Whether a cut is in training."""
         return self._training is not None
 
-    def next_training(self) -> Cut | None:
+    def next_training(self) -> DueCut | None:
         """Return the cut to train now, if there is one: nothing is trained while a result waits to be published."""
         # A second result would have to wait behind the first, hold its points, and might be superseded by then.
         if self._waiting is None or self.training or self.unpublished is not None:
@@ -295,6 +295,7 @@ class Pipeline:
     def trained(self, made: Made) -> None:
         """Note the result of the training: it waits to be published."""
         self._training, self.unpublished = None, made
+        self.learner.note(made.cut.met)
 
     def settled(self) -> None:
         """Note that the result needs no more publishing."""
@@ -303,9 +304,11 @@ class Pipeline:
     # ------------------------------------------------------------------ state
 
     def points_held(self) -> int:
-        """Count buckets, leaves, audit samples, the backlog, and the cuts that wait, train, or wait to be published."""
-        # Cuts share no points with the buckets they came from, which go on merging, so they count in full.
-        in_flight = sum(cut.points_held for cut in self.in_flight)
+        """Count buckets, leaves, audit samples, the backlog, and the cuts that wait, train, or wait to be published.
+
+        Of a cut that is not made yet only those points count that no partition holds any more.
+        """
+        in_flight = sum(self.learner.points_beyond(cut) for cut in self.in_flight)
         return self.learner.points_held + sum(len(rows) for rows in self.backlog) + in_flight
 
     def points_accepted(self) -> int:
@@ -328,6 +331,6 @@ class Pipeline:
             head=self._delivery.head,
             learner=self.learner.state(),
             # Only the newest: after a restart an older one would be superseded by it anyway.
-            pending=next(iter(self.in_flight), None),
+            pending=self.in_flight[0].saved() if self.in_flight else None,
             read_to=self._read_to,
         )

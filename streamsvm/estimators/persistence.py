@@ -14,7 +14,7 @@ from streamsvm.checkpoint import format as checkpoint
 from streamsvm.checkpoint.format import Snapshot
 from streamsvm.config import ModelConfig
 from streamsvm.errors import CorruptCheckpoint
-from streamsvm.learning.learner import LearnerState
+from streamsvm.learning.cutting import LearnerState
 from streamsvm.learning.tasks import OneVsRest
 from streamsvm.learning.training import Trained
 from streamsvm.learning.tuning import Score

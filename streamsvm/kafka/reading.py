@@ -21,6 +21,8 @@ from streamsvm.kafka.records import Record
 _BATCH = 500
 _RETENTION_RACES = 3
 _BUFFERED_BYTES = 8 * 2**20
+_FETCHED_BYTES = 64 * 2**10
+"""What is fetched for a single record beyond its batch, which comes whole however large it is."""
 _TO_THE_END: dict[str, Option] = {"enable.partition.eof": True, "fetch.wait.max.ms": 50}
 _WHATEVER_IS_STORED: dict[str, Option] = {**_TO_THE_END, "isolation.level": "read_uncommitted"}
 
@@ -338,7 +340,12 @@ class Reader:
             connection,
             self._link,
             # One record is wanted at a time; fetching ahead of it would be thrown away with the next assignment.
-            fixed={**_TO_THE_END, **buffer_of(_BUFFERED_BYTES), "queued.min.messages": 1},
+            fixed={
+                **_TO_THE_END,
+                **buffer_of(_BUFFERED_BYTES),
+                "queued.min.messages": 1,
+                "fetch.message.max.bytes": _FETCHED_BYTES,
+            },
         )
 
     def fetch_one(self, topic: str, partition: int, offset: int, timeout_s: float) -> Record | None:
@@ -355,24 +362,32 @@ class Reader:
         ConfigurationError, FatalError
             As for `Input.poll`.
         """
+        found = self.fetch_from(topic, partition, offset, 1, timeout_s)
+        # The client returns the next record where the one at this offset is a marker, aborted or compacted.
+        return found[0] if found and found[0].offset == offset else None
+
+    def fetch_from(self, topic: str, partition: int, offset: int, most: int, timeout_s: float) -> list[Record]:
+        """Return the first committed records at or past an offset, one at least and `most` at most; none at the end.
+
+        Blocks and raises as `fetch_one`, and waits up to 0.1 s for more than one. An offset outside the log has none.
+        """
         assign_positions(self._consumer, self._link, self._connection, topic, {partition: offset})
         feed = Feed(self._consumer, self._link, self._connection, topic)
         try:
-            return self._find(feed, TopicPartition(topic, partition, offset), timeout_s)
+            return self._first(feed, TopicPartition(topic, partition, offset), most, timeout_s)
         # Retention may have removed it, or it may not be written yet: either way there is no such record now.
         except OffsetOutOfRange:
-            return None
+            return []
         finally:
             self._consumer.unassign()
 
-    def _find(self, feed: Feed, wanted: TopicPartition, timeout_s: float) -> Record | None:
+    def _first(self, feed: Feed, wanted: TopicPartition, most: int, timeout_s: float) -> list[Record]:
         deadline = time.monotonic() + timeout_s
         while True:
-            for record in feed.take(1, SLICE_S, gather=False):
-                # The client returns the next record where the one at this offset is a marker, aborted or compacted.
-                return record if record.offset == wanted.offset else None
+            if records := list(feed.take(most, SLICE_S, gather=most > 1)):
+                return records
             if wanted.partition in feed.ends:
-                return None
+                return []
             if time.monotonic() >= deadline:
                 raise BrokerUnavailable(
                     f"no broker delivered {wanted.topic}[{wanted.partition}] at offset {wanted.offset} "

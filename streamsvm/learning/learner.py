@@ -1,78 +1,31 @@
 """The learner: rows in, cuts out; no I/O, no clock, no threads.
 
-Invariants: a row is learned once however often it is offered; a cut is a training set that is materialised at once,
+Invariants: a row is learned once however often it is offered; what a cut is made from is fixed when it is taken, and is
 never a promise about a later state.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable
 
 import numpy as np
 
 from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig
 from streamsvm.coreset import audit_sample as audit
 from streamsvm.coreset import screening
-from streamsvm.coreset.audit_sample import Sampled
 from streamsvm.coreset.leaf import Leaf
 from streamsvm.coreset.moments import Moments
 from streamsvm.coreset.outliers import Tally
-from streamsvm.coreset.reducers.base import Observed, Purpose, generator, reduce_for
+from streamsvm.coreset.reducers.base import Observed, Purpose, generator
 from streamsvm.coreset.structure import Bucket, time_range
 from streamsvm.learning import pilots, training
-from streamsvm.learning.partition import OpenLeaf, Partition, PartitionState
+from streamsvm.learning.cutting import Cut, DueCut, LearnerState, Met, TakenCut
+from streamsvm.learning.partition import OpenLeaf, Partition
 from streamsvm.learning.tasks import Task, TwoClasses
 from streamsvm.points import Points, Position, Positions, Rows
 
 REHEARSED = 2_000
 """Rows with which a learner is warmed up."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Cut:
-    """A vector of positions and everything that a model of the stream up to there is made from.
-
-    Attributes
-    ----------
-    positions : mapping of partition to Position
-    leader_epochs : mapping of partition to int
-        Leader epoch of the newest learned record; -1 where unknown.
-    points : Points
-        The training set, raw, at most `coreset.train_points` points in partition order.
-    moments : Moments
-        Exact moments of all accepted points up to the cut, merged in partition order.
-    rows : int
-        Rows seen, rejected ones included.
-    first_time_ms, last_time_ms : int
-        Least and greatest record timestamp; -1 if unknown.
-    audit : tuple of Sampled
-        The audit sample of each partition that has one, in partition order: what a model of this cut is judged by.
-    """
-
-    positions: Mapping[int, Position]
-    leader_epochs: Mapping[int, int]
-    points: Points
-    moments: Moments
-    rows: int
-    first_time_ms: int
-    last_time_ms: int
-    audit: tuple[Sampled, ...] = ()
-
-    @property
-    def points_held(self) -> int:
-        """Points of the training set and of the audit sample."""
-        return len(self.points) + sum(len(part.points) for part in self.audit)
-
-
-@dataclass(frozen=True, slots=True)
-class LearnerState:
-    """All that a learner is, for a checkpoint."""
-
-    partitions: Mapping[int, PartitionState]
-    leaves_since_cut: int
 
 
 class Learner:
@@ -94,7 +47,7 @@ class Learner:
         self._task = task or TwoClasses()
         self._every_leaves = every_leaves
         self._leaves_since_cut = 0
-        self._union_reducer = self._task.reducer(config.coreset)
+        self._of_cuts = Observed()
         self._partitions = {partition: self._begun(partition, base) for partition in sorted(base)}
 
     def _begun(self, partition: int, base: Positions) -> Partition:
@@ -107,16 +60,13 @@ class Learner:
 
     @property
     def cut_due(self) -> bool:
-        """Whether `cut` or `decline_cut` must be called before more can be learned."""
+        """Whether `take`, `cut` or `decline_cut` must be called before more can be learned."""
         return self._leaves_since_cut >= self._every_leaves
 
     @property
     def points_held(self) -> int:
         """Points held now: buckets, open leaves and audit samples together."""
-        return self.audit_points_held + sum(
-            len(held.leaf.points) + sum(len(bucket.points) for bucket in held.structure.buckets)
-            for held in self._partitions.values()
-        )
+        return sum(held.points_held for held in self._partitions.values())
 
     @property
     def audit_points_held(self) -> int:
@@ -126,7 +76,7 @@ class Learner:
     @property
     def points_accepted(self) -> int:
         """Valid points learned since the base."""
-        return sum(held.extent.moments.count for held in self._partitions.values())
+        return sum(held.count for held in self._partitions.values())
 
     @property
     def rows(self) -> int:
@@ -160,8 +110,8 @@ class Learner:
     def observed(self) -> Observed:
         """Return what calibrated reductions, of partitions and cuts, met since this was made; zeros of other ones."""
         whole = Observed()
-        for reducer in (self._union_reducer, *(held.structure.reducer for held in self._partitions.values())):
-            whole.add(reducer.observed)
+        for observed in (self._of_cuts, *(held.observed for held in self._partitions.values())):
+            whole.add(observed)
         return whole
 
     @property
@@ -204,38 +154,44 @@ class Learner:
 
     def _anything_sealed(self) -> bool:
         """Tell whether a valid point was ever sealed: before that there is nothing to train on, and no leaf counts."""
-        return any(
-            bucket.extent.moments.count for held in self._partitions.values() for bucket in held.structure.buckets
-        )
+        return any(held.structure.count for held in self._partitions.values())
+
+    def take(self) -> TakenCut:
+        """Take a cut at the present positions; the next one is due `every_leaves` leaves later.
+
+        Nothing is copied or computed: `TakenCut.make` does that, in any thread.
+        """
+        self._leaves_since_cut = 0
+        standings = {partition: held.standing() for partition, held in self._partitions.items()}
+        return TakenCut(standings, self._config, self._task)
 
     def cut(self) -> Cut:
-        """Materialise the training set of the present positions; the next cut is due `every_leaves` leaves later."""
-        opened = [held.open_points() for held in self._partitions.values()]
-        extents = [extent for _, extent in opened]
-        parts = [
-            part
-            for held, (leaf, _) in zip(self._partitions.values(), opened, strict=True)
-            for part in (*(bucket.points for bucket in held.structure.buckets), leaf)
-            if len(part)
-        ]
-        moments = Moments.zero(self._config.points.dimension, self._task.classes)
-        for extent in extents:
-            moments = moments.merge(extent.moments)
-        self._leaves_since_cut = 0
-        return Cut(
-            positions=self.positions,
-            leader_epochs={partition: held.leader_epoch for partition, held in self._partitions.items()},
-            points=self._training_set(parts, moments),
-            moments=moments,
-            rows=sum(extent.rows for extent in extents),
-            first_time_ms=min((extent.first_time_ms for extent in extents if extent.first_time_ms >= 0), default=-1),
-            last_time_ms=max(extent.last_time_ms for extent in extents),
-            audit=tuple(
-                sampled
-                for held, extent in zip(self._partitions.values(), extents, strict=True)
-                if (sampled := held.sampled(extent.moments.class_weight)) is not None
-            ),
-        )
+        """Take a cut and make it at once."""
+        cut = self.take().make()
+        self.note(cut.met)
+        return cut
+
+    def note(self, met: Met | None) -> None:
+        """Take in what making a cut met, for `observed` and `outliers`."""
+        if met is None:
+            return
+        self._of_cuts.add(met.observed)
+        for partition, (sealed, tally) in met.first_leaves.items():
+            self._partitions[partition].note_first_leaf(sealed, tally)
+
+    def taken_of(self, state: LearnerState) -> TakenCut:
+        """Return the cut that was taken where a learner of the same configuration had this state."""
+        standings = {}
+        for partition in sorted(state.partitions):
+            saved = state.partitions[partition]
+            held = Partition(partition, saved.position, self._config, self._task)
+            held.restore(saved)
+            standings[partition] = held.standing()
+        return TakenCut(standings, self._config, self._task)
+
+    def points_beyond(self, cut: DueCut) -> int:
+        """Return how many points a cut keeps in memory besides those that are held here."""
+        return cut.points_beyond(self._partitions)
 
     def decline_cut(self) -> None:
         """Pass over a due cut, as during replay."""
@@ -246,18 +202,6 @@ class Learner:
         if self._anything_sealed():
             self._leaves_since_cut = max(self._leaves_since_cut, self._every_leaves)
 
-    def _training_set(self, parts: list[Points], moments: Moments) -> Points:
-        coreset = self._config.coreset
-        if not parts:
-            return Points.empty(self._config.points.dimension, self._config.points.numpy_dtype)
-        union = Points.union(parts)
-        if len(union) <= coreset.train_points:
-            return union
-        reducer = self._union_reducer
-        pilot = self._task.pilot(union, moments.weight, moments, self._config) if reducer.needs_pilot else None
-        random = generator(self._config.seed, Purpose.CUT, cut_counter(self.positions))
-        return reduce_for(reducer, union, coreset.train_points, random, pilot)
-
     def extend(self, base: Positions) -> None:
         """Take up partitions that are new; they change no other partition's structure."""
         assert not base.keys() & self._partitions.keys()
@@ -265,7 +209,7 @@ class Learner:
         self._partitions = dict(sorted({**self._partitions, **added}.items()))
 
     def state(self) -> LearnerState:
-        """Return everything a checkpoint needs; the open leaves are copied, buckets are immutable."""
+        """Return everything a checkpoint needs; later rows do not change it."""
         return LearnerState(
             {partition: held.state() for partition, held in self._partitions.items()},
             self._leaves_since_cut,
@@ -332,10 +276,3 @@ def _rehearse(config: ModelConfig) -> None:
     learner = Learner(ModelConfig(points=points, coreset=coreset, svm=config.svm), {0: Position(0)}, n)
     learner.learn(rows)
     learner.cut()
-
-
-def cut_counter(positions: Positions) -> tuple[int, int, int]:
-    """Return 192 bits that name a cut: the first three words of the SHA-256 of its positions."""
-    plain = json.dumps([[partition, *positions[partition]] for partition in sorted(positions)])
-    words = np.frombuffer(hashlib.sha256(plain.encode()).digest(), dtype="<u8")
-    return int(words[0]), int(words[1]), int(words[2])

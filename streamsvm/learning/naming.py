@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from streamsvm.config import ModelConfig
-from streamsvm.learning.learner import Cut
+from streamsvm.learning.cutting import Cut
 from streamsvm.learning.tuning import Tuning
 from streamsvm.model import probability_part
 from streamsvm.model.pointers import Head

@@ -20,12 +20,15 @@ from streamsvm.coreset.leaf import Leaf
 from streamsvm.coreset.moments import Moments, merge_all
 from streamsvm.coreset.outliers import Found, Outlier, OutlierBounds, Tally
 from streamsvm.coreset.reducers.base import Observed, Pilot, Purpose, generator
-from streamsvm.coreset.screening import LEAST_CAPACITY, Screen, Screened, Screener, make_screen, turned
+from streamsvm.coreset.screening import LEAST_CAPACITY, Screen, Screened, Screener, calibrated, make_screen, turned
 from streamsvm.coreset.shift import ShiftWatch
 from streamsvm.coreset.structure import Bucket, Chain, Extent, Structure, Tree, joined
 from streamsvm.learning.pilots import linear_pilot
 from streamsvm.learning.tasks import Task
 from streamsvm.points import Points, Position, Rows
+
+Places = tuple[NDArray[np.int64], NDArray[np.int64]]
+"""Offsets and rows of accepted points, in their order."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,9 +65,69 @@ class PartitionState:
         return self.leaf_extent.end
 
     @property
+    def extent(self) -> Extent:
+        """The extent of all rows learned since the base."""
+        return joined([bucket.extent for bucket in self.buckets] + [self.leaf_extent])
+
+    @property
     def rows_accepted(self) -> int:
         """Number of rows learned so far, without rejected rows."""
         return sum(extent.moments.count for extent in (self.leaf_extent, *(one.extent for one in self.buckets)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """A partition as it stood at a cut. Nothing in it changes any more, whatever the partition learns.
+
+    Attributes
+    ----------
+    state : PartitionState
+        Buckets by reference; the arrays of leaf and audit sample are those of the partition, which copies them before
+        it changes them.
+    bounds : Bounds or None
+        By which the next row is clipped.
+    outlier_bounds : OutlierBounds or None
+        None before anything was sealed.
+    places : tuple of (offsets, rows)
+        Where the points of a first leaf stand in the log; empty where that is not known.
+    """
+
+    state: PartitionState
+    bounds: Bounds | None
+    outlier_bounds: OutlierBounds | None
+    places: tuple[Places, ...]
+
+    def open_points(self, config: ModelConfig, task: Task) -> tuple[Points, Extent, Found | None]:
+        """Return points of the open leaf, a first leaf clipped as if sealed; the extent of all rows; and the outliers.
+
+        The outliers are those of an open first leaf.
+        """
+        state = self.state
+        bounds = self._first_bounds(config)
+        if bounds is None:
+            points = state.leaf_points
+            calm = points if state.screened is None else calibrated(points, state.screened, Observed())
+            return calm, state.extent, None
+        points, found = bounds.draw_in(state.leaf_points)
+        if found is None:
+            return points, state.extent, None
+        within = replace(state.leaf_extent, moments=Moments.zero(points.dimension, task.classes).add(points))
+        return points, joined([bucket.extent for bucket in state.buckets] + [within]), found
+
+    def sampled(self, class_weight: NDArray[np.float64], config: ModelConfig) -> Sampled | None:
+        """Return the audit sample, clipped like the next row, because models learn clipped points."""
+        held = self.state.audit
+        if held is None:
+            return None
+        points, outliers = held.points, self.outlier_bounds or self._first_bounds(config)
+        if self.bounds is not None:
+            points = self.bounds.clip(points)[0]
+        if outliers is not None:
+            points = outliers.draw_in(points)[0]
+        return replace(held, points=points).sampled(class_weight)
+
+    def _first_bounds(self, config: ModelConfig) -> OutlierBounds | None:
+        return first_bounds(config.coreset, self.outlier_bounds, self.state.leaf_points)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,7 +171,8 @@ class Partition:
         self._partition, self._config, self._task = partition, config, task
         self._bounds: Bounds | None = None
         self._outlier_bounds: OutlierBounds | None = None
-        self._places: list[tuple[NDArray[np.int64], NDArray[np.int64]]] | None = []
+        self._places: list[Places] | None = []
+        self._standing: Standing | None = None
         self._of_open_leaf = Tally()
         self._tally = Tally()
         self.clipped = 0
@@ -124,14 +188,20 @@ class Partition:
         return self.leaf.end
 
     @property
-    def extent(self) -> Extent:
-        """The extent of all rows learned since the base."""
-        return joined([bucket.extent for bucket in self.structure.buckets] + [self.leaf.extent])
+    def points_held(self) -> int:
+        """Points of buckets, open leaf and audit sample."""
+        return self.structure.points_held + len(self.leaf) + (0 if self.audit is None else len(self.audit))
+
+    @property
+    def count(self) -> int:
+        """Valid points learned since the base."""
+        return self.structure.count + self.leaf.count
 
     def add(self, rows: Rows) -> int:
         """Add rows that fit into the leaf; return how many multiples of `leaf_rows` rows this completed."""
         leaf_rows = self._config.coreset.leaf_rows
         before = self.leaf.rows
+        self._standing = None
         bounded = self._bounded(rows)
         if self.audit is not None:
             self.audit.add(bounded)
@@ -208,20 +278,44 @@ class Partition:
         return coreset.screens and self._config.svm.kernel == "linear" and enough
 
     def state(self) -> PartitionState:
-        """Return everything that a checkpoint needs; arrays that the open leaf may still change are copied."""
-        screened = self.leaf.screened
-        return PartitionState(
-            sealed=self.structure.sealed,
-            leader_epoch=self.leader_epoch,
-            buckets=self.structure.buckets,
-            leaf_points=_copy(self.leaf.points),
-            leaf_extent=self.leaf.extent,
-            screened=None if screened is None else screened.copy(),
-            audit=None if self.audit is None else self.audit.state(),
-        )
+        """Return everything that a checkpoint needs; later rows do not change it."""
+        return self.standing().state
+
+    def standing(self) -> Standing:
+        """Return the partition as it stands; copies nothing, and does nothing where no row came since the last call."""
+        if self._standing is None:
+            points, extent, screened = self.leaf.state()
+            state = PartitionState(
+                sealed=self.structure.sealed,
+                leader_epoch=self.leader_epoch,
+                buckets=self.structure.buckets,
+                leaf_points=points,
+                leaf_extent=extent,
+                screened=screened,
+                audit=None if self.audit is None else self.audit.state(),
+            )
+            self._standing = Standing(
+                state=state,
+                bounds=self._bounds,
+                outlier_bounds=self._outlier_bounds,
+                places=tuple(self._places or ()),
+            )
+        return self._standing
+
+    def lacks(self, standing: Standing) -> int:
+        """Return how many points are kept in memory by how it stood once, and by nothing else."""
+        if standing is self._standing:
+            return 0
+        then, kept = standing.state, {id(bucket) for bucket in self.structure.buckets}
+        lacking = sum(len(bucket.points) for bucket in then.buckets if id(bucket) not in kept)
+        parts = [(then.leaf_points, self.leaf.points)]
+        if self.audit is not None and then.audit is not None:
+            parts.append((then.audit.points, self.audit.points))
+        return lacking + sum(len(old) for old, now in parts if not _share(old, now))
 
     def restore(self, saved: PartitionState) -> None:
         """Restore the state from a checkpoint."""
+        self._standing = None
         self.leader_epoch = saved.leader_epoch
         self.structure.restore(saved.sealed, saved.buckets)
         screener = None if saved.screened is None else Screener(saved.screened.copy(), *self._leaf_name)
@@ -237,15 +331,6 @@ class Partition:
         points, clipped = self._bounds.clip(rows.points)
         self.clipped += int(np.count_nonzero(clipped & rows.accepted))
         return replace(rows, points=points)
-
-    def sampled(self, class_weight: NDArray[np.float64]) -> Sampled | None:
-        """Return the audit sample, clipped like the next row, because models learn clipped points."""
-        if self.audit is None:
-            return None
-        sampled, outliers = self.audit.sampled(class_weight), self._outlier_bounds or self._first_bounds()
-        if self._bounds is not None:
-            sampled = replace(sampled, points=self._bounds.clip(sampled.points)[0])
-        return sampled if outliers is None else replace(sampled, points=outliers.draw_in(sampled.points)[0])
 
     def bound(self) -> None:
         """Compute the clipping bounds from the sealed buckets, so that a checkpoint need not hold them."""
@@ -268,26 +353,13 @@ class Partition:
         whole.add(self._of_open_leaf)
         return whole
 
-    def open_points(self) -> tuple[Points, Extent]:
-        """Return points of the open leaf, a first leaf clipped as if sealed, and the extent of all rows learned."""
-        bounds = self._first_bounds()
-        if bounds is None:
-            return self.leaf.calibrated(Observed()), self.extent
-        points, found = bounds.draw_in(self.leaf.points)
-        # Replaced, not added to: every cut looks at the same open leaf again, and must not count its outliers twice.
-        self._of_open_leaf = Tally()
-        if found is None:
-            return points, self.extent
-        self._note(self._of_open_leaf, found, self.leaf.extent)
-        within = replace(self.leaf.extent, moments=self._moments(points))
-        return points, joined([bucket.extent for bucket in self.structure.buckets] + [within])
+    def note_first_leaf(self, sealed: int, tally: Tally) -> None:
+        """Take in what was drawn in of an open first leaf at a cut, unless that leaf is sealed by now.
 
-    def _first_bounds(self) -> OutlierBounds | None:
-        """Return the bounds of an open first leaf, before which nothing was sealed; None if there is no such leaf."""
-        share, points = self._config.coreset.max_leverage, self.leaf.points
-        if share is None or self._outlier_bounds is not None or not len(points):
-            return None
-        return OutlierBounds.of_first_leaf(points, share)
+        Replaced, not added to: every cut looks at the same open leaf again, and must not count its outliers twice.
+        """
+        if self.structure.sealed == sealed and self._outlier_bounds is None:
+            self._of_open_leaf = tally
 
     def _bounded(self, rows: Rows) -> Rows:
         """Clip values beyond the bounds of the sealed leaves; of a first leaf, only record where its points are."""
@@ -302,38 +374,20 @@ class Partition:
         self._tell(self._tally, found, Position(int(rows.offset[at]), int(rows.row[at])), None)
         return replace(rows, points=points)
 
-    def _note(self, tally: Tally, found: Found, leaf: Extent) -> None:
-        """Add the outliers found in a first leaf to a tally."""
-        if self._places is None:
-            self._tell(tally, found, leaf.start, leaf.end)
-            return
-        offset, row = (np.concatenate(parts) for parts in zip(*self._places, strict=True))
-        self._tell(tally, found, Position(int(offset[found.worst.row]), int(row[found.worst.row])), None)
-
     def _tell(self, tally: Tally, found: Found, begin: Position, end: Position | None) -> None:
-        worst, after = found.worst, end or Position(begin.offset, begin.row + 1)
-        outlier = Outlier(
-            partition=self._partition,
-            begin=begin,
-            end=after,
-            feature=worst.feature,
-            value=worst.value,
-            bound=worst.bound,
-            excess=worst.size,
-        )
-        tally.note(found.rows, found.weights, outlier)
+        note(tally, found, self._partition, begin, end)
 
     def _moments(self, points: Points) -> Moments:
         return Moments.zero(points.dimension, self._task.classes).add(points)
 
     def _sealed_leaf(self) -> tuple[Points, Extent]:
         """Return the full leaf; a first leaf is clipped by its own bounds."""
-        bounds = self._first_bounds()
+        bounds = first_bounds(self._config.coreset, self._outlier_bounds, self.leaf.points)
         points, extent = self.leaf.seal(self.observed)
         if bounds is not None:
             points, found = bounds.draw_in(points)
             if found is not None:
-                self._note(self._tally, found, extent)
+                note_in_leaf(self._tally, found, self._partition, extent, tuple(self._places or ()))
                 extent = replace(extent, moments=self._moments(points))
         self._places, self._of_open_leaf = [], Tally()
         clip_sd = self._config.coreset.clip_sd
@@ -368,5 +422,37 @@ def make_reservoir(partition: int, config: ModelConfig) -> Reservoir | None:
     return Reservoir(capacity, partition, config.seed, points.dimension, points.numpy_dtype) if capacity else None
 
 
-def _copy(points: Points) -> Points:
-    return Points(points.X.copy(), points.y.copy(), points.weight.copy())
+def first_bounds(coreset: CoresetConfig, sealed: OutlierBounds | None, leaf: Points) -> OutlierBounds | None:
+    """Return the bounds of an open first leaf, before which nothing was sealed; None if it is no such leaf."""
+    if coreset.max_leverage is None or sealed is not None or not len(leaf):
+        return None
+    return OutlierBounds.of_first_leaf(leaf, coreset.max_leverage)
+
+
+def note_in_leaf(tally: Tally, found: Found, partition: int, leaf: Extent, places: tuple[Places, ...]) -> None:
+    """Add the outliers found in a first leaf to a tally; without places, they stand somewhere in the leaf."""
+    if not places:
+        note(tally, found, partition, leaf.start, leaf.end)
+        return
+    offset, row = (np.concatenate(parts) for parts in zip(*places, strict=True))
+    note(tally, found, partition, Position(int(offset[found.worst.row]), int(row[found.worst.row])), None)
+
+
+def note(tally: Tally, found: Found, partition: int, begin: Position, end: Position | None) -> None:
+    """Add outliers to a tally, the farthest of which begins at a position; without an end, it is that one row."""
+    worst, after = found.worst, end or Position(begin.offset, begin.row + 1)
+    outlier = Outlier(
+        partition=partition,
+        begin=begin,
+        end=after,
+        feature=worst.feature,
+        value=worst.value,
+        bound=worst.bound,
+        excess=worst.size,
+    )
+    tally.note(found.rows, found.weights, outlier)
+
+
+def _share(one: Points, other: Points) -> bool:
+    """Tell whether two views, both from its beginning, are of one buffer."""
+    return one.weight.ctypes.data == other.weight.ctypes.data

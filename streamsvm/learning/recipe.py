@@ -14,10 +14,10 @@ from dataclasses import dataclass
 
 from streamsvm.config import ModelConfig, SvmConfig
 from streamsvm.coreset.moments import Moments
-from streamsvm.learning.learner import Cut
+from streamsvm.learning.cutting import Cut, DueCut
 from streamsvm.learning.naming import summary, tuned_at
 from streamsvm.learning.tasks import Task, TwoClasses
-from streamsvm.learning.training import Trained, audit_scores, audited, train, with_probability
+from streamsvm.learning.training import Trained, audit_scores, audited, limited, train, with_probability
 from streamsvm.learning.tuning import Score, Tuning, is_due, tune
 from streamsvm.model.ancestry import Ancestor
 from streamsvm.model.deciles import Deciles
@@ -107,7 +107,7 @@ class Origin:
 
 
 def make(
-    cut: Cut,
+    due: DueCut,
     config: ModelConfig,
     in_force: Tuning | None = None,
     *,
@@ -115,13 +115,13 @@ def make(
     train: TrainFunction = train,
     clock: Callable[[], float] = lambda: 0.0,
 ) -> Made:
-    """Tune if that is due, train every machine of the task, fit probabilities, and audit.
+    """Make the cut, tune if that is due, train every machine of the task, fit probabilities, and audit.
 
     A pure function of the cut, the configuration, the tuning in force and the task.
 
     Parameters
     ----------
-    cut : Cut
+    due : Cut or TakenCut
         With a point at least.
     config : ModelConfig
     in_force : Tuning, optional
@@ -134,10 +134,13 @@ def make(
     """
     task, begun = task or TwoClasses(), clock()
     tuning, scores, tuning_seconds = in_force, tuple[Score, ...](), None
+    with limited(config.svm):
+        cut = due.make()
+    to_tune = clock()
     if is_due(cut.rows, in_force.rows if in_force else None, config):
         tuned = tune(cut, config)
         tuning, scores = tuned.tuning, tuned.scores
-        tuning_seconds = clock() - begun
+        tuning_seconds = clock() - to_tune
     svm = config.svm if tuning is None else tuning.applied(config.svm)
     problems, samples = task.problems(cut.points, cut.moments), task.samples(cut.audit)
     machines = tuple(

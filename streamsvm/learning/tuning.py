@@ -33,7 +33,7 @@ from numpy.typing import NDArray
 from streamsvm.config import ModelConfig, SvmConfig
 from streamsvm.coreset.reducers.base import Purpose, generator, reduce_for
 from streamsvm.learning import training
-from streamsvm.learning.learner import Cut
+from streamsvm.learning.cutting import Cut
 from streamsvm.learning.pilots import pilot_for
 from streamsvm.learning.tasks import REDUCERS
 from streamsvm.model.kernels import Float, Kernel, LinearKernel, RbfKernel

@@ -3,8 +3,9 @@
 The aliases topic, which fewer may write to, gives the SHA-256 of the newest version (`name@head`) and of those that
 aliases name. Each version names the hashes of earlier ones (`streamsvm.model.ancestry`), so that from the newest one
 the hash of every other follows; a number is *anchored* when its hash follows. The records themselves are found at the
-offsets that `LINKS_HEADER` gives, which are checked by the hash: O(log n) records are read. Where that ends (versions
-of older formats, offsets of another cluster) the topic is read from there backwards, and the chain of parents followed.
+offsets that `LINKS_HEADER` gives, or else, as in a copy of the topic in another cluster, between those of lower and
+higher numbers, and are checked by the hash: O(log n) reads. Where that ends (versions of older formats name their
+parents only) the topic is read from its end backwards, and the chain of parents followed.
 
 Invariant: nothing is returned for a number whose hash does not follow, however many records are under its key, and
 wherever they stand. Whether a version is retired is said by `name@retired` in the aliases topic; a tombstone, which any
@@ -17,12 +18,12 @@ import logging
 import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from heapq import heapify, heappop, heappush
 from typing import Final
 
 from streamsvm.errors import ConfigurationError, InvalidMessage
-from streamsvm.kafka import Connection, DamagedBatch, Reader, Record
+from streamsvm.kafka import Connection, DamagedBatch, Reader, Record, log_range
 from streamsvm.model import message as model_codec
 from streamsvm.model.ancestry import Ancestor
 from streamsvm.model.message import Place
@@ -36,6 +37,13 @@ PARTITION: Final = 0
 LEAST_DIGITS: Final = 12
 """Of a SHA-256 that names a version: fewer are a number, or too easy to make another value for."""
 SHA256_DIGITS: Final = 64
+SEARCH_READS: Final = 128
+"""Reads after which versions are no longer looked for by their numbers: some six for each hash that leads to one of a
+million. Where each version names its parent only, there are as many steps as versions, and a scan takes less time."""
+AT_ONCE: Final = 64
+"""Records that are looked at of each such read."""
+AROUND: Final = 16
+"""Offsets before a guess where it begins."""
 _HASH: Final = re.compile(f"[0-9a-f]{{{LEAST_DIGITS},{SHA256_DIGITS}}}")
 _NUMBER: Final = re.compile(f"[1-9][0-9]{{0,{LEAST_DIGITS - 2}}}")
 
@@ -205,6 +213,76 @@ class _Scan:
         return ", ".join(f"{seen.sha256} at offset {seen.offset}" for seen in found)
 
 
+@dataclass(slots=True)
+class _Search:
+    """Looks for versions by their numbers, which rise with the offsets but for forgeries and what is written again.
+
+    It finds nothing wrong: a record counts by its hash. Where numbers mislead it, it gives up, and a scan follows.
+    """
+
+    connection: Connection
+    reader: Reader
+    name: str
+    topic: str
+    timeout_s: float
+    reads_left: int = field(default_factory=lambda: SEARCH_READS)
+    places: dict[int, int] = field(default_factory=dict)
+    """Offsets of versions that were met, by number."""
+    log: tuple[int, int] | None = None
+    """First offset and end of the topic, as the first search met them."""
+
+    def find(self, alias: Alias) -> Seen | None:
+        """Return the record of a version by its number and hash; None where that does not lead to it."""
+        low, high = self._around(alias.number)
+        middle = False
+        while low[1] < high[1] and self.reads_left > 0:
+            # By turns, so that numbers that lie unevenly take no more than twice the reads of a bisection.
+            guess = (low[1] + high[1]) // 2 if middle else _interpolated(low, high, alias.number)
+            middle = not middle
+            start = max(low[1], guess - AROUND)
+            met = self._met(start, high[1])
+            for seen in met:
+                if seen.number == alias.number and seen.sha256 == alias.sha256:
+                    return seen
+            if met and met[-1].number < alias.number:
+                low = (met[-1].number, met[-1].offset + 1)
+            elif start > low[1] and (not met or met[0].number > alias.number):
+                high = (met[0].number if met else high[0], start)
+            else:
+                return None  # what was read reaches from before it to behind it
+        return None
+
+    def _around(self, number: int) -> tuple[tuple[int, int], tuple[int, int]]:
+        """Return number and offset from where on a version stands, and before which; the log's where none is known."""
+        if self.log is None:
+            self.log = log_range(self.connection, self.topic, PARTITION)
+        first, end = self.log
+        below = max((known for known in self.places if known < number), default=0)
+        above = min((known for known in self.places if known > number), default=number)
+        return (below, self.places.get(below, first)), (above, self.places.get(above, end))
+
+    def _met(self, start: int, stop: int) -> list[Seen]:
+        """Read on from an offset until versions are met, and return these; none if there is none before `stop`."""
+        met = list[Seen]()
+        while not met and start < stop and self.reads_left > 0:
+            self.reads_left -= 1
+            try:
+                records = self.reader.fetch_from(self.topic, PARTITION, start, AT_ONCE, self.timeout_s)
+            except DamagedBatch:
+                return []
+            found = ((record, seen_in(record, self.name)) for record in records)
+            met = [replace(seen, record=record) for record, seen in found if seen is not None]
+            start = records[-1].offset + 1 if records else stop
+        self.places |= {seen.number: seen.offset for seen in (met[:1] + met[-1:])}
+        return met
+
+
+def _interpolated(low: tuple[int, int], high: tuple[int, int], number: int) -> int:
+    """Return about where a version stands between two, by number and offset."""
+    share = (number - low[0]) / max(1, high[0] - low[0])
+    return low[1] + int((high[1] - low[1]) * share)
+
+
 class Finder:
     """Finds the records of one model's versions.
 
@@ -264,7 +342,7 @@ class Finder:
 
     def _numbered(self, number: int, reader: Reader, names: Aliases) -> Record:
         chain, scan = ProvenChain(names.roots), self._scan()
-        found = chain.descend(number, lambda alias: self._fetch(reader, alias))
+        found = self._descended(number, reader, chain)
         for _ in scan.spans() if found is None else ():
             chain.retry()
             found = chain.descend(number, scan.find)
@@ -277,6 +355,19 @@ class Finder:
         if found is None:
             raise self._not_found(number, chain.sha256(number), scan, names)
         return found.record or self._again(reader, found)
+
+    def _descended(self, number: int, reader: Reader, chain: ProvenChain) -> Seen | None:
+        """Descend the chain by single fetches: where offsets are said, or else where numbers lead.
+
+        Offsets of links are those of the topic that was written: in a copy of it, as mirrors make, versions stand
+        elsewhere, but still in the order of their numbers.
+        """
+        search = _Search(self._connection, reader, self._name, self._topic, self._timeout_s)
+
+        def there(alias: Alias) -> Seen | None:
+            return self._fetch(reader, alias) or search.find(alias)
+
+        return chain.descend(number, there)
 
     def _scan(self) -> _Scan:
         return _Scan(self._connection, self._name, self._topic, self._timeout_s)

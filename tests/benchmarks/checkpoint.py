@@ -27,7 +27,7 @@ from streamsvm.checkpoint.disk import FileSystem
 from streamsvm.checkpoint.format import Snapshot, decode, encode
 from streamsvm.coreset.moments import Moments
 from streamsvm.coreset.structure import Bucket, Extent
-from streamsvm.learning.learner import LearnerState
+from streamsvm.learning.cutting import LearnerState
 from streamsvm.learning.partition import PartitionState
 from streamsvm.points import Points, Position
 from tests.benchmarks.timing import ROUNDS_AT_LEAST, Stopwatch

@@ -1,10 +1,12 @@
 """From topic to model on a real broker, one core for the consumer, by format: `python -m tests.benchmarks.ingest`.
 
 Ours is the trainer as it is deployed, from the first turn of its loop until the model of all points is published: with
-validation, coreset, training in a second thread on the same core, transactions and checkpoints; eight versions fall due
-in a run. Beside it the loops of `ingest_peers`, which run in an environment of their own (`--peers PYTHON`), on the
-same topic of single-point JSON records. Contenders take turns; the broker has the other core. Processor time is that of
-the consumer's whole process, the client's threads among them: on a machine that others use it tells more than the wall.
+validation, coreset, training in a second thread on the same core, transactions and checkpoints, at default settings: a
+version falls due with every leaf, and one is trained at a time while the loop goes on. Records are dealt out in turn
+over the partitions, in blocks of a producer's batch. Beside it the loops of `ingest_peers`, which run in an environment
+of their own (`--peers PYTHON`), on the same points, single-point JSON records in one partition. Contenders take turns;
+the broker has the other core. Processor time is that of the consumer's whole process, the client's threads among them:
+on a machine that others use it tells more than the wall.
 
 Avro's schemas come from a stand-in, asked once a run. Decoding alone is timed in this process, without a broker.
 """
@@ -14,6 +16,7 @@ from __future__ import annotations
 import argparse
 import itertools
 import json
+import math
 import os
 import subprocess
 import sys
@@ -32,7 +35,7 @@ from confluent_kafka import Producer
 from threadpoolctl import threadpool_limits
 
 from consumers.host.runtime import configure_logging, spare_the_collector
-from consumers.settings import CheckpointConfig, InputConfig, LogConfig, OutputConfig, Settings, TrainingConfig
+from consumers.settings import CheckpointConfig, InputConfig, LogConfig, OutputConfig, Settings
 from consumers.trainer.components import Components
 from consumers.trainer.trainer import Trainer
 from streamsvm.config import PointsConfig
@@ -54,10 +57,9 @@ LENGTH: Final[Mapping[str, Fraction]] = {
 """Points of a contender's stream over those of the others', so that none is done in a blink, and none takes minutes."""
 FORMATS: Final[Mapping[str, int]] = {"json": 1, "json-array": 256, "arrow-256": 256, "arrow-4096": 4096, "avro": 256}
 """Rows a record."""
-LEAF_ROWS, VERSIONS = 2_000, 8
-STEP: Final = LEAF_ROWS * VERSIONS
-WHOLE: Final = STEP * 20
-"""Streams are so many times this long that each length gives whole leaves and whole records."""
+LEAF_ROWS: Final = 2_000
+SHARES: Final = 10
+"""Streams of the slow loops are whole parts of the others' streams."""
 TIMEOUT_S: Final = 300.0
 
 
@@ -99,23 +101,43 @@ def headers_of(format_: str) -> tuple[tuple[str, bytes], ...]:
     return () if kind is None else (("content-type", kind.encode()),)
 
 
-def fill(connection: Connection, n: int, dimension: int) -> None:
-    """Make a topic for each format, of one partition, lz4; a longer one repeats its points."""
+def whole_points(formats: Sequence[str], partitions: Sequence[int]) -> int:
+    """Return of how many points streams must be a multiple, so that each partition ends with a leaf and a record."""
+    lengths = (
+        Fraction(math.lcm(LEAF_ROWS, FORMATS[name]) * count) / LENGTH.get(name, Fraction(1))
+        for name in formats
+        for count in partitions
+    )
+    return math.lcm(SHARES, *(length.numerator for length in lengths))
+
+
+def topic_of(format_: str, dimension: int, partitions: int) -> str:
+    return f"{format_}.{dimension}" if partitions == 1 else f"{format_}.{dimension}.{partitions}"
+
+
+def fill(connection: Connection, n: int, dimension: int, formats: Sequence[str], partitions: int) -> None:
+    """Make a topic for each format, lz4; a longer one repeats its points."""
     X, y = make(n, dimension)
-    create_topics(connection, [TopicSpec(f"{format_}.{dimension}", 1) for format_ in FORMATS])
-    for format_ in FORMATS:
+    create_topics(connection, [TopicSpec(topic_of(format_, dimension, partitions), partitions) for format_ in formats])
+    for format_ in formats:
         producer = Producer(
             {**connection.options, "compression.type": "lz4", "linger.ms": 20, "queue.buffering.max.messages": 10**6}
         )
         length = LENGTH.get(format_, Fraction(1))
         rows = slice(0, min(n, int(n * length)))
         values = list(values_of(format_, X[rows], y[rows])) * max(1, int(length))
+        share = len(values) // partitions
+        assert share * partitions == len(values), f"{len(values)} records do not divide over {partitions} partitions"
+        block = next(size for size in (100, 50, 25, 20, 10, 8, 5, 4, 2, 1) if share % size == 0)
         most = min(10**5, 2**28 // len(values[0]))
         for index, value in enumerate(values):
             if index % 100 == 0:
                 while len(producer) > most:
                     producer.poll(0.1)
-            producer.produce(f"{format_}.{dimension}", value, partition=0, headers=list(headers_of(format_)))
+            at = index // block % partitions
+            producer.produce(
+                topic_of(format_, dimension, partitions), value, partition=at, headers=list(headers_of(format_))
+            )
         assert producer.flush(TIMEOUT_S) == 0
         producer.close()
 
@@ -123,15 +145,14 @@ def fill(connection: Connection, n: int, dimension: int) -> None:
 # ---------------------------------------------------------------------------------------------------------------- ours
 
 
-def train(connection: Connection, format_: str, n: int, dimension: int, run: int) -> dict[str, Any]:
+def train(connection: Connection, format_: str, n: int, dimension: int, partitions: int, run: int) -> dict[str, Any]:
     """Run the trainer from the topic's beginning until the model of all points is published."""
     with tempfile.TemporaryDirectory() as directory:
         settings = Settings(
             name=f"ingest-{run}",
             kafka={"bootstrap.servers": connection.servers},
-            input=InputConfig(topic=f"{format_}.{dimension}"),
+            input=InputConfig(topic=topic_of(format_, dimension, partitions)),
             points=PointsConfig(dimension=dimension),
-            training=TrainingConfig(policy="latest", every_leaves=n // STEP),
             output=OutputConfig(models_topic=f"ingest-models-{os.getpid()}-{run}"),
             checkpoint=CheckpointConfig(directory=Path(directory)),
         )
@@ -155,19 +176,21 @@ def train(connection: Connection, format_: str, n: int, dimension: int, run: int
         "learned_s": metrics.learned.wall_s,
         "loop_s": metrics.learned.loop_s,
         "versions": metrics.versions,
+        "longest_turn_s": metrics.registry.get_sample_value("streamsvm_loop_longest_turn_seconds"),
     }
 
 
 def serve(servers: str) -> None:
-    """Answer each line of `FORMAT N DIMENSION` with a run."""
+    """Answer each line of `FORMAT N DIMENSION PARTITIONS` with a run."""
     configure_logging(LogConfig(level="error"))
     spare_the_collector()
     connection = Connection(options={"bootstrap.servers": servers})
     runs = itertools.count()
     with threadpool_limits(1):
         for line in sys.stdin:
-            format_, n, dimension = line.split()
-            print(json.dumps(train(connection, format_, int(n), int(dimension), next(runs))), flush=True)
+            format_, n, dimension, partitions = line.split()
+            told = train(connection, format_, int(n), int(dimension), int(partitions), next(runs))
+            print(json.dumps(told), flush=True)
 
 
 # ------------------------------------------------------------------------------------------------------------ decoding
@@ -234,10 +257,18 @@ def child(stack: ExitStack, core: int, command: Sequence[str]) -> Child:
 
 
 def measure(
-    n: int, dimensions: Sequence[int], rounds: int, only: Sequence[str], peers: str, core: int, broker_core: int
+    n: int,
+    dimensions: Sequence[int],
+    partitions: Sequence[int],
+    rounds: int,
+    only: Sequence[str],
+    peers: str,
+    core: int,
+    broker_core: int,
 ) -> Iterator[list[dict[str, Any]]]:
-    """Run every contender in turn; yield one row for each and dimension, anew after each round."""
-    laps: dict[tuple[str, int], list[dict[str, Any]]] = {}
+    """Run every contender in turn; yield one row for each, dimension and partitions, anew after each round."""
+    laps: dict[tuple[str, int, int], list[dict[str, Any]]] = {}
+    formats = [name for name in FORMATS if name in only]
     os.sched_setaffinity(0, {broker_core})  # the broker inherits it
     with ExitStack() as stack:
         broker = JvmBroker()
@@ -245,16 +276,20 @@ def measure(
         broker.start()
         connection = Connection(options={"bootstrap.servers": broker.bootstrap_servers})
         for dimension in dimensions:
-            fill(connection, n, dimension)
+            for count in partitions:
+                fill(connection, n, dimension, formats, count)
+            if peers and not ("json" in formats and 1 in partitions):
+                fill(connection, n, dimension, ["json"], 1)
         ours = child(stack, core, [sys.executable, "-m", "tests.benchmarks.ingest", "--serve", connection.servers])
         theirs = child(stack, core, [peers, "tests/benchmarks/ingest_peers.py", connection.servers]) if peers else None
-        names = [name for name in (*FORMATS, *(PEERS if theirs else ())) if name in only]
+        names = [(name, count) for name in formats for count in partitions]
+        names += [(name, 1) for name in PEERS if theirs and name in only]
         for turn in range(rounds + 1):
             for dimension in dimensions:
-                for name in [*names[turn % len(names) :], *names[: turn % len(names)]]:
+                for name, count in [*names[turn % len(names) :], *names[: turn % len(names)]]:
                     points = int(n * LENGTH.get(name, Fraction(1)))
                     if name in FORMATS:
-                        lap = ours.ask(name, points, dimension)
+                        lap = ours.ask(name, points, dimension, count)
                     else:
                         assert theirs is not None
                         lap = theirs.ask(name, f"json.{dimension}", points, dimension)
@@ -262,20 +297,22 @@ def measure(
                         continue
                     assert lap["seen"] == points, f"{name} saw {lap['seen']} of {points} points"
                     if turn:  # the first round compiles, and fills caches
-                        laps.setdefault((name, dimension), []).append(lap | {"points": points})
+                        laps.setdefault((name, dimension, count), []).append(lap | {"points": points})
             if turn:
-                yield [row(name, dimension, told) for (name, dimension), told in laps.items()]
+                yield [row(name, dimension, count, told) for (name, dimension, count), told in laps.items()]
 
 
-def row(name: str, dimension: int, laps: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def row(name: str, dimension: int, partitions: int, laps: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     speed = Interval.of([lap["points"] / lap["wall_s"] for lap in laps])
     cpu = Interval.of([lap["cpu_s"] / lap["points"] * 1e6 for lap in laps])
     found = {
-        "contender": name,
-        "d": dimension,
+        "contender": "streamsvm" if name in FORMATS else name,
+        "format": name if name in FORMATS else "json",
+        "partitions": partitions,
+        "dimension": dimension,
         "rounds": len(laps),
         "points": laps[0]["points"],
-        "points_per_s": round(speed.median),
+        "rate": round(speed.median),
         "least": round(speed.least),
         "greatest": round(speed.greatest),
         "cpu_us_per_point": round(cpu.median, 3),
@@ -285,36 +322,52 @@ def row(name: str, dimension: int, laps: Sequence[Mapping[str, Any]]) -> dict[st
         loop = Interval.of([lap["loop_s"] / lap["points"] * 1e6 for lap in laps])
         found |= {"learned_per_s": round(learned.median), "loop_us_per_point": round(loop.median, 3)}
         found["versions"] = sorted({lap["versions"] for lap in laps})
+        found["longest_turn_s"] = max(lap["longest_turn_s"] for lap in laps)
     return found
 
 
-def lines(rows: Sequence[Mapping[str, Any]], decode: Mapping[int, Mapping[str, float]], load: float) -> Iterator[str]:
-    """Yield the table as text."""
-    by = {(one["contender"], one["d"]): one for one in rows}
+def lines(
+    rows: Sequence[Mapping[str, Any]],
+    before: Sequence[Mapping[str, Any]],
+    decode: Mapping[int, Mapping[str, float]],
+    load: float,
+) -> Iterator[str]:
+    """Yield the table as text; `before` has rows of an earlier run."""
+    peers = {(one["contender"], one["dimension"]): one for one in rows if one["contender"] != "streamsvm"}
+    earlier = {_place(one): one["rate"] for one in before}
     yield f"From topic to model, {rows[0]['rounds']} rounds after one unmeasured, load average {load:.1f} at the start"
     points = " or ".join(f"{n:,}" for n in sorted({one["points"] for one in rows}, reverse=True))
     yield f"{points} points; thousand points/s: median (least-greatest); ours until the model of all is published"
     yield ""
     yield (
-        f"{'contender':<12}{'d':>3} {'thousand points/s':>26} {'x sgd':>7} {'x river':>8} {'x bare':>7} "
-        f"{'CPU us/pt':>10} {'sgd CPU x':>10} {'learned k/s':>12} {'decode us':>10}"
+        f"{'contender':<12}{'d':>3}{'part.':>6} {'thousand points/s':>26} {'before':>8} {'x sgd':>7} {'x river':>8} "
+        f"{'x bare':>7} {'CPU us/pt':>10} {'sgd CPU x':>10} {'learned k/s':>12} {'decode us':>10} {'versions':>9} "
+        f"{'turn ms':>8}"
     )
-    for one in sorted(rows, key=lambda one: (one["d"], one["contender"] not in FORMATS)):
+    for one in sorted(rows, key=lambda one: (one["dimension"], one["contender"] != "streamsvm", one["partitions"])):
+        ours, d = one["contender"] == "streamsvm", one["dimension"]
 
         def ratio(to: str, one: Mapping[str, Any] = one) -> str:
-            other = by.get((to, one["d"]))
-            return "-" if other is None else f"{one['points_per_s'] / other['points_per_s']:.2f}"
+            other = peers.get((to, one["dimension"]))
+            return "-" if other is None else f"{one['rate'] / other['rate']:.2f}"
 
-        sgd = by.get(("sgd", one["d"]))
+        sgd, was = peers.get(("sgd", d)), earlier.get(_place(one))
         cpu = "-" if sgd is None else f"{sgd['cpu_us_per_point'] / one['cpu_us_per_point']:.2f}"
         interval = f"({one['least'] / 1e3:,.0f}-{one['greatest'] / 1e3:,.0f})"
-        alone = decode[one["d"]].get(one["contender"])
-        learned = one.get("learned_per_s")
+        alone = decode[d].get(one["format"]) if ours else None
+        learned = f"{one['learned_per_s'] / 1e3:,.0f}" if ours else "-"
+        versions = "-".join(map(str, (one["versions"][0], one["versions"][-1]))) if ours else "-"
+        turn = f"{one['longest_turn_s'] * 1e3:,.0f}" if ours else "-"
         yield (
-            f"{one['contender']:<12}{one['d']:>3} {one['points_per_s'] / 1e3:>11,.0f} {interval:>14} "
+            f"{one['format'] if ours else one['contender']:<12}{d:>3}{one['partitions']:>6} "
+            f"{one['rate'] / 1e3:>11,.0f} {interval:>14} {'-' if was is None else f'{was / 1e3:,.0f}':>8} "
             f"{ratio('sgd'):>7} {ratio('river'):>8} {ratio('bare'):>7} {one['cpu_us_per_point']:>10.2f} {cpu:>10} "
-            f"{'-' if learned is None else f'{learned / 1e3:,.0f}':>12} {'-' if alone is None else f'{alone:.3f}':>10}"
+            f"{learned:>12} {'-' if alone is None else f'{alone:.3f}':>10} {versions:>9} {turn:>8}"
         )
+
+
+def _place(one: Mapping[str, Any]) -> tuple[Any, ...]:
+    return tuple(one[name] for name in ("contender", "format", "partitions", "points", "dimension"))
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -322,6 +375,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.ingest", description=__doc__.splitlines()[0])
     parser.add_argument("--points", type=int, default=2_560_000, help="points of a stream (default %(default)s)")
     parser.add_argument("--dimension", default="8,24", help="features a point, several with commas (%(default)s)")
+    parser.add_argument("--partitions", default="1,8,64", help="partitions of our input (default %(default)s)")
+    parser.add_argument(
+        "--before", default="", metavar="FILE", help="JSON of an earlier run, for a column of its rates"
+    )
     parser.add_argument("--only", default=",".join((*FORMATS, *PEERS)), help="contenders (%(default)s)")
     parser.add_argument("--rounds", type=int, default=ROUNDS_AT_LEAST, help="measured rounds (%(default)s)")
     parser.add_argument("--peers", default="", metavar="PYTHON", help="interpreter of the other loops' environment")
@@ -336,13 +393,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
         return
     load = os.getloadavg()[0]
     dimensions = [int(part) for part in options.dimension.split(",")]
-    n = max(options.points // WHOLE, 1) * WHOLE
+    partitions = [int(part) for part in options.partitions.split(",")]
+    only = options.only.split(",")
+    whole = whole_points([name for name in FORMATS if name in only], partitions)
+    n = max(options.points // whole, 1) * whole
+    before = json.loads(Path(options.before).read_text(encoding="utf-8"))["rows"] if options.before else []
     decode = {dimension: decoding(dimension, options.rounds) for dimension in dimensions}
     text = ""
-    for rows in measure(
-        n, dimensions, options.rounds, options.only.split(","), options.peers, options.core, options.broker_core
-    ):
-        text = "\n".join(lines(rows, decode, load)) + "\n"
+    cores = options.core, options.broker_core
+    for rows in measure(n, dimensions, partitions, options.rounds, only, options.peers, *cores):
+        text = "\n".join(lines(rows, before, decode, load)) + "\n"
         if options.into:
             Path(options.into).write_text(text, encoding="utf-8")
         if options.json:

@@ -13,7 +13,8 @@ from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig
 from streamsvm.coreset.clipping import Bounds, freed_of_outliers
 from streamsvm.coreset.moments import Moments
 from streamsvm.datasets import load_htru2
-from streamsvm.learning.learner import Cut, Learner
+from streamsvm.learning.cutting import Cut
+from streamsvm.learning.learner import Learner
 from streamsvm.learning.training import train
 from streamsvm.points import Points, Position
 from tests.streams import DIMENSION, gaussian, rows_of

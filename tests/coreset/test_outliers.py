@@ -18,7 +18,8 @@ from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig
 from streamsvm.coreset.moments import Moments
 from streamsvm.coreset.outliers import OutlierBounds
 from streamsvm.datasets import load_htru2
-from streamsvm.learning.learner import Cut, Learner
+from streamsvm.learning.cutting import Cut
+from streamsvm.learning.learner import Learner
 from streamsvm.learning.training import train
 from streamsvm.model import message as model_codec
 from streamsvm.points import Points, Position

@@ -6,10 +6,13 @@ from collections.abc import Sequence
 
 import pytest
 
+from streamsvm.checkpoint import format as checkpoint
 from streamsvm.delivery import Delivery, Pipeline
 from streamsvm.delivery.events import CaughtUp, CutDeclined, CutTaken, Learned
 from streamsvm.errors import StateError
-from streamsvm.learning.learner import Cut, Learner
+from streamsvm.learning import cutting
+from streamsvm.learning.cutting import Cut, LearnerState
+from streamsvm.learning.learner import Learner
 from streamsvm.learning.recipe import make
 from streamsvm.model.pointers import Head, Owner
 from streamsvm.model.version import partition_cuts
@@ -61,8 +64,8 @@ def first_cut() -> Cut:
     held = pipeline()
     held.assign({})
     held.offer(stream(CUT_ROWS))
-    (cut,) = [event.cut for event in held.learn() if isinstance(event, CutTaken)]
-    return cut
+    (taken,) = [event.cut for event in held.learn() if isinstance(event, CutTaken)]
+    return taken.make()
 
 
 def head_at(cut: Cut, **changes: object) -> Head:
@@ -99,6 +102,48 @@ def test_the_newest_cut_takes_the_place_of_one_that_waits() -> None:
     taken = [event for event in held.learn() if isinstance(event, CutTaken)]
     assert [event.replaced for event in taken] == [False, True]
     assert held.in_flight == [taken[-1].cut, training]
+
+
+def test_a_cut_that_nobody_trains_costs_no_pilot_and_no_reduction(monkeypatch: pytest.MonkeyPatch) -> None:
+    """While one trains, newer ones are only taken; each that is trained is made once, by who trains it."""
+    made = list[int]()
+    make_cut = cutting._made
+    monkeypatch.setattr(cutting, "_made", lambda *given: made.append(1) or make_cut(*given))
+    held = pipeline(every_cut=False)
+    held.assign({})
+    held.offer(rows_of(gaussian(4 * CUT_ROWS)))
+    taken = [event.cut for event in held.learn() if isinstance(event, CutTaken)]
+    assert len(taken) == 4
+    assert held.next_training() is taken[-1]
+    held.offer(rows_of(gaussian(2 * CUT_ROWS, seed=1), first_offset=4 * CUT_ROWS))
+    assert kinds(list(held.learn())).count("CutTaken") == 2
+    assert made == []
+    training = held.in_flight[-1]
+    done = make(training, small_config(), None)
+    assert training is taken[-1]
+    assert training.make() is done.cut
+    assert made == [1]
+
+
+@pytest.mark.parametrize("at", [2 * CUT_ROWS, 3 * CUT_ROWS + 5])
+def test_a_cut_that_waits_survives_a_checkpoint(at: int) -> None:
+    """Nothing, or all, was merged since it was taken: from what the checkpoint holds the same cut is made."""
+    held = pipeline(every_cut=False)
+    held.assign({})
+    held.offer(stream(2 * CUT_ROWS))
+    waiting = [event.cut for event in held.learn() if isinstance(event, CutTaken)][-1]
+    held.learner.learn(stream(4 * CUT_ROWS).slice(0, at))
+    saved = checkpoint.decode(checkpoint.encode(held.snapshot(1, {})))
+    assert isinstance(saved.pending, LearnerState)
+    learner = Learner(small_config(), {0: Position(0)}, 2)
+    learner.restore(saved.learner)
+    back = learner.taken_of(saved.pending)
+    assert learner.points_beyond(back) == (held.learner.points_beyond(waiting) or 7), "the audit sample is its own"
+    assert back.positions == waiting.positions == {0: Position(2 * CUT_ROWS)}
+    assert back.make().points.sha256() == waiting.make().points.sha256()
+    made = checkpoint.decode(checkpoint.encode(held.snapshot(2, {})))
+    assert isinstance(made.pending, Cut)
+    assert made.pending.points.sha256() == waiting.make().points.sha256()
 
 
 def test_behind_the_newest_version_rows_are_read_again_up_to_its_cut() -> None:

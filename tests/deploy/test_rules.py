@@ -56,6 +56,7 @@ ACCEPTED = trainer("streamsvm_input_rows_total", 'outcome="accepted"')
 REJECTED = trainer("streamsvm_input_rows_total", 'outcome="rejected"')
 BEHIND, BETWEEN = trainer("streamsvm_model_rows_behind"), trainer("streamsvm_model_rows_between_cuts")
 BUSY, RUNNING = trainer("streamsvm_training_seconds_sum"), trainer("streamsvm_training_running_seconds")
+LONGEST_TURN = trainer("streamsvm_loop_longest_turn_seconds")
 CONVERGED = trainer("streamsvm_trainings_total", 'outcome="converged"')
 LIMITED = trainer("streamsvm_trainings_total", 'outcome="iteration_limit"')
 WRITTEN = trainer("streamsvm_checkpoint_timestamp_seconds")
@@ -91,6 +92,7 @@ CASES = {
         {BEHIND: "9000x60", BETWEEN: "2000x60", RECORDS: "80000x60"},
     ),
     "StreamsvmTrainingSaturated": Case({BUSY: "0+58x60"}, {BUSY: "0+20x60", RUNNING: "30x60"}),
+    "StreamsvmLoopHeldUp": Case({LONGEST_TURN: "12x60"}, {LONGEST_TURN: "0.1x50 80 80 0.1x8"}),
     "StreamsvmTrainingUnfinished": Case(
         {LIMITED: "0+2x60", CONVERGED: "0+1x60"}, {LIMITED: "0x30 1x30", CONVERGED: "0+1x60"}
     ),

@@ -48,7 +48,8 @@ from streamsvm.kafka import (
     TopicInfo,
 )
 from streamsvm.kafka.failures import Fault
-from streamsvm.learning.learner import Learner, LearnerState
+from streamsvm.learning.cutting import LearnerState
+from streamsvm.learning.learner import Learner
 from streamsvm.model.pointers import pin_key
 from streamsvm.points import Points
 

@@ -12,7 +12,8 @@ import pytest
 from streamsvm.checkpoint.directory import CheckpointDirectory
 from streamsvm.checkpoint.format import Snapshot
 from streamsvm.kafka import TopicSpec, create_topics
-from streamsvm.learning.learner import Cut, Learner
+from streamsvm.learning.cutting import Cut
+from streamsvm.learning.learner import Learner
 from streamsvm.model.pointers import Head
 from streamsvm.model.version import partition_cuts
 from streamsvm.points import Position, Rows

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from streamsvm.coreset.audit_sample import Held, Sampled
 from streamsvm.coreset.moments import Moments
 from streamsvm.coreset.screening import BINS, Screen, Screened
 from streamsvm.coreset.structure import Bucket, Extent
-from streamsvm.learning.learner import Cut, LearnerState
+from streamsvm.learning.cutting import Cut, LearnerState
 from streamsvm.learning.partition import PartitionState
 from streamsvm.model.pointers import Gate, GatePart, GateRival, Head
 from streamsvm.model.version import PartitionCut, TuningInForce
@@ -120,6 +121,23 @@ def handmade() -> Snapshot:
     )
 
 
+def handmade_taken() -> Snapshot:
+    """Return the same with a cut that was taken and not made, since when one partition changed in all parts."""
+    made = handmade()
+    now = made.learner.partitions[0]
+    (bucket,) = now.buckets
+    before = PartitionState(
+        sealed=now.sealed,
+        leader_epoch=now.leader_epoch,
+        buckets=(bucket, replace(bucket, level=0, index=9)),
+        leaf_points=now.leaf_points.reweighted(now.leaf_points.weight + 1.0),
+        leaf_extent=now.leaf_extent,
+        screened=now.screened,
+        audit=None if now.audit is None else replace(now.audit, threshold=0.5),
+    )
+    return replace(made, pending=LearnerState({0: before, 3: made.learner.partitions[3]}, 0))
+
+
 def screened() -> Screened:
     """Return the state of a screened leaf of two features."""
     screen = Screen(
@@ -164,9 +182,10 @@ def _plain(found: Any) -> Any:
 
 
 if __name__ == "__main__":
-    for path, content in (
-        (HERE / f"checkpoint-{FORMAT}.ssvm", encode(handmade())),
-        (HERE / f"checkpoint-{FORMAT}.json", json.dumps(as_json(handmade()), indent=1).encode() + b"\n"),
-    ):
-        if not path.exists():
-            path.write_bytes(content)
+    for name, made in ((f"checkpoint-{FORMAT}", handmade()), (f"checkpoint-{FORMAT}-taken", handmade_taken())):
+        for path, content in (
+            (HERE / f"{name}.ssvm", encode(made)),
+            (HERE / f"{name}.json", json.dumps(as_json(made), indent=1).encode() + b"\n"),
+        ):
+            if not path.exists():
+                path.write_bytes(content)

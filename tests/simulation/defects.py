@@ -29,6 +29,7 @@ from streamsvm.checkpoint.format import Snapshot
 from streamsvm.delivery import Candidate, Delivery, Present, publication
 from streamsvm.errors import StateError
 from streamsvm.kafka import Message, OutcomeUnknown, Record
+from streamsvm.learning.cutting import LearnerState
 from streamsvm.learning.learner import Learner
 from streamsvm.learning.naming import tuning_of
 from streamsvm.model.pointers import (
@@ -126,6 +127,8 @@ def _decode_with_positions_only(content: bytes) -> Snapshot:
     learner = Learner(settings_for("every").models(), snapshot.base, 1)
     learner.restore(snapshot.learner)
     pending, now = snapshot.pending, learner.cut()
+    if isinstance(pending, LearnerState):
+        pending = learner.taken_of(pending).make()
     pending = replace(pending, points=now.points, moments=now.moments, rows=now.rows)
     return replace(snapshot, pending=pending)
 

@@ -39,7 +39,7 @@ from streamsvm.kafka import (
     stamped,
 )
 from streamsvm.learning import training
-from streamsvm.learning.learner import Cut
+from streamsvm.learning.cutting import Cut, DueCut
 from streamsvm.learning.recipe import Made, TrainFunction, make
 from streamsvm.learning.tuning import Tuning
 from streamsvm.model.pointers import Alias
@@ -534,9 +534,9 @@ class Worker:
     def __init__(self, world: World, life: Life, function: TrainFunction, config: ModelConfig) -> None:
         self._world, self._life = world, life
         self._function, self._config = function, config
-        self.training: Cut | None = None
+        self.training: DueCut | None = None
 
-    def submit(self, cut: Cut, in_force: Tuning | None) -> None:
+    def submit(self, cut: DueCut, in_force: Tuning | None) -> None:
         assert self.training is None
         self.training, self._in_force = cut, in_force
 

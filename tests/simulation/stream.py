@@ -19,7 +19,8 @@ from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig
 from streamsvm.coreset.moments import Moments
 from streamsvm.ingest.decoder import PointDecoder
 from streamsvm.kafka import Record
-from streamsvm.learning.learner import Cut, Learner
+from streamsvm.learning.cutting import Cut
+from streamsvm.learning.learner import Learner
 from streamsvm.learning.partition import PartitionState
 from streamsvm.learning.training import Trained, audited
 from streamsvm.model.fit import Audit, Fit

@@ -1,0 +1,215 @@
+"""Cuts: taken in the poll loop, made in the thread that trains them.
+
+Taking a cut costs the same whatever the partitions hold: buckets never change, and the arrays of open leaves and audit
+samples are left to the cut by partitions that go on. What is dear, the pilot and the reduction of all partitions' union
+and its hash, is paid for by who trains it, and only then.
+
+Invariant: a cut that is made is a pure function of what was taken, wherever and whenever that is done.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from streamsvm.config import ModelConfig
+from streamsvm.coreset.audit_sample import Sampled
+from streamsvm.coreset.moments import Moments
+from streamsvm.coreset.outliers import Found, Tally
+from streamsvm.coreset.reducers.base import Observed, Purpose, generator, reduce_for
+from streamsvm.learning.partition import Partition, PartitionState, Standing, note_in_leaf
+from streamsvm.learning.tasks import Task
+from streamsvm.points import Points, Position, Positions
+
+
+@dataclass(frozen=True, slots=True)
+class LearnerState:
+    """All that a learner is, for a checkpoint."""
+
+    partitions: Mapping[int, PartitionState]
+    leaves_since_cut: int
+
+    @property
+    def positions(self) -> dict[int, Position]:
+        """The next row to learn of each partition."""
+        return {partition: state.position for partition, state in self.partitions.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Met:
+    """What making a cut met, for people: it decides nothing, and no checkpoint holds it.
+
+    Attributes
+    ----------
+    observed : Observed
+        Of the union's reduction.
+    first_leaves : mapping of partition to (leaves sealed before, Tally)
+        What was drawn in of each open first leaf.
+    """
+
+    observed: Observed = field(default_factory=Observed)
+    first_leaves: Mapping[int, tuple[int, Tally]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cut:
+    """A vector of positions and everything that a model of the stream up to there is made from.
+
+    Attributes
+    ----------
+    positions : mapping of partition to Position
+    leader_epochs : mapping of partition to int
+        Leader epoch of the newest learned record; -1 where unknown.
+    points : Points
+        The training set, raw, at most `coreset.train_points` points in partition order.
+    moments : Moments
+        Exact moments of all accepted points up to the cut, merged in partition order.
+    rows : int
+        Rows seen, rejected ones included.
+    first_time_ms, last_time_ms : int
+        Least and greatest record timestamp; -1 if unknown.
+    audit : tuple of Sampled
+        The audit sample of each partition that has one, in partition order: what a model of this cut is judged by.
+    met : Met or None
+        Of a cut that was made just now.
+    """
+
+    positions: Mapping[int, Position]
+    leader_epochs: Mapping[int, int]
+    points: Points
+    moments: Moments
+    rows: int
+    first_time_ms: int
+    last_time_ms: int
+    audit: tuple[Sampled, ...] = ()
+    met: Met | None = field(default=None, compare=False)
+
+    @property
+    def points_held(self) -> int:
+        """Points of the training set and of the audit sample."""
+        return len(self.points) + sum(len(part.points) for part in self.audit)
+
+    def points_beyond(self, partitions: Mapping[int, Partition]) -> int:  # noqa: ARG002
+        """Return how many points it keeps in memory that partitions do not hold: all of them."""
+        return self.points_held
+
+    def make(self) -> Cut:
+        """Return itself."""
+        return self
+
+    def saved(self) -> Cut:
+        """Return what a checkpoint holds of it: itself."""
+        return self
+
+
+class TakenCut:
+    """A cut that is taken, and made when it is trained.
+
+    Parameters
+    ----------
+    standings : mapping of partition to Standing
+    config : ModelConfig
+    task : Task
+    """
+
+    def __init__(self, standings: Mapping[int, Standing], config: ModelConfig, task: Task) -> None:
+        self._standings, self._config, self._task = standings, config, task
+        self._made: Cut | None = None
+        self.positions: Mapping[int, Position] = {
+            partition: standing.state.position for partition, standing in standings.items()
+        }
+
+    def make(self) -> Cut:
+        """Make the cut; from then on what it was made from is let go. May run in any thread, in one at a time."""
+        if self._made is None:
+            # In this order, so that whoever asks in another thread finds at least one of both.
+            self._made, self._standings = _made(self._standings, self._config, self._task), {}
+        return self._made
+
+    def saved(self) -> Cut | LearnerState:
+        """Return what a checkpoint holds of it: the cut if it is made, else all that it is made from."""
+        standings = self._standings
+        if self._made is not None:
+            return self._made
+        return LearnerState({partition: standing.state for partition, standing in standings.items()}, 0)
+
+    def points_beyond(self, partitions: Mapping[int, Partition]) -> int:
+        """Return how many points it keeps in memory that partitions do not hold, or not any more."""
+        standings = self._standings
+        if self._made is not None:
+            return self._made.points_held
+        return sum(partitions[partition].lacks(standing) for partition, standing in standings.items())
+
+
+DueCut = Cut | TakenCut
+"""What is to be trained: taken just now, or found whole in a checkpoint."""
+
+
+def _made(standings: Mapping[int, Standing], config: ModelConfig, task: Task) -> Cut:
+    opened = {partition: standing.open_points(config, task) for partition, standing in standings.items()}
+    extents = {partition: extent for partition, (_, extent, _) in opened.items()}
+    parts = [
+        part
+        for partition, standing in standings.items()
+        for part in (*(bucket.points for bucket in standing.state.buckets), opened[partition][0])
+        if len(part)
+    ]
+    moments = Moments.zero(config.points.dimension, task.classes)
+    for extent in extents.values():
+        moments = moments.merge(extent.moments)
+    positions = {partition: standing.state.position for partition, standing in standings.items()}
+    met = Met(first_leaves=_first_leaves(standings, {partition: found for partition, (*_, found) in opened.items()}))
+    return Cut(
+        positions=positions,
+        leader_epochs={partition: standing.state.leader_epoch for partition, standing in standings.items()},
+        points=_training_set(parts, moments, positions, config, task, met.observed),
+        moments=moments,
+        rows=sum(extent.rows for extent in extents.values()),
+        first_time_ms=min((one.first_time_ms for one in extents.values() if one.first_time_ms >= 0), default=-1),
+        last_time_ms=max(extent.last_time_ms for extent in extents.values()),
+        audit=tuple(
+            sampled
+            for partition, standing in standings.items()
+            if (sampled := standing.sampled(extents[partition].moments.class_weight, config)) is not None
+        ),
+        met=met,
+    )
+
+
+def _first_leaves(standings: Mapping[int, Standing], found: Mapping[int, Found | None]) -> dict[int, tuple[int, Tally]]:
+    tallies = {}
+    for partition, standing in standings.items():
+        if standing.outlier_bounds is not None:
+            continue
+        tally, outliers = Tally(), found[partition]
+        if outliers is not None:
+            note_in_leaf(tally, outliers, partition, standing.state.leaf_extent, standing.places)
+        tallies[partition] = (standing.state.sealed, tally)
+    return tallies
+
+
+def _training_set(
+    parts: list[Points], moments: Moments, positions: Positions, config: ModelConfig, task: Task, observed: Observed
+) -> Points:
+    if not parts:
+        return Points.empty(config.points.dimension, config.points.numpy_dtype)
+    union = Points.union(parts)
+    if len(union) <= config.coreset.train_points:
+        return union
+    reducer = task.reducer(config.coreset)
+    pilot = task.pilot(union, moments.weight, moments, config) if reducer.needs_pilot else None
+    random = generator(config.seed, Purpose.CUT, cut_counter(positions))
+    reduced = reduce_for(reducer, union, config.coreset.train_points, random, pilot)
+    observed.add(reducer.observed)
+    return reduced
+
+
+def cut_counter(positions: Positions) -> tuple[int, int, int]:
+    """Return 192 bits that name a cut: the first three words of the SHA-256 of its positions."""
+    plain = json.dumps([[partition, *positions[partition]] for partition in sorted(positions)])
+    words = np.frombuffer(hashlib.sha256(plain.encode()).digest(), dtype="<u8")
+    return int(words[0]), int(words[1]), int(words[2])

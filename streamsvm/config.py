@@ -166,9 +166,9 @@ class CoresetConfig(Section):
         description="Instead of memory_points: most bytes that learning and building a training set may take. The "
         "number of points follows from it and from the number and type of the features. Counted are the points "
         "held, the moments of every bucket, one training set with its audit sample, and the arrays of the largest "
-        "reduction, a few hundred bytes per point (reductions run one after another; a union above train_points is "
-        "one, too). Training, points that a cut still holds though its partitions have merged them, and the Kafka "
-        "client need memory on top.",
+        "reduction, a few hundred bytes per point (those of the partitions run one after another; a union above "
+        "train_points is one, too). On top come training, the Kafka client, points that a cut still holds although "
+        "its partitions have merged them, and a cut's own reduction, which may run beside one of a partition.",
     )
     fan_in: Annotated[int, Field(ge=2, le=64)] = Field(
         default=2,

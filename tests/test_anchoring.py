@@ -247,7 +247,8 @@ def test_in_a_copy_of_the_topic_a_number_is_found_by_few_reads(
         monkeypatch.undo()
         assert (found.version.number, found.sha256) == (number, topic.hashes[number])
         assert found.offset != topic.offsets[number]
-        assert reads.fetched <= 3 * (math.log2(1_000) + 2)
+        # As `SEARCH_READS` says, six for each hash: how many records one fetch returns depends on the broker's timing.
+        assert reads.fetched <= 6 * math.log2(1_000)
         assert reads.scanned == 0
 
 

@@ -347,7 +347,7 @@ def check_refusal(said: str, site: Site, missing: Permission) -> None:
     resource = site.name(name)
     assert re.search(re.escape(resource.removesuffix("*")) + ("" if resource.endswith("*") else r"(?![\w.-])"), said)
     assert "authorization failed" in said.lower()
-    assert re.search("SECURITY.md lists (them|the permissions)", said), said
+    assert "SECURITY.md lists the permissions" in said, said
 
 
 @pytest.mark.faults_long

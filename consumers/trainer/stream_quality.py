@@ -19,15 +19,18 @@ from consumers.settings import Settings
 from consumers.streams.ports import Cluster
 from consumers.trainer.gatekeeping import CurrentVersion, Gatekeeper, present_of
 from streamsvm.learning.cutting import Cut
+from streamsvm.model.machine import LinearMachine, Model
 from streamsvm.model.pointers import Alias, Gate
 from streamsvm.model.skill import Skill
 from streamsvm.model.version import Version
-from streamsvm.points import Rows
+from streamsvm.points import Points, Rows
 from streamsvm.quality.gate import audit_evidence
 from streamsvm.quality.prequential import Prequential, Quality
 from streamsvm.quality.skill import Answered, skill_of
 
 FIGURES: Final = tuple(field.name for field in fields(Quality) if field.name != "points")
+MOST_KERNEL_VALUES: Final = 4_000_000
+"""For judging a version by its audit sample: some tens of milliseconds."""
 
 
 class QualityWatch:
@@ -92,7 +95,7 @@ class QualityWatch:
         evidence = audit_evidence(cut.audit)
         audit = None
         if evidence is not None:
-            points = evidence.points
+            points = _few_enough(evidence.points, version.model)
             audit = Answered(
                 y=points.y,
                 weight=np.asarray(points.weight, np.float64),
@@ -135,3 +138,10 @@ class QualityWatch:
     def _serve(self, version: Version | None) -> None:
         if self.prequential is not None and version is not None and version.model.dimension == self._dimension:
             self.prequential.serve(version.model)
+
+
+def _few_enough(points: Points, model: Model) -> Points:
+    """Return every k-th point, so that the main loop waits for few kernel values only."""
+    machine = model.machine
+    vectors = 0 if isinstance(machine, LinearMachine) else len(machine.support)
+    return points.take(slice(None, None, max(1, -(-len(points) * vectors // MOST_KERNEL_VALUES))))

@@ -31,7 +31,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
-from sklearn.metrics import average_precision_score, brier_score_loss, log_loss
+from sklearn.metrics import brier_score_loss, log_loss
 
 from streamsvm.model.probability import Probability
 from streamsvm.model.skill import Answers, Estimate, SampleFigures, Skill, State
@@ -127,6 +127,7 @@ def _figures(sample: Answered, deviate: float, probability: Probability | None) 
         float(weight[(y == truth) & (said == answer)].sum()) for truth in (False, True) for answer in (False, True)
     ]
     log_loss_, brier = _probabilities(y, weight, values, probability)
+    ranked = Ranked.of(y, weight, values)
     return SampleFigures(
         points=len(y),
         positives=int(np.count_nonzero(y)),
@@ -134,8 +135,8 @@ def _figures(sample: Answered, deviate: float, probability: Probability | None) 
         true=table[2] + table[3],
         table=(table[0], table[1], table[2], table[3]),
         balanced_accuracy=balanced_accuracy(y, weight, said, deviate),
-        auc=auc(y, weight, values, deviate),
-        average_precision=float(average_precision_score(y, values, sample_weight=weight)),
+        auc=ranked.auc(deviate),
+        average_precision=ranked.average_precision(),
         log_loss=log_loss_,
         brier=brier,
     )
@@ -185,41 +186,81 @@ def auc(y: NDArray[np.bool_], weight: Float, values: Float, deviate: float) -> E
     values : ndarray of shape (n,)
         Decision values; equal ones count one half.
     """
-    if values.min() == values.max():  # by definition, not by chance
-        return Estimate(value=0.5, low=0.5, high=0.5)
-    positive, negative = _Side.of(weight[y], values[y]), _Side.of(weight[~y], values[~y])
-    over = negative.share_below(values[y])
-    under = 1.0 - positive.share_below(values[~y])
-    value = float(positive.share @ over)
-    spread = sum(
-        float(side.share @ (placed - value) ** 2) / max(side.n - 1.0, 1.0)
-        for side, placed in ((positive, over), (negative, under))
-    )
-    chance = (1.0 / positive.n + 1.0 / negative.n) / 12.0
-    half = deviate * math.sqrt(max(spread, chance))
-    return Estimate(value=value, low=value - half, high=value + half)
+    return Ranked.of(y, weight, values).auc(deviate)
 
 
 @dataclass(frozen=True, slots=True)
-class _Side:
-    """The points of one label: their shares of its weight, their effective number, and their values in order."""
+class Ranked:
+    """Points in the order of their scores: one sort for all figures of the ranking, as versions may come by the dozen.
 
-    share: Float
-    n: float
-    ordered: Float
-    below: Float
+    Attributes
+    ----------
+    y : ndarray of shape (n,), bool
+        Lowest score first.
+    positive, negative : ndarray of shape (n,)
+        Shares of the weight of each label; 0 for points of the other one.
+    n : tuple of two float
+        Effective numbers of positive and negative points.
+    weights : tuple of two float
+        Of the positive and of the negative points.
+    first, last : ndarray of shape (n,), int
+        For each point, where the points of the same score begin, and where they have ended.
+    """
+
+    y: NDArray[np.bool_]
+    positive: Float
+    negative: Float
+    n: tuple[float, float]
+    weights: tuple[float, float]
+    first: NDArray[np.intp]
+    last: NDArray[np.intp]
 
     @classmethod
-    def of(cls, weight: Float, values: Float) -> _Side:
+    def of(cls, y: NDArray[np.bool_], weight: Float, values: Float) -> Ranked:
+        """Sort points; parameters as of `auc`."""
         order = np.argsort(values, kind="stable")
-        share = weight / weight.sum()
-        return cls(share, _effective(weight), values[order], np.concatenate(([0.0], np.cumsum(share[order]))))
+        y, weight, values = y[order], weight[order], values[order]
+        ends = np.append(np.flatnonzero(values[1:] != values[:-1]) + 1, len(values))
+        counts = np.diff(ends, prepend=0)
+        sums = float(weight[y].sum()), float(weight[~y].sum())
+        return cls(
+            y=y,
+            positive=np.where(y, weight / sums[0], 0.0),
+            negative=np.where(y, 0.0, weight / sums[1]),
+            n=(_effective(weight[y]), _effective(weight[~y])),
+            weights=sums,
+            first=np.repeat(ends - counts, counts),
+            last=np.repeat(ends, counts),
+        )
 
-    def share_below(self, values: Float) -> Float:
-        """Return the share of this label's weight that scores below each value; equal scores count one half."""
-        first = np.searchsorted(self.ordered, values, side="left")
-        last = np.searchsorted(self.ordered, values, side="right")
-        return np.asarray((self.below[first] + self.below[last]) / 2.0)
+    def auc(self, deviate: float) -> Estimate:
+        """Return the area under the ROC curve."""
+        if self.last[0] == len(self.y):  # one score for all: by definition, not by chance
+            return Estimate(value=0.5, low=0.5, high=0.5)
+        over = self._share_below(self.negative)[self.y]
+        under = 1.0 - self._share_below(self.positive)[~self.y]
+        shares = self.positive[self.y], self.negative[~self.y]
+        value = float(shares[0] @ over)
+        spread = sum(
+            float(share @ (placed - value) ** 2) / max(n - 1.0, 1.0)
+            for share, placed, n in zip(shares, (over, under), self.n, strict=True)
+        )
+        chance = (1.0 / self.n[0] + 1.0 / self.n[1]) / 12.0
+        half = deviate * math.sqrt(max(spread, chance))
+        return Estimate(value=value, low=value - half, high=value + half)
+
+    def average_precision(self) -> float:
+        """Return the mean, over the positive weight, of the precision at each point's own score."""
+        recalled = 1.0 - np.concatenate(([0.0], np.cumsum(self.positive)))[self.first]
+        alarms = 1.0 - np.concatenate(([0.0], np.cumsum(self.negative)))[self.first]
+        hits = recalled * self.weights[0]
+        precision = hits[self.y] / (hits + alarms * self.weights[1])[self.y]
+        return min(1.0, float(self.positive[self.y] @ precision))
+
+    def _share_below(self, share: Float) -> Float:
+        """Return the share of a label's weight that scores below each point; equal scores count one half."""
+        summed = np.concatenate(([0.0], np.cumsum(share)))
+        return np.asarray((summed[self.first] + summed[self.last]) / 2.0)
 
 
 def _effective(weight: Float) -> float:

@@ -13,7 +13,7 @@ DIMENSION = 3
 def test_every_format_comes_from_topic_to_model(
     real_broker: TestBroker, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As few points as end with a leaf and a record: each format's are all in the last one, and have a line of the table."""
+    """As few points as end with a leaf: each format has all of them in its last version, and a line of the table."""
     monkeypatch.setattr(ingest, "LENGTH", {})
     n = ingest.whole_points(tuple(ingest.FORMATS), (1,))
     ingest.fill(real_broker.connection, n, DIMENSION, tuple(ingest.FORMATS), 1)

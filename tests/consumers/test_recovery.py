@@ -25,10 +25,11 @@ from consumers.trainer.trainer import Trainer
 from streamsvm.checkpoint.format import decode
 from streamsvm.errors import ConfigurationError, Fenced, LogGap, StateError, TopicMissing
 from streamsvm.ingest.decoder import REMEDIES
-from streamsvm.kafka import OffsetOutOfRange, (
+from streamsvm.kafka import (
     Cluster,
     Connection,
     Message,
+    OffsetOutOfRange,
     OutcomeUnknown,
     Publisher,
     Record,

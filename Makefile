@@ -27,8 +27,8 @@ demo: env
 broker: env
 	@$(BIN)/python -m tests.brokers
 
-# Four processes for two processors: many tests wait for brokers and daemons most of their time.
-PYTEST := $(BIN)/pytest -n 4 --dist loadfile --no-loadscope-reorder
+# Three processes for two processors: many tests wait for brokers and daemons, and with four some came too late.
+PYTEST := $(BIN)/pytest -n 3 --dist loadfile --no-loadscope-reorder
 
 # Every test but the long ones: minutes. With STREAMSVM_TEST_SHARE=COMMIT (.ci/run) also a share of those.
 test: env

@@ -74,7 +74,8 @@ def _skill(loaded: Loaded) -> str:
     if skill is None or skill.figures is None:
         return "not measured" if skill is None else doubt(skill, labels)
     figures = skill.figures
-    weighted = loaded.version.lineage.configuration.get("svm", {}).get("class_weight", "none") != "none"
+    svm = loaded.version.lineage.configuration.get("svm")  # of a foreign version it may be anything
+    weighted = isinstance(svm, dict) and svm.get("class_weight", "none") != "none"
     told = complaint(skill, labels, weighted=weighted) or doubt(skill, labels) or "it knows something"
     on = "the newest points" if skill.newest is not None else "the audit sample"
     return (

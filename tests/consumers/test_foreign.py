@@ -7,6 +7,7 @@ import json
 from dataclasses import replace
 
 import msgspec
+import numpy as np
 import pytest
 from rich.console import Console
 from rich.table import Table
@@ -15,6 +16,7 @@ from consumers.host.untrusted_text import json_for, printable
 from consumers.models.show import describe
 from consumers.models.tables import diff_table, list_table
 from streamsvm.model.comparison import Hashed, compare
+from streamsvm.quality.skill import Answered, skill_of
 from streamsvm.registry.loading import Loaded
 from tests.codec.test_model import version_of
 
@@ -94,3 +96,15 @@ def test_json_for_a_terminal_is_the_same_value() -> None:
     assert json.loads(escaped) == json.loads(text)
     assert all(one.isprintable() or one == "\n" for one in escaped)
     assert "é" in escaped
+
+
+@pytest.mark.parametrize("configuration", [{}, {"svm": 5}, {"svm": {"class_weight": "balanced"}}])
+def test_skill_is_shown_whatever_the_configuration_holds(configuration: dict[str, object]) -> None:
+    """It is foreign, too: only where it says so are the classes weighted."""
+    version = version_of()
+    version = replace(version, lineage=msgspec.structs.replace(version.lineage, configuration=configuration))
+    y = np.where(np.arange(1_000) < 240, 1, -1).astype(np.int8)
+    found = skill_of(Answered(y=y, weight=np.ones(1_000), values=np.full(1_000, -1.0)), None, 1)
+    text = " ".join(shown(describe(Loaded(version=version, sha256="ab", offset=3, loaded_at=0.0, skill=found))).split())
+    assert "to every point" in text
+    assert ("svm.class_weight" in text) == ("class_weight" not in str(configuration))

@@ -83,11 +83,17 @@ class Dripping:
     ----------
     beginning : bytes
         What comes at once.
+
+    Attributes
+    ----------
+    through : bool
+        Whether it came to its end: false where the client had closed the connection before.
     """
 
     def __init__(self, beginning: bytes) -> None:
         self._beginning = beginning
         self.ended = threading.Event()
+        self.through = False
 
     def __call__(self, request: BaseHTTPRequestHandler) -> None:
         try:
@@ -95,6 +101,7 @@ class Dripping:
             for _ in range(int(DRIPS_S / DRIP_S)):
                 request.wfile.write(b"x")
                 time.sleep(DRIP_S)
+            self.through = True
         finally:
             self.ended.set()
 

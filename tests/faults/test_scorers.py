@@ -29,6 +29,7 @@ from tests.test_subscriber import NAME, Trainer, eventually, version_of
 
 Note = Callable[[str, object], None]
 PARTITIONS = 4
+LOG_LINES = 30
 BAD_EVERY = 50
 NAMED = [point for point in POINTS if point.startswith("scores.")]
 LATEST_KILL_S = 0.5
@@ -114,10 +115,13 @@ class Site:
             assert (score["model"], score["version"], score["points"]) == (NAME, 3, 270)
 
     def clear(self) -> None:
-        """End what still runs."""
-        for daemon in self._started:
-            if daemon.ended() is None:
+        """End what still runs, and show the end of each log: pytest prints it where the test failed."""
+        for number, daemon in enumerate(self._started):
+            running = daemon.ended() is None
+            if running:
                 daemon.kill()
+            daemon.catch_up()
+            print(f"scorer {number}, {'running' if running else 'ended'}:", *daemon.log[-LOG_LINES:], sep="\n")
 
     @property
     def processes(self) -> int:

@@ -70,18 +70,19 @@ def shown_type(info: FieldInfo) -> str:
         if get_origin(part) is Literal:
             choices += [str(choice) for choice in get_args(part)]
         elif part is not NoneType:
-            choices.append(_TYPE_NAMES.get(part, "LIST" if get_origin(part) is tuple else "TEXT"))
+            choices.append(_TYPE_NAMES.get(part) or _GENERIC_NAMES.get(get_origin(part), "TEXT"))
     return "|".join(dict.fromkeys(choices))
 
 
 _TYPE_NAMES: dict[Any, str] = {int: "INTEGER", float: "NUMBER", bool: "BOOLEAN", str: "TEXT", Path: "PATH"}
+_GENERIC_NAMES: dict[Any, str] = {tuple: "LIST", dict: "NAME=NUMBER"}
 
 
 def _flatten(annotation: Any) -> Iterable[Any]:
     origin = get_origin(annotation)
     if origin is Annotated:
         return _flatten(get_args(annotation)[0])
-    if origin is not Literal and origin is not tuple and get_args(annotation):
+    if origin is not Literal and origin not in (tuple, dict) and get_args(annotation):
         return [leaf for part in get_args(annotation) for leaf in _flatten(part)]
     return [annotation]
 

@@ -29,6 +29,7 @@ from pydantic import (
 from streamsvm import memory
 from streamsvm.choices import ReducerName
 from streamsvm.model.described import label_fault
+from streamsvm.model.threshold import Figure
 
 Label = StrictBool | StrictInt | StrictStr
 
@@ -53,6 +54,48 @@ def none_in_words(value: object) -> object:
     return None if value == "none" else value
 
 
+def target_in_words(value: object) -> object:
+    """Let `recall=0.9` stand for a table of one entry where only text can be given."""
+    if not isinstance(value, str) or "=" not in value:
+        return none_in_words(_literal(value) if isinstance(value, str) else value)
+    figure, _, share = value.partition("=")
+    return {figure.strip(): _literal(share.strip())}
+
+
+def one_target(value: object) -> object:
+    """Refuse a target that is not one figure with a share."""
+    if value is None:
+        return None
+    if not isinstance(value, Mapping):
+        raise ValueError(f"{value!r} is not a target: give one of {_TARGETS_SHOWN}")
+    if len(value) != 1:
+        raise ValueError(f"{len(value)} figures are given, {', '.join(map(str, value))}: give only one")
+    ((figure, share),) = value.items()
+    if figure not in TARGETS:
+        raise ValueError(f"{figure!r} is unknown: give one of {_TARGETS_SHOWN}")
+    if isinstance(share, bool) or not isinstance(share, int | float) or not 0.0 < share < 1.0:
+        raise ValueError(f"{figure} is {share!r}: give a share above 0 and below 1")
+    return {str(figure): float(share)}
+
+
+def two_costs(value: object) -> object:
+    """Refuse costs that are not two numbers above 0."""
+    if value is None:
+        return None
+    if not isinstance(value, Sequence) or isinstance(value, str) or len(value) != 2:
+        raise ValueError(f"{value!r} is not two costs: give that of a missed positive and that of a false alarm: 50,1")
+    for one in value:
+        if isinstance(one, bool) or not isinstance(one, int | float) or not LEAST_COST <= one <= 1.0 / LEAST_COST:
+            raise ValueError(f"{one!r} is not a cost: give a number from {LEAST_COST:g} to {1.0 / LEAST_COST:g}")
+    return tuple(float(one) for one in value)
+
+
+TARGETS: Final = ("precision", "recall", "alarm_rate")
+_TARGETS_SHOWN: Final = "precision=0.9, recall=0.9, alarm_rate=0.01, with your own share"
+LEAST_COST: Final = 1e-12
+"""Costs far smaller or larger would vanish in sums with others."""
+
+
 class Section(BaseModel):
     """A frozen section that refuses unknown options."""
 
@@ -72,8 +115,8 @@ class PointsConfig(Section):
     )
     labels: Annotated[tuple[Label, Label], BeforeValidator(split_at_commas)] = Field(
         default=(-1, 1),
-        description="The negative and the positive label, as written in the records. A decision value above 0 means "
-        "the positive label.",
+        description="The negative and the positive label, as written in the records. A decision value above 0, or "
+        "above the version's threshold, means the positive label.",
     )
     feature_names: Annotated[tuple[str, ...], BeforeValidator(split_at_commas)] = Field(
         default=(),
@@ -422,6 +465,31 @@ class SvmConfig(Section):
         "coreset.audit_points. Probabilities refer to the stream as it is: class_weight does not affect them. "
         "Default: none.",
     )
+    cost: Annotated[
+        tuple[float, float] | None,
+        BeforeValidator(two_costs),
+        BeforeValidator(split_at_commas),
+        BeforeValidator(none_in_words),
+    ] = Field(
+        default=None,
+        description="The cost of a missed positive point and that of a false alarm, in any unit: 50,1. Every version "
+        "gets the threshold that makes the mean cost least, chosen by the audit sample and judged by points of it "
+        "that the threshold was not chosen by. Points count by their weight; class_weight does not affect them. Not "
+        "with `target`. Default: answer the positive label above the decision value 0.",
+    )
+    target: Annotated[
+        dict[Literal["precision", "recall", "alarm_rate"], float] | None,
+        BeforeValidator(one_target),
+        BeforeValidator(target_in_words),
+    ] = Field(
+        default=None,
+        description="Instead of `cost`: what the answers are to reach, exactly one of `precision=0.9` (of the alarms, "
+        "so many are right; the most of the positives that go with it), `recall=0.9` (of the positives, so many are "
+        "found; the fewest alarms that go with it) and `alarm_rate=0.01` (at most so many of all points raise an "
+        "alarm). In a TOML file: target = {recall = 0.9}. Every version gets the threshold for it, and says with a "
+        "95 % interval what is expected of it, or that it cannot be met. Rare positives need more of "
+        "`coreset.audit_points`: ten positive points of the sample at least. Default: no target.",
+    )
     tolerance: Annotated[float, Field(gt=0, le=1)] = Field(
         default=1e-3, description="KKT gap at which the solver stops."
     )
@@ -466,6 +534,12 @@ class SvmConfig(Section):
         return self
 
     @model_validator(mode="after")
+    def _one_goal(self) -> Self:
+        if self.cost is not None and self.target is not None:
+            raise ValueError("svm.cost and svm.target are both given, but they set the same threshold; give only one")
+        return self
+
+    @model_validator(mode="after")
     def _kernel_of_the_solver(self) -> Self:
         if self.kernel != "linear" and self.solver in ("liblinear", "pegasos"):
             raise ValueError(
@@ -481,6 +555,13 @@ class SvmConfig(Section):
         if self.tune_gammas and self.kernel == "linear":
             raise ValueError("svm.tune_gammas are given, but the linear kernel has no gamma; remove them")
         return self
+
+    @property
+    def goal(self) -> tuple[Figure, float | tuple[float, float]] | None:
+        """What a threshold is chosen for: a figure and its share, or the cost and the two; None without."""
+        if self.cost is not None:
+            return "cost", self.cost
+        return None if self.target is None else next(iter(self.target.items()))
 
     def penalty(self, weight: float) -> float:
         """Return C for a training set of total weight U."""
@@ -506,7 +587,12 @@ class SvmConfig(Section):
 
 
 def require_audit(svm: SvmConfig, coreset: CoresetConfig) -> None:
-    """Refuse probabilities without an audit sample, to which they are fitted."""
+    """Refuse probabilities and thresholds without an audit sample, to which they are fitted."""
+    if svm.goal is not None and not coreset.audit_points:
+        raise ValueError(
+            f"svm.{'target' if svm.cost is None else 'cost'} needs an audit sample, but coreset.audit_points is 0: "
+            "raise it, or raise coreset.memory_points, a twentieth of which is the audit sample"
+        )
     if svm.probability is not None and not coreset.audit_points:
         raise ValueError(
             f"svm.probability = {svm.probability} needs an audit sample, but coreset.audit_points is 0: raise it, or "
@@ -514,7 +600,10 @@ def require_audit(svm: SvmConfig, coreset: CoresetConfig) -> None:
         )
 
 
-BEFORE_THERE_WAS: Final[Mapping[str, Mapping[str, None]]] = {"coreset": {"max_leverage": None}}
+BEFORE_THERE_WAS: Final[Mapping[str, Mapping[str, None]]] = {
+    "coreset": {"max_leverage": None},
+    "svm": {"cost": None, "target": None},
+}
 """Options added after versions had been published, each with the value that leaves models as they were before it, by
 section. An option with this value is left out of the canonical configuration, so that old hashes stay the same."""
 
@@ -577,7 +666,11 @@ class ModelConfig(Section):
         sections = {}
         for section, options in BEFORE_THERE_WAS.items():
             own, begun = getattr(self, section), canonical.get(section, {})
-            left = {option: old for option, old in options.items() if option not in own.model_fields_set | begun.keys()}
+            left = {
+                option: old
+                for option, old in options.items()
+                if option not in own.model_fields_set | begun.keys() and getattr(own, option) != old
+            }
             if left:
                 sections[section] = _with_defaults(own, left)
         return self.model_copy(update=sections) if sections else self
@@ -599,8 +692,17 @@ class ModelConfig(Section):
         """
         tables = self.model_dump(mode="json", exclude={"coreset": {"memory_points", "memory_bytes"}}, exclude_none=True)
         for section, options in BEFORE_THERE_WAS.items():
-            tables[section] |= {option: "none" for option in options if getattr(getattr(self, section), option) is None}
+            own = getattr(self, section)
+            given = [option for option in options if type(own).model_fields[option].default is not None]
+            tables[section] |= {option: "none" for option in given if getattr(own, option) is None}
         lines = [f"seed = {tables.pop('seed')}"]
         for table, options in tables.items():
-            lines += ["", f"[{table}]", *(f"{name} = {json.dumps(value)}" for name, value in options.items())]
+            lines += ["", f"[{table}]", *(f"{name} = {_toml(value)}" for name, value in options.items())]
         return "\n".join(lines) + "\n"
+
+
+def _toml(value: object) -> str:
+    """Return a plain value as TOML spells it: as JSON does, but for tables."""
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{name} = {_toml(one)}" for name, one in value.items()) + "}"
+    return json.dumps(value)

@@ -8,7 +8,7 @@ import sys
 import traceback
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -289,6 +289,21 @@ def evaluate_command(
             "For every method alike: svm.class_weight."
         ),
     ] = None,
+    cost: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FN,FP",
+            help="Costs of a missed point of the second label and of a false alarm, such as 50,1: choose the threshold "
+            "of the least mean cost, and show what it comes to on held-out rows: svm.cost.",
+        ),
+    ] = None,
+    target: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FIGURE=SHARE",
+            help="Choose the threshold for precision=0.9, recall=0.9 or alarm_rate=0.01 instead: svm.target.",
+        ),
+    ] = None,
     seed: Annotated[int, typer.Option(help="Seed of the split, the order and every method.")] = 0,
     test_share: Annotated[float, typer.Option(help="Share of the points that is held out for testing.")] = 0.2,
     optimum: Annotated[
@@ -321,7 +336,17 @@ def evaluate_command(
     from rich.console import Console
 
     from consumers.cli.file_options import LeftOut, in_flags, source_of
-    from consumers.evaluate import Plan, check_plot, describe, evaluate, headline, notes, plot, progress_bar
+    from consumers.evaluate import (
+        Plan,
+        check_plot,
+        describe,
+        describe_thresholds,
+        evaluate,
+        headline,
+        notes,
+        plot,
+        progress_bar,
+    )
 
     if (file is None) == (dataset is None):
         raise ConfigurationError(
@@ -339,6 +364,7 @@ def evaluate_command(
         reducer=reducer,
         probability=probability,
         class_weight=_class_weight(class_weight),
+        **_goal(cost, target),
         seed=seed,
         test_share=test_share,
         find_optimum=optimum,
@@ -367,8 +393,26 @@ def evaluate_command(
         return
     typer.echo(f"{headline(report)}{left_out}")
     Console().print(describe(report))
+    if (thresholds := describe_thresholds(report)) is not None:
+        Console().print(thresholds)
     for line in notes(report):
         typer.echo(line)
+
+
+def _goal(cost: str | None, target: str | None) -> dict[str, Any]:
+    """Return what a threshold is chosen for, as `CoresetSVC` takes it."""
+    from streamsvm.config import one_target, split_at_commas, target_in_words, two_costs
+
+    if cost is not None and target is not None:
+        raise ConfigurationError("--cost and --target are both given", "Both set the same threshold: give only one.")
+    try:
+        return {
+            "cost": None if cost is None else two_costs(split_at_commas(cost)),
+            "target": None if target is None else one_target(target_in_words(target)),
+        }
+    except ValueError as error:
+        name = "target" if cost is None else "cost"
+        raise ConfigurationError(f"--{name}: {error}", "See streamsvm evaluate --help.") from None
 
 
 def _class_weight(text: str | None) -> Literal["balanced"] | tuple[float, float] | None:

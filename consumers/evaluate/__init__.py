@@ -8,7 +8,7 @@ from consumers.evaluate.picture import check_plot, plot
 from consumers.evaluate.plan import EvaluationReport, EvaluationRow, Plan
 from consumers.evaluate.reading import load
 from consumers.evaluate.run import evaluate
-from consumers.evaluate.table import describe, headline, notes, progress_bar
+from consumers.evaluate.table import describe, describe_thresholds, headline, notes, progress_bar
 
 __all__ = [
     "EvaluationReport",
@@ -16,6 +16,7 @@ __all__ = [
     "Plan",
     "check_plot",
     "describe",
+    "describe_thresholds",
     "evaluate",
     "headline",
     "load",

@@ -39,6 +39,8 @@ class Plan:
         As `CoresetSVC`'s.
     class_weight : "balanced", two numbers, or None
         Factors for the weights of the first and the second label, in every method.
+    cost, target
+        As `CoresetSVC`'s: what a threshold is chosen for.
     seed : int
         Of the split, the order, the coreset, the reservoir and SGD.
     test_share : float
@@ -58,6 +60,8 @@ class Plan:
     reducer: Literal["calibrated", "sensitivity", "uniform"] = "calibrated"
     probability: Method | None = None
     class_weight: Literal["balanced"] | tuple[float, float] | None = None
+    cost: tuple[float, float] | None = None
+    target: dict[Literal["precision", "recall", "alarm_rate"], float] | None = None
     seed: int = 0
     test_share: float = 0.2
     find_optimum: bool | None = None
@@ -74,6 +78,8 @@ class Plan:
             structure=self.structure,
             reducer=self.reducer,
             probability=self.probability,
+            cost=self.cost,
+            target=self.target,
             class_weight=self.weights_of_labels,
             train_points=max(DEFAULT_TRAIN_POINTS, self.memory_points),
             seed=self.seed,
@@ -113,6 +119,28 @@ class Plan:
             )
 
 
+@dataclass(frozen=True, slots=True)
+class AtThreshold:
+    """What answers above a threshold come to on what was set aside, by weight.
+
+    Attributes
+    ----------
+    threshold : float
+    precision, recall : float or None
+        None where nothing is answered with the second label, or nothing has it.
+    alarm_rate : float
+        Share that is answered with the second label.
+    cost : float or None
+        Mean per weight; None unless costs were given.
+    """
+
+    threshold: float
+    precision: float | None
+    recall: float | None
+    alarm_rate: float
+    cost: float | None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvaluationRow:
     """What one method made of the training part.
@@ -136,6 +164,8 @@ class EvaluationRow:
     note : str
     probabilities : ProbabilityScores or None
         On what was set aside; of streamsvm and the optimum, if they were asked for.
+    at : AtThreshold or None
+        Of streamsvm, at the threshold that it chose, if that was asked for.
     """
 
     name: str
@@ -147,6 +177,7 @@ class EvaluationRow:
     points_held: int | None = None
     note: str = ""
     probabilities: ProbabilityScores | None = None
+    at: AtThreshold | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -166,6 +197,8 @@ class EvaluationReport:
     rows : tuple of EvaluationRow
     curve : tuple of (memory, our gap, the reservoir's)
         Empty unless asked for.
+    thresholds : tuple of AtThreshold
+        Of streamsvm, the chosen one and others beside it, ascending; empty unless a threshold was asked for.
     """
 
     source: str
@@ -178,6 +211,7 @@ class EvaluationReport:
     uncertainty: float | None
     rows: tuple[EvaluationRow, ...]
     curve: tuple[tuple[int, float, float], ...] = ()
+    thresholds: tuple[AtThreshold, ...] = ()
 
     def plain(self) -> dict[str, Any]:
         """Return it as what JSON can hold; each row flat, its name as `contender`."""
@@ -187,6 +221,7 @@ class EvaluationReport:
 def _flat(row: EvaluationRow) -> dict[str, Any]:
     nested = asdict(row)
     scores, probabilities = nested.pop("scores") or {}, nested.pop("probabilities") or {}
+    at = nested.pop("at") or {}
     figures = {
         name: scores.get(name) for name in ("accuracy", "balanced_accuracy", "auc", "average_precision", "skill")
     }
@@ -196,4 +231,5 @@ def _flat(row: EvaluationRow) -> dict[str, Any]:
         "log_loss": probabilities.get("log_loss"),
         "brier": probabilities.get("brier"),
         **nested,
+        **at,
     }

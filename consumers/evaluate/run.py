@@ -12,7 +12,7 @@ import numpy as np
 from sklearn.linear_model import SGDClassifier
 
 from consumers.evaluate.peers import class_weighted, one_line, peer, resolve
-from consumers.evaluate.plan import EvaluationReport, EvaluationRow, Plan, Step, silent
+from consumers.evaluate.plan import AtThreshold, EvaluationReport, EvaluationRow, Plan, Step, silent
 from consumers.evaluate.reading import check_parts, load
 from streamsvm.errors import ConfigurationError
 from streamsvm.estimators import CoresetSVC
@@ -32,9 +32,11 @@ from streamsvm.estimators.stream import NoProbabilities
 from streamsvm.ingest.files.source import Source
 from streamsvm.learning.learner import warm_up
 from streamsvm.learning.tasks import OneVsRest, Task, TwoClasses
-from streamsvm.model.kernels import RbfKernel
+from streamsvm.model.kernels import Float, RbfKernel
 from streamsvm.model.machine import LinearMachine, Model
+from streamsvm.model.threshold import Threshold, described
 from streamsvm.points import Points
+from streamsvm.svm.fit_threshold import judge
 
 T = TypeVar("T")
 
@@ -50,6 +52,8 @@ WARM_UP_POINTS: Final = 2_000
 MEMORY_FACTORS: Final = (0.25, 0.5, 1.0, 2.0, 4.0)
 """Of the chosen memory, for the plot."""
 LEAST_PLOTTED: Final = 32
+RECALLS_SHOWN: Final = (0.99, 0.95, 0.9, 0.8, 0.5, 0.2)
+"""Of the held-out positive points, at thresholds that are shown beside the chosen one."""
 
 
 def evaluate(source: Source, plan: Plan, *, curve: bool = False, step: Step | None = None) -> EvaluationReport:
@@ -79,12 +83,17 @@ def evaluate(source: Source, plan: Plan, *, curve: bool = False, step: Step | No
         raise ConfigurationError(
             f"--probability supports two labels only, but {source.name} has {len(labels)}", "Leave --probability out."
         )
+    if (plan.cost is not None or plan.target is not None) and len(labels) > 2:
+        raise ConfigurationError(
+            f"--cost and --target support two labels only, but {source.name} has {len(labels)}", "Leave them out."
+        )
     task = _task(plan, labels)
     without = _without_optimum(plan, train, curve=curve)
     if without:
         step(f"the optimum is left out: {without}", 0, None)
     objective = _prepared(plan, train, task, step)
-    rows = [method(plan, objective, test, step) for method in (_streamsvm, _reservoir, _sgd)]
+    ours, thresholds = _streamsvm(plan, objective, test, step)
+    rows = [ours, *(method(plan, objective, test, step) for method in (_reservoir, _sgd))]
     best = None
     if without:
         rows.append(EvaluationRow(name="optimum", note=without))
@@ -103,6 +112,7 @@ def evaluate(source: Source, plan: Plan, *, curve: bool = False, step: Step | No
         uncertainty=None if best is None else best.uncertainty,
         rows=tuple(_said(_with_gap(row, best), rows, test) for row in rows),
         curve=tuple(_curve(plan, objective, best, step)) if curve and best is not None else (),
+        thresholds=thresholds,
     )
 
 
@@ -158,10 +168,13 @@ def _portions(points: Points, what: str, step: Step) -> Iterator[Points]:
 def _measured(
     name: str, models: Sequence[Model], objective: Objectives, test: Points, seconds: float, held: int
 ) -> EvaluationRow:
+    decision = decisions(models, test.X)
+    if len(models) == 1:
+        decision = decision - models[0].border  # as scores go by the sign, and none by the size
     return EvaluationRow(
         name=name,
         objective=objective.value(models),
-        scores=scores(test, decisions(models, test.X)),
+        scores=scores(test, decision),
         points_per_s=len(objective.points) / max(seconds, 1e-9),
         seconds=seconds,
         points_held=min(held, len(objective.points)),
@@ -185,7 +198,10 @@ def _each(found: T | tuple[T, ...]) -> tuple[T, ...]:
     return found if isinstance(found, tuple) else (found,)
 
 
-def _streamsvm(plan: Plan, objective: Objectives, test: Points, step: Step) -> EvaluationRow:
+def _streamsvm(
+    plan: Plan, objective: Objectives, test: Points, step: Step
+) -> tuple[EvaluationRow, tuple[AtThreshold, ...]]:
+    """Return the row, and what several thresholds come to if one is asked for."""
     begun = time.perf_counter()
     machine = _learned(plan, objective.points, objective.task, step)
     with warnings.catch_warnings():
@@ -197,13 +213,36 @@ def _streamsvm(plan: Plan, objective: Objectives, test: Points, step: Step) -> E
     note = f"{plan.reducer} {plan.structure}, trained on {fits[0].points:,} points" + (
         "" if all(fit.converged for fit in fits) else "; the solver did not converge"
     )
+    at, thresholds = None, tuple[AtThreshold, ...]()
+    if (threshold := machine.threshold_) is not None:
+        decision = models[0].decision_function(test.X)
+        at = at_threshold(threshold.value, plan.cost, decision, test)
+        thresholds = tuple(at_threshold(one, plan.cost, decision, test) for one in _beside(threshold, decision, test))
+        note += f"; threshold {described(threshold)}"
+    row = replace(row, note=note, at=at)
     if plan.probability is None:
-        return replace(row, note=note)
+        return row, thresholds
     if models[0].probability is None:
-        return replace(row, note=f"{note}; no probabilities: too few points of a label in the audit sample")
+        note = f"{note}; no probabilities: too few points of a label in the audit sample"
+        return replace(row, note=note), thresholds
     said = probability_scores(test, models[0].predict_proba(test.X)[:, 1])
     audited = machine.model_config.coreset.audit_points
-    return replace(row, note=f"{note}; {plan.probability} by an audit sample of {audited:,}", probabilities=said)
+    note = f"{note}; {plan.probability} by an audit sample of {audited:,}"
+    return replace(row, note=note, probabilities=said), thresholds
+
+
+def at_threshold(value: float, costs: tuple[float, float] | None, decision: Float, test: Points) -> AtThreshold:
+    """Return what answers above a threshold come to on points that were set aside."""
+    told = judge(value, costs, decision, test.y, np.asarray(test.weight, np.float64))
+    figures = {figure: None if one is None else one.value for figure, one in told.items()}
+    return AtThreshold(value, figures["precision"], figures["recall"], figures["alarm_rate"] or 0.0, figures["cost"])
+
+
+def _beside(threshold: Threshold, decision: Float, test: Points) -> list[float]:
+    """Return the threshold, 0, and those that find several shares of the positive points that were set aside."""
+    positive = decision[test.y > 0]
+    found: list[float] = np.quantile(positive, 1.0 - np.array(RECALLS_SHOWN)).tolist() if len(positive) else []
+    return sorted({0.0, threshold.value, *found})
 
 
 def _sampled(plan: Plan, objective: Objectives, step: Step) -> Points:

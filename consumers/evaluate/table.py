@@ -48,6 +48,27 @@ def describe(report: EvaluationReport) -> Table:
     return table
 
 
+def describe_thresholds(report: EvaluationReport) -> Table | None:
+    """Return what thresholds come to on what was set aside, the chosen one marked; None if none is asked for."""
+    chosen = next((row.at for row in report.rows if row.at is not None), None)
+    if chosen is None:
+        return None
+    costs = chosen.cost is not None
+    table = Table(title=f"answers {report.labels[1]!r} above a threshold", title_justify="left")
+    for heading in ("threshold", "precision", "recall", "alarms", *(("cost",) if costs else ()), ""):
+        table.add_column(heading, justify="right" if heading else "left", no_wrap=True)
+    for one in report.thresholds:
+        table.add_row(
+            f"{one.threshold:.4g}",
+            _share(one.precision),
+            _share(one.recall),
+            _share(one.alarm_rate),
+            *((_share(one.cost),) if costs else ()),
+            "chosen" if one == chosen else "",
+        )
+    return table
+
+
 def notes(report: EvaluationReport) -> list[str]:
     """Return what the table has no room for, one line each."""
     said = [f"{row.name}: {row.note}" for row in report.rows if row.note]

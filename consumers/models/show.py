@@ -11,6 +11,7 @@ from streamsvm.model.fit import Audit, Fit
 from streamsvm.model.machine import LinearMachine
 from streamsvm.model.probability import Probability, Sigmoid
 from streamsvm.model.skill import complaint, doubt, spelt
+from streamsvm.model.threshold import Threshold, described
 from streamsvm.model.version import PartitionCut
 from streamsvm.registry.loading import Loaded
 
@@ -36,6 +37,7 @@ def describe(loaded: Loaded) -> Table:
         ("audit", _audit(version.audit, fit)),
         ("skill", _skill(loaded)),
         ("probability", _probability(version.model.probability)),
+        ("threshold", _threshold(version.model.threshold)),
         ("converged", "yes" if fit.converged else f"no: stopped after {fit.iterations:,} iterations"),
         ("input", f"{lineage.topic}" + (f" (id {lineage.topic_id})" if lineage.topic_id else "")),
         ("cut", _cut(lineage.cut)),
@@ -104,6 +106,11 @@ def _probability(probability: Probability | None) -> str:
         return f"sigmoid, 1 / (1 + exp({probability.a:.6g} f {probability.b:+.6g}))"
     x, y = probability.x, probability.y
     return f"isotonic, {len(x)} knots, {y[0]:.4g} at f = {x[0]:.4g} to {y[-1]:.4g} at f = {x[-1]:.4g}"
+
+
+def _threshold(threshold: Threshold | None) -> str:
+    """Say above which decision value the second label is answered, why, and what is expected there."""
+    return "0: neither svm.cost nor svm.target is configured" if threshold is None else described(threshold)
 
 
 def _cut(cut: tuple[PartitionCut, ...]) -> str:

@@ -37,6 +37,7 @@ from streamsvm.learning.recipe import Made
 from streamsvm.model.machine import Machine
 from streamsvm.model.pointers import Alias, Gate, Head
 from streamsvm.model.skill import Skill
+from streamsvm.model.threshold import described
 from streamsvm.model.version import Version
 from streamsvm.registry.loading import Loaded
 
@@ -55,6 +56,7 @@ class Drawing:
     feature_names: tuple[str, ...]
     projection: Projection
     machine: Machine
+    border: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,6 +70,7 @@ class BoardSnapshot:
     history: tuple[Moment, ...] = ()
     drawing: Drawing | None = None
     skill: Skill | None = None
+    threshold: str = ""
 
 
 Lived = TypeVar("Lived")
@@ -117,6 +120,7 @@ class TrainerBoard:
         self._look_at = -math.inf
         self._history: History[Moment] = History()
         self._number, self._gate, self._current, self._skill = 0, None, None, None
+        self._threshold = ""
         config = settings.models()
         self._labels, self._weighted = config.points.labels, config.svm.class_weight != "none"
         self.snapshot: BoardSnapshot | None = None
@@ -131,12 +135,14 @@ class TrainerBoard:
         self._number = 0 if head is None else head.number
         self._gate = None if head is None else _gate(head.gate)
         self._current = None if current is None else current.number
-        self._skill = None
+        self._skill, self._threshold = None, ""
         self._look_at = -math.inf
 
     def published(self, version: Version, result: Made, head: Head, now: datetime, skill: Skill | None = None) -> None:
         """Note a version whose transaction stands."""
         self._skill = skill
+        threshold = version.model.threshold
+        self._threshold = "" if threshold is None else described(threshold)
         self._number, self._gate = version.number, _gate(head.gate)
         if self._gate is None or self._gate.outcome != "refused":
             self._current = version.number
@@ -149,7 +155,9 @@ class TrainerBoard:
         if len(result.cut.points):
             model = version.model
             projection = project(result.cut.points, model)
-            drawing = Drawing(version.number, version.labels, version.feature_names, projection, model.machine)
+            drawing = Drawing(
+                version.number, version.labels, version.feature_names, projection, model.machine, model.border
+            )
         self.snapshot = replace(before, versions=tuple(versions[:MOST_VERSIONS]), drawing=drawing)
         self._look_at = -math.inf
 
@@ -190,6 +198,7 @@ class TrainerBoard:
             history=self._history.moments,
             drawing=drawing,
             skill=self._skill,
+            threshold=self._threshold,
         )
 
 

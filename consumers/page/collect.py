@@ -79,6 +79,7 @@ def _trainer(
             snapshot.history if snapshot else (),
             labels=(spelt(negative), spelt(positive)),
             skill=snapshot.skill if snapshot else None,
+            threshold=snapshot.threshold if snapshot else "",
         ),
         versions=snapshot.versions if snapshot else (),
     )

@@ -65,7 +65,7 @@ def coreset(drawing: Drawing) -> Markup:
     ]
     lines = [
         element("path", d=_lines(place, border(projection, drawing.machine, level)), class_=name)
-        for level, name in ((-1.0, "margin"), (1.0, "margin"), (0.0, "border"))
+        for level, name in ((-1.0, "margin"), (1.0, "margin"), (drawing.border, "border"))
     ]
     shown, drawn = int(inside.sum()), len(projection.xy)
     return described(

@@ -150,6 +150,8 @@ class Quality(msgspec.Struct, frozen=True):
         The negative and the positive label, as JSON.
     skill : Skill or None
         What the newest version that this process published knows; None before there is one.
+    threshold : str
+        The threshold of that version in words: what it was chosen for, and what is expected of it; empty without one.
     """
 
     points: int | None
@@ -159,6 +161,7 @@ class Quality(msgspec.Struct, frozen=True):
     history: tuple[Moment, ...]
     labels: tuple[str, str] | None = None
     skill: Skill | None = None
+    threshold: str = ""
 
 
 class GatePart(msgspec.Struct, frozen=True):

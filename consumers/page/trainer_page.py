@@ -154,6 +154,7 @@ def _quality(status: TrainerStatus) -> Markup:
         if spark is not None
         else element("p", "The chart starts with the first scored points.", class_="empty"),
         element("p", "Points scored: ", number_of("quality.points", quality.points), class_="note"),
+        element("p", f"Threshold {quality.threshold}.", class_="threshold") if quality.threshold else None,
         *_answers(quality),
         class_="quality",
     )

@@ -166,7 +166,7 @@ class ScorerWatch:
         for partition, count in _per_partition(records).items():
             metrics.increase("streamsvm_input_records", count, partition=str(partition))
         values = np.array(scored.values)
-        positive = int(np.count_nonzero(values > 0.0))
+        positive = int(np.count_nonzero(values > scored.border))
         rejected = sum(len(one.rejections) for one in scored.rejected)
         metrics.increase("streamsvm_input_rows", len(values), outcome="accepted")
         metrics.increase("streamsvm_input_rows", rejected, outcome="rejected")

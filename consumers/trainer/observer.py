@@ -32,6 +32,7 @@ from streamsvm.delivery.events import (
 from streamsvm.learning.cutting import Cut, DueCut
 from streamsvm.learning.recipe import Made
 from streamsvm.model.skill import Answers, State, complaint
+from streamsvm.model.threshold import described
 from streamsvm.model.version import Version
 
 log = structlog.get_logger("streamsvm.trainer")
@@ -61,6 +62,7 @@ class Observer:
         self._outliers = OutlierLog(settings.input.topic)
         self._freshness: Freshness | None = None
         self._turns = Turns(self._clock.monotonic())
+        self._threshold_met = True
         self._training_since: float | None = None
         self._measured_at = 0.0
         self._skill: State | Answers | None = None
@@ -272,6 +274,7 @@ class Observer:
                 remedy="readers get decision values without probabilities. Wait for more points, or raise "
                 "coreset.audit_points",
             )
+        self._warn_of_the_threshold(version)
         if not version.fit.converged:
             log.warning(
                 "not_converged",
@@ -280,6 +283,24 @@ class Observer:
                 remedy="raise svm.max_iterations, or lower svm.C (with svm.C the problem gets harder as the stream "
                 "grows; with svm.alpha it does not)",
             )
+
+    def _warn_of_the_threshold(self, version: Version) -> None:
+        """Say when a threshold stops to reach what is asked for, and when it does again; not with every version."""
+        threshold = version.model.threshold
+        met = threshold is None or threshold.met
+        if threshold is not None and met != self._threshold_met:
+            told = {"version": version.key, "threshold": described(threshold)}
+            if met:
+                log.info("target_met", **told)
+            else:
+                log.warning(
+                    "target_not_met" if threshold.chosen else "threshold_not_chosen",
+                    **told,
+                    remedy="ask for less, or give features that tell the labels apart"
+                    if threshold.chosen
+                    else "the model answers at 0 meanwhile. Wait for more points, or raise coreset.audit_points",
+                )
+        self._threshold_met = met
 
     # ---------------------------------------------------------------- figures
 

@@ -100,6 +100,7 @@ class QualityWatch:
                 y=points.y,
                 weight=np.asarray(points.weight, np.float64),
                 values=version.model.decision_function(points.X),
+                border=version.model.border,
             )
         newest = None if refused else self.prequential.answered()
         return skill_of(newest, audit, version.number, version.model.probability)

@@ -29,10 +29,11 @@ from streamsvm.learning.tuning import Score
 from streamsvm.model.fit import Fit
 from streamsvm.model.kernels import Float
 from streamsvm.model.machine import LinearMachine, Model
+from streamsvm.model.threshold import Threshold
 from streamsvm.points import Points
 
 AUDIT_POINTS = 1_000
-"""Most points to which probabilities are fitted; the default of `coreset.audit_points`."""
+"""Most points to which probabilities and thresholds are fitted; the default of `coreset.audit_points`."""
 
 
 class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -64,6 +65,12 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         sample, which must hold ten points of each class. If the whole stream fits into the memory, the points of the
         sample are also trained on, and the probabilities of a machine that overfits them are too extreme; then rather
         put this classifier into `sklearn.calibration.CalibratedClassifierCV`.
+    cost : tuple of two float, optional
+        Of two classes: what a missed point of `classes_[1]` costs, and what a false alarm does. `predict` answers
+        `classes_[1]` above the decision value that makes the mean cost least. It is chosen and judged by an audit
+        sample, as that of `probability`, of which what is said there holds; see `streamsvm.svm.fit_threshold`.
+    target : dict of one entry, optional
+        Instead of `cost`: {"precision": p}, {"recall": r} or {"alarm_rate": a}, which `predict` is to reach.
     structure : "tree" or "chain", default "chain"
         How buckets merge; see the option of that name.
     reducer : "calibrated", "sensitivity" or "uniform", default "calibrated"
@@ -98,6 +105,9 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         The penalty used, and 1 / (C U).
     gamma_ : float or None
         The width used; None with the linear kernel.
+    threshold_ : Threshold or None
+        Above which decision value `predict` answers `classes_[1]`, and what is expected there; None without `cost` and
+        `target`.
     tuning_ : tuple of Score
         Scores by which `tune` chose; empty without `tune`, and if a class has fewer points than there are folds.
     model_ : Model, or tuple of n_classes
@@ -143,6 +153,8 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         class_weight: dict[Any, float] | Literal["balanced"] | None = None,
         standardize: bool = True,
         probability: Literal["sigmoid", "isotonic"] | None = None,
+        cost: tuple[float, float] | None = None,
+        target: dict[Literal["precision", "recall", "alarm_rate"], float] | None = None,
         structure: Literal["tree", "chain"] = "chain",
         reducer: Literal["calibrated", "sensitivity", "uniform"] = "calibrated",
         train_points: int = 20_000,
@@ -162,6 +174,8 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.class_weight = class_weight
         self.standardize = standardize
         self.probability = probability
+        self.cost = cost
+        self.target = target
         self.structure = structure
         self.reducer = reducer
         self.train_points = train_points
@@ -223,7 +237,7 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         Returns
         -------
         ndarray of shape (n,), or (n, n_classes) for more than two classes
-            Of two classes: positive for `classes_[1]`.
+            Of two classes: positive for `classes_[1]`, or above `threshold_` if there is one.
         """
         features = self._features(X)
         columns = [machine.model.decision_function(features) for machine in self._stream.made().machines]
@@ -232,7 +246,8 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """Return the class of each point, shape (n,)."""
         decision = self.decision_function(X)
-        return chosen_class(self.classes_, decision)
+        (first, *_) = self._stream.made().machines
+        return chosen_class(self.classes_, decision, first.model.border)
 
     @available_if(lambda self: self.probability is not None)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: ArrayLike) -> Float:
@@ -294,6 +309,12 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """See the class."""
         check_is_fitted(self)
         return self._stream.made().machines[0].fit.gamma
+
+    @property
+    def threshold_(self) -> Threshold | None:
+        """See the class."""
+        check_is_fitted(self)
+        return self._stream.made().machines[0].model.threshold
 
     @property
     def tuning_(self) -> tuple[Score, ...]:
@@ -383,6 +404,9 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _configuration(self, features: NDArray[Any]) -> ModelConfig:
         weights: Any = self._class_weights() if len(self.classes_) == 2 else None
+        goal = self.cost is not None or self.target is not None
+        if goal and len(self.classes_) != 2:
+            raise ValueError(f"cost and target are for two classes, but there are {len(self.classes_)}")
         dtype: Literal["float32", "float64"] = "float32" if features.dtype == np.float32 else "float64"
         try:
             return ModelConfig(
@@ -395,7 +419,9 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                     train_points=self.train_points,
                     clip_sd=self.clip_sd,
                     max_leverage=self.max_leverage,
-                    audit_points=0 if self.probability is None else min(AUDIT_POINTS, self.memory_points // 10),
+                    audit_points=min(AUDIT_POINTS, self.memory_points // 10)
+                    if goal or self.probability is not None
+                    else 0,
                 ),
                 svm=SvmConfig(
                     kernel=self.kernel,
@@ -405,6 +431,8 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                     class_weight=weights or "none",
                     standardize=self.standardize,
                     probability=self.probability,
+                    cost=self.cost,
+                    target=self.target,
                     tolerance=self.tol,
                     tune=self.tune,
                     tune_alphas=() if self.alphas is None else tuple(float(alpha) for alpha in self.alphas),

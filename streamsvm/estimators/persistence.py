@@ -10,6 +10,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
+import msgspec
+
 from streamsvm.checkpoint import format as checkpoint
 from streamsvm.checkpoint.format import Snapshot
 from streamsvm.config import ModelConfig
@@ -22,6 +24,7 @@ from streamsvm.model.fit import Fit
 from streamsvm.model.kernels import RbfKernel
 from streamsvm.model.machine import KernelMachine, LinearMachine, Machine, Model, Scaler
 from streamsvm.model.probability import Isotonic, Probability, Sigmoid
+from streamsvm.model.threshold import Threshold
 from streamsvm.points import Position
 
 Plain = dict[str, Any]
@@ -105,6 +108,7 @@ def _plain_trained(trained: Trained) -> Plain:
         "scale": model.scaler.scale,
         "machine": _plain_machine(model.machine),
         "probability": _plain_probability(model.probability),
+        "threshold": None if model.threshold is None else msgspec.json.encode(model.threshold),
         "fit": asdict(trained.fit),
         "squared_norm": trained.squared_norm,
         "no_probability": trained.no_probability,
@@ -138,7 +142,9 @@ def _made(plain: Plain) -> Machines:
 
 def _trained(plain: Plain) -> Trained:
     scaler = Scaler(plain["mean"], plain["scale"])
-    model = Model(scaler, _machine(plain["machine"]), _probability(plain["probability"]))
+    saved = plain.get("threshold")  # what older builds saved has none
+    threshold = None if saved is None else msgspec.json.decode(saved, type=Threshold)
+    model = Model(scaler, _machine(plain["machine"]), _probability(plain["probability"]), threshold=threshold)
     return Trained(model, Fit(**plain["fit"]), plain["squared_norm"], plain["no_probability"])
 
 

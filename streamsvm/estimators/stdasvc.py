@@ -275,9 +275,9 @@ def one_against_the_rest(label: NDArray[np.intp]) -> list[NDArray[np.int8]]:
     return [np.where(label == one, 1, -1).astype(np.int8) for one in ([1] if count == 2 else range(count))]
 
 
-def chosen_class(classes: NDArray[Any], decision: Float) -> NDArray[Any]:
-    """Return the class that decision values choose: by sign of one column, else the greatest."""
-    return np.asarray(classes[(decision > 0).astype(np.intp) if decision.ndim == 1 else decision.argmax(axis=1)])
+def chosen_class(classes: NDArray[Any], decision: Float, border: float = 0.0) -> NDArray[Any]:
+    """Return the class that decision values choose: by the side of the border of one column, else the greatest."""
+    return np.asarray(classes[(decision > border).astype(np.intp) if decision.ndim == 1 else decision.argmax(axis=1)])
 
 
 def weighted_variance(X: Float, weight: Float) -> float:

@@ -96,12 +96,15 @@ class Scored:
         Fields of the points that are not read.
     values : list of float
         The decision values of all points that have a score, in the order of the records.
+    border : float
+        The decision value above which the version answers the second label.
     """
 
     records: list[ScoreRecord]
     rejected: list[RejectedRecord]
     unread: Unread = NOTHING_UNREAD
     values: list[float] = field(default_factory=list)
+    border: float = 0.0
 
 
 def points_config(
@@ -197,7 +200,7 @@ class BatchScorer:
         decoded = self._decoder.decode(records)
         sources = {(record.partition, record.offset): record for record in records}
         rejections = {(bad.record.partition, bad.record.offset): bad.rejections for bad in decoded.rejected}
-        scored = Scored([], [], decoded.unread)
+        scored = Scored([], [], decoded.unread, border=self._version.model.border)
         base = 0
         for rows in decoded.rows:
             decided = self._decide(rows)
@@ -256,7 +259,7 @@ class BatchScorer:
         return Score(
             id=identity,
             score=score,
-            label=label_of(score, version.labels),
+            label=label_of(score, version.labels, version.model.border),
             model=version.name,
             version=version.number,
             points=version.stream.points,
@@ -293,9 +296,9 @@ class _Named(msgspec.Struct, frozen=True):
     model: str
 
 
-def label_of(score: float, labels: tuple[Label, Label]) -> Label:
-    """Return the label that a decision value means: the second one above 0, the first one otherwise."""
-    return labels[1] if score > 0 else labels[0]
+def label_of(score: float, labels: tuple[Label, Label], border: float = 0.0) -> Label:
+    """Return the label that a decision value means: the second one above the border, the first one otherwise."""
+    return labels[1] if score > border else labels[0]
 
 
 def _records(rows: Rows) -> Iterator[tuple[int, int]]:

@@ -11,6 +11,7 @@ from streamsvm.model import probability_part
 from streamsvm.model.pointers import Head
 from streamsvm.model.probability_part import NUMBER_BYTES
 from streamsvm.model.probes import count_of
+from streamsvm.model.threshold import LARGEST_BYTES as THRESHOLD_BYTES
 from streamsvm.model.version import (
     LINKS_BYTES,
     PARTITION_BYTES,
@@ -69,6 +70,7 @@ def largest_bytes(config: ModelConfig) -> int:
     cuts = 2 if config.svm.tune is None else 3
     fixed = 8_192 + LINKS_BYTES + len(msgspec.json.encode(config.canonical())) + cuts * partitions * PARTITION_BYTES
     fixed += probability_part.largest_bytes(config.svm.probability)
+    fixed += THRESHOLD_BYTES if config.svm.goal is not None else 0
     probes = count_of(points.dimension) * (points.dimension + 4) * NUMBER_BYTES
     described = (
         probes + points.dimension * 2 * NUMBER_BYTES + sum(len(name.encode()) * 2 + 3 for name in points.feature_names)

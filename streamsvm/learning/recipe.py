@@ -17,7 +17,7 @@ from streamsvm.coreset.moments import Moments
 from streamsvm.learning.cutting import Cut, DueCut
 from streamsvm.learning.naming import summary, tuned_at
 from streamsvm.learning.tasks import Task, TwoClasses
-from streamsvm.learning.training import Trained, audit_scores, audited, limited, train, with_probability
+from streamsvm.learning.training import Trained, audit_scores, audited, limited, train, with_probability, with_threshold
 from streamsvm.learning.tuning import Score, Tuning, is_due, tune
 from streamsvm.model.ancestry import Ancestor
 from streamsvm.model.deciles import Deciles
@@ -115,7 +115,7 @@ def make(
     train: TrainFunction = train,
     clock: Callable[[], float] = lambda: 0.0,
 ) -> Made:
-    """Make the cut, tune if that is due, train every machine of the task, fit probabilities, and audit.
+    """Make the cut, tune if that is due, train every machine of the task, give it probability and threshold, and audit.
 
     A pure function of the cut, the configuration, the tuning in force and the task.
 
@@ -144,7 +144,7 @@ def make(
     svm = config.svm if tuning is None else tuning.applied(config.svm)
     problems, samples = task.problems(cut.points, cut.moments), task.samples(cut.audit)
     machines = tuple(
-        with_probability(train(points, moments, svm), sample, svm)
+        with_threshold(with_probability(train(points, moments, svm), sample, svm), sample, svm, config.seed)
         for (points, moments), sample in zip(problems, samples, strict=True)
     )
     judged = list(zip(machines, samples, strict=True))

@@ -15,6 +15,7 @@ from streamsvm.config import SvmConfig
 from streamsvm.coreset.audit_sample import Sampled
 from streamsvm.coreset.estimate import estimate, represented
 from streamsvm.coreset.moments import Moments
+from streamsvm.coreset.reducers.base import Purpose, generator
 from streamsvm.model.deciles import Deciles, deciles_of
 from streamsvm.model.fit import Audit, Fit
 from streamsvm.model.kernels import Kernel, LinearKernel, RbfKernel
@@ -22,6 +23,7 @@ from streamsvm.model.machine import KernelMachine, LinearMachine, Machine, Model
 from streamsvm.points import Points
 from streamsvm.svm.block import descent as fast
 from streamsvm.svm.fit_probability import fit_probability, objection
+from streamsvm.svm.fit_threshold import fit_threshold, halves
 from streamsvm.svm.objective import optimality, primal_objective
 from streamsvm.svm.solvers import SOLVERS, Problem, Solution
 
@@ -174,6 +176,31 @@ def with_probability(trained: Trained, sample: Sequence[Sampled], config: SvmCon
             return replace(trained, no_probability=reason)
         probability = fit_probability(config.probability, decision, points.y, weight)
     return replace(trained, model=replace(trained.model, probability=probability))
+
+
+def with_threshold(trained: Trained, sample: Sequence[Sampled], config: SvmConfig, seed: int) -> Trained:
+    """Return the same with the threshold that is asked for in its model, if one is.
+
+    It is of the whole stream up to the cut, as probabilities are; see `with_probability`.
+
+    Parameters
+    ----------
+    trained : Trained
+    sample : sequence of Sampled
+        Of the cut that the model was trained at, one a partition.
+    config : SvmConfig
+        That of the training.
+    seed : int
+        Of the lot that divides the sample in halves.
+    """
+    if config.goal is None:
+        return trained
+    points, weight = Points.union([part.points for part in sample]), represented(sample)
+    with limited(config):
+        decision = trained.model.decision_function(points.X)
+    chosen_by = halves(points.y, generator(seed, Purpose.THRESHOLD, (0, 0, 0)))
+    threshold = fit_threshold(*config.goal, decision, points.y, weight, chosen_by)
+    return replace(trained, model=replace(trained.model, threshold=threshold))
 
 
 def limited(config: SvmConfig) -> AbstractContextManager[object]:

@@ -195,7 +195,9 @@ def _answers(old: Model, new: Model) -> Answers | None:
         return None
     X = np.concatenate(asked)
     first, second = old.decision_function(X), new.decision_function(X)
-    return Answers(len(X), float(np.mean((first > 0) == (second > 0))), float(np.abs(first - second).max()))
+    return Answers(
+        len(X), float(np.mean((first > old.border) == (second > new.border))), float(np.abs(first - second).max())
+    )
 
 
 def _support(model: Model) -> Float:

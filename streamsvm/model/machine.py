@@ -13,6 +13,7 @@ from streamsvm.errors import ConfigurationError
 from streamsvm.model.features import check_decided, check_finite, features_of
 from streamsvm.model.kernels import Float, RbfKernel
 from streamsvm.model.probability import Probability
+from streamsvm.model.threshold import Threshold
 from streamsvm.points import Features
 
 BLOCK_ROWS = 1024
@@ -112,12 +113,20 @@ class Model:
         Maps a decision value to the label's probability; None where that was not asked for, or could not be fitted.
     feature_names : tuple of str
         Names of the features in their order; empty where they have none.
+    threshold : Threshold or None
+        Above which decision value the answer is the second label; None: above 0.
     """
 
     scaler: Scaler
     machine: Machine
     probability: Probability | None = None
     feature_names: tuple[str, ...] = ()
+    threshold: Threshold | None = None
+
+    @property
+    def border(self) -> float:
+        """The decision value above which the answer is the second label."""
+        return 0.0 if self.threshold is None else self.threshold.value
 
     @property
     def dimension(self) -> int:
@@ -136,7 +145,7 @@ class Model:
         Returns
         -------
         ndarray of shape (n,), float64
-            Positive for the second configured label. Infinite or NaN only where a feature is beyond 1e100 or so.
+            Above `border` for the second configured label. Infinite or NaN only where a feature is beyond 1e100 or so.
 
         Raises
         ------
@@ -156,14 +165,15 @@ class Model:
         return decision
 
     def predict_sign(self, X: Any) -> NDArray[np.int8]:
-        """Return +1 where the decision value is positive, else -1; raises as `decision_function` does."""
-        return np.where(check_decided(self.decision_function(X)) > 0, 1, -1).astype(np.int8)
+        """Return +1 where the decision value is above `border`, else -1; raises as `decision_function` does."""
+        return np.where(check_decided(self.decision_function(X)) > self.border, 1, -1).astype(np.int8)
 
     def predict_proba(self, X: Any) -> Float:
         """Return the probability of the first and of the second configured label, shape (n, 2).
 
         Of points as the stream brings them, their weights counted: a class weight, by which the machine was trained,
-        does not change how often a label is. A probability of exactly 0.5 and a decision value of 0 are two borders.
+        does not change how often a label is. A probability of exactly 0.5 and the decision value `border` are two
+        borders.
 
         Raises
         ------

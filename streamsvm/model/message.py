@@ -6,7 +6,9 @@ same bytes; they are in headers (CloudEvents, binary mode). JSON has as many dig
 the same float64 back.
 
 The fields of a format are fixed: a reader refuses a value with one more or one less, so that no reader uses a model
-that it does not understand. All formats can be read; the newest is written.
+that it does not understand. All formats can be read. Format 5 is written for a version that has a threshold, format 4
+for every other one: so a reader that knows no thresholds goes on with versions that have none, and refuses those whose
+labels it would get wrong.
 
 ======  ===================================================================================================
 format  added
@@ -18,10 +20,12 @@ format  added
         `probability`, an object or null: the function from decision values to probabilities (see
         `streamsvm.model.probability_part`)
 4       `lineage.links`: hashes of earlier versions besides the parent's (see `streamsvm.model.ancestry`)
+5       `threshold`, an object: above which decision value the answer is the second label (see
+        `streamsvm.model.threshold`)
 ======  ===================================================================================================
 
-For other languages `schemas/model-4.schema.json`, beside this module, describes the format as a JSON Schema; the header
-`ce_dataschema` names it.
+For other languages `schemas/model-4.schema.json` and `schemas/model-5.schema.json`, beside this module, describe both
+as JSON Schemas; the header `ce_dataschema` names the one of the value.
 """
 
 from __future__ import annotations
@@ -46,14 +50,22 @@ from streamsvm.model.pointers import decode_record
 from streamsvm.model.probability import Probability
 from streamsvm.model.probability_part import ProbabilityPart
 from streamsvm.model.probes import Probes, check_own, count_of, probes_of
+from streamsvm.model.threshold import Threshold
+from streamsvm.model.threshold import check as check_threshold
 from streamsvm.model.version import Lineage, LineageOfFormat1, LineageOfFormat4, StreamSummary, Version
 
 FORMAT: Final = "streamsvm.model/4"
+"""Of a version without a threshold."""
+THRESHOLD_FORMAT: Final = "streamsvm.model/5"
+"""Of a version with a threshold."""
+WRITTEN: Final = (FORMAT, THRESHOLD_FORMAT)
 _ANY_FORMAT: Final = FORMAT.split("/")[0] + "/"
 
 CONTENT_TYPE: Final = "application/json"
 SCHEMA: Final = "urn:streamsvm:schema:model:4"
 """`$id` of the JSON Schema of `FORMAT`."""
+THRESHOLD_SCHEMA: Final = "urn:streamsvm:schema:model:5"
+"""`$id` of the JSON Schema of `THRESHOLD_FORMAT`."""
 
 EVENT_TYPE: Final = "io.streamsvm.model.version"
 SHA256_HEADER: Final = "streamsvm.sha256"
@@ -155,13 +167,18 @@ class _Message(_Message3, frozen=True, forbid_unknown_fields=True, kw_only=True)
     lineage: LineageOfFormat4
 
 
+class _Message5(_Message, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    threshold: Threshold
+
+
 _MESSAGES: Final[dict[str, type[_Message1]]] = {
     "streamsvm.model/1": _Message1,
     "streamsvm.model/2": _Message2,
     "streamsvm.model/3": _Message3,
     FORMAT: _Message,
+    THRESHOLD_FORMAT: _Message5,
 }
-"""The form of each format that can be read; only the newest is written."""
+"""The form of each format that can be read; those of `WRITTEN` are written."""
 
 WITHOUT_LINKS: Final = frozenset(form for form, message in _MESSAGES.items() if not issubclass(message, _Message))
 """The formats whose lineages have no links."""
@@ -214,10 +231,11 @@ def place_of(value: bytes) -> Place:
 
 def encode(version: Version) -> bytes:
     """Encode a version's value: the same version gives the same bytes."""
-    scaler, audit = version.model.scaler, version.audit
+    scaler, audit, threshold = version.model.scaler, version.audit, version.model.threshold
+    form, more = (_Message, {}) if threshold is None else (_Message5, {"threshold": threshold})
     return msgspec.json.encode(
-        _Message(
-            format=FORMAT,
+        form(
+            format=FORMAT if threshold is None else THRESHOLD_FORMAT,
             name=version.name,
             version=version.number,
             labels=version.labels,
@@ -231,6 +249,7 @@ def encode(version: Version) -> bytes:
             audit=None if audit is None else _Audit(audit.objective, audit.low, audit.high, audit.points),
             probability=probability_codec.encode(version.model.probability),
             probes=_encode_probes(probes_of(version.model)),
+            **more,
         ),
         order="deterministic",
     )
@@ -262,6 +281,11 @@ def decode(value: bytes, expected_sha256: str | None = None) -> Version:
 
 class _Format(msgspec.Struct):
     format: str
+
+
+def schema_of(version: Version) -> str:
+    """Return the `$id` of the JSON Schema that a version's value obeys."""
+    return SCHEMA if version.model.threshold is None else THRESHOLD_SCHEMA
 
 
 def format_of(value: bytes) -> str:
@@ -302,7 +326,8 @@ def _checked(message: _Message1) -> Version:
     if not all(0.0 < weight < math.inf for weight in training.class_weight):
         raise InvalidMessage(f"training.class_weight is {training.class_weight}")
     names = tuple(features.names)
-    model = Model(scaler, _decode_machine(message.model, dimension), _decode_probability(message), names)
+    threshold = check_threshold(message.threshold) if isinstance(message, _Message5) else None
+    model = Model(scaler, _decode_machine(message.model, dimension), _decode_probability(message), names, threshold)
     check_own(model, _decode_probes(message.probes, dimension) if isinstance(message, _Message3) else None)
     return Version(
         name=message.name,

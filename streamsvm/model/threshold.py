@@ -41,7 +41,8 @@ class Threshold(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
     chosen : bool
         Whether the audit sample held enough points to choose by; else the value is 0.
     met : bool
-        Whether the audit sample allows that the model meets what was asked for. A cost is met whenever it is chosen.
+        Whether the half of the audit sample that judges allows that what was asked for is met: the interval holds it,
+        or lies beyond it. A cost is met whenever it is chosen.
     points, positives : int
         Of the audit sample.
     precision : Judged or None
@@ -90,7 +91,7 @@ def check(threshold: Threshold) -> Threshold:
     if costs != (threshold.figure == "cost") or not all(0.0 < one < math.inf for one in asked):
         raise InvalidMessage(f"threshold.asked is {threshold.asked} for {threshold.figure}")
     if not costs and asked[0] >= 1.0:
-        raise InvalidMessage(f"threshold.asked is {asked[0]}, which is no share")
+        raise InvalidMessage(f"threshold.asked is {asked[0]}, which is not a share")
     if not math.isfinite(threshold.value) or not 0 <= threshold.positives <= threshold.points:
         raise InvalidMessage(
             f"the threshold {threshold.value} of {threshold.points} points, {threshold.positives} of them positive, is "
@@ -118,7 +119,7 @@ def described(threshold: Threshold) -> str:
             f"0, not chosen for {goal}: the audit sample holds {threshold.positives:,} positive points of "
             f"{threshold.points:,}, too few (raise coreset.audit_points); {expected(threshold)}"
         )
-    missed = "" if threshold.met else ", which cannot be met"
+    missed = "" if threshold.met else ", which is not met"
     return f"{threshold.value:.4g}, chosen for {goal}{missed}: {expected(threshold)}"
 
 

@@ -136,7 +136,7 @@ class Prequential:
         if self._linear is None:
             decided = self._model.decision_function(asked.X)
         majority = np.asarray((lead[chosen] > 0.0) * 2.0 - 1.0, np.float64)
-        self._answers.add(asked, decided, sgd[chosen], majority)
+        self._answers.add(asked, decided, sgd[chosen], majority, border=self._model.border)
 
     def figures(self) -> Mapping[str, Quality]:
         """Return the quality of each scorer that scored a point of the window, by its name."""
@@ -397,11 +397,12 @@ class _Answers:
         self._y = np.zeros(capacity)
         self._weight = np.zeros(capacity)
         self._values = np.full((len(SCORERS), capacity), np.nan)
+        self._border = np.zeros((len(SCORERS), capacity))
         self._next = 0
         self._held = 0
 
-    def add(self, points: Points, *values: Values) -> None:
-        """Take in scored points, the newest last."""
+    def add(self, points: Points, *values: Values, border: float = 0.0) -> None:
+        """Take in scored points, the newest last; the first scorer, the model, answers +1 above a border of its own."""
         capacity = len(self._y)
         done = max(0, len(points) - capacity)
         while done < len(points):
@@ -410,6 +411,7 @@ class _Answers:
             self._y[into], self._weight[into] = points.y[source], points.weight[source]
             for row, value in enumerate(values):
                 self._values[row, into] = value[source]
+            self._border[0, into] = border
             self._next, done = (self._next + taken) % capacity, done + taken
             self._held = min(capacity, self._held + taken)
 
@@ -419,22 +421,23 @@ class _Answers:
         asked = np.isfinite(values)
         if not asked.any():
             return None
-        return Answered(y=self._y[: self._held][asked], weight=self._weight[: self._held][asked], values=values[asked])
+        y, weight, border = self._y[: self._held], self._weight[: self._held], self._border[0, : self._held]
+        return Answered(y=y[asked], weight=weight[asked], values=values[asked], border=border[asked])
 
     def figures(self) -> dict[str, Quality]:
         """Return the quality of each scorer that has an answer."""
         held = slice(0, self._held)
         y, weight = self._y[held], self._weight[held]
         found = {}
-        for name, values in zip(SCORERS, self._values[:, held], strict=True):
+        for name, values, border in zip(SCORERS, self._values[:, held], self._border[:, held], strict=True):
             asked = np.isfinite(values)
             if asked.any():
-                found[name] = _quality(y[asked], weight[asked], values[asked], name != "majority")
+                found[name] = _quality(y[asked], weight[asked], values[asked], border[asked], name != "majority")
         return found
 
 
-def _quality(y: Values, weight: Values, values: Values, with_hinge: bool) -> Quality:
-    right = (values > 0.0) == (y > 0.0)
+def _quality(y: Values, weight: Values, values: Values, border: Values, with_hinge: bool) -> Quality:
+    right = (values > border) == (y > 0.0)
     labels = [own for own in (y < 0.0, y > 0.0) if own.any()]
     shares = [float(weight[own & right].sum() / weight[own].sum()) for own in labels]
     hinge = float(np.average(np.maximum(0.0, 1.0 - y * values), weights=weight)) if with_hinge else None

@@ -59,12 +59,20 @@ class Answered:
     weight : ndarray of shape (n,), float64
         What each point stands for.
     values : ndarray of shape (n,), float64
-        Decision values; positive ones say +1.
+        Decision values; those above `border` say +1.
+    border : float, or ndarray of shape (n,)
+        Threshold of the version that answered; 0 without one.
     """
 
     y: NDArray[np.int8] | Float
     weight: Float
     values: Float
+    border: Float | float = 0.0
+
+    @property
+    def said(self) -> NDArray[np.bool_]:
+        """Which points are answered +1."""
+        return np.asarray(self.values > self.border, np.bool_)
 
     @property
     def enough(self) -> bool:
@@ -103,7 +111,7 @@ def state_of(sample: Answered, number: int) -> State:
     if not sample.enough:
         return "unknown"
     return _state(
-        balanced_accuracy(y, sample.weight, sample.values > 0.0, deviate), auc(y, sample.weight, sample.values, deviate)
+        balanced_accuracy(y, sample.weight, sample.said, deviate), auc(y, sample.weight, sample.values, deviate)
     )
 
 
@@ -122,7 +130,7 @@ def _state(*judged: Estimate) -> State:
 def _figures(sample: Answered, deviate: float, probability: Probability | None) -> SampleFigures:
     y, values = np.asarray(sample.y > 0, np.bool_), sample.values
     weight = sample.weight / sample.weight.sum()
-    said = values > 0.0
+    said = sample.said
     table = [
         float(weight[(y == truth) & (said == answer)].sum()) for truth in (False, True) for answer in (False, True)
     ]

@@ -117,8 +117,8 @@ class Loaded:
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the label of each row, as written in the records, shape (n,).
 
-        This is the second of `version.labels` if the decision value is above 0, else the first. Raises the errors of
-        `decision_function`.
+        This is the second of `version.labels` if the decision value is above the version's threshold (0 without
+        one), else the first. Raises the errors of `decision_function`.
         """
         labels = self.version.labels
         told = np.array(labels, dtype=None if type(labels[0]) is type(labels[1]) else object)

@@ -1,9 +1,9 @@
 """A version as an ONNX model: what a runtime in any language needs for scores, and nothing of where it came from.
 
 The graph is of plain operators in float64. Input `X`, shape (n, d): raw features in the order of the points, the scaler
-is inside. Outputs: `decision_function`, shape (n,); `label`, shape (n,), the labels as they stand in the records;
-`probability`, shape (n,), of the second label, if the version has one. An RBF graph makes an array of n rows and as
-many columns as there are support vectors: score in batches.
+is inside. Outputs: `decision_function`, shape (n,); `label`, shape (n,), the labels as they stand in the records, the
+second one above the version's threshold; `probability`, shape (n,), of the second label, if the version has one. An RBF
+graph makes an array of n rows and as many columns as there are support vectors: score in batches.
 
 The JSON stays the record of truth: the graph's metadata name the version and the SHA-256 of its JSON value, whose
 lineage, hash and probes say whether to trust it. So with ``output.model_format = "onnx"`` the trainer goes on writing
@@ -83,7 +83,7 @@ def export(version: Version, value_sha256: str | None = None) -> bytes:
     graph = _Graph()
     model, labels = version.model, np.array(version.labels, _label_dtype(version))
     _decide(graph, "X", model.scaler, model.machine, "decision_function")
-    _choose(graph, "decision_function", labels, "label")
+    _choose(graph, "decision_function", model.border, labels, "label")
     outputs = {"decision_function": TensorProto.DOUBLE, "label": helper.np_dtype_to_tensor_dtype(labels.dtype)}
     if model.probability is not None:
         _calibrate(graph, "decision_function", model.probability, "probability")
@@ -210,8 +210,8 @@ def _kernel(graph: _Graph, Z: str, machine: KernelMachine) -> str:
     return graph.node("Exp", graph.node("Mul", positive, graph.constant("minus_gamma", -kernel.gamma)))
 
 
-def _choose(graph: _Graph, decision: str, labels: NDArray[Any], output: str) -> None:
-    above = graph.node("Greater", decision, graph.constant("zero", 0.0))
+def _choose(graph: _Graph, decision: str, border: float, labels: NDArray[Any], output: str) -> None:
+    above = graph.node("Greater", decision, graph.constant("zero" if border == 0.0 else "threshold", border))
     chosen = graph.constant("labels", labels, labels.dtype.type)
     graph.node("Gather", chosen, graph.integers(above), output=output)
 

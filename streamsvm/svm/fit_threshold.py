@@ -114,7 +114,7 @@ def fit_threshold(
     if chosen:
         value, reached = choose(figure, asked, decision[chosen_by], y[chosen_by], weight[chosen_by])
         judges = ~chosen_by
-    judged = judge(value, asked if figure == "cost" else None, decision[judges], y[judges], weight[judges])
+    judged = judge(value, asked if isinstance(asked, tuple) else None, decision[judges], y[judges], weight[judges])
     return Threshold(
         value=value,
         figure=figure,
@@ -131,7 +131,10 @@ def fit_threshold(
 
 
 def choose(figure: Figure, asked: Asked, decision: Float, y: NDArray[np.int8], weight: Float) -> tuple[float, bool]:
-    """Return the threshold of a sample, and whether it reaches what is asked there; parameters as `fit_threshold`."""
+    """Return the threshold of a sample, and whether it reaches what is asked there; parameters as `fit_threshold`.
+
+    Every recall and every alarm rate is reached, by alarms for all points or for none; a precision need not be.
+    """
     answers = Answers.of(decision, y, weight)
     one = float(weight.mean())
     total, positive = float(answers.alarms[0]), float(answers.hits[0])
@@ -141,10 +144,10 @@ def choose(figure: Figure, asked: Asked, decision: Float, y: NDArray[np.int8], w
     if figure == "recall":
         one = float(weight[y > 0].mean())
         found = np.flatnonzero(answers.hits >= asked * (positive + one))
-        return (float(answers.at[found[-1]]), True) if len(found) else (float(answers.at[0]), False)
+        return float(answers.at[found[-1] if len(found) else 0]), True
     if figure == "alarm_rate":
         few = np.flatnonzero(answers.alarms + one <= asked * (total + one))
-        return (float(answers.at[few[0]]), True) if len(few) else (float(answers.at[-1]), True)
+        return float(answers.at[few[0] if len(few) else -1]), True
     share = np.where(answers.count >= LEAST_ALARMS, answers.hits / (answers.alarms + one), -1.0)
     right = np.flatnonzero(share >= asked)
     return (float(answers.at[right[0]]), True) if len(right) else (float(answers.at[np.argmax(share)]), False)

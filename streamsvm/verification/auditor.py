@@ -131,7 +131,7 @@ class Auditor:
             The format of its message.
         """
         outcome = self._outcome(number, parts)
-        if outcome is Outcome.IDENTICAL and form != model_codec.FORMAT:
+        if outcome is Outcome.IDENTICAL and form not in model_codec.WRITTEN:
             outcome, note = Outcome.OLDER_FORMAT, form
         if outcome is Outcome.RETIRED:
             note = f"by the tombstone at offset {self._survey.retired[number]}"

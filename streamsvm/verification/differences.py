@@ -16,11 +16,12 @@ PARTS_SHOWN: Final = 6
 def differences(published: bytes, recomputed: bytes, form: str = model_codec.FORMAT) -> tuple[str, ...]:
     """Name the parts in which two values of versions differ; none if they are the same bytes.
 
-    What was published in an older format `form`, which lacks what the newest says, is compared in what it holds.
+    What was published in an older format `form`, which lacks what the newest says, is compared in what it holds. A
+    version with a threshold is not: its format is as old as the first threshold.
     """
     if published == recomputed:
         return ()
-    if form != model_codec.FORMAT:
+    if form not in model_codec.WRITTEN and model_codec.format_of(recomputed) == model_codec.FORMAT:
         published, recomputed = model_codec.as_format(published, form), model_codec.as_format(recomputed, form)
         if published == recomputed:
             return ()

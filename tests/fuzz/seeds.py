@@ -95,7 +95,10 @@ def models() -> list[bytes]:
     rbf = Model(scaler, KernelMachine(RbfKernel(0.5), X, np.array([1.0, -1.0]), 0.1))
     found = [linear, rbf, replace(linear, probability=Sigmoid(-1.5, 0.25))]
     found.append(replace(rbf, probability=Isotonic(np.array([-1.0, 0.5, 3.0]), np.array([0.1, 0.5, 0.75]))))
-    golden = [(GOLDEN / f"model-{form}.json").read_bytes() for form in ("1-linear", "2-rbf", "3-linear", "4-rbf")]
+    golden = [
+        (GOLDEN / f"model-{form}.json").read_bytes()
+        for form in ("1-linear", "2-rbf", "3-linear", "4-rbf", "5-linear", "5-rbf")
+    ]
     return [*(model_codec.encode(replace(version_of(), model=model)) for model in found), *golden]
 
 

@@ -17,14 +17,46 @@ from streamsvm.model.ancestry import Ancestor
 from streamsvm.model.fit import Audit, Fit
 from streamsvm.model.kernels import RbfKernel
 from streamsvm.model.machine import KernelMachine, LinearMachine, Machine, Model, Scaler
-from streamsvm.model.message import FORMAT, encode
+from streamsvm.model.message import FORMAT, THRESHOLD_FORMAT, encode
 from streamsvm.model.probability import Isotonic, Probability, Sigmoid
+from streamsvm.model.threshold import Judged, Threshold
 from streamsvm.model.version import Lineage, PartitionCut, StreamSummary, Version
 
 HERE: Final = Path(__file__).parent
 KERNELS: Final = ("linear", "rbf")
 NAMES: Final = ("mean", "kurtosis µ", "dm")
 FORMATS: Final = tuple(range(1, int(FORMAT.split("/")[1]) + 1))
+"""Of versions without a threshold."""
+WITH_THRESHOLD: Final = int(THRESHOLD_FORMAT.split("/")[1])
+"""The format of a version with one."""
+THRESHOLDS: Final = {
+    "linear": Threshold(
+        value=-1.0 / 3.0,
+        figure="recall",
+        asked=0.9,
+        chosen=True,
+        met=True,
+        points=1_000,
+        positives=243,
+        precision=Judged(0.8125, 0.75, 0.875),
+        recall=Judged(0.90625, 0.86, 0.9375),
+        alarm_rate=Judged(0.25, 0.125, 0.5),
+        cost=None,
+    ),
+    "rbf": Threshold(
+        value=0.0,
+        figure="cost",
+        asked=(50.0, 1.0),
+        chosen=False,
+        met=False,
+        points=7,
+        positives=0,
+        precision=None,
+        recall=None,
+        alarm_rate=Judged(0.0, 0.0, 0.375),
+        cost=Judged(0.0, 0.0, 0.1),
+    ),
+}
 
 
 def path_of(number: int, kernel: str) -> Path:
@@ -85,6 +117,8 @@ def handmade(kernel: str, number: int = FORMATS[-1]) -> Version:
         lineage=lineage,
         audit=Audit(3.625, 1.0 / 3.0, 1e10, 7),
     )
+    if number == WITH_THRESHOLD:
+        return replace(newest, model=replace(newest.model, threshold=THRESHOLDS[kernel]))
     if number > 3:
         return newest
     newest = replace(newest, lineage=msgspec.structs.replace(lineage, links=()))
@@ -111,5 +145,6 @@ def _probability(gamma: float | None) -> Probability:
 
 if __name__ == "__main__":
     for kernel in KERNELS:
-        if not (path := path_of(FORMATS[-1], kernel)).exists():
-            path.write_bytes(encode(handmade(kernel)))
+        for number in (FORMATS[-1], WITH_THRESHOLD):
+            if not (path := path_of(number, kernel)).exists():
+                path.write_bytes(encode(handmade(kernel, number)))

@@ -16,6 +16,7 @@ from rich.table import Table
 
 from streamsvm.model import message as model_codec
 from streamsvm.model.features import InvalidFeatures
+from streamsvm.model.threshold import Threshold
 from tests.brokers.jvm import CannotRun
 from tests.codec.test_model import version_of
 from tests.interop.programs import java_program, node_program
@@ -46,24 +47,24 @@ POINTS: Final[Mapping[str, str]] = {
 Answers = dict[str, list[dict[str, Any]]]
 
 
-def model() -> bytes:
+def model(threshold: Threshold | None = None) -> bytes:
     """Return the value of a version's record whose features have names."""
     from dataclasses import replace
 
     version = version_of()
     assert version.model.dimension == len(NAMES), version.model.dimension
-    return model_codec.encode(replace(version, feature_names=NAMES))
+    return model_codec.encode(replace(version, feature_names=NAMES, model=replace(version.model, threshold=threshold)))
 
 
-def answers(directory: Path) -> Answers:
-    """Return, by language, the score of each point or why it has none.
+def answers(directory: Path, threshold: Threshold | None = None) -> Answers:
+    """Return, by language, the score and the label of each point or why it has none.
 
     Raises
     ------
     CannotRun
         If a language's tools are missing.
     """
-    value = model()
+    value = model(threshold)
     (directory / "model.json").write_bytes(value)
     (directory / "points.json").write_text(f"[{','.join(POINTS.values())}]")
     given = ["--check", str(directory / "model.json"), str(directory / "points.json")]
@@ -78,12 +79,14 @@ def answers(directory: Path) -> Answers:
 
 def in_python(value: bytes) -> list[dict[str, Any]]:
     """Return what our own reader says."""
-    machine, found = model_codec.decode(value).model, []
+    version, found = model_codec.decode(value), list[dict[str, Any]]()
+    machine = version.model
     for text in POINTS.values():
         point = json.loads(text)
         try:
             decision = machine.decision_function(point if isinstance(point, dict) else [point])
-            found.append({"decision": float(decision[0])})
+            label = version.labels[int(decision[0] > machine.border)]
+            found.append({"decision": float(decision[0]), "label": label})
         except InvalidFeatures as error:
             found.append({"error": str(error)})
     return found

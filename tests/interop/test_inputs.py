@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from tests.brokers.jvm import CannotRun
+from tests.golden.model import THRESHOLDS
 from tests.interop.inputs import POINTS, answers
 
 SCORED = {"in order", "integers", "by name", "by name, another order"}
@@ -29,3 +31,21 @@ def test_every_language_scores_and_refuses_alike(tmp_path: Path) -> None:
                 assert one["decision"] == pytest.approx(decision, rel=1e-12), (language, name)
             elif language != "Python" or name not in OTHERWISE:
                 assert re.search(r"3 features|\(n, 3\)|not the version's|finite number|not a number", one["error"]), one
+
+
+def test_every_language_labels_at_the_threshold(tmp_path: Path) -> None:
+    """Just beneath a point's decision value and just above it, as a message of format 5 says."""
+    try:
+        plain = answers(tmp_path)
+    except CannotRun as missing:
+        pytest.skip(f"no readers in other languages: {missing}")
+    decision = plain["Python"][0]["decision"]
+    said = {
+        shift: answers(tmp_path, msgspec.structs.replace(THRESHOLDS["linear"], value=decision + shift))
+        for shift in (-1e-3, 1e-3)
+    }
+    for language in plain:
+        beneath, above = (said[shift][language][0] for shift in (-1e-3, 1e-3))
+        assert beneath["decision"] == above["decision"] == pytest.approx(decision, rel=1e-12), language
+        assert beneath["label"] != above["label"], language
+        assert beneath["label"] == said[-1e-3]["Python"][0]["label"], language

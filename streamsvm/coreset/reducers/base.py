@@ -67,6 +67,7 @@ class Purpose(IntEnum):
     SCREEN = 4
     SKETCH = 5
     TUNE = 6
+    THRESHOLD = 7
 
 
 def generator(seed: int, purpose: Purpose, counter: tuple[int, int, int]) -> np.random.Generator:

@@ -93,7 +93,7 @@ public class Subscriber {
         String key = name + "@" + alias.get("number");
         require(keys == null || signed(record, key, found, keys), "it is signed by none of the trusted keys");
         JsonNode message = JSON.readTree(record.value());
-        require(message.get("format").asText().equals("streamsvm.model/4") && message.get("name").asText().equals(name)
+        require(List.of("streamsvm.model/4", "streamsvm.model/5").contains(message.get("format").asText()) && message.get("name").asText().equals(name)
             && message.get("version").equals(alias.get("number")), "it is not what was asked for");
         ToDoubleFunction<double[]> machine = machine(message);
         JsonNode probes = message.get("probes");
@@ -111,12 +111,19 @@ public class Subscriber {
         for (JsonNode x : points) {
             Map<String, Object> told;
             try {
-                told = Map.of("decision", machine.applyAsDouble(ordered(x, message.get("features"))));
+                double decision = machine.applyAsDouble(ordered(x, message.get("features")));
+                told = Map.of("decision", decision, "label", label(message, decision));
             } catch (IllegalArgumentException refusal) {
                 told = Map.of("error", refusal.getMessage());
             }
             System.out.println(JSON.writeValueAsString(told));
         }
+    }
+
+    /** Return the label of a decision value: the second one above the threshold, which format 5 brings. */
+    static JsonNode label(JsonNode message, double decision) {
+        double threshold = message.path("threshold").path("value").asDouble(0);
+        return message.get("labels").get(decision > threshold ? 1 : 0);
     }
 
     /** Return a point's features in the model's order, given as an array or as an object of names. */

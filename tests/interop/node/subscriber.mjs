@@ -56,6 +56,9 @@ function machine({ features, features: { mean, scale }, model }) {
   };
 }
 
+/** Return the label of a decision value: the second one above the threshold, which format 5 brings. */
+const labelOf = ({ labels, threshold }, f) => labels[f > (threshold?.value ?? 0) ? 1 : 0];
+
 /** Return the probability of the second label at a decision value f; i is the first knot beyond it. */
 const likely = ({ method, a, b, x, y }, f, i = x?.findIndex((knot) => knot > f)) =>
   method === "sigmoid" ? 1 / (1 + Math.exp(a * f + b)) : i < 0 ? y.at(-1) : i === 0 ? y[0]
@@ -71,7 +74,7 @@ function checked(record, alias) {
   if (keys && !keys.some((key) => verify(null, signed, key, signature)))
     throw new Error("it is signed by none of the trusted keys");
   const message = JSON.parse(record.value);
-  if (message.format !== "streamsvm.model/4" || message.name !== name || message.version !== alias.number)
+  if (!["streamsvm.model/4", "streamsvm.model/5"].includes(message.format) || message.name !== name || message.version !== alias.number)
     throw new Error(`${message.format} ${message.name}@${message.version} is not what was asked for`);
   const { x, decision, tolerance, probability } = message.probes, decide = machine(message);
   x.forEach((probe, i) => {
@@ -83,10 +86,11 @@ function checked(record, alias) {
 }
 
 if (bootstrap === "--check") {
-  const decide = machine(read(models)); // the file
+  const message = read(models), decide = machine(message); // the file
   for (const x of read(name)) {
     try {
-      console.log(JSON.stringify({ decision: decide(x) }));
+      const decision = decide(x);
+      console.log(JSON.stringify({ decision, label: labelOf(message, decision) }));
     } catch (error) {
       console.log(JSON.stringify({ error: error.message }));
     }

@@ -1,0 +1,165 @@
+"""The threshold in a message: a format of its own, which readers that know no thresholds refuse."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import jsonschema
+import msgspec
+import numpy as np
+import pytest
+
+from streamsvm.config import ModelConfig, PointsConfig, SvmConfig
+from streamsvm.errors import InvalidMessage
+from streamsvm.learning import naming
+from streamsvm.model import message as codec
+from streamsvm.model import threshold as part
+from streamsvm.model.schemas import model_schema
+from streamsvm.model.threshold import described
+from streamsvm.registry import onnx_copy
+from streamsvm.registry.loading import Loaded
+from streamsvm.verification.differences import differences
+from tests.golden import model as golden
+from tests.golden.checkpoint import as_json
+
+NUMBER = golden.WITH_THRESHOLD
+VALIDATOR = jsonschema.Draft202012Validator(model_schema(NUMBER))
+
+
+def value_of(kernel: str = "linear") -> Any:
+    return json.loads(golden.path_of(NUMBER, kernel).read_bytes())
+
+
+@pytest.mark.parametrize("kernel", golden.KERNELS)
+def test_golden_bytes(kernel: str) -> None:
+    """A version with a threshold has these bytes, and the bytes are this version."""
+    value, version = golden.path_of(NUMBER, kernel).read_bytes(), golden.handmade(kernel, NUMBER)
+    assert codec.encode(version) == value
+    assert as_json(codec.decode(value)) == as_json(version)
+    VALIDATOR.validate(json.loads(value))
+
+
+@pytest.mark.parametrize("kernel", golden.KERNELS)
+def test_without_a_threshold_nothing_changes(kernel: str) -> None:
+    """The format before is written, byte for byte; the schema of thresholds refuses it."""
+    version = golden.handmade(kernel, NUMBER)
+    plain = replace(version, model=replace(version.model, threshold=None))
+    assert codec.encode(plain) == golden.path_of(golden.FORMATS[-1], kernel).read_bytes()
+    assert not VALIDATOR.is_valid(json.loads(codec.encode(plain)))
+    assert codec.schema_of(plain) == model_schema()["$id"]
+    assert codec.schema_of(version) == model_schema(NUMBER)["$id"]
+
+
+def test_older_readers_refuse_it() -> None:
+    """A reader of format 4 knows neither the format's number nor the field."""
+    value = value_of()
+    assert not jsonschema.Draft202012Validator(model_schema()).is_valid(value)
+    disguised = json.dumps(value | {"format": codec.FORMAT}).encode()
+    with pytest.raises(InvalidMessage, match="threshold"):
+        codec.decode(disguised)
+    del value["threshold"]
+    with pytest.raises(InvalidMessage, match="threshold"):
+        codec.decode(json.dumps(value).encode())
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"value": None},
+        {"figure": "f1"},
+        {"asked": [1.0, 2.0]},
+        {"asked": 1.5},
+        {"figure": "cost"},
+        {"positives": 1_001},
+        {"recall": {"value": 0.9, "low": 0.95, "high": 1.0}},
+        {"alarm_rate": {"value": 0.9, "low": -0.1, "high": 1.0}},
+        {"surplus": 1},
+    ],
+)
+def test_what_is_no_threshold_is_refused(change: dict[str, Any]) -> None:
+    """By name."""
+    value = value_of()
+    value["threshold"] |= change
+    with pytest.raises(InvalidMessage, match="threshold"):
+        codec.decode(json.dumps(value).encode())
+
+
+def test_a_missing_field_is_refused() -> None:
+    """By the codec and by the schema."""
+    for name in value_of()["threshold"]:
+        value = value_of()
+        del value["threshold"][name]
+        assert not VALIDATOR.is_valid(value)
+        with pytest.raises(InvalidMessage, match=name):
+            codec.decode(json.dumps(value).encode())
+
+
+def test_it_fits_into_the_bound_of_a_message() -> None:
+    """With the longest numbers there are."""
+    longest = part.Judged(*(-2.2250738585072014e-308,) * 3)
+    threshold = msgspec.structs.replace(
+        golden.THRESHOLDS["rbf"],
+        value=-2.2250738585072014e-308,
+        asked=(2.2250738585072014e-308,) * 2,
+        points=2**53,
+        positives=2**53,
+        precision=longest,
+        recall=longest,
+        alarm_rate=longest,
+        cost=longest,
+    )
+    assert len(msgspec.json.encode(threshold)) <= part.LARGEST_BYTES
+    points = PointsConfig(dimension=2)
+    plain, asked = ModelConfig(points=points), ModelConfig(points=points, svm=SvmConfig(target={"recall": 0.9}))
+    assert naming.largest_bytes(asked) >= naming.largest_bytes(plain) + part.LARGEST_BYTES
+
+
+@pytest.mark.parametrize("kernel", golden.KERNELS)
+def test_labels_are_those_above_the_threshold(kernel: str) -> None:
+    """Of a loaded version and of its ONNX copy; decision values are as they were."""
+    ort = pytest.importorskip("onnxruntime")
+    version = golden.handmade(kernel, NUMBER)
+    model = replace(version.model, scaler=type(version.model.scaler).identity(3))
+    X = np.random.default_rng(0).normal(scale=3.0, size=(500, 3))
+    decision = model.decision_function(X)
+    threshold = msgspec.structs.replace(golden.THRESHOLDS[kernel], value=float(np.quantile(decision, 0.7)))
+    version = replace(version, model=replace(model, threshold=threshold))
+    loaded = Loaded(version=version, sha256="", offset=0, loaded_at=0.0)
+    np.testing.assert_array_equal(loaded.decision_function(X), decision)
+    told = loaded.predict(X)
+    assert told.tolist() == ["yes" if one > threshold.value else "no" for one in decision]
+    assert 0.25 < (told == "yes").mean() < 0.35
+    session = ort.InferenceSession(onnx_copy.export(version))
+    assert session.run(["label"], {"X": X})[0].tolist() == told.tolist()
+
+
+def test_a_version_that_lost_its_threshold_differs() -> None:
+    """A comparison in what an older format holds would let it pass."""
+    version = golden.handmade("linear", NUMBER)
+    whole = codec.encode(version)
+    lost = codec.encode(replace(version, model=replace(version.model, threshold=None)))
+    assert differences(whole, whole, codec.THRESHOLD_FORMAT) == ()
+    assert any("threshold" in one for one in differences(lost, whole, codec.FORMAT))
+    older = codec.as_format(lost, "streamsvm.model/3")
+    assert any("threshold" in one for one in differences(older, whole, "streamsvm.model/3"))
+    moved = msgspec.structs.replace(golden.THRESHOLDS["linear"], value=0.25)
+    other = codec.encode(replace(version, model=replace(version.model, threshold=moved)))
+    assert any("threshold.value" in one for one in differences(other, whole, codec.THRESHOLD_FORMAT))
+
+
+def test_it_is_told_in_a_sentence() -> None:
+    """What was asked for, what is expected of it, and what is missing."""
+    assert described(golden.THRESHOLDS["linear"]) == (
+        "-0.3333, chosen for recall 0.9: expected recall 0.91 (0.86 to 0.94), precision 0.81, alarms 25 %"
+    )
+    assert described(golden.THRESHOLDS["rbf"]).startswith(
+        "0, not chosen for cost 50 of a missed positive and 1 of a false alarm: the audit sample holds 0 positive "
+        "points of 7, too few (raise coreset.audit_points); expected cost 0 per weight (0 to 0.1)"
+    )
+    missed = msgspec.structs.replace(golden.THRESHOLDS["linear"], figure="precision", asked=0.95, met=False)
+    assert described(missed) == (
+        "-0.3333, chosen for precision 0.95, which is not met: expected precision 0.81 (0.75 to 0.88), recall 0.91, "
+        "alarms 25 %"
+    )

@@ -240,6 +240,14 @@ class CoresetConfig(Section):
         "points have a loss; four times the points halve the interval. With a memory budget the sample takes at "
         "most a twentieth of the budget. 0: no estimate.",
     )
+    audit_by_label: bool = Field(
+        default=True,
+        description="Draw half of the audit sample from the rows of each label. Where one row in a thousand is "
+        "positive, a sample of 1000 rows otherwise holds one positive, too few for skill, thresholds, probabilities "
+        "and the gate. In return the interval of the objective is wider where the frequent label has most of the "
+        "loss, by a half at two positives in a thousand. Checkpoints and versions older than this option have one "
+        "sample of all rows, and continue with it unless the option is given.",
+    )
     train_points: Annotated[int, Field(ge=2, le=1 << 24)] = Field(
         default=20_000,
         description="Most points a model is trained on. A larger union of buckets is reduced to this many.",
@@ -487,8 +495,8 @@ class SvmConfig(Section):
         "so many are right; the most of the positives that go with it), `recall=0.9` (of the positives, so many are "
         "found; the fewest alarms that go with it) and `alarm_rate=0.01` (at most so many of all points raise an "
         "alarm). In a TOML file: target = {recall = 0.9}. Every version gets the threshold for it, and says with a "
-        "95 % interval what is expected of it, or that it cannot be met. Rare positives need more of "
-        "`coreset.audit_points`: ten positive points of the sample at least. Default: no target.",
+        "95 % interval what is expected of it, or that it is not met. The audit sample must hold ten points "
+        "of each label. Default: no target.",
     )
     tolerance: Annotated[float, Field(gt=0, le=1)] = Field(
         default=1e-3, description="KKT gap at which the solver stops."
@@ -600,8 +608,8 @@ def require_audit(svm: SvmConfig, coreset: CoresetConfig) -> None:
         )
 
 
-BEFORE_THERE_WAS: Final[Mapping[str, Mapping[str, None]]] = {
-    "coreset": {"max_leverage": None},
+BEFORE_THERE_WAS: Final[Mapping[str, Mapping[str, bool | None]]] = {
+    "coreset": {"max_leverage": None, "audit_by_label": False},
     "svm": {"cost": None, "target": None},
 }
 """Options added after versions had been published, each with the value that leaves models as they were before it, by

@@ -13,12 +13,14 @@ that goes the wrong way, as of n + 1 exchangeable points the next one may be any
 would be 0.86 of those to come, on average. A precision has `LEAST_ALARMS` points, lest the luckiest point decide.
 
 Judged is on the other half, in which the choice has no hand. So the intervals are those of a fixed threshold: Wilson
-(1927) for shares of the alarms or of one label, by the effective number (sum u)^2 / (sum u^2) of these points (Kish
-1965). Alarms and costs of all points are sums over the two labels, whose shares of the stream are known exactly; their
-intervals are joined by the variances that they imply (Zou and Donner 2008). *Turned down:* choosing on
-each part, judging on the others and choosing the final threshold on all: its intervals are 0.7 times as wide, and held
-the truth in 73 to 86 of 100 samples where few alarms or few errors decide (2 to 10 parts; precision 0.9 and costs of
-100 to 1 at 1,000 points), the halves in 94 to 99.
+(1927) for shares of one label, by the effective number (sum u)^2 / (sum u^2) of its points (Kish 1965). Alarms and
+costs of all points are sums over the two labels, whose shares of the stream are known exactly and which may be sampled
+apart; their intervals are joined by the variances that they imply (Zou and Donner 2008), those of a precision, which is
+a ratio, likewise (Donner and Zou 2012).
+
+*Turned down:* choosing on each part, judging on the others and choosing the final threshold on all. Its intervals are
+0.7 times as wide, and held the truth in 73 to 86 of 100 samples where few alarms or few errors decide (2 to 10 parts;
+precision 0.9 and costs of 100 to 1 at 1,000 points), the halves in 94 to 99.
 
 Invariant: a pure function of decision values, labels, weights and halves, in their order.
 """
@@ -148,7 +150,8 @@ def choose(figure: Figure, asked: Asked, decision: Float, y: NDArray[np.int8], w
     if figure == "alarm_rate":
         few = np.flatnonzero(answers.alarms + one <= asked * (total + one))
         return float(answers.at[few[0] if len(few) else -1]), True
-    share = np.where(answers.count >= LEAST_ALARMS, answers.hits / (answers.alarms + one), -1.0)
+    wrong = float(weight[y < 0].mean()) if (y < 0).any() else one
+    share = np.where(answers.count >= LEAST_ALARMS, answers.hits / (answers.alarms + wrong), -1.0)
     right = np.flatnonzero(share >= asked)
     return (float(answers.at[right[0]]), True) if len(right) else (float(answers.at[np.argmax(share)]), False)
 
@@ -172,7 +175,7 @@ def judge(
     found = share(weight[positive], alarm[positive])
     rare = float(weight[positive].sum() / weight.sum()) if len(weight) else 0.0
     return {
-        "precision": share(weight[alarm], positive[alarm]),
+        "precision": _precision((rare, found), (1.0 - rare, false)),
         "recall": found,
         "alarm_rate": _joined((rare, found), (1.0 - rare, false)),
         "cost": None if costs is None else _joined((costs[0] * rare, missed), (costs[1] * (1.0 - rare), false)),
@@ -200,6 +203,31 @@ def _joined(*parts: tuple[float, Judged | None]) -> Judged | None:
     below = math.hypot(*(factor * (one.value - one.low) for factor, one in known))
     above = math.hypot(*(factor * (one.high - one.value) for factor, one in known))
     return Judged(value, max(0.0, value - below), value + above)
+
+
+def _precision(right: tuple[float, Judged | None], wrong: tuple[float, Judged | None]) -> Judged | None:
+    """Return the share of the alarms that is right, of right and wrong alarms by weight; None without any alarm.
+
+    The interval is that of their ratio by the variances that both intervals imply (Donner and Zou 2012): the points of
+    one label may be sampled more densely than those of the other, so that alarms are no sample of a share.
+    """
+    (a, found), (b, false) = right, wrong
+    hits = Judged(0.0, 0.0, 0.0) if found is None else Judged(a * found.value, a * found.low, a * found.high)
+    misses = Judged(0.0, 0.0, 0.0) if false is None else Judged(b * false.value, b * false.low, b * false.high)
+    if not hits.value + misses.value > 0.0:
+        return None
+    value = hits.value / (hits.value + misses.value)
+    return Judged(value, 1.0 - min(1.0, _share_above(misses, hits)), min(1.0, _share_above(hits, misses)))
+
+
+def _share_above(one: Judged, other: Judged) -> float:
+    """Return the upper end of one / (one + other)."""
+    least = other.low * (2.0 * other.value - other.low)
+    product = one.value * other.value
+    if not least > 0.0:
+        return 1.0
+    ratio = (product + math.sqrt(max(0.0, product**2 - least * one.high * (2.0 * one.value - one.high)))) / least
+    return max(one.value / (one.value + other.value), ratio / (1.0 + ratio))
 
 
 def _missed(figure: Figure, asked: Asked, judged: Judged | None) -> bool:

@@ -6,8 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.faults.daemon import ROOT
 from tests.faults.planted import CLOCK_FILE, DEFECTS, EIO_FILE, TRANSACTION_TIMEOUT
+from tests.forked import ROOT
 
 PLANT_ALL = "from tests.faults.planted import DEFECTS\nfor plant in DEFECTS.values():\n    plant()\nprint(len(DEFECTS))"
 

@@ -49,13 +49,13 @@ def connection(broker: TestBroker) -> Connection:
 
 @pytest.fixture(params=["recall=0.9", "cost"])
 def settings(broker: TestBroker, tmp_path: Path, request: pytest.FixtureRequest) -> Settings:
-    """A trainer whose audit sample is so small that not every version has ten points of the rarer label."""
+    """A trainer whose audit sample, drawn from both labels together, has not always ten points of the rarer one."""
     made = settings_for(broker.name("p"), tmp_path / "checkpoint")
     goal: dict[str, Any] = {"cost": (5, 1)} if request.param == "cost" else {"target": request.param}
     made = made.model_copy(
         update={
             "svm": SvmConfig(C=1.0, **goal),
-            "coreset": made.coreset.model_copy(update={"audit_points": 30}),
+            "coreset": made.coreset.model_copy(update={"audit_points": 30, "audit_by_label": False}),
         }
     )
     create_topics(broker.connection, [TopicSpec(made.input.topic, 4)])

@@ -70,8 +70,8 @@ class _Careless:
 def _careless(*, resends: bool) -> None:
     sound = Cluster.publisher
 
-    def publisher(self: Cluster, transactional_id: str, writer: str = "") -> Any:
-        return _Careless(lambda: sound(self, transactional_id, writer), resends=resends)
+    def publisher(self: Cluster, transactional_id: str, writer: str = "", **named: Any) -> Any:
+        return _Careless(lambda: sound(self, transactional_id, writer, **named), resends=resends)
 
     Cluster.publisher = publisher  # type: ignore[method-assign]
 

@@ -123,7 +123,7 @@ def test_a_loaded_version_answers_in_the_users_labels(labels: tuple[Label, Label
 def test_options_alone_stand_for_a_connection() -> None:
     """Wherever a reader wants a connection; what is neither is told what is wanted."""
     subscriber = ModelSubscriber({"bootstrap.servers": "localhost:1"}, NAME)
-    assert subscriber._connection == Connection(options={"bootstrap.servers": "localhost:1"})
+    assert subscriber._cluster._connection == Connection(options={"bootstrap.servers": "localhost:1"})
     with pytest.raises(
         ConfigurationError, match=r"connection is of type str.*Pass a Connection, or librdkafka options"
     ):

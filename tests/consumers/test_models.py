@@ -70,21 +70,26 @@ def records(connection: Connection, settings: Settings) -> Records:
     return Records(Cluster(connection), settings, ANN, "because", datetime(2026, 1, 1, tzinfo=UTC))
 
 
+def reached(records: Records) -> Connection:
+    """Return the settings of the records' cluster, for what makes its own."""
+    return records.cluster._connection
+
+
 def do(records: Records, decide: Decide) -> str:
     return perform(records.cluster, records.settings, decide)
 
 
 def serves(records: Records, alias: str = "current") -> int:
     models_topic = records.settings.output.models_topic
-    return load_version(records.cluster, NAME, models_topic=models_topic, alias=alias).version.number
+    return load_version(reached(records), NAME, models_topic=models_topic, alias=alias).version.number
 
 
 def audited(records: Records) -> list[dict[str, Any]]:
-    return [json.loads(record.value or b"") for record in topic(records.cluster, records.settings.output.audit_topic)]
+    return [json.loads(record.value or b"") for record in topic(reached(records), records.settings.output.audit_topic)]
 
 
 def retired(records: Records) -> list[bytes | None]:
-    return [r.key for r in topic(records.cluster, records.settings.output.models_topic) if r.value is None]
+    return [r.key for r in topic(reached(records), records.settings.output.models_topic) if r.value is None]
 
 
 # -------------------------------------------------------------------- moves
@@ -262,7 +267,7 @@ def test_of_two_that_move_at_once_one_decides_anew(records: Records) -> None:
 @pytest.mark.real_broker
 def test_a_move_fences_no_trainer(records: Records, trainer: Trainer) -> None:
     """Its transactional id is another one."""
-    with closing(Publisher(records.cluster, f"streamsvm/{NAME}/{records.settings.output.models_topic}")) as shipped:
+    with closing(Publisher(reached(records), f"streamsvm/{NAME}/{records.settings.output.models_topic}")) as shipped:
         shipped.start()
         do(records, pin(records, 1))
         shipped.publish([Message(records.settings.output.audit_topic, b"{}", partition=0)])

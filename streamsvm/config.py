@@ -197,6 +197,14 @@ class CoresetConfig(Section):
         "points have a loss; four times the points halve the interval. With a memory budget the sample takes at "
         "most a twentieth of the budget. 0: no estimate.",
     )
+    audit_by_label: bool = Field(
+        default=True,
+        description="Draw half of the audit sample from the rows of each label. Where one row in a thousand is "
+        "positive, a sample of 1000 rows otherwise holds one positive, too few for skill, thresholds, probabilities "
+        "and the gate. In return the interval of the objective is wider where the frequent label has most of the "
+        "loss, by a half at two positives in a thousand. Checkpoints and versions older than this option have one "
+        "sample of all rows, and continue with it unless the option is given.",
+    )
     train_points: Annotated[int, Field(ge=2, le=1 << 24)] = Field(
         default=20_000,
         description="Most points a model is trained on. A larger union of buckets is reduced to this many.",
@@ -514,7 +522,9 @@ def require_audit(svm: SvmConfig, coreset: CoresetConfig) -> None:
         )
 
 
-BEFORE_THERE_WAS: Final[Mapping[str, Mapping[str, None]]] = {"coreset": {"max_leverage": None}}
+BEFORE_THERE_WAS: Final[Mapping[str, Mapping[str, bool | None]]] = {
+    "coreset": {"max_leverage": None, "audit_by_label": False}
+}
 """Options added after versions had been published, each with the value that leaves models as they were before it, by
 section. An option with this value is left out of the canonical configuration, so that old hashes stay the same."""
 

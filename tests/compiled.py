@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Final
 
 ROOT: Final = Path(__file__).parent.parent
+STAMP: Final = "compiled-for-tests.json"
 PARTS: Final = ("linear", "rbf", "paper", "tight")
 """Of `tests.kernels`, each for a process of its own: numba compiles on one processor only."""
 
@@ -24,7 +25,7 @@ def compile_kernels() -> None:
     """Fill numba's cache, unless nothing was edited since it was filled and nothing of it is gone."""
     package = package_directory()
     (package / "__pycache__").mkdir(exist_ok=True)
-    with (package / "__pycache__" / "compiled-for-tests.json").open("a+") as stamp:
+    with (package / "__pycache__" / STAMP).open("a+") as stamp:
         fcntl.flock(stamp, fcntl.LOCK_EX)  # another run may be at it: wait for it
         stamp.seek(0)
         before = stamp.read()
@@ -36,6 +37,14 @@ def compile_kernels() -> None:
             raise RuntimeError("The kernels cannot be compiled. The reason stands above.")
         stamp.truncate(0)
         stamp.write(json.dumps(state(package)))
+
+
+def is_compiled() -> bool:
+    """Tell whether the cache was filled for today's sources, without waiting for a run that is at it."""
+    package = package_directory()
+    stamp = package / "__pycache__" / STAMP
+    before = stamp.read_text() if stamp.exists() else ""
+    return bool(before) and is_filled(package, json.loads(before))
 
 
 def package_directory() -> Path:

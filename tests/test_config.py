@@ -168,30 +168,36 @@ def test_the_hash_does_not_drift() -> None:
     """A configuration's hash is part of lineages: it may change only together with the checkpoint format."""
     points = PointsConfig(dimension=2)
     assert ModelConfig(points=points).sha256().startswith(GOLDEN)
-    before = ModelConfig(points=points, coreset=CoresetConfig(max_leverage=None))
+    common = ModelConfig(points=points, coreset=CoresetConfig(audit_by_label=False))
+    assert common.sha256().startswith(GOLDEN_BEFORE_AUDIT_BY_LABEL)
+    before = ModelConfig(points=points, coreset=CoresetConfig(max_leverage=None, audit_by_label=False))
     assert before.sha256().startswith(GOLDEN_BEFORE_MAX_LEVERAGE)
 
 
-GOLDEN = "353743ec4adf0851"
+GOLDEN = "9bcc4182c2dfd16a"
+GOLDEN_BEFORE_AUDIT_BY_LABEL = "353743ec4adf0851"
 GOLDEN_BEFORE_MAX_LEVERAGE = "b43b561e3663a298"
 
 
-def test_a_changed_default_holds_for_what_begins_anew() -> None:
+@pytest.mark.parametrize(
+    ("option", "old", "word", "new"), [("max_leverage", None, "none", 0.1), ("audit_by_label", False, False, True)]
+)
+def test_a_changed_default_holds_for_what_begins_anew(option: str, old: object, word: object, new: object) -> None:
     """What goes on from an older configuration has the old value, unless the option is given; a file says either."""
-    before = load({"points": {"dimension": 2}, "coreset": {"max_leverage": "none"}})
-    assert before.coreset.max_leverage is None
-    assert "max_leverage" not in before.models().canonical()["coreset"]
+    before = load({"points": {"dimension": 2}, "coreset": {option: word}})
+    assert getattr(before.coreset, option) is old
+    assert option not in before.models().canonical()["coreset"]
     fresh = load({"points": {"dimension": 2}})
-    assert fresh.coreset.max_leverage == 0.1
+    assert getattr(fresh.coreset, option) == new
     assert fresh.continuing(before.models().canonical()).models().sha256() == before.models().sha256()
     assert fresh.continuing(fresh.models().canonical()) is fresh
-    given = load({"points": {"dimension": 2}, "coreset": {"max_leverage": 0.1}})
+    given = load({"points": {"dimension": 2}, "coreset": {option: new}})
     assert given.continuing(before.models().canonical()).models().sha256() == fresh.models().sha256()
     for models in (before.models(), fresh.models()):
         assert ModelConfig.of_canonical(models.canonical()) == models
         assert load(tomllib.loads(models.toml())).models().sha256() == models.sha256()
     twice = fresh.continuing(before.models().canonical()).continuing(fresh.models().canonical())
-    assert "max_leverage" not in twice.coreset.model_fields_set
+    assert option not in twice.coreset.model_fields_set
 
 
 @pytest.mark.parametrize(

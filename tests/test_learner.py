@@ -161,7 +161,7 @@ def test_cut_is_the_union_in_partition_order() -> None:
 
 
 def test_a_cut_carries_the_audit_sample_of_its_moment() -> None:
-    """Points of the whole stream up to the cut, with each partition's exact weights; later rows do not change it."""
+    """Points of the whole stream up to the cut, half of each label, with each one's exact weight; then it is fixed."""
     a, b = gaussian(60, seed=1), gaussian(5, seed=2)
     held = learner({0: Position(0), 1: Position(0), 2: Position(0)}, every=100)
     held.learn(rows_of(a.take(slice(40))))
@@ -171,10 +171,13 @@ def test_a_cut_carries_the_audit_sample_of_its_moment() -> None:
     before = audit_bytes(cut)
     held.learn(rows_of(a.take(slice(40, 60)), first_offset=40))
     assert audit_bytes(cut) == before
-    assert [len(part.points) for part in cut.audit] == [7, 5, 0]
-    assert cut.audit[0].threshold > cut.audit[1].threshold == 0.0
-    assert {row.tobytes() for row in cut.audit[0].points.X} <= {row.tobytes() for row in a.X[:40]}
-    np.testing.assert_allclose(cut.audit[0].class_weight, [a.weight[:40][a.y[:40] == s].sum() for s in (-1, 1)])
+    assert [len(part.points) for part in cut.audit] == [4, 3, 2, 3, 0, 0]
+    assert [part.threshold > 0.0 for part in cut.audit] == [True, True, False, False, False, False]
+    for part, label in zip(cut.audit[:2], (-1, 1), strict=True):
+        assert set(part.points.y) == {label}
+        assert {row.tobytes() for row in part.points.X} <= {row.tobytes() for row in a.X[:40]}
+        own = [a.weight[:40][a.y[:40] == s].sum() * (s == label) for s in (-1, 1)]
+        np.testing.assert_allclose(part.class_weight, own)
     assert cut.points_held == len(cut.points) + 12
     assert (
         held.points_held
@@ -189,7 +192,7 @@ def test_the_audit_sample_has_no_part_in_the_training_set() -> None:
     """Without it, and at any size, the coreset is the same to the byte."""
     cuts = [feed(learner(audit_points=n, train_points=9), rows_of(gaussian(100)), []) for n in (0, 7, 1000)]
     assert len({tuple(cut.points.sha256() for cut in one) for one in cuts}) == 1
-    assert [len(one[-1].audit) for one in cuts] == [0, 1, 1]
+    assert [len(one[-1].audit) for one in cuts] == [0, 2, 2]
 
 
 @settings(max_examples=30, deadline=None)

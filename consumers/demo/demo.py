@@ -129,9 +129,7 @@ def run(reducer: ReducerName, *, keep_open: bool = False) -> bool:
                 f"Embedded broker at {broker.bootstrap_servers}, the live page at http://127.0.0.1:{http.port}/"
                 + ("" if keep_open else " while this runs (with --keep-open: also afterwards)")
             )
-            console.print(
-                "The trainer warms up first: a few seconds, or about a minute the first time, when it compiles."
-            )
+            console.print("The trainer warms up: a few seconds, or about a minute the first time, when it compiles.")
             stage = _Stage(settings, broker, split, metrics, health, board)
             received = stage.play(console)
             finished = _reckon(console, split, stage, received)

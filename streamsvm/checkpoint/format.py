@@ -14,7 +14,7 @@ end-32  32    SHA-256 of everything before
 ``CHECKPOINT.md``, in the package above, describes the header. The first twelve bytes and the checksum at the end are
 the same in every format, past or future, so that a damaged file can be distinguished from one that another build wrote.
 The part of each partition is independent of the others: position, leader epoch, buckets, open leaf, the exact moments
-of each, and the audit sample.
+of each, and the audit sample, or that of each label.
 
 Invariant: a reader checks the checksum first, and then compares every size with the file's length before it allocates
 memory. Each byte of the arrays belongs to exactly one array, so the file's length bounds the memory.
@@ -168,9 +168,14 @@ class _Partition1(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     leaf_extent: _Extent
 
 
-class _Partition(_Partition1, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class _Partition3(_Partition1, frozen=True, forbid_unknown_fields=True, kw_only=True):
     screened: _Screened | None
     audit: _Held | None
+
+
+class _Partition(_Partition1, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    screened: _Screened | None
+    audit: tuple[_Held, ...]
 
 
 class _Sampled(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -213,7 +218,7 @@ class _Header2(_Header1, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
 
 class _Header3(_Header2, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    partitions: tuple[_Partition, ...]
+    partitions: tuple[_Partition3, ...]
     pending: _Cut | None
 
 
@@ -225,10 +230,12 @@ class _Taken(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     leaf_points: int | _Points
     leaf_extent: _Extent
     screened: _Screened | None
-    audit: bool | _Held
+    audit: tuple[bool | _Held, ...]
 
 
-class _Header(_Header3, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class _Header(_Header2, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    partitions: tuple[_Partition, ...]
+    pending: _Cut | None
     taken: tuple[_Taken, ...] | None
 
 
@@ -390,7 +397,7 @@ class _Writer:
             leaf_points=self.points(state.leaf_points),
             leaf_extent=self.extent(state.leaf_extent),
             screened=None if state.screened is None else self.screened(state.screened),
-            audit=None if state.audit is None else self.held(state.audit),
+            audit=tuple(self.held(held) for held in state.audit),
         )
 
     def bucket(self, bucket: Bucket) -> _Bucket:
@@ -419,13 +426,11 @@ class _Writer:
             leaf_points=held if leaf_is_known else self.points(then.leaf_points),
             leaf_extent=self.extent(then.leaf_extent),
             screened=None if then.screened is None else self.screened(then.screened),
-            audit=self.taken_audit(then.audit, now.audit),
+            audit=tuple(self.taken_audit(old, new) for old, new in zip(then.audit, now.audit, strict=True)),
         )
 
-    def taken_audit(self, then: Held | None, now: Held | None) -> bool | _Held:
-        """Write an audit sample: True where it is still that of the partition, False where there is none."""
-        if then is None or now is None:
-            return False if then is None else self.held(then)
+    def taken_audit(self, then: Held, now: Held) -> bool | _Held:
+        """Write an audit sample: True where it is still that of the partition."""
         same = then.threshold == now.threshold and _same(then.points, now.points)
         return (same and then.priority.tobytes() == now.priority.tobytes()) or self.held(then)
 
@@ -531,9 +536,9 @@ class _Reader:
             leaf_points=self.points(placed.leaf_points),
             leaf_extent=self.extent(placed.leaf_extent),
             screened=self.screened(placed.screened)
-            if isinstance(placed, _Partition) and placed.screened is not None
+            if isinstance(placed, (_Partition3, _Partition)) and placed.screened is not None
             else None,
-            audit=self.held(placed.audit) if isinstance(placed, _Partition) and placed.audit is not None else None,
+            audit=tuple(self.held(held) for held in _held_by(placed)),
         )
 
     def bucket(self, placed: _Bucket) -> Bucket:
@@ -552,7 +557,7 @@ class _Reader:
             leaf_points=_first(now.leaf_points, leaf) if isinstance(leaf, int) else self.points(leaf),
             leaf_extent=self.extent(placed.leaf_extent),
             screened=None if placed.screened is None else self.screened(placed.screened),
-            audit=(now.audit if placed.audit else None) if isinstance(placed.audit, bool) else self.held(placed.audit),
+            audit=self.taken_audit(placed, now),
         )
 
     def screened(self, placed: _Screened) -> Screened:
@@ -573,6 +578,14 @@ class _Reader:
             sums=self.array(placed.sums),
             weight=self.array(placed.weight),
             totals=self.array(placed.totals),
+        )
+
+    def taken_audit(self, placed: _Taken, now: PartitionState) -> tuple[Held, ...]:
+        if len(placed.audit) != len(now.audit):
+            raise CorruptCheckpoint(f"a cut has {len(placed.audit)} audit samples of a partition of {len(now.audit)}")
+        return tuple(
+            known if isinstance(one, bool) else self.held(one)
+            for one, known in zip(placed.audit, now.audit, strict=True)
         )
 
     def held(self, placed: _Held) -> Held:
@@ -623,6 +636,12 @@ class _Reader:
             pending=self.pending(header, learner),
             read_to=dict(header.read_to) if isinstance(header, _Header2) else {},
         )
+
+
+def _held_by(placed: _Partition1) -> tuple[_Held, ...]:
+    if isinstance(placed, _Partition):
+        return placed.audit
+    return (placed.audit,) if isinstance(placed, _Partition3) and placed.audit is not None else ()
 
 
 def _at(buckets: tuple[Bucket, ...], place: int) -> Bucket:

@@ -9,6 +9,10 @@ is held with probability min(1, u / t), independently of the others. So a row of
 the others are held in proportion to their weight, so that each of them represents the weight t. With equal weights this
 is a simple random sample of k rows.
 
+*By label*: a partition may keep a sample of each of two labels instead of one of all its rows. Of 1,000 rows with one
+positive in a thousand a common sample holds one positive, too few for whatever asks about positives: thresholds,
+probabilities, recall. Each label's sample is one as above, of that label's rows.
+
 Invariant: the sample is a pure function of the partition's rows and the seed. Which rows are held does not depend on
 their order. The places in which they are held do depend on it, and so do the bytes of a checkpoint.
 
@@ -19,6 +23,7 @@ the threshold); Steele, Lea and Flood 2014 (the hash: SplitMix64's finaliser).
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Final
 
 import numpy as np
 from numba import njit
@@ -33,6 +38,10 @@ _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _FIRST = np.uint64(0xBF58476D1CE4E5B9)
 _SECOND = np.uint64(0x94D049BB133111EB)
 _UNIT = 2.0**-53
+
+EVERY_LABEL: Final = 0
+"""Labels are -1 and +1."""
+LABELS: Final = (-1, 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,23 +67,24 @@ class Held:
         Parameters
         ----------
         class_weight : ndarray of shape (2,)
-            Exact weight of each label over all offered rows.
+            Exact weight of each label over all rows of the sample's label, or labels.
         """
         return Sampled(self.points, self.threshold, class_weight.copy())
 
 
 @dataclass(frozen=True, slots=True)
 class Sampled:
-    """One partition's part of an audit sample at a cut.
+    """One partition's part of an audit sample at a cut, of all its rows or of those of one label.
 
     Attributes
     ----------
     points : Points
         Raw, with their own weights.
     threshold : float
-        A point of less weight represents this weight; 0 if the sample holds all points of the partition.
+        A point of less weight represents this weight; 0 if the sample holds all points that it is drawn from.
     class_weight : ndarray of shape (2,), or (n_classes,)
-        Exact weight of the label -1 and of the label +1 in the partition; of more than two classes, that of each.
+        Exact weight of the label -1 and of the label +1 in the partition; of more than two classes, that of each. 0 for
+        a label that the sample is not drawn from.
     """
 
     points: Points
@@ -92,7 +102,7 @@ class Sampled:
 
 
 class Reservoir:
-    """The audit sample of one partition.
+    """The audit sample of one partition, or of one label of it.
 
     Parameters
     ----------
@@ -101,9 +111,20 @@ class Reservoir:
     partition, seed : int
     dimension : int
     dtype : numpy dtype of the features
+    label : int
+        The label whose rows are drawn from; `EVERY_LABEL`: all rows.
     """
 
-    def __init__(self, capacity: int, partition: int, seed: int, dimension: int, dtype: np.dtype[np.floating]) -> None:
+    def __init__(
+        self,
+        capacity: int,
+        partition: int,
+        seed: int,
+        dimension: int,
+        dtype: np.dtype[np.floating],
+        label: int = EVERY_LABEL,
+    ) -> None:
+        self._label = label
         # A key of its own purpose: no number that a coreset draws has a part in what is audited.
         self._key = np.uint64(generator(seed, Purpose.AUDIT, (partition, 0, 0)).integers(1 << 64, dtype=np.uint64))
         self._buffer = Points(
@@ -134,6 +155,7 @@ class Reservoir:
             rows.accepted,
             rows.offset,
             rows.row,
+            self._label,
             self._key,
             held.X,
             held.y,
@@ -193,6 +215,18 @@ def warm_up(dtype: np.dtype[np.floating]) -> None:
     Reservoir(1, 0, 0, 1, dtype).add(nothing)
 
 
+def shares(capacity: int, by_label: bool) -> dict[int, int]:
+    """Return how many points are held of each label, or of `EVERY_LABEL`; none of a sample without capacity.
+
+    Half each, however rare a label is: what is asked about a label is answered from its points alone. A sample of one
+    point is not divided.
+    """
+    if by_label and capacity >= len(LABELS):
+        half = capacity // 2
+        return dict(zip(LABELS, (capacity - half, half), strict=True))
+    return {EVERY_LABEL: capacity} if capacity else {}
+
+
 @njit(cache=True, nogil=True)
 def _mix(z):  # type: ignore[no-untyped-def]
     z = (z ^ (z >> np.uint64(30))) * _FIRST
@@ -202,7 +236,7 @@ def _mix(z):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def _offer(  # type: ignore[no-untyped-def]
-    X, y, weight, accepted, offset, row, key, held_X, held_y, held_weight, priority, heap, count, threshold
+    X, y, weight, accepted, offset, row, label, key, held_X, held_y, held_weight, priority, heap, count, threshold
 ):
     """Offer rows one by one; return how many are held now, and the threshold.
 
@@ -210,7 +244,7 @@ def _offer(  # type: ignore[no-untyped-def]
     """
     capacity = len(heap)
     for i in range(len(y)):
-        if not accepted[i]:
+        if not accepted[i] or (label != EVERY_LABEL and y[i] != label):
             continue
         # Mixed twice: offset and row added in one step would let (offset + 1, row) meet (offset, row + 1).
         mixed = _mix(_mix(key + np.uint64(offset[i]) * _GOLDEN) + np.uint64(row[i]) * _GOLDEN)

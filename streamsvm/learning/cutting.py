@@ -73,7 +73,8 @@ class Cut:
     first_time_ms, last_time_ms : int
         Least and greatest record timestamp; -1 if unknown.
     audit : tuple of Sampled
-        The audit sample of each partition that has one, in partition order: what a model of this cut is judged by.
+        The audit sample of each partition that has one, or of each of its labels, in partition order: what a model of
+        this cut is judged by.
     met : Met or None
         Of a cut that was made just now.
     """
@@ -174,7 +175,7 @@ def _made(standings: Mapping[int, Standing], config: ModelConfig, task: Task) ->
         audit=tuple(
             sampled
             for partition, standing in standings.items()
-            if (sampled := standing.sampled(extents[partition].moments.class_weight, config)) is not None
+            for sampled in standing.sampled(extents[partition].moments.class_weight, config, task)
         ),
         met=met,
     )

@@ -71,7 +71,7 @@ class Learner:
     @property
     def audit_points_held(self) -> int:
         """Points of the audit samples."""
-        return sum(len(held.audit) for held in self._partitions.values() if held.audit is not None)
+        return sum(len(reservoir) for held in self._partitions.values() for reservoir in held.audit)
 
     @property
     def points_accepted(self) -> int:

@@ -6,7 +6,7 @@ have no influence on it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamsvm.config import CoresetConfig, ModelConfig
-from streamsvm.coreset.audit_sample import Held, Reservoir, Sampled
+from streamsvm.coreset.audit_sample import EVERY_LABEL, LABELS, Held, Reservoir, Sampled, shares
 from streamsvm.coreset.clipping import Bounds, freed_of_outliers
 from streamsvm.coreset.leaf import Leaf
 from streamsvm.coreset.moments import Moments, merge_all
@@ -47,8 +47,8 @@ class PartitionState:
         Its `end` is the partition's position.
     screened : Screened or None
         The state of the open leaf's screen, if it is screened.
-    audit : Held or None
-        The audit sample; None if `audit_points` is 0.
+    audit : tuple of Held
+        The audit sample, or that of each label; none if `audit_points` is 0.
     """
 
     sealed: int
@@ -57,7 +57,7 @@ class PartitionState:
     leaf_points: Points
     leaf_extent: Extent
     screened: Screened | None = None
-    audit: Held | None = None
+    audit: tuple[Held, ...] = ()
 
     @property
     def position(self) -> Position:
@@ -114,17 +114,17 @@ class Standing:
         within = replace(state.leaf_extent, moments=Moments.zero(points.dimension, task.classes).add(points))
         return points, joined([bucket.extent for bucket in state.buckets] + [within]), found
 
-    def sampled(self, class_weight: NDArray[np.float64], config: ModelConfig) -> Sampled | None:
-        """Return the audit sample, clipped like the next row, because models learn clipped points."""
-        held = self.state.audit
-        if held is None:
-            return None
-        points, outliers = held.points, self.outlier_bounds or self._first_bounds(config)
-        if self.bounds is not None:
-            points = self.bounds.clip(points)[0]
-        if outliers is not None:
-            points = outliers.draw_in(points)[0]
-        return replace(held, points=points).sampled(class_weight)
+    def sampled(self, class_weight: NDArray[np.float64], config: ModelConfig, task: Task) -> Iterator[Sampled]:
+        """Yield the audit sample, or that of each label, clipped like the next row: models learn clipped points."""
+        outliers = self.outlier_bounds or self._first_bounds(config)
+        for label, held in zip(audit_shares(config, task), self.state.audit, strict=True):
+            points = held.points
+            if self.bounds is not None:
+                points = self.bounds.clip(points)[0]
+            if outliers is not None:
+                points = outliers.draw_in(points)[0]
+            own = class_weight if label == EVERY_LABEL else np.where(np.equal(LABELS, label), class_weight, 0.0)
+            yield replace(held, points=points).sampled(own)
 
     def _first_bounds(self, config: ModelConfig) -> OutlierBounds | None:
         return first_bounds(config.coreset, self.outlier_bounds, self.state.leaf_points)
@@ -180,7 +180,7 @@ class Partition:
         self.leaf = Leaf(base, coreset.leaf_rows, points.dimension, points.numpy_dtype, task.classes)
         self.structure = make_structure(partition, config.seed, coreset, task)
         self._shift = ShiftWatch(points.dimension, task.classes)
-        self.audit = make_reservoir(partition, config)
+        self.audit = make_reservoirs(partition, config, task)
 
     @property
     def position(self) -> Position:
@@ -190,7 +190,7 @@ class Partition:
     @property
     def points_held(self) -> int:
         """Points of buckets, open leaf and audit sample."""
-        return self.structure.points_held + len(self.leaf) + (0 if self.audit is None else len(self.audit))
+        return self.structure.points_held + len(self.leaf) + sum(map(len, self.audit))
 
     @property
     def count(self) -> int:
@@ -203,8 +203,8 @@ class Partition:
         before = self.leaf.rows
         self._standing = None
         bounded = self._bounded(rows)
-        if self.audit is not None:
-            self.audit.add(bounded)
+        for reservoir in self.audit:
+            reservoir.add(bounded)
         self.leaf.add(self._clip(bounded))
         self.leader_epoch = int(rows.leader_epoch[-1])
         completed = self.leaf.rows // leaf_rows - before // leaf_rows
@@ -292,7 +292,7 @@ class Partition:
                 leaf_points=points,
                 leaf_extent=extent,
                 screened=screened,
-                audit=None if self.audit is None else self.audit.state(),
+                audit=tuple(reservoir.state() for reservoir in self.audit),
             )
             self._standing = Standing(
                 state=state,
@@ -309,8 +309,7 @@ class Partition:
         then, kept = standing.state, {id(bucket) for bucket in self.structure.buckets}
         lacking = sum(len(bucket.points) for bucket in then.buckets if id(bucket) not in kept)
         parts = [(then.leaf_points, self.leaf.points)]
-        if self.audit is not None and then.audit is not None:
-            parts.append((then.audit.points, self.audit.points))
+        parts += [(held.points, reservoir.points) for held, reservoir in zip(then.audit, self.audit, strict=True)]
         return lacking + sum(len(old) for old, now in parts if not _share(old, now))
 
     def restore(self, saved: PartitionState) -> None:
@@ -322,8 +321,8 @@ class Partition:
         self.leaf.restore(saved.leaf_points, saved.leaf_extent, screener)
         self._places = None if len(saved.leaf_points) else []
         self.bound()
-        if self.audit is not None and saved.audit is not None:
-            self.audit.restore(saved.audit)
+        for reservoir, held in zip(self.audit, saved.audit, strict=False):  # formats 1 and 2 held no sample
+            reservoir.restore(held)
 
     def _clip(self, rows: Rows) -> Rows:
         if self._bounds is None:
@@ -416,10 +415,19 @@ def make_structure(partition: int, seed: int, config: CoresetConfig, task: Task)
     return Tree(partition, seed, config.fan_in, config.bucket_points, reducer)
 
 
-def make_reservoir(partition: int, config: ModelConfig) -> Reservoir | None:
-    """Return the empty audit sample of a partition; None if `audit_points` is 0."""
-    capacity, points = config.coreset.audit_points, config.points
-    return Reservoir(capacity, partition, config.seed, points.dimension, points.numpy_dtype) if capacity else None
+def make_reservoirs(partition: int, config: ModelConfig, task: Task) -> tuple[Reservoir, ...]:
+    """Return the empty audit sample of a partition, or that of each label; none if `audit_points` is 0."""
+    points = config.points
+    return tuple(
+        Reservoir(capacity, partition, config.seed, points.dimension, points.numpy_dtype, label)
+        for label, capacity in audit_shares(config, task).items()
+    )
+
+
+def audit_shares(config: ModelConfig, task: Task) -> dict[int, int]:
+    """Return how many points the audit sample of a partition holds, of each label or of all together."""
+    coreset = config.coreset
+    return shares(coreset.audit_points, coreset.audit_by_label and task.classes == len(LABELS))
 
 
 def first_bounds(coreset: CoresetConfig, sealed: OutlierBounds | None, leaf: Points) -> OutlierBounds | None:

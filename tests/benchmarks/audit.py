@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from streamsvm.config import SvmConfig
 from streamsvm.coreset import estimate as estimates
-from streamsvm.coreset.audit_sample import Reservoir, Sampled
+from streamsvm.coreset.audit_sample import LABELS, Reservoir, Sampled, shares
 from streamsvm.coreset.estimate import Estimate, Z, estimate
 from streamsvm.coreset.moments import Moments
 from streamsvm.datasets import load_htru2
@@ -66,6 +66,16 @@ def sampled(stream: Stream, points: int, seed: int) -> Sampled:
     reservoir = Reservoir(points, stream.rows.partition, seed, 1, np.dtype(np.float64))
     reservoir.add(stream.rows)
     return reservoir.sampled(stream.class_weight)
+
+
+def sampled_by_label(stream: Stream, points: int, seed: int) -> list[Sampled]:
+    """Pass the stream once for each label, half of the points each."""
+    parts = []
+    for label, share in shares(points, by_label=True).items():
+        reservoir = Reservoir(share, stream.rows.partition, seed, 1, np.dtype(np.float64), label)
+        reservoir.add(stream.rows)
+        parts.append(reservoir.sampled(np.where(np.equal(LABELS, label), stream.class_weight, 0.0)))
+    return parts
 
 
 def htru2(alpha: float) -> tuple[Float, NDArray[np.int8]]:
@@ -131,13 +141,13 @@ def streams(names: list[str]) -> dict[tuple[str, str], Stream]:
     return found
 
 
-def covered(stream: Stream, points: int, seeds: int) -> Float:
+def covered(stream: Stream, points: int, seeds: int, by_label: bool) -> Float:
     """Return low, high and the number of sampled points with a loss for each seed, shape (seeds, 3)."""
     found = np.empty((seeds, 3))
     for seed in range(seeds):
-        sample = sampled(stream, points, seed)
-        loss = sample.points.X[:, 0].astype(np.float64)
-        _, low, high = estimate([sample], loss)
+        sample = sampled_by_label(stream, points, seed) if by_label else [sampled(stream, points, seed)]
+        loss = np.concatenate([part.points.X[:, 0] for part in sample])
+        _, low, high = estimate(sample, loss)
         found[seed] = low, high, np.count_nonzero(loss)
     return found
 
@@ -162,7 +172,8 @@ def _simpler(sample: Sampled) -> dict[str, Estimate]:
 
 def measure(name: str, weights: str, stream: Stream, points: int, seeds: int) -> dict[str, Any]:
     """Return one row."""
-    found = covered(stream, points, seeds)
+    found = covered(stream, points, seeds, by_label=False)
+    halves = covered(stream, points, seeds, by_label=True)
     low, high = found[:, 0], found[:, 1]
     simpler: dict[str, int] = dict.fromkeys(("normal", "gamma", "hall"), 0)
     for seed in range(seeds):
@@ -179,6 +190,8 @@ def measure(name: str, weights: str, stream: Stream, points: int, seeds: int) ->
         "below": round(100 * float(np.mean(low > stream.truth)), 1),
         "width": round(float(np.median(high - low)) / stream.truth, 3),
         **{which: round(100 * count / seeds, 1) for which, count in simpler.items()},
+        "by label": round(100 * float(np.mean((halves[:, 0] <= stream.truth) & (stream.truth <= halves[:, 1]))), 1),
+        "its width": round(float(np.median(halves[:, 1] - halves[:, 0])) / stream.truth, 3),
     }
 
 

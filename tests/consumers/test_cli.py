@@ -15,7 +15,8 @@ from streamsvm.checkpoint.directory import CheckpointDirectory
 from streamsvm.checkpoint.disk import FileSystem
 from streamsvm.secrecy import is_secret
 from tests.brokers.fixtures import TestBroker
-from tests.consumers.command import ROOT, run
+from tests.consumers.command import run
+from tests.forked import ROOT
 
 
 def error_of(finished: subprocess.CompletedProcess[str]) -> str:

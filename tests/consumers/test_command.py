@@ -9,7 +9,8 @@ import sys
 
 import pytest
 
-from tests.consumers.command import PLAIN, ROOT, run
+from tests.consumers.command import PLAIN, run
+from tests.forked import ROOT
 
 
 @pytest.mark.parametrize("arguments", [["--version"], ["train"], ["train", "--no-such-option"]])

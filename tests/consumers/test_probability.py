@@ -37,7 +37,7 @@ def connection(broker: TestBroker) -> Connection:
 @pytest.fixture(params=["sigmoid", "isotonic"])
 def settings(broker: TestBroker, tmp_path: Path, request: pytest.FixtureRequest) -> Settings:
     """A trainer whose audit sample is so small that not every version has ten points of the rarer label."""
-    made = settings_for(broker.name("p"), tmp_path / "checkpoint")
+    made = settings_for(broker.name("p"), tmp_path / "checkpoint", every_leaves=1)
     made = made.model_copy(
         update={
             "svm": SvmConfig(C=1.0, probability=request.param),
@@ -50,7 +50,7 @@ def settings(broker: TestBroker, tmp_path: Path, request: pytest.FixtureRequest)
 
 def oracle(config: ModelConfig, n: int) -> list[ProbabilityPart | None]:
     """Fit the same stream's probabilities without broker, batches or daemon."""
-    learner, rows, found = Learner(config, {0: Position(0)}, 2), rows_of(gaussian(n)), []
+    learner, rows, found = Learner(config, {0: Position(0)}, 1), rows_of(gaussian(n)), []
     while len(rows):
         rows = rows.slice(learner.learn(rows), len(rows))
         if learner.cut_due:

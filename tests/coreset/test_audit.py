@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from streamsvm.coreset.audit_sample import Reservoir, Sampled
+from streamsvm.coreset.audit_sample import LABELS, Reservoir, Sampled, shares
 from streamsvm.coreset.estimate import estimate, represented
 from streamsvm.points import Points, Rows
-from tests.benchmarks.audit import covered, sampled, stream_of, streams
+from tests.benchmarks.audit import covered, sampled, sampled_by_label, stream_of, streams
 from tests.streams import gaussian, rows_of
 
 FLOAT32 = np.dtype(np.float32)
@@ -81,6 +83,40 @@ def test_a_row_is_drawn_by_its_coordinates() -> None:
     assert len(set(drawn.values())) == len(drawn)
 
 
+@settings(max_examples=40, deadline=None)
+@given(n=st.integers(1, 200), capacity=st.integers(1, 30), label=st.sampled_from(LABELS))
+def test_a_labels_sample_is_that_of_its_rows_alone(n: int, capacity: int, label: int) -> None:
+    """The other label's rows might as well have been rejected."""
+    stream = rows(n)
+    own, alone = Reservoir(capacity, 0, 1, 3, FLOAT32, label), reservoir(capacity)
+    own.add(stream)
+    alone.add(replace(stream, accepted=stream.accepted & (stream.points.y == label)))
+    assert held_bytes(own) == held_bytes(alone)
+    assert set(own.points.y) <= {label}
+
+
+@pytest.mark.parametrize(
+    ("capacity", "by_label", "told"),
+    [(0, True, {}), (1, True, {0: 1}), (7, True, {-1: 4, 1: 3}), (8, True, {-1: 4, 1: 4}), (7, False, {0: 7})],
+)
+def test_a_sample_is_halved_by_label(capacity: int, by_label: bool, told: dict[int, int]) -> None:
+    """Unless it is to be common, or too small; together never more than there is room for."""
+    assert shares(capacity, by_label) == told
+
+
+def test_a_rare_label_is_known_far_better_by_label() -> None:
+    """Of 4,000 rows 20 are positive: a common sample of 100 holds half of one on average, halves hold them all."""
+    y = np.where(np.arange(4_000) % 200, -1, 1).astype(np.int8)
+    stream = stream_of((y > 0).astype(np.float64), y, np.ones(4_000))
+    common = [int((sampled(stream, 100, seed).points.y > 0).sum()) for seed in range(200)]
+    assert np.mean(common) == pytest.approx(0.5, abs=0.2)
+    for seed in range(20):
+        negative, positive = sampled_by_label(stream, 100, seed)
+        assert (len(negative.points), len(positive.points), positive.threshold) == (50, 20, 0.0)
+        loss = np.concatenate([negative.points.X[:, 0], positive.points.X[:, 0]])
+        assert estimate([negative, positive], loss).total == pytest.approx(stream.truth)
+
+
 @pytest.mark.parametrize("by", ["offset", "row"])
 def test_every_place_of_the_stream_is_drawn_as_often(by: str) -> None:
     """Of equal weights, each tenth of the stream holds a tenth of the samples of many seeds (chi-square, 9 degrees)."""
@@ -105,12 +141,13 @@ def test_heavy_points_are_drawn_in_proportion() -> None:
     assert heavy / 30_000 == pytest.approx(0.75, abs=0.02)
 
 
+@pytest.mark.parametrize("by_label", [False, True])
 @pytest.mark.parametrize("weights", ["1", "log-uniform"])
 @pytest.mark.parametrize("case", ["htru2", "gaussian", "fraud", "few losses", "heavy", "every point"])
-def test_the_interval_covers_the_truth(case: str, weights: str) -> None:
-    """Of 1,000 seeds at least 930 do, with few losses and with great ones."""
+def test_the_interval_covers_the_truth(case: str, weights: str, by_label: bool) -> None:
+    """Of 1,000 seeds at least 930 do, with few losses and with great ones, whether or not it is drawn by label."""
     stream = streams([case])[case, weights]
-    found = covered(stream, 500, 1_000)
+    found = covered(stream, 500, 1_000, by_label)
     assert np.mean((found[:, 0] <= stream.truth) & (stream.truth <= found[:, 1])) >= 0.93
 
 

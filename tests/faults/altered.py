@@ -15,7 +15,7 @@ from typing import Any
 import consumers.trainer.session
 import streamsvm.kafka.cluster
 import streamsvm.kafka.reading
-from consumers.cli.app import main
+from consumers.cli.app import main as command_line
 from consumers.host.runtime import Health
 from consumers.streams.settling import Settlement
 from consumers.trainer.training_thread import Worker
@@ -232,7 +232,13 @@ ALTERATIONS: dict[str, Callable[[], None]] = {
     )
 }
 
-if __name__ == "__main__":
+
+def main() -> None:
+    """Make the changes that the first argument names, and run the command line with the others."""
     for name in sys.argv.pop(1).split(","):
         ALTERATIONS[name]()
+    command_line()
+
+
+if __name__ == "__main__":
     main()

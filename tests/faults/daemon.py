@@ -6,8 +6,6 @@ import json
 import os
 import queue
 import signal
-import subprocess
-import sys
 import threading
 from collections.abc import Mapping
 from contextlib import suppress
@@ -16,11 +14,10 @@ from typing import Any
 
 from consumers.settings import Settings
 from streamsvm.kafka import Connection
-from tests.brokers.jvm import die_with_parent
+from tests.forked import PROGRAM, Forked
 
 DEADLINE_S = 120.0
 """A machine that CI shares gives a process a tenth of its time for a minute on end."""
-ROOT = Path(__file__).parent.parent.parent
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 
@@ -63,31 +60,28 @@ class Daemon:
     environment : mapping of str to str, optional
         Variables on top of this process's own, which are passed on without those of streamsvm.
     module : str
-        What Python runs; a planted defect has a module of its own.
+        What Python runs; a planted defect has a module of its own. See `tests.forked`.
     """
 
-    def __init__(
-        self, command: list[str], environment: Mapping[str, str] | None = None, module: str = "consumers"
-    ) -> None:
+    def __init__(self, command: list[str], environment: Mapping[str, str] | None = None, module: str = PROGRAM) -> None:
         inherited = {name: value for name, value in os.environ.items() if not name.startswith("STREAMSVM_")}
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", module, *command],
-            stderr=subprocess.PIPE,
-            text=True,
-            cwd=ROOT,
-            env={**inherited, **(environment or {})},
-            preexec_fn=die_with_parent,
-        )
+        self._process = Forked(module, command, {**inherited, **(environment or {})})
+        self._printed = threading.Thread(target=self._pass_on, daemon=True)
+        self._printed.start()
         self._lines: queue.Queue[str | None] = queue.Queue()
         self.log: list[str] = []
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
 
     def _read(self) -> None:
-        assert self._process.stderr is not None
         for line in self._process.stderr:
             self._lines.put(line)
         self._lines.put(None)
+
+    def _pass_on(self) -> None:
+        with self._process.stdout as printed:
+            for line in printed:
+                print(line, end="")
 
     def _next_line(self) -> str | None:
         """Return the next line of its log, None at its end."""
@@ -188,5 +182,4 @@ class Daemon:
         while (line := self._lines.get()) is not None:
             self.log.append(line)
         self._lines.put(None)
-        assert self._process.stderr is not None
         self._process.stderr.close()

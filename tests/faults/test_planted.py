@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.daemon import ROOT
 from tests.faults.planted import CLOCK_FILE, EIO_FILE, TRANSACTION_TIMEOUT
+from tests.forked import ROOT
 
 PLANT_ALL = {
     "planted": "from tests.faults.planted import DEFECTS as all\nplants = list(all.values())",

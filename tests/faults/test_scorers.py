@@ -17,14 +17,17 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 
 import pytest
+from confluent_kafka.admin import MemberDescription
 
 from streamsvm.crashpoints import POINTS
 from streamsvm.ingest.decoder import encode
 from streamsvm.kafka import Cluster, Connection, Message, Outbox, Record, TopicSpec
+from streamsvm.kafka.slots import members_of
 from tests.brokers.fixtures import TestBroker
 from tests.faults.daemon import DEADLINE_S, Daemon
 from tests.faults.observed import metrics
 from tests.faults.planted import TRANSACTION_TIMEOUT
+from tests.forked import PROGRAM
 from tests.test_subscriber import NAME, Trainer, eventually, version_of
 
 Note = Callable[[str, object], None]
@@ -87,7 +90,7 @@ class Site:
         environment = {TRANSACTION_TIMEOUT: str(SHORT_TRANSACTION_S)}
         if crash_at:
             environment["STREAMSVM_TEST_CRASH_AT"] = crash_at
-        module = "tests.faults.planted" if planted else "consumers"
+        module = "tests.faults.planted" if planted else PROGRAM
         daemon = Daemon([planted, *command] if planted else command, environment, module)
         self._started.append(daemon)
         return daemon
@@ -130,6 +133,10 @@ class Site:
     @property
     def sent(self) -> int:
         return self._sent
+
+    def members(self) -> list[MemberDescription]:
+        """Return the members of the scorers' group."""
+        return members_of(self.connection, self._group)
 
     def stored(self, *topics: str) -> list[Record]:
         """Return the committed records of these topics, or of scores and letters."""
@@ -284,6 +291,8 @@ def freeze(site: Site, planted: str, successor: str = "", slot: int | None = Non
     site.feed(1_000)
     frozen = site.start(planted)
     frozen.wait_for("freezes")
+    if slot is None:
+        eventually(lambda: not site.members(), "the group gives its slot up", DEADLINE_S)
     other = site.start(successor, slot=slot)
     other.wait_for("started")
     eventually(lambda: scored(other) >= 900, "the other answers what it held", DEADLINE_S)

@@ -34,6 +34,7 @@ from tests.consumers.test_resending import UNLABELED
 from tests.consumers.test_resending import message as letter_of
 from tests.consumers.trainers import produce, records, settings_for, topic, versions
 from tests.faults.daemon import Daemon, arguments
+from tests.forked import PROGRAM
 from tests.kafka.steps import eventually, send
 
 ROOT = Path(__file__).parent.parent.parent
@@ -128,7 +129,7 @@ class Site:
     def daemon(self, command: list[str], user: str, password: str | None = None, planted: str = "") -> Daemon:
         """Start a process as a user, whose password is in a file."""
         self.started.append(user)
-        module = "tests.faults.planted" if planted else "consumers"
+        module = "tests.faults.planted" if planted else PROGRAM
         given = [*command, *self._client(user)]
         return Daemon([planted, *given][not planted :], {"STREAMSVM_SECRETS": self._secrets(user, password)}, module)
 

@@ -59,7 +59,7 @@ def handmade() -> Snapshot:
         leaf_points=points.take(slice(1)),
         leaf_extent=extent,
         screened=screened(),
-        audit=held,
+        audit=(held, replace(held, threshold=0.0)),
     )
     empty = PartitionState(
         sealed=0,
@@ -133,7 +133,7 @@ def handmade_taken() -> Snapshot:
         leaf_points=now.leaf_points.reweighted(now.leaf_points.weight + 1.0),
         leaf_extent=now.leaf_extent,
         screened=now.screened,
-        audit=None if now.audit is None else replace(now.audit, threshold=0.5),
+        audit=(replace(now.audit[0], threshold=0.5), *now.audit[1:]),
     )
     return replace(made, pending=LearnerState({0: before, 3: made.learner.partitions[3]}, 0))
 

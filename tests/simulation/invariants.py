@@ -246,9 +246,7 @@ def fingerprint(state: PartitionState) -> object:
         tuple((b.level, b.index, _points(b.points), _extent(b.extent)) for b in state.buckets),
         _points(state.leaf_points),
         _extent(state.leaf_extent),
-        None
-        if state.audit is None
-        else (_points(state.audit.points), state.audit.priority.tobytes(), state.audit.threshold),
+        tuple((_points(held.points), held.priority.tobytes(), held.threshold) for held in state.audit),
     )
 
 

@@ -1,0 +1,120 @@
+"""Commands and daemons in processes of their own, without the seconds in which each would import what it needs.
+
+A server (`multiprocessing`'s forkserver) imports the command line, has the compiled kernels of a common trainer loaded,
+and forks one process for each command. What makes a start a start is the same: a process of its own, the arguments, the
+environment, the exit status, signals. What only a program has, such as its own imports, is tested with a program.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Final, TextIO
+
+from tests.brokers.jvm import die_with_parent
+
+ROOT: Final = Path(__file__).parent.parent
+PROGRAM: Final = "consumers.cli.app"
+LOADED: Final = (
+    PROGRAM,
+    "consumers.evaluate",
+    "consumers.models.show",
+    "consumers.models.tables",
+    "consumers.replay.replay",
+    "consumers.scorer.scorer",
+    "consumers.trainer.trainer",
+    "consumers.verify.verify",
+    "rich.console",
+    "tests.forked",
+    "tests.faults.altered",
+    "tests.faults.planted",
+    "tests.loaded",
+)
+"""What processes import, most of it when they run. One that is not named here is imported by each process."""
+
+
+class Forked:
+    """A process that runs `python -m MODULE`, with as much of the interface of `subprocess.Popen` as is used.
+
+    Parameters
+    ----------
+    module : str
+        Which module of `LOADED` to run: its `main` takes its arguments from `sys.argv`.
+    arguments : sequence of str
+        The arguments.
+    environment : mapping of str to str
+        All variables that the process has.
+
+    Attributes
+    ----------
+    stdout, stderr : text file
+        What the process writes.
+    pid : int
+        Its process id.
+    """
+
+    def __init__(self, module: str, arguments: Sequence[str], environment: Mapping[str, str]) -> None:
+        context = multiprocessing.get_context("forkserver")
+        context.set_forkserver_preload([*LOADED])
+        (read_out, out), (read_err, err) = (context.Pipe(duplex=False) for _ in range(2))
+        self._process = context.Process(target=_run, args=(module, [*arguments], {**environment}, out, err))
+        self._process.start()
+        out.close()
+        err.close()
+        self.stdout, self.stderr = _text(read_out), _text(read_err)
+        assert self._process.pid is not None
+        self.pid: int = self._process.pid
+
+    def poll(self) -> int | None:
+        """Return the exit status, the negative number of a signal, or None while it runs."""
+        return self._process.exitcode
+
+    def wait(self, timeout_s: float | None = None) -> int:
+        """Wait until it ends, and return the exit status.
+
+        Raises
+        ------
+        subprocess.TimeoutExpired
+            If it runs longer.
+        """
+        self._process.join(timeout_s)
+        status = self._process.exitcode
+        if status is None:
+            raise subprocess.TimeoutExpired(str(self._process.name), timeout_s or 0.0)
+        return status
+
+    def send_signal(self, number: int) -> None:
+        """Send it a signal, unless it has ended."""
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+    def kill(self) -> None:
+        """End it at once."""
+        self.send_signal(signal.SIGKILL)
+
+
+def _text(end: Connection) -> TextIO:
+    file = os.fdopen(os.dup(end.fileno()), encoding="utf-8")
+    end.close()
+    return file
+
+
+def _run(
+    module: str, arguments: Sequence[str], environment: Mapping[str, str], stdout: Connection, stderr: Connection
+) -> None:
+    """Be the program, in the process that was forked for it."""
+    die_with_parent()
+    os.environ.clear()
+    os.environ.update(environment)
+    os.chdir(ROOT)
+    for number, end in ((1, stdout), (2, stderr)):
+        os.dup2(end.fileno(), number)
+        end.close()
+    sys.argv = ["streamsvm" if module == PROGRAM else module, *arguments]
+    sys.modules[module].main()

@@ -321,7 +321,8 @@ class Partition:
         self.leaf.restore(saved.leaf_points, saved.leaf_extent, screener)
         self._places = None if len(saved.leaf_points) else []
         self.bound()
-        for reservoir, held in zip(self.audit, saved.audit, strict=False):  # formats 1 and 2 held no sample
+        # Formats 1 and 2 held no sample.
+        for reservoir, held in zip(self.audit if saved.audit else (), saved.audit, strict=True):
             reservoir.restore(held)
 
     def _clip(self, rows: Rows) -> Rows:

@@ -216,5 +216,6 @@ def configuration_differences(before: Mapping[str, Any], now: Mapping[str, Any],
         if isinstance(old, dict) and isinstance(new, dict):
             found += configuration_differences(old, new, name)
         elif old != new:
-            found.append(f"{name} was {old!r}, is now {new!r}")
+            was, is_now = (repr(one[key]) if key in one else "not set" for one in (before, now))
+            found.append(f"{name} was {was}, is now {is_now}")
     return found

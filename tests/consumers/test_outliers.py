@@ -68,7 +68,7 @@ def test_what_is_older_than_the_bound_goes_on_without_it(settings: Settings, con
     assert found[-1].model.scaler.scale.max() > 1e20
     assert verify(Cluster(connection), settings).clean
     given = bounded_by(settings, max_leverage=0.1)
-    with pytest.raises(StateError, match=r"coreset\.max_leverage was None, is now 0\.1"):
+    with pytest.raises(StateError, match=r"coreset\.max_leverage was not set, is now 0\.1"):
         run_until(given, connection, 0)
     run_until(given, connection, 160, reset="m/1")
     run_until(settings, connection, 0)

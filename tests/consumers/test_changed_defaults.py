@@ -10,7 +10,7 @@ from consumers.settings import Settings
 from consumers.verify.verify import verify
 from streamsvm.config import CoresetConfig
 from streamsvm.errors import StateError
-from streamsvm.kafka import Connection, TopicSpec, create_topics
+from streamsvm.kafka import Cluster, Connection, TopicSpec
 from tests.brokers.fixtures import TestBroker
 from tests.consumers.trainers import produce, records, run_until, settings_for, versions
 
@@ -23,7 +23,7 @@ def connection(broker: TestBroker) -> Connection:
 @pytest.fixture
 def settings(broker: TestBroker, tmp_path: Path) -> Settings:
     made = settings_for(broker.name("older"), tmp_path / "checkpoint")
-    create_topics(broker.connection, [TopicSpec(made.input.topic)])
+    Cluster(broker.connection).create([TopicSpec(made.input.topic)])
     return made
 
 

@@ -42,11 +42,11 @@ def test_a_common_audit_sample_stays_common(settings: Settings, connection: Conn
     run_until(settings, connection, 60)
     found = versions(connection, settings)
     assert [version.lineage.configuration_sha256 for version in found] == [older.models().sha256()] * 4
-    assert verify(connection, settings).clean
+    assert verify(Cluster(connection), settings).clean
     given = drawn_by_label(settings, by_label=True)
     with pytest.raises(StateError, match=r"coreset\.audit_by_label was not set, is now True"):
         run_until(given, connection, 0)
     run_until(given, connection, 160, reset="m/1")
     found = versions(connection, settings)
     assert found[-1].lineage.configuration["coreset"]["audit_by_label"] is True
-    assert verify(connection, settings).clean
+    assert verify(Cluster(connection), settings).clean

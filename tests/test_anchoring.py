@@ -17,7 +17,7 @@ from consumers.models.catalogue import holds_newest, read_catalogue
 from consumers.models.moving import Records, RollBack, perform, pin, retire, set_alias
 from consumers.settings import OutputConfig, Settings
 from streamsvm.errors import ConfigurationError
-from streamsvm.kafka import Connection, Message, Publisher, Reader, TopicSpec, create_topics, read_to_end
+from streamsvm.kafka import Cluster, Connection, Message, Publisher, Reader, TopicSpec
 from streamsvm.model import message as model_codec
 from streamsvm.model import trail
 from streamsvm.model.ancestry import Ancestor
@@ -153,8 +153,8 @@ def models(broker: TestBroker) -> str:
     """Output topics that are empty."""
     name = broker.name("models")
     compacted = {"cleanup.policy": "compact"}
-    create_topics(
-        broker.connection, [TopicSpec(name), TopicSpec(f"{name}.aliases", config=compacted), TopicSpec(f"{name}.audit")]
+    Cluster(broker.connection).create(
+        [TopicSpec(name), TopicSpec(f"{name}.aliases", config=compacted), TopicSpec(f"{name}.audit")]
     )
     return name
 
@@ -172,7 +172,7 @@ def settings(models: str) -> Settings:
 
 @pytest.fixture
 def records(connection: Connection, settings: Settings) -> Records:
-    return Records(connection, settings, "ann@desk", "because", NOW)
+    return Records(Cluster(connection), settings, "ann@desk", "because", NOW)
 
 
 def load(connection: Connection, topic: Topic, which: int | str, **more: Any) -> Any:
@@ -192,19 +192,19 @@ class Reads:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, models: str) -> None:
         self.fetched, self.scanned = 0, 0
-        fetch, read = Reader.fetch_from, backwards.read_to_end
+        fetch, read = Reader.fetch_from, Cluster.read_to_end
 
         def fetch_from(reader: Reader, *arguments: Any) -> Any:
             self.fetched += 1
             return fetch(reader, *arguments)
 
-        def read_to_end(connection: Connection, name: str, *arguments: Any, **more: Any) -> Any:
-            for record in read(connection, name, *arguments, **more):
+        def read_to_end(cluster: Cluster, name: str, *arguments: Any, **more: Any) -> Any:
+            for record in read(cluster, name, *arguments, **more):
                 self.scanned += name == models
                 yield record
 
         monkeypatch.setattr(Reader, "fetch_from", fetch_from)
-        monkeypatch.setattr(backwards, "read_to_end", read_to_end)
+        monkeypatch.setattr(Cluster, "read_to_end", read_to_end)
 
 
 def test_a_number_among_a_thousand_is_anchored_by_few_reads(
@@ -231,13 +231,13 @@ def test_in_a_copy_of_the_topic_a_number_is_found_by_few_reads(
     """Where versions stand elsewhere than links say, beside what others wrote; the topic is not read through."""
     topic.grow(1_000)
     copy = broker.name("copy")
-    create_topics(broker.connection, [TopicSpec(copy), TopicSpec(f"{copy}.aliases")])
+    Cluster(broker.connection).create([TopicSpec(copy), TopicSpec(f"{copy}.aliases")])
     with closing(Publisher(connection, f"test/{copy}")) as publisher:
         publisher.start()
         for source, suffix in ((topic.models, ""), (f"{topic.models}.aliases", ".aliases")):
             copied = [
                 Message(f"{copy}{suffix}", record.value, record.key, record.headers, partition=0)
-                for record in read_to_end(connection, source, 0, timeout_s=DEADLINE_S)
+                for record in Cluster(connection).read_to_end(source, 0, timeout_s=DEADLINE_S)
             ]
             others = [Message(copy, b"{}", b"other@1", partition=0)] * (0 if suffix else 300)
             publisher.publish([*others, *copied[:350], *others[:200], *copied[350:]])
@@ -318,10 +318,10 @@ def test_a_move_to_a_number_of_two_values_is_refused_and_by_hash_done(
     sha256, offset = topic.forge(11, version_of(11))
     right, at = topic.hashes[11], topic.offsets[11]
     with pytest.raises(ConfigurationError) as refused:
-        perform(connection, records.settings, MOVES[move](records, 11))
+        perform(Cluster(connection), records.settings, MOVES[move](records, 11))
     for said in (f"{right} at offset {at}", f"{sha256} at offset {offset}", f"Later versions name the SHA-256 {right}"):
         assert said in str(refused.value)
-    perform(connection, records.settings, MOVES[move](records, right[:12]))
+    perform(Cluster(connection), records.settings, MOVES[move](records, right[:12]))
     alias = "current" if move == "pin" else "stable"
     assert load_version(connection, NAME, models_topic=topic.models, alias=alias).sha256 == right
 
@@ -331,11 +331,11 @@ def test_a_rollback_never_goes_to_a_forgery(connection: Connection, topic: Topic
     topic.grow(12)
     sha256, offset = topic.forge(11, version_of(11))
     with pytest.raises(ConfigurationError, match=f"{sha256} at offset {offset}.*{topic.hashes[11]}"):
-        perform(connection, records.settings, RollBack(records))
+        perform(Cluster(connection), records.settings, RollBack(records))
     assert load_version(connection, NAME, models_topic=topic.models).sha256 == topic.hashes[12]
     topic.forge(20, version_of(20))
-    perform(connection, records.settings, pin(records, topic.hashes[10]))
-    assert f"pinned to {NAME}@9" in perform(connection, records.settings, RollBack(records))
+    perform(Cluster(connection), records.settings, pin(records, topic.hashes[10]))
+    assert f"pinned to {NAME}@9" in perform(Cluster(connection), records.settings, RollBack(records))
 
 
 def test_a_forgery_of_a_number_below_does_not_hide_a_version(
@@ -345,7 +345,7 @@ def test_a_forgery_of_a_number_below_does_not_hide_a_version(
     monkeypatch.setattr("streamsvm.registry.backwards.FIRST_SPAN", 4)
     topic.grow(30)
     topic.forge(1, version_of(1))
-    assert f"pinned to {NAME}@9" in perform(connection, records.settings, pin(records, 9))
+    assert f"pinned to {NAME}@9" in perform(Cluster(connection), records.settings, pin(records, 9))
 
 
 def test_a_forged_tombstone_hides_nothing(connection: Connection, topic: Topic, records: Records) -> None:
@@ -355,19 +355,19 @@ def test_a_forged_tombstone_hides_nothing(connection: Connection, topic: Topic, 
         topic.bury(number)
     for find in (load, held):
         assert find(connection, topic, 11).sha256 == topic.hashes[11]
-    assert f"pinned to {NAME}@11" in perform(connection, records.settings, RollBack(records))
-    catalogue = read_catalogue(connection, records.settings, records.names(), holds_newest(100))
+    assert f"pinned to {NAME}@11" in perform(Cluster(connection), records.settings, RollBack(records))
+    catalogue = read_catalogue(Cluster(connection), records.settings, records.names(), holds_newest(100))
     assert catalogue.standing == list(range(1, 13))
 
 
 def test_what_was_retired_is_said_by_the_aliases_topic(connection: Connection, topic: Topic, records: Records) -> None:
     """By people and by the trainer; versions before it are reached over it, a hash finds it while it is there."""
     topic.grow(12)
-    perform(connection, records.settings, retire(records, [7]))
+    perform(Cluster(connection), records.settings, retire(records, [7]))
     with pytest.raises(ConfigurationError, match=f"version 7 of {NAME} was retired; the newest is 12"):
         load(connection, topic, 7)
     with pytest.raises(ConfigurationError, match=f"{NAME}@7 was retired"):
-        perform(connection, records.settings, pin(records, 7))
+        perform(Cluster(connection), records.settings, pin(records, 7))
     assert load(connection, topic, 5).sha256 == topic.hashes[5]
     assert load(connection, topic, topic.hashes[7]).version.number == 7
     assert records.names().retired == Retired(1, (), (7,))
@@ -388,7 +388,7 @@ def test_a_version_that_people_retired_before_is_known_by_the_audit_trail(
     with closing(Publisher(connection, "test/audit")) as publisher:
         publisher.start()
         publisher.publish([entry])
-    assert f"pinned to {NAME}@3" in perform(connection, records.settings, RollBack(records))
+    assert f"pinned to {NAME}@3" in perform(Cluster(connection), records.settings, RollBack(records))
 
 
 def test_a_number_that_nothing_leads_to_is_refused_and_its_hash_is_not(
@@ -407,7 +407,7 @@ def test_a_number_that_nothing_leads_to_is_refused_and_its_hash_is_not(
             find(connection, topic, 2)
         assert find(connection, topic, topic.hashes[2][:20]).sha256 == topic.hashes[2]
     with pytest.raises(ConfigurationError, match=said):
-        perform(connection, records.settings, pin(records, 2))
+        perform(Cluster(connection), records.settings, pin(records, 2))
     topic.name("stable", 2)
     assert load(connection, topic, 2).sha256 == topic.hashes[2], "an alias names it"
     assert load(connection, topic, 1).sha256 == topic.hashes[1], "and it names this one"

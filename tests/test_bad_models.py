@@ -16,7 +16,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from streamsvm.kafka import Message, Publisher, Record, TopicSpec, create_topics
+from streamsvm.kafka import Cluster, Message, Publisher, Record, TopicSpec
 from streamsvm.model.kernels import RbfKernel
 from streamsvm.model.machine import KernelMachine, Model, Scaler
 from streamsvm.model.message import SHA256_HEADER
@@ -78,7 +78,7 @@ def test_no_bad_message_replaces_a_good_model_and_each_is_named(
     """All kinds, one after the other: the good version serves on, each is counted and logged with its place."""
     connection = broker.connect(fetch_wait_max_ms=5)
     topic = broker.name("models")
-    create_topics(connection, [TopicSpec(topic), TopicSpec(f"{topic}.aliases")])
+    Cluster(connection).create([TopicSpec(topic), TopicSpec(f"{topic}.aliases")])
     good = good_versions()
     kinds: Counter[str] = Counter()
     with (

@@ -15,14 +15,7 @@ from consumers.loader import load
 from streamsvm.errors import InvalidMessage
 from streamsvm.ingest import dead_letter as deadletter
 from streamsvm.ingest.decoder import RejectedRecord, Rejection
-from streamsvm.kafka import (
-    Connection,
-    DamagedBatch,
-    Record,
-    TopicSpec,
-    create_topics,
-    fetch_one,
-)
+from streamsvm.kafka import Cluster, Connection, DamagedBatch, Record, TopicSpec
 from streamsvm.model import message as model_codec
 from streamsvm.model.pointers import Alias
 from streamsvm.registry.subscriber import ModelSubscriber
@@ -121,18 +114,18 @@ def bombed_broker() -> Iterator[TestBroker]:
 def test_a_compressed_bomb_is_not_unpacked(bombed_broker: TestBroker, codec: str) -> None:
     """In a topic that stores zstd, a record beyond `receive.message.max.bytes` is refused, whatever codec sent it."""
     connection, name = bombed_broker.connection, bombed_broker.name("bomb")
-    create_topics(connection, [TopicSpec(name, config={"compression.type": "zstd"})])
+    Cluster(connection).create([TopicSpec(name, config={"compression.type": "zstd"})])
     drop_bomb(connection, name, codec)
     with pytest.raises(DamagedBatch, match=f"{name}.*ecompress"):
-        fetch_one(connection, name, 0, 0, 20.0)
+        Cluster(connection).record(name, 0, 20.0)
 
 
 def test_a_bomb_among_the_versions_leaves_the_good_one_serving(bombed_broker: TestBroker) -> None:
     """A subscriber that is pointed at it refuses it, goes on serving, and loads the next good version."""
     connection, name = bombed_broker.connection, bombed_broker.name("models")
     compacted = {"cleanup.policy": "compact"}
-    create_topics(connection, [TopicSpec(name, config={"compression.type": "zstd"})])
-    create_topics(connection, [TopicSpec(f"{name}.aliases", config=compacted)])
+    Cluster(connection).create([TopicSpec(name, config={"compression.type": "zstd"})])
+    Cluster(connection).create([TopicSpec(f"{name}.aliases", config=compacted)])
     with (
         closing(Trainer(connection, name)) as trainer,
         ModelSubscriber(connection, NAME, models_topic=name, patience_s=0.0) as subscriber,

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import ast
+import inspect
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from streamsvm import kafka
 
 ROOT = Path(__file__).parent.parent
 
@@ -188,6 +191,50 @@ def test_the_client_library_is_imported_in_one_package() -> None:
         if not module.startswith("streamsvm.kafka") and any(n.startswith("confluent_kafka") for n in imports_of(path))
     ]
     assert guilty == []
+
+
+CLIENTS = {
+    name
+    for name in kafka.__all__
+    if inspect.isclass(getattr(kafka, name)) and "connection" in inspect.signature(getattr(kafka, name)).parameters
+} - {"Cluster"}
+"""Classes that reach a broker by a connection; whoever wants one asks a `Cluster` for it."""
+
+
+def past_the_door(path: Path) -> list[str]:
+    """Return how a module reaches a broker, or into the package that does, otherwise than by a `Cluster`."""
+    found, tree = list[str](), ast.parse(path.read_text())
+    clients = {name for name in CLIENTS if f"streamsvm.kafka.{name}" in imports_of(path)}  # others have an Input, too
+    for node in ast.walk(tree):
+        match node:
+            case ast.Import(names=names):
+                found += [alias.name for alias in names if alias.name.startswith("streamsvm.kafka")]
+            case ast.ImportFrom(module=str(module)) if module.startswith("streamsvm.kafka."):
+                found.append(module)
+            case ast.ImportFrom(module="streamsvm.kafka", names=names):
+                found += [alias.name for alias in names if alias.name not in kafka.__all__]
+            case ast.Call(func=ast.Name(id=name)) if name in clients:
+                found.append(f"{name}()")
+    return found
+
+
+def test_there_is_one_door_to_kafka() -> None:
+    """The package shows no function, and outside of it nobody makes one of its clients but by a `Cluster`."""
+    assert [name for name in kafka.__all__ if inspect.isfunction(getattr(kafka, name))] == []
+    outside = {module: path for module, path in modules().items() if not module.startswith("streamsvm.kafka")}
+    guilty = {module: found for module, path in outside.items() if (found := past_the_door(path))}
+    assert guilty == {}
+
+
+def test_a_way_past_the_door_would_be_found(tmp_path: Path) -> None:
+    """The check can fail: an import from within the package, a function of it, and a client that somebody makes."""
+    assert {"Input", "Outbox", "Publisher", "Reader", "Subscription", "Tail"} <= CLIENTS
+    planted = tmp_path / "planted.py"
+    planted.write_text(
+        "from streamsvm.kafka import Cluster, Tail, read_to_end\nfrom streamsvm.kafka.log import log_range\n"
+        "import streamsvm.kafka.log\nTail(connection, 't', 0, 0)\nCluster(connection).tail('t', 0, 0)\n"
+    )
+    assert sorted(past_the_door(planted)) == ["Tail()", "read_to_end", "streamsvm.kafka.log", "streamsvm.kafka.log"]
 
 
 @pytest.mark.parametrize("module", [name for name in modules() if name.split(".")[1:2] and name.split(".")[1] in PURE])

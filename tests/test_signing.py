@@ -24,7 +24,7 @@ from cryptography.hazmat.primitives.serialization import (
 from consumers.models.moving import Records, RollBack, perform, pin
 from consumers.settings import OutputConfig, Settings
 from streamsvm.errors import ConfigurationError
-from streamsvm.kafka import Connection, TopicSpec, create_topics
+from streamsvm.kafka import Cluster, Connection, TopicSpec
 from streamsvm.model import message as model_codec
 from streamsvm.registry.loading import RefusedMessage, load_version
 from streamsvm.registry.signing import Signer, TrustedKeys, signed_text
@@ -228,13 +228,13 @@ def test_nobody_is_moved_to_what_readers_would_refuse(
     file = tmp_path / "trusted.pem"
     file.write_text(keys[1])
     output = OutputConfig(models_topic=filled.models, trusted_keys_file=file)
-    ann = Records(connection, Settings(name=NAME, output=output), "ann@desk", "", NOW)
+    ann = Records(Cluster(connection), Settings(name=NAME, output=output), "ann@desk", "", NOW)
     with pytest.raises(ConfigurationError, match=f"none of the trusted keys signed {NAME}@4"):
-        perform(connection, ann.settings, pin(ann, 4))
-    assert f"pinned to {NAME}@5" in perform(connection, ann.settings, RollBack(ann))
+        perform(Cluster(connection), ann.settings, pin(ann, 4))
+    assert f"pinned to {NAME}@5" in perform(Cluster(connection), ann.settings, RollBack(ann))
     with pytest.raises(ConfigurationError, match=f"none of the trusted keys signed {NAME}@4"):
-        perform(connection, ann.settings, RollBack(ann))
-    assert f"pinned to {NAME}@3" in perform(connection, ann.settings, pin(ann, 3))
+        perform(Cluster(connection), ann.settings, RollBack(ann))
+    assert f"pinned to {NAME}@3" in perform(Cluster(connection), ann.settings, pin(ann, 3))
 
 
 def test_a_trainer_with_a_key_signs_every_version(broker: TestBroker, tmp_path: Path) -> None:
@@ -244,7 +244,7 @@ def test_a_trainer_with_a_key_signs_every_version(broker: TestBroker, tmp_path: 
     for key in (None, file):
         settings = settings_for(broker.name("signed"), tmp_path / f"checkpoint-{key is None}")
         settings = settings.model_copy(update={"output": settings.output.model_copy(update={"signing_key_file": key})})
-        create_topics(broker.connection, [TopicSpec(settings.input.topic)])
+        Cluster(broker.connection).create([TopicSpec(settings.input.topic)])
         produce(broker.connection, settings.input.topic, records(120))
         run_until(settings, broker.connection, 120)
         published = topic(broker.connection, settings.output.models_topic)

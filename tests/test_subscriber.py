@@ -19,7 +19,7 @@ import pytest
 from streamsvm.build import build
 from streamsvm.config import Label
 from streamsvm.errors import BrokerUnavailable, ConfigurationError, FatalError, TopicMissing, TransientError
-from streamsvm.kafka import Connection, Message, Publisher, Record, Tail, TopicSpec, create_topics
+from streamsvm.kafka import Cluster, Connection, Message, Publisher, Record, Tail, TopicSpec
 from streamsvm.model import message as model_codec
 from streamsvm.model.ancestry import Ancestor, linked
 from streamsvm.model.fit import Fit
@@ -123,7 +123,7 @@ def test_a_loaded_version_answers_in_the_users_labels(labels: tuple[Label, Label
 def test_options_alone_stand_for_a_connection() -> None:
     """Wherever a reader wants a connection; what is neither is told what is wanted."""
     subscriber = ModelSubscriber({"bootstrap.servers": "localhost:1"}, NAME)
-    assert subscriber._connection == Connection(options={"bootstrap.servers": "localhost:1"})
+    assert subscriber._cluster._connection == Connection(options={"bootstrap.servers": "localhost:1"})
     with pytest.raises(
         ConfigurationError, match=r"connection is of type str.*Pass a Connection, or librdkafka options"
     ):
@@ -219,7 +219,7 @@ def models(broker: TestBroker) -> str:
     """A models topic with its aliases, both empty."""
     name = broker.name("models")
     compacted = {"cleanup.policy": "compact"}
-    create_topics(broker.connection, [TopicSpec(name), TopicSpec(f"{name}.aliases", config=compacted)])
+    Cluster(broker.connection).create([TopicSpec(name), TopicSpec(f"{name}.aliases", config=compacted)])
     return name
 
 
@@ -595,11 +595,11 @@ def test_following_goes_on_after_an_interruption(
     trainer.publish(version_of(1))
     made: list[int] = []
 
-    def interrupted_twice(*arguments: Any) -> Tail:
+    def interrupted_twice(cluster: Cluster, *arguments: Any) -> Tail:
         made.append(len(made))
-        return (Interrupted if len(made) <= 2 else Tail)(*arguments)
+        return (Interrupted if len(made) <= 2 else Tail)(cluster._connection, *arguments)
 
-    monkeypatch.setattr("streamsvm.registry.subscriber.Tail", interrupted_twice)
+    monkeypatch.setattr(Cluster, "tail", interrupted_twice)
     with ModelSubscriber(connection, NAME, models_topic=models) as following:
         loaded = following.wait_ready(DEADLINE_S)
         eventually(lambda: len(made) == 3 and following.connected, "it follows again")
@@ -619,7 +619,7 @@ def test_a_fatal_error_is_raised_from_every_accessor(
         def poll(self, max_records: int, timeout_s: float) -> list[Record]:
             raise FatalError("the client cannot go on")
 
-    monkeypatch.setattr("streamsvm.registry.subscriber.Tail", Broken)
+    monkeypatch.setattr(Cluster, "tail", lambda cluster, *arguments: Broken(cluster._connection, *arguments))
     with ModelSubscriber(connection, NAME, models_topic=models) as ended:
         asks: list[Callable[[], object]] = [
             lambda: ended.wait_for(99, DEADLINE_S),
@@ -659,7 +659,7 @@ def restartable() -> Iterator[JvmBroker]:
 def test_a_broker_that_restarts_is_followed_on(restartable: JvmBroker) -> None:
     """While the broker is away the model serves and `connected` is false; afterwards newer versions are loaded."""
     connection = Connection(options={"bootstrap.servers": restartable.bootstrap_servers}, request_timeout_s=5.0)
-    create_topics(connection, [TopicSpec("models"), TopicSpec("models.aliases", config={"cleanup.policy": "compact"})])
+    Cluster(connection).create([TopicSpec("models"), TopicSpec("models.aliases", config={"cleanup.policy": "compact"})])
     with closing(Trainer(connection, "models")) as before:
         before.publish(version_of(1))
     with ModelSubscriber(connection, NAME) as following:
@@ -682,7 +682,7 @@ def test_a_missing_topic_is_said_at_the_start(broker: TestBroker, existing: str)
     """Without both of its topics a subscriber does not start, and names the one that it misses."""
     models = broker.name("models")
     if existing:
-        create_topics(broker.connection, [TopicSpec(models)])
+        Cluster(broker.connection).create([TopicSpec(models)])
     missing = f"{models}.aliases" if existing else models
     with pytest.raises(TopicMissing, match=f"topic {missing}\\b.*Create"):
         ModelSubscriber(broker.connection, NAME, models_topic=models).start()

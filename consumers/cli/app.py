@@ -195,14 +195,14 @@ def replay_command(
     from consumers.cli.file_options import Labels, LeftOut, in_flags, next_step, source_of
     from consumers.host.runtime import configure_logging, connect, schemas_of, stop_on_signals
     from consumers.replay.replay import expected_points, prepare_topic, progress_bar, replay
-    from streamsvm.kafka import Outbox
+    from streamsvm.kafka import Cluster
 
     configure_logging(settings.log)
     if (file is None) == (dataset is None):
         raise ConfigurationError(
             "replay needs either a file or --dataset", "For example: streamsvm replay points.csv --topic labeled"
         )
-    connection, stop, left_out, labels = connect(settings, "replay"), stop_on_signals(), LeftOut(), Labels()
+    cluster, stop, left_out, labels = Cluster(connect(settings, "replay")), stop_on_signals(), LeftOut(), Labels()
     with in_flags(), schemas_of(settings) as schemas:
         source = source_of(
             file,
@@ -219,8 +219,8 @@ def replay_command(
             on_incomplete=left_out if skip_incomplete else None,
         )
         labeled = source.labeled and not unlabeled
-        prepare_topic(connection, topic, create_partitions=create, partition=partition)
-        with closing(Outbox(connection)) as outbox:
+        prepare_topic(cluster, topic, create_partitions=create, partition=partition)
+        with closing(cluster.outbox()) as outbox:
             while True:
                 with progress_bar(expected_points(source, limit), topic) as progress:
                     sent = replay(
@@ -461,16 +461,16 @@ def topics_create(settings: Settings) -> None:
     """
     from consumers.host.runtime import connect
     from consumers.streams.topics import check_names, output_topics, unfit, unfit_input
-    from streamsvm.kafka import create_topics, describe_topic
+    from streamsvm.kafka import Cluster
 
     check_names(settings)
-    connection, specs = connect(settings, "admin"), output_topics(settings)
-    made = set(create_topics(connection, specs))
-    faults = {spec.name: unfit(spec, describe_topic(connection, spec.name)) for spec in specs}
+    cluster, specs = Cluster(connect(settings, "admin")), output_topics(settings)
+    made = set(cluster.create(specs))
+    faults = {spec.name: unfit(spec, cluster.describe(spec.name)) for spec in specs}
     for name in faults:
         typer.echo(f"{'created' if name in made else 'exists '}  {name}")
     try:
-        faults[settings.input.topic] = unfit_input(describe_topic(connection, settings.input.topic))
+        faults[settings.input.topic] = unfit_input(cluster.describe(settings.input.topic))
     except TopicMissing:
         typer.echo(f"missing  {settings.input.topic}: the producers of the input must create it")
     found = [f"{name}: {fault}" for name, several in faults.items() for fault in several]
@@ -521,12 +521,13 @@ def verify_command(
     """
     from consumers.host.runtime import configure_logging, connect
     from consumers.verify.verify import progress_bar, summary_line, verify
+    from streamsvm.kafka import Cluster
 
     configure_logging(settings.log)
     if all_ and version is not None:
         raise ConfigurationError("--version and --all are both given", "Keep one.")
     with progress_bar(settings.name) as progress:
-        report = verify(connect(settings, "verify"), settings, number=version, progress=progress)
+        report = verify(Cluster(connect(settings, "verify")), settings, number=version, progress=progress)
     if as_json:
         typer.echo(json.dumps(report.plain(), indent=2))
     else:
@@ -572,19 +573,20 @@ def dead_letters_command(
 
     from consumers.dead_letters.listing import chosen, plain, read_letters, report
     from consumers.host.runtime import connect
+    from streamsvm.kafka import Cluster
 
     now = datetime.now(UTC)
     wanted, source = chosen(reason or (), since, model, now), topic or settings.input.dead_letters
     if resend:
         from consumers.dead_letters.resending import resend as send_again
 
-        told = send_again(connect(settings, "cli"), source, resend, wanted, now, _mended(mended))
+        told = send_again(Cluster(connect(settings, "cli")), source, resend, wanted, now, _mended(mended))
         for line in told.lines(source, resend):
             typer.echo(line)
         return
     if mended is not None:
         raise ConfigurationError("--mended is given without --resend", "Give the topic to send to: --resend TOPIC.")
-    found = read_letters(connect(settings, "cli"), source, last, wanted)
+    found = read_letters(Cluster(connect(settings, "cli")), source, last, wanted)
     for line in (json.dumps(plain(letter)) for letter in found.letters) if as_json else report(found):
         typer.echo(line)
 

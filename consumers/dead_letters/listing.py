@@ -21,7 +21,7 @@ from streamsvm.errors import ConfigurationError, InvalidMessage
 from streamsvm.ingest import dead_letter as deadletter
 from streamsvm.ingest.dead_letter import Headers, Receipt, Rejected
 from streamsvm.ingest.decoder import REASONS, REMEDIES
-from streamsvm.kafka import Connection, Record, describe_topic, log_range, read_to_end
+from streamsvm.kafka import Cluster, Record
 
 SHOWN_BYTES: Final = 80
 """Of a value, to people."""
@@ -135,12 +135,12 @@ class Letters:
     receipts: dict[str, Receipt] = field(default_factory=dict)
 
 
-def read_letters(connection: Connection, topic: str, last: int | None, wanted: Chosen = EVERY) -> Letters:
+def read_letters(cluster: Cluster, topic: str, last: int | None, wanted: Chosen = EVERY) -> Letters:
     """Read the newest dead letters of a topic; all of it, where not every one is wanted.
 
     Parameters
     ----------
-    connection : Connection
+    cluster : Cluster
     topic : str
         The dead-letter topic.
     last : int or None
@@ -157,11 +157,11 @@ def read_letters(connection: Connection, topic: str, last: int | None, wanted: C
     found: dict[str, Letter] = {}
     receipts: dict[str, Receipt] = {}
     earlier = foreign = 0
-    for partition in describe_topic(connection, topic).partitions:
-        low, high = log_range(connection, topic, partition)
+    for partition in cluster.describe(topic).partitions:
+        low, high = cluster.log_range(topic, partition)
         start = max(low, high - last) if last is not None and wanted.all else low
         earlier += start - low
-        for record in read_to_end(connection, topic, partition, start=start, timeout_s=READ_TIMEOUT_S):
+        for record in cluster.read_to_end(topic, partition, start=start, timeout_s=READ_TIMEOUT_S):
             receipt = deadletter.decode_receipt(record.value, record.headers)
             if receipt is not None:
                 receipts[receipt.id] = receipt

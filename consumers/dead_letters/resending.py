@@ -27,7 +27,7 @@ from consumers.models.moving import whoever
 from streamsvm.errors import ConfigurationError, Fenced, TransientError
 from streamsvm.ingest import dead_letter as deadletter
 from streamsvm.ingest.dead_letter import RESENT_HEADER, Receipt
-from streamsvm.kafka import Connection, Message, OutcomeUnknown, Publisher, describe_topic
+from streamsvm.kafka import Cluster, Message, OutcomeUnknown
 
 ATTEMPTS: Final = 5
 LETTERS_AT_ONCE: Final = 100
@@ -111,7 +111,7 @@ def _value_of(again: msgspec.Raw) -> bytes | None:
 
 
 def resend(
-    connection: Connection,
+    cluster: Cluster,
     source: str,
     target: str,
     wanted: Chosen,
@@ -122,7 +122,7 @@ def resend(
 
     Parameters
     ----------
-    connection : Connection
+    cluster : Cluster
     source : str
         The dead-letter topic.
     target : str
@@ -145,14 +145,14 @@ def resend(
             f"--resend is {target}, which is the dead-letter topic itself",
             "Give the topic that the trainer learns from, or that the scorer scores.",
         )
-    describe_topic(connection, target)
+    cluster.describe(target)
     tried: set[str] = set()
     sent: set[str] = set()
     for _ in range(ATTEMPTS):
-        publisher = Publisher(connection, f"streamsvm/{source}/resend", transaction_timeout_s=TRANSACTION_TIMEOUT_S)
+        publisher = cluster.publisher(f"streamsvm/{source}/resend", transaction_timeout_s=TRANSACTION_TIMEOUT_S)
         try:
             publisher.start()
-            found = _sort_out(connection, source, wanted, mended)
+            found = _sort_out(cluster, source, wanted, mended)
             sent |= tried & found.before
             for start in range(0, len(found.ready), LETTERS_AT_ONCE):
                 some = found.ready[start : start + LETTERS_AT_ONCE]
@@ -183,9 +183,9 @@ class _Found:
     missing: list[str]
 
 
-def _sort_out(connection: Connection, source: str, wanted: Chosen, mended: dict[str, bytes | None] | None) -> _Found:
+def _sort_out(cluster: Cluster, source: str, wanted: Chosen, mended: dict[str, bytes | None] | None) -> _Found:
     """Read letters and receipts, and say of each letter what is to be sent, or why nothing is."""
-    held = read_letters(connection, source, None, wanted)
+    held = read_letters(cluster, source, None, wanted)
     there = {letter.rejected.id for letter in held.letters}
     found = _Found([], set(), Counter(), [name for name in mended or () if name not in there])
     for letter in held.letters:

@@ -39,7 +39,7 @@ from streamsvm.coreset.moments import Moments
 from streamsvm.datasets import load_htru2
 from streamsvm.errors import TransientError
 from streamsvm.ingest.files.array_files import from_arrays
-from streamsvm.kafka import Cluster, EmbeddedBroker, Outbox, Tail, create_topics
+from streamsvm.kafka import Cluster, EmbeddedBroker, Tail
 from streamsvm.learning.training import train
 from streamsvm.model.machine import LinearMachine, Model, Scaler
 from streamsvm.model.version import Version
@@ -153,13 +153,12 @@ class _Stage:
     ) -> None:
         self._settings = settings
         self._connection = broker.connection
+        self._cluster = Cluster(broker.connection)
         self._split = split
         self._metrics = metrics
         self._stop = threading.Event()
         self._failure: BaseException | None = None
-        components = Components(
-            cluster=Cluster(broker.connection), metrics=metrics, health=health, stop=self._stop, board=board
-        )
+        components = Components(cluster=self._cluster, metrics=metrics, health=health, stop=self._stop, board=board)
         self._trainer = Trainer(settings, components)
         self.produced: ReplayResult | None = None
         self.loaded: Loaded | None = None
@@ -170,9 +169,9 @@ class _Stage:
 
     def play(self, console: Console) -> list[Version]:
         """Run all three until every due version has come over its topic; return them in their order, each checked."""
-        prepare_topic(self._connection, TOPIC, create_partitions=1)
-        create_topics(self._connection, output_topics(self._settings))
-        published = Tail(self._connection, self._settings.output.models_topic, 0, 0)
+        prepare_topic(self._cluster, TOPIC, create_partitions=1)
+        self._cluster.create(output_topics(self._settings))
+        published = self._cluster.tail(self._settings.output.models_topic, 0, 0)
         received: list[Version] = []
         threads = [threading.Thread(target=self._guarded, args=(part,)) for part in (self._trainer.run, self._produce)]
         for thread in threads:
@@ -225,7 +224,7 @@ class _Stage:
         return text
 
     def _produce(self) -> None:
-        outbox = Outbox(self._connection)
+        outbox = self._cluster.outbox()
         try:
             labels = (self._split.train.y > 0).astype(int)
             source = from_arrays("htru2", self._split.train.X, labels, feature_names=self._split.feature_names)

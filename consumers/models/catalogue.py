@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from consumers.settings import Settings
 from consumers.streams.topics import READ_TIMEOUT_S
 from streamsvm.errors import ConfigurationError, InvalidMessage
-from streamsvm.kafka import Connection, Record, read_to_end
+from streamsvm.kafka import Cluster, Record
 from streamsvm.model import message as model_codec
 from streamsvm.model import skill as skill_header
 from streamsvm.model.comparison import relative_gap
@@ -255,7 +255,7 @@ def holds_newest(count: int) -> Enough:
 
 
 def read_catalogue(
-    connection: Connection,
+    cluster: Cluster,
     settings: Settings,
     names: Aliases,
     enough: Enough,
@@ -268,7 +268,7 @@ def read_catalogue(
 
     Parameters
     ----------
-    connection : Connection
+    cluster : Cluster
     settings : Settings
         Only `name` and `output` are looked at.
     names : Aliases
@@ -290,7 +290,7 @@ def read_catalogue(
         If no broker answers, or a transaction stays open.
     """
     topic, entries, tombstones = settings.output.models_topic, list[Entry](), set[int]()
-    for records, complete in backwards.spans(connection, topic, timeout_s, span):
+    for records, complete in backwards.spans(cluster, topic, timeout_s, span):
         found = list[Entry]()
         for record in records:
             if record.value is None:
@@ -300,18 +300,18 @@ def read_catalogue(
         entries = found + entries
         swept = names.retired
         unsaid = {number for number in tombstones if number and (swept is None or number not in swept)}
-        retired = unsaid & _retired_by_trail(connection, settings, timeout_s) if unsaid else unsaid
+        retired = unsaid & _retired_by_trail(cluster, settings, timeout_s) if unsaid else unsaid
         catalogue = Catalogue(settings.name, topic, entries, names, retired, complete=complete)
         if complete or enough(catalogue):
             return catalogue
     raise AssertionError("the last span is complete")
 
 
-def _retired_by_trail(connection: Connection, settings: Settings, timeout_s: float) -> set[int]:
+def _retired_by_trail(cluster: Cluster, settings: Settings, timeout_s: float) -> set[int]:
     """Return the versions that the audit trail says are retired; none where it may not be read, or is not there."""
     found: set[int] = set()
     with suppress(ConfigurationError):
-        for record in read_to_end(connection, settings.output.audit_topic, 0, timeout_s=timeout_s):
+        for record in cluster.read_to_end(settings.output.audit_topic, 0, timeout_s=timeout_s):
             found.update(retired_in(record.value, settings.name))
     return found
 
@@ -352,7 +352,7 @@ def _figures(value: bytes) -> VersionFigures | None:
     return VersionFigures(version.stream.points, version.fit.objective, relative_gap(version))
 
 
-def read_names(connection: Connection, settings: Settings, timeout_s: float = READ_TIMEOUT_S) -> Aliases:
+def read_names(cluster: Cluster, settings: Settings, timeout_s: float = READ_TIMEOUT_S) -> Aliases:
     """Return what the aliases topic says of a model.
 
     Raises
@@ -361,7 +361,7 @@ def read_names(connection: Connection, settings: Settings, timeout_s: float = RE
         If it says nothing: the message names the models of which it does.
     """
     topic = settings.output.aliases_topic
-    names = read_aliases(connection, settings.name, topic, timeout_s)
+    names = read_aliases(cluster, settings.name, topic, timeout_s)
     if not names.known:
         known = ", ".join(sorted(names.others))
         raise ConfigurationError(

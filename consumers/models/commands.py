@@ -70,12 +70,13 @@ def list_versions(
     from consumers.host.runtime import connect
     from consumers.models.catalogue import holds_newest, read_catalogue, read_names
     from consumers.models.tables import doubts, head_line, list_table, listed
+    from streamsvm.kafka import Cluster
 
-    connection = connect(settings, "cli")
-    names = read_names(connection, settings)
+    cluster = Cluster(connect(settings, "cli"))
+    names = read_names(cluster, settings)
     enough = holds_newest(sys.maxsize if all_ else last)
     span = sys.maxsize if all_ else OFFSETS_A_VERSION * last
-    catalogue = read_catalogue(connection, settings, names, enough, figures=True, span=span)
+    catalogue = read_catalogue(cluster, settings, names, enough, figures=True, span=span)
     chosen = catalogue.standing if all_ else catalogue.standing[-last:]
     rows = listed([catalogue.entries[number] for number in chosen], names, settings.name)
     for warning in doubts(catalogue):
@@ -157,7 +158,7 @@ def alias_command(
         raise ConfigurationError("an alias needs a version, or --remove", "For example: streamsvm model alias stable 7")
     records = _records(settings, reason)
     decide = remove_alias(records, alias) if version is None else set_alias(records, alias, reference(version))
-    typer.echo(printable(perform(records.connection, settings, decide)))
+    typer.echo(printable(perform(records.cluster, settings, decide)))
 
 
 @app.command("pin", cls=OptionsOnDemand)
@@ -168,7 +169,7 @@ def pin_command(settings: Settings, version: Version, reason: Reason = "") -> No
     from streamsvm.registry.anchoring import reference
 
     records = _records(settings, reason)
-    typer.echo(printable(perform(records.connection, settings, pin(records, reference(version)))))
+    typer.echo(printable(perform(records.cluster, settings, pin(records, reference(version)))))
 
 
 @app.command("unpin", cls=OptionsOnDemand)
@@ -178,7 +179,7 @@ def unpin_command(settings: Settings, reason: Reason = "") -> None:
     from consumers.models.moving import perform, unpin
 
     records = _records(settings, reason)
-    typer.echo(printable(perform(records.connection, settings, unpin(records))))
+    typer.echo(printable(perform(records.cluster, settings, unpin(records))))
 
 
 @app.command("rollback", cls=OptionsOnDemand)
@@ -188,7 +189,7 @@ def rollback_command(settings: Settings, reason: Reason = "") -> None:
     from consumers.models.moving import RollBack, perform
 
     records = _records(settings, reason)
-    typer.echo(printable(perform(records.connection, settings, RollBack(records))))
+    typer.echo(printable(perform(records.cluster, settings, RollBack(records))))
 
 
 @app.command("retire", cls=OptionsOnDemand)
@@ -202,7 +203,7 @@ def retire_command(
     from consumers.models.moving import perform, retire
 
     records = _records(settings, reason)
-    typer.echo(printable(perform(records.connection, settings, retire(records, versions))))
+    typer.echo(printable(perform(records.cluster, settings, retire(records, versions))))
 
 
 def _load(settings: Settings, version: str | None, alias: str | None) -> tuple[Loaded, bytes]:
@@ -226,5 +227,6 @@ def _load(settings: Settings, version: str | None, alias: str | None) -> tuple[L
 def _records(settings: Settings, reason: str) -> Records:
     from consumers.host.runtime import connect
     from consumers.models.moving import Records, whoever
+    from streamsvm.kafka import Cluster
 
-    return Records(connect(settings, "moves"), settings, whoever(), reason, datetime.now(UTC))
+    return Records(Cluster(connect(settings, "moves")), settings, whoever(), reason, datetime.now(UTC))

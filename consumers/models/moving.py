@@ -22,7 +22,7 @@ from consumers.models.catalogue import Entry, holds, holds_before, read_catalogu
 from consumers.settings import Settings
 from consumers.streams.moves import TRANSACTION_TIMEOUT_S, moves_id, settlement_of_moves
 from streamsvm.errors import ConfigurationError, Fenced, TransientError
-from streamsvm.kafka import Cluster, Connection, Message, OutcomeUnknown
+from streamsvm.kafka import Cluster, Message, OutcomeUnknown
 from streamsvm.model import pointers, trail
 from streamsvm.model import version as version_form
 from streamsvm.model.pointers import Alias, Retired, current_key, encode_alias, encode_retired, head_key, retired_key
@@ -56,14 +56,14 @@ class Records:
 
     Attributes
     ----------
-    connection : Connection
+    cluster : Cluster
     settings : Settings
     by, reason : str
         Who moves, and why; for the audit trail.
     now : datetime
     """
 
-    connection: Connection
+    cluster: Cluster
     settings: Settings
     by: str
     reason: str
@@ -80,11 +80,11 @@ class Records:
 
     def names(self) -> Aliases:
         """Read what the aliases topic says now."""
-        return read_names(self.connection, self.settings)
+        return read_names(self.cluster, self.settings)
 
     def version(self, which: int | str, names: Aliases) -> Entry:
         """Read where a version stands; `ConfigurationError` if it is not there, or could be a forgery."""
-        return self.trusted(read_catalogue(self.connection, self.settings, names, holds(which)).require(which))
+        return self.trusted(read_catalogue(self.cluster, self.settings, names, holds(which)).require(which))
 
     def trusted(self, entry: Entry) -> Entry:
         """Return a version; `ConfigurationError` if readers ask for a signature that it lacks."""
@@ -129,7 +129,7 @@ class Records:
 Decide = Callable[[], Move]
 
 
-def perform(connection: Connection, settings: Settings, decide: Decide) -> str:
+def perform(cluster: Cluster, settings: Settings, decide: Decide) -> str:
     """Take the id, decide, write; again while others move at the same time. Return what was done, for people.
 
     Blocks at most a few times the connection's request timeout.
@@ -141,10 +141,9 @@ def perform(connection: Connection, settings: Settings, decide: Decide) -> str:
     TransientError
         If the broker does not answer, or others kept moving; the message says so.
     """
-    cluster = Cluster(connection, transaction_timeout_s=TRANSACTION_TIMEOUT_S)
     settlement = settlement_of_moves(settings, cluster)
     for _ in range(ATTEMPTS):
-        publisher = cluster.publisher(moves_id(settings))
+        publisher = cluster.publisher(moves_id(settings), transaction_timeout_s=TRANSACTION_TIMEOUT_S)
         try:
             publisher.start()
             settlement.settle(publisher)
@@ -284,7 +283,7 @@ class RollBack:
 
     def _before(self, number: int, names: Aliases) -> Alias:
         records = self.records
-        catalogue = read_catalogue(records.connection, records.settings, names, holds_before(number))
+        catalogue = read_catalogue(records.cluster, records.settings, names, holds_before(number))
         before = catalogue.before(number)
         if before is None:
             raise ConfigurationError(
@@ -307,7 +306,7 @@ def retire(records: Records, numbers: Sequence[int]) -> Decide:
     def decide() -> Move:
         names = records.names()
         _refuse_named(records, names, wanted)
-        catalogue = read_catalogue(records.connection, records.settings, names, holds(wanted[0]))
+        catalogue = read_catalogue(records.cluster, records.settings, names, holds(wanted[0]))
         left = [number for number in wanted if not catalogue.is_retired(number)]
         for number in left:
             if number not in catalogue.doubtful:  # whatever stands under its number goes

@@ -28,7 +28,7 @@ from streamsvm.ingest import arrow, avro
 from streamsvm.ingest.decoder import CONTENT_TYPE_HEADER, encode
 from streamsvm.ingest.files.array_files import shuffled
 from streamsvm.ingest.files.source import Id, Source, SourceBatch
-from streamsvm.kafka import Connection, Message, PublishRefused, TopicSpec, create_topics, describe_topic
+from streamsvm.kafka import Cluster, Message, PublishRefused, TopicSpec
 
 BURST_S: Final = 0.1
 """After a stall at most this much time's points are caught up at once."""
@@ -86,13 +86,13 @@ class ReplayResult:
 
 
 def prepare_topic(
-    connection: Connection, topic: str, *, create_partitions: int | None = None, partition: int | None = None
+    cluster: Cluster, topic: str, *, create_partitions: int | None = None, partition: int | None = None
 ) -> tuple[int, ...]:
     """Check that a topic can be replayed to, create it if asked to, and return its partitions.
 
     Parameters
     ----------
-    connection : Connection
+    cluster : Cluster
     topic : str
     create_partitions : int, optional
         Create the topic with so many partitions if it does not exist. One that exists is left as it is.
@@ -113,12 +113,12 @@ def prepare_topic(
     if create_partitions is not None:
         if create_partitions < 1:
             raise ConfigurationError(f"create_partitions is {create_partitions}", "Give 1 or more.")
-        create_topics(connection, [TopicSpec(topic, create_partitions)])
+        cluster.create([TopicSpec(topic, create_partitions)])
     try:
-        partitions = describe_topic(connection, topic).partitions
+        partitions = cluster.describe(topic).partitions
     except TopicMissing:
         raise TopicMissing(
-            f"topic {topic} does not exist at {connection.servers}",
+            f"topic {topic} does not exist at {cluster.servers}",
             "Create the topic, give create_partitions, or correct the topic's name.",
         ) from None
     if partition is not None and partition not in partitions:

@@ -105,7 +105,7 @@ def begin(settings: Settings, components: Components, watch: ScorerWatch, stack:
         partitions=partitions,
         places=places,
         cluster=cluster,
-        slots=Slots(connection, group_of(settings), fixed=scoring.slot),
+        slots=cluster.slots(group_of(settings), fixed=scoring.slot),
         subscriber=subscriber,
         serving=Serving(
             scoring,

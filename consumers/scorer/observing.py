@@ -27,7 +27,7 @@ from consumers.streams.rejection_limits import RejectionLimits
 from streamsvm.errors import ConfigurationError
 from streamsvm.ingest.decoder import REMEDIES, RejectedRecord
 from streamsvm.ingest.scored import Scored, scores_of
-from streamsvm.kafka import Connection, Record, Subscription, describe_topic, log_range, read_to_end
+from streamsvm.kafka import Cluster, Record, Subscription
 from streamsvm.model.deciles import Deciles
 from streamsvm.quality.drift import ScoreWindow
 from streamsvm.registry.loading import Loaded
@@ -54,7 +54,7 @@ class ScorerWatch:
     Parameters
     ----------
     settings : Settings
-    connection : Connection
+    cluster : Cluster
         Asked for earlier scores, and only where a limit of rejected records is passed.
     metrics : Metrics
     health : Health
@@ -67,7 +67,7 @@ class ScorerWatch:
     def __init__(
         self,
         settings: Settings,
-        connection: Connection,
+        cluster: Cluster,
         metrics: Metrics,
         health: Health,
         board: ScorerBoard,
@@ -77,7 +77,7 @@ class ScorerWatch:
         self._name = settings.name
         self._scoring = scoring = settings.scoring
         self._aliases_topic = settings.output.aliases_topic
-        self._connection = connection
+        self._cluster = cluster
         self._metrics = metrics
         self._health = health
         self._board = board
@@ -228,8 +228,8 @@ class ScorerWatch:
         """
         found, output = 0, self._scoring.output_topic
         unknown = False
-        for partition in describe_topic(self._connection, output).partitions:
-            low, high = log_range(self._connection, output, partition)
+        for partition in self._cluster.describe(output).partitions:
+            low, high = self._cluster.log_range(output, partition)
             unknown |= low == high > 0
             try:
                 found += self._scored_in(partition, max(low, high - max(LATEST_RECORDS, 2 * wanted)), wanted - found)
@@ -241,7 +241,7 @@ class ScorerWatch:
 
     def _scored_in(self, partition: int, start: int, wanted: int) -> int:
         found, output = 0, self._scoring.output_topic
-        for record in read_to_end(self._connection, output, partition, start=start, timeout_s=READ_TIMEOUT_S):
+        for record in self._cluster.read_to_end(output, partition, start=start, timeout_s=READ_TIMEOUT_S):
             self._health.beat()
             found += bool(scores_of(record.value or b"", record.headers, self._scoring.topic, self._name))
             if found >= wanted:

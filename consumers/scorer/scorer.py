@@ -40,7 +40,7 @@ from consumers.streams.settling import PersonNeeded
 from streamsvm.crashpoints import crash_point
 from streamsvm.errors import Fenced, StreamsvmError, TransientError
 from streamsvm.ingest.scored import Scored
-from streamsvm.kafka import Backoff, Message, OutcomeUnknown, Progress, Publisher, Record, Slot
+from streamsvm.kafka import Backoff, Cluster, Message, OutcomeUnknown, Progress, Publisher, Record, Slot
 
 log = structlog.get_logger("streamsvm.scorer")
 
@@ -74,7 +74,7 @@ class Scorer:
         components.metrics.begin("streamsvm_scored_batches", "outcome", ("committed", "put_back"))
         self._schema_wait = SchemaWait(components.metrics, components.health, time.monotonic)
         self._watch = ScorerWatch(
-            settings, components.connection, components.metrics, components.health, components.board
+            settings, Cluster(components.connection), components.metrics, components.health, components.board
         )
         self._claims = Backoff(*CLAIM_AGAIN_S, jitter=0.9)
         self._seat: Seat | None = None
@@ -130,10 +130,10 @@ class Scorer:
             return
         if slot is None:
             return
-        connection, group = self._components.connection, group_of(self._settings)
+        group = group_of(self._settings)
         log.info("slot_claimed", slot=slot.number, group=group, transactional_id=slot.transactional_id)
-        self._seat, self._trouble = take_seat(slot, life, self._settings, connection, self._stop), ""
-        delivery = "at least once: no transactions here" if connection.embedded else "exactly once"
+        self._seat, self._trouble = take_seat(slot, life, self._settings, self._stop), ""
+        delivery = "at least once: no transactions here" if life.cluster.embedded else "exactly once"
         log.info(
             "started", name=self._settings.name, topic=self._settings.scoring.topic, group=group, delivery=delivery
         )
@@ -209,7 +209,7 @@ class Scorer:
 
     def _look_after_readers(self, life: Life, seat: Seat) -> None:
         """Settle where readers of the scores are held up: by a scorer that died, or by this one's own past."""
-        held_up = "" if self._components.connection.embedded else life.standstill.turn()
+        held_up = "" if life.cluster.embedded else life.standstill.turn()
         self._health.require("readers", held_up)
         if held_up and seat.publisher is not None:
             log.warning(

@@ -11,7 +11,7 @@ from consumers.scorer.life import Life, group_of
 from consumers.settings import Settings
 from consumers.streams.ports import Stop
 from consumers.streams.score_settlement import ScoreSettlement
-from streamsvm.kafka import Connection, Progress, Publisher, Slot, Standing, Standings, Subscription
+from streamsvm.kafka import Progress, Publisher, Slot, Standing, Subscription
 
 VACANT_SLOTS: Final = 6
 """How many slots without a member are looked into where the group's positions stay in doubt."""
@@ -58,11 +58,11 @@ class Seat:
         self.publisher = publisher
 
 
-def take_seat(slot: Slot, life: Life, settings: Settings, connection: Connection, stop: Stop) -> Seat:
+def take_seat(slot: Slot, life: Life, settings: Settings, stop: Stop) -> Seat:
     """Begin to join the group in a claimed slot."""
     topic, group = settings.scoring.topic, group_of(settings)
-    subscription = Subscription(connection, topic, group=group, slot=slot, client_id=life.slots.client_id)
-    members = Members(connection, group, topic, subscription, life)
+    subscription = life.cluster.subscription(topic, group=group, slot=slot, client_id=life.slots.client_id)
+    members = Members(group, topic, subscription, life)
     settlement = ScoreSettlement(
         life.cluster,
         slot.transactional_id,
@@ -82,13 +82,12 @@ class Members:
 
     def __init__(
         self,
-        connection: Connection,
         group: str,
         topic: str,
         subscription: Subscription,
         life: Life,
     ) -> None:
-        self._standings = Standings(connection, group, topic)
+        self._standings = life.cluster.standings(group, topic)
         self._subscription = subscription
         self._life = life
 

@@ -137,12 +137,14 @@ class BoundedCluster(Cluster):
         super().__init__(connection, transaction_timeout_s=transaction_timeout_s)
         self._lost_s = lost_s
 
-    def publisher(self, transactional_id: str, writer: str = "") -> BoundedPublisher:
-        """Make a bounded publisher; `writer` names it in the stamps of its records."""
+    def publisher(
+        self, transactional_id: str, writer: str = "", *, transaction_timeout_s: float | None = None
+    ) -> BoundedPublisher:
+        """Make a bounded publisher; else as `streamsvm.kafka.Cluster.publisher`."""
         return BoundedPublisher(
             self._connection,
             transactional_id,
-            transaction_timeout_s=self._timeout_s,
+            transaction_timeout_s=self._timeout_s if transaction_timeout_s is None else transaction_timeout_s,
             writer=writer,
             lost_s=self._lost_s,
         )

@@ -6,9 +6,9 @@ import time
 from typing import Final
 
 from consumers.settings import Settings
-from consumers.streams.ports import Cluster
 from consumers.streams.topics import written_places
 from consumers.streams.version_settlement import VersionSettlement
+from streamsvm.kafka import Cluster
 
 TRANSACTION_TIMEOUT_S: Final = 20.0
 

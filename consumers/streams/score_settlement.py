@@ -8,7 +8,6 @@ from dataclasses import replace
 from itertools import chain
 from typing import Protocol
 
-from consumers.streams.ports import Cluster, Publisher
 from consumers.streams.settling import (
     GRACE_S,
     LOOK_S,
@@ -26,7 +25,7 @@ from consumers.streams.topics import READ_TIMEOUT_S
 from streamsvm.crashpoints import crash_point
 from streamsvm.delivery import AttemptVerdict, Judgement, Part, judge
 from streamsvm.ingest.scored import SOURCE_HEADER
-from streamsvm.kafka import Place, Progress, Standing
+from streamsvm.kafka import Cluster, Place, Progress, Publisher, Standing
 
 
 class Group(Protocol):

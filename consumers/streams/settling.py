@@ -17,12 +17,11 @@ from typing import Final
 
 import structlog
 
-from consumers.streams.ports import Cluster, Publisher
 from consumers.streams.topics import READ_TIMEOUT_S
 from streamsvm.crashpoints import crash_point
 from streamsvm.delivery import AttemptVerdict, Judgement, Part
 from streamsvm.errors import StateError, TransientError
-from streamsvm.kafka import Message, Place, Record, Stored, stamp_of
+from streamsvm.kafka import Cluster, Message, Place, Publisher, Record, Stamp, Stored
 
 log = structlog.get_logger("streamsvm.delivery")
 
@@ -194,7 +193,7 @@ class Settlement(ABC):
         # Our own waiting is counted, not the record's age: its timestamp is another machine's clock.
         waited_s = now - self._since.setdefault((place, offset), now)
         record = self._cluster.stored_at(*place, offset, READ_TIMEOUT_S)
-        stamp = None if record is None else stamp_of(record.headers)
+        stamp = None if record is None else Stamp.of(record.headers)
         where = _where(place, offset)
         who = stamp.transactional_id if stamp is not None else ""
         if waited_s < self._patience_s:
@@ -247,7 +246,7 @@ class Settlement(ABC):
     # --------------------------------------------------------------- completing
 
     def _is_mine(self, record: Record) -> bool:
-        stamp = stamp_of(record.headers)
+        stamp = Stamp.of(record.headers)
         return stamp is not None and stamp.transactional_id == self._id
 
     def _parts(
@@ -256,7 +255,7 @@ class Settlement(ABC):
         """Return every record of attempts in these partitions, between two times."""
 
         def wanted(record: Record) -> bool:
-            stamp = stamp_of(record.headers)
+            stamp = Stamp.of(record.headers)
             return stamp is not None and stamp.attempt in attempts
 
         found = self._cluster.stored(places, wanted, since_ms=since_ms, until_ms=until_ms, timeout_s=READ_TIMEOUT_S)
@@ -292,7 +291,7 @@ def newest_attempts(begun: Mapping[str, int]) -> dict[str, int]:
 
 def part_of(one: Stored) -> Part:
     """Return a stored record as a part of its attempt."""
-    record, stamp = one.record, stamp_of(one.record.headers)
+    record, stamp = one.record, Stamp.of(one.record.headers)
     assert stamp is not None
     return Part(
         attempt=stamp.attempt,

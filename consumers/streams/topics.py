@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from typing import Final, TypeVar
 
 from consumers.settings import Settings
-from consumers.streams.ports import Cluster
 from streamsvm.errors import ConfigurationError, InvalidMessage, StateError
-from streamsvm.kafka import Place, Record, TopicInfo, TopicSpec
+from streamsvm.kafka import Cluster, Place, Record, TopicInfo, TopicSpec
 from streamsvm.model import pointers
 from streamsvm.model.pointers import Alias, Head, Owner, decode_alias, decode_head, decode_owner
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from consumers.streams.ports import Cluster, Publisher
 from consumers.streams.settling import FAMILY, SHORT_SLACK_MS, SLACK_MS, Settlement, messages_of, part_of, since_ms
 from consumers.streams.topics import READ_TIMEOUT_S
 from streamsvm.crashpoints import crash_point
 from streamsvm.delivery import AttemptVerdict, Judgement, judge, redirected
 from streamsvm.errors import StateError
-from streamsvm.kafka import Message, Place, Record, Stored, stamp_of
+from streamsvm.kafka import Cluster, Message, Place, Publisher, Record, Stamp, Stored
 from streamsvm.model.pointers import decode_head, head_key
 from streamsvm.model.version import version_number
 
@@ -120,7 +119,7 @@ class VersionSettlement(Settlement):
     def _unstamped(self, left_open: Mapping[Place, int]) -> bool:
         """Tell whether a record that hung has no stamp, so that an earlier release or another program wrote it."""
         records = [self._cluster.stored_at(*place, offset, READ_TIMEOUT_S) for place, offset in left_open.items()]
-        return any(record is not None and stamp_of(record.headers) is None for record in records)
+        return any(record is not None and Stamp.of(record.headers) is None for record in records)
 
     def _refuse_unpaired(self) -> None:
         """Refuse if a release without stamps left a version that readers see, but that no head record names."""
@@ -130,7 +129,7 @@ class VersionSettlement(Settlement):
 
         def wanted(record: Record) -> bool:
             number = version_number(record.key, self._name)
-            return number is not None and number > newest and stamp_of(record.headers) is None
+            return number is not None and number > newest and Stamp.of(record.headers) is None
 
         versions = self._cluster.stored([(self._models_topic, 0)], wanted, timeout_s=READ_TIMEOUT_S)
         alone = [f"{self._models_topic}[0]@{one.record.offset}" for one in versions if one.committed]

@@ -9,7 +9,7 @@ from consumers.host.clock import Clock
 from consumers.host.runtime import Health
 from consumers.metrics import Metrics
 from consumers.page.board import TrainerBoard
-from consumers.streams.ports import Cluster, Stop, Worker
+from consumers.streams.ports import Stop, Worker
 from consumers.streams.standstill import MakeStandstill, Standstill
 from consumers.trainer.gatekeeping import MakeGate, gate_of
 from consumers.trainer.topic_watch import MakeWatch, ThreadedWatch
@@ -17,6 +17,7 @@ from consumers.trainer.training_thread import Worker as TrainingThread
 from streamsvm.checkpoint.disk import Disk
 from streamsvm.config import ModelConfig
 from streamsvm.ingest.avro import Schemas
+from streamsvm.kafka import Cluster
 from streamsvm.learning.recipe import TrainFunction
 from streamsvm.learning.training import train
 

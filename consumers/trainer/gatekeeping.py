@@ -19,8 +19,8 @@ import structlog
 
 from consumers.metrics import Metrics
 from consumers.settings import Settings
-from consumers.streams.ports import Cluster
 from streamsvm.errors import InvalidMessage, StreamsvmError
+from streamsvm.kafka import Cluster
 from streamsvm.learning.cutting import Cut
 from streamsvm.model import message as model_codec
 from streamsvm.model.pointers import Alias, Gate, GatePart, GateRival, Head

@@ -15,7 +15,6 @@ from consumers.host.runtime import Health
 from consumers.metrics import Metrics
 from consumers.settings import Settings
 from consumers.streams.dead_letters import DeadLetters
-from consumers.streams.ports import Input, Outbox
 from consumers.streams.registry_outage import SchemaWait
 from consumers.streams.rejection_limits import RejectionLimits
 from consumers.streams.unread_fields import UnreadWatch
@@ -23,7 +22,7 @@ from streamsvm.crashpoints import crash_point
 from streamsvm.delivery.pipeline import Ends, Pipeline
 from streamsvm.errors import ConfigurationError, LogGap, TopicMissing, TransientError
 from streamsvm.ingest.decoder import Decoded, PointDecoder, RejectedRecord
-from streamsvm.kafka import Batch, Record
+from streamsvm.kafka import Batch, Input, Outbox, Record
 
 FLUSH_TIMEOUT_S: Final = 30.0
 HOLD_BEFORE_PAUSE_S: Final = 1.0

@@ -178,7 +178,7 @@ def begin(
     config = settings.models()
     pipeline = _pipeline(started, delivery)
     quality = _quality(settings, components, delivery, started.current, pipeline)
-    outbox = cluster.outbox()
+    outbox = cluster.outbox(patience_s=None)
     stack.callback(outbox.close)
     worker = components.make_worker(components.train, config)
     stack.callback(worker.close)

@@ -17,9 +17,8 @@ import structlog
 from consumers.metrics import Metrics
 from consumers.settings import Settings
 from consumers.streams.moves import moves_id, settlement_of_moves
-from consumers.streams.ports import Cluster
 from streamsvm.errors import StreamsvmError
-from streamsvm.kafka import Message
+from streamsvm.kafka import Cluster, Message
 from streamsvm.model import trail
 from streamsvm.model.pointers import Retired, encode_retired, retired_key
 from streamsvm.model.version import version_key

@@ -18,14 +18,13 @@ import structlog
 
 from consumers.metrics import Metrics
 from consumers.settings import Settings
-from consumers.streams.ports import Cluster, Publisher
 from consumers.streams.settling import TIMEOUTS, PersonNeeded, Unsettled
 from consumers.streams.topics import READ_TIMEOUT_S, KnownPointers, read_pointers, written_places
 from consumers.streams.version_settlement import VersionSettlement
 from streamsvm.crashpoints import crash_point
 from streamsvm.delivery import Delivery, State
 from streamsvm.errors import BrokerUnavailable, FatalError, Fenced, StreamsvmError, TransientError
-from streamsvm.kafka import TRANSACTION_TIMEOUT_S, Backoff, Message, PublishRefused, stamp_of
+from streamsvm.kafka import TRANSACTION_TIMEOUT_S, Backoff, Cluster, Message, Publisher, PublishRefused, Stamp
 from streamsvm.model.pointers import Head, Owner, encode_owner, owner_key
 
 log = structlog.get_logger("streamsvm.trainer")
@@ -241,7 +240,7 @@ class Session:
             return False
         place = written_places(self._settings)[0]
         hidden = self._cluster.stored_at(*place, self._cluster.marks([place])[place].stable, LOOK_TIMEOUT_S)
-        stamp = None if hidden is None else stamp_of(hidden.headers)
+        stamp = None if hidden is None else Stamp.of(hidden.headers)
         return stamp is None or not stamp.attempt.startswith(f"{self._delivery.session}/")
 
     def _take_and_settle(self) -> None:

@@ -16,7 +16,6 @@ import structlog
 
 from consumers.settings import Settings
 from consumers.streams.dead_letters import DeadLetters
-from consumers.streams.ports import Cluster
 from consumers.streams.topics import KnownPointers, check_input, check_names, check_output, output_topics
 from consumers.trainer.session import Session
 from streamsvm.checkpoint.directory import CheckpointDirectory
@@ -34,7 +33,7 @@ from streamsvm.delivery import (
     reads_on,
 )
 from streamsvm.errors import ConfigurationError, StateError, TransientError
-from streamsvm.kafka import TopicInfo
+from streamsvm.kafka import Cluster, TopicInfo
 from streamsvm.learning import naming
 from streamsvm.learning.cutting import DueCut, LearnerState
 from streamsvm.learning.learner import Learner

@@ -16,8 +16,8 @@ import numpy as np
 
 from consumers.metrics import Metrics
 from consumers.settings import Settings
-from consumers.streams.ports import Cluster
 from consumers.trainer.gatekeeping import CurrentVersion, Gatekeeper, present_of
+from streamsvm.kafka import Cluster
 from streamsvm.learning.cutting import Cut
 from streamsvm.model.machine import LinearMachine, Model
 from streamsvm.model.pointers import Alias, Gate

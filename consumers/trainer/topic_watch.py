@@ -10,9 +10,9 @@ from typing import Protocol
 import structlog
 
 from consumers.settings import InputConfig
-from consumers.streams.ports import Cluster
 from streamsvm.delivery import Look, survey
 from streamsvm.errors import LogGap, TopicMissing, TransientError
+from streamsvm.kafka import Cluster
 from streamsvm.points import Positions
 
 log = structlog.get_logger("streamsvm.trainer")

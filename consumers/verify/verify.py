@@ -22,16 +22,7 @@ from consumers.settings import Settings
 from consumers.streams.topics import READ_TIMEOUT_S
 from streamsvm.errors import ConfigurationError, TopicMissing, TransientError
 from streamsvm.ingest.decoder import PointDecoder
-from streamsvm.kafka import (
-    Connection,
-    Input,
-    OffsetOutOfRange,
-    Record,
-    SchemaRegistry,
-    describe_topic,
-    log_range,
-    read_to_end,
-)
+from streamsvm.kafka import Cluster, OffsetOutOfRange, Record, SchemaRegistry
 from streamsvm.learning.training import limited
 from streamsvm.model.message import format_of
 from streamsvm.model.version import Lineage, Version, version_number
@@ -54,7 +45,7 @@ ShowProgress = Callable[[int, int], None]
 
 
 def verify(
-    connection: Connection,
+    cluster: Cluster,
     settings: Settings,
     *,
     number: int | None = None,
@@ -67,7 +58,7 @@ def verify(
 
     Parameters
     ----------
-    connection : Connection
+    cluster : Cluster
     settings : Settings
         Only `name` and `output` are looked at.
     number : int, optional
@@ -85,15 +76,15 @@ def verify(
         If the broker does not answer, or a transaction stays open.
     """
     begun = time.monotonic()
-    before = read_aliases(connection, settings.name, settings.output.aliases_topic, timeout_s)
-    survey = _surveyed(connection, settings, timeout_s)
-    after = read_aliases(connection, settings.name, settings.output.aliases_topic, timeout_s)
-    _judge_tombstones(connection, settings, survey, after, timeout_s)
+    before = read_aliases(cluster, settings.name, settings.output.aliases_topic, timeout_s)
+    survey = _surveyed(cluster, settings, timeout_s)
+    after = read_aliases(cluster, settings.name, settings.output.aliases_topic, timeout_s)
+    _judge_tombstones(cluster, settings, survey, after, timeout_s)
     _require(survey, settings, number)
     auditor, at_head, incarnation, input_rows, done = Auditor(survey, number), {}, None, 0, 0
     total = sum(map(len, survey.found.values()))
-    with schemas_of(settings) as schemas, _Replayed(connection, timeout_s, schemas) as replayed:
-        for record in _versions(connection, settings, survey, timeout_s):
+    with schemas_of(settings) as schemas, _Replayed(cluster, timeout_s, schemas) as replayed:
+        for record in _versions(cluster, settings, survey, timeout_s):
             version = _judge(record, auditor, replayed)
             if version is not None and before.head is not None and version.number == before.head.number:
                 at_head, incarnation = {version.number: version}, incarnation_in(dict(record.headers))
@@ -115,21 +106,21 @@ def verify(
     )
 
 
-def _surveyed(connection: Connection, settings: Settings, timeout_s: float) -> VersionSurvey:
+def _surveyed(cluster: Cluster, settings: Settings, timeout_s: float) -> VersionSurvey:
     survey = VersionSurvey(name=settings.name)
-    for record in read_to_end(connection, settings.output.models_topic, 0, timeout_s=timeout_s):
+    for record in cluster.read_to_end(settings.output.models_topic, 0, timeout_s=timeout_s):
         survey.note(record.key, record.value, record.offset)
     return survey
 
 
 def _judge_tombstones(
-    connection: Connection, settings: Settings, survey: VersionSurvey, aliases: Aliases, timeout_s: float
+    cluster: Cluster, settings: Settings, survey: VersionSurvey, aliases: Aliases, timeout_s: float
 ) -> None:
     """See that every version that is retired is said to be elsewhere, too, where strangers cannot write."""
     if not survey.has_gaps and not survey.retired:
         return
     with suppress(TopicMissing):  # a topic of versions alone can be verified, too: then tombstones are all there is
-        for record in read_to_end(connection, settings.output.audit_topic, 0, timeout_s=timeout_s):
+        for record in cluster.read_to_end(settings.output.audit_topic, 0, timeout_s=timeout_s):
             survey.note_retired(record.value)
         survey.doubt(aliases.retired)
 
@@ -148,9 +139,9 @@ def _require(survey: VersionSurvey, settings: Settings, number: int | None) -> N
         raise ConfigurationError(f"version {number} of {name} {retired}; the newest is {survey.newest}")
 
 
-def _versions(connection: Connection, settings: Settings, survey: VersionSurvey, timeout_s: float) -> Iterator[Record]:
+def _versions(cluster: Cluster, settings: Settings, survey: VersionSurvey, timeout_s: float) -> Iterator[Record]:
     """Yield the records of versions that the survey saw."""
-    for record in read_to_end(connection, settings.output.models_topic, 0, timeout_s=timeout_s):
+    for record in cluster.read_to_end(settings.output.models_topic, 0, timeout_s=timeout_s):
         if record.offset >= survey.end:
             return
         if record.value is not None and version_number(record.key, settings.name) is not None:
@@ -181,13 +172,13 @@ class _Replayed:
 
     Parameters
     ----------
-    connection : Connection
+    cluster : Cluster
     timeout_s : float
     schemas : SchemaRegistry, optional
     """
 
-    def __init__(self, connection: Connection, timeout_s: float, schemas: SchemaRegistry | None = None) -> None:
-        self._connection = connection
+    def __init__(self, cluster: Cluster, timeout_s: float, schemas: SchemaRegistry | None = None) -> None:
+        self._cluster = cluster
         self._schemas = schemas
         self._timeout_s = timeout_s
         self._recomputation: Recomputation | None = None
@@ -241,7 +232,7 @@ class _Replayed:
         self._drop()
         self._recomputation = Recomputation(version, self._ids[topic] or "")
         self._threads.enter_context(limited(self._recomputation.config.svm))
-        self._source = _Source(self._connection, self._recomputation, self._timeout_s, self._schemas)
+        self._source = _Source(self._cluster, self._recomputation, self._timeout_s, self._schemas)
         return self._recomputation, self._source
 
     def _look(self, topic: str) -> None:
@@ -249,12 +240,12 @@ class _Replayed:
         if topic in self._ids:
             return
         try:
-            described = describe_topic(self._connection, topic)
+            described = self._cluster.describe(topic)
         except TopicMissing:
             self._ids[topic], self._logs[topic] = None, {}
             return
         self._ids[topic] = described.topic_id or ""
-        self._logs[topic] = {p: log_range(self._connection, topic, p) for p in described.partitions}
+        self._logs[topic] = {p: self._cluster.log_range(topic, p) for p in described.partitions}
 
     def _drop(self) -> None:
         if self._recomputation is not None:
@@ -270,7 +261,7 @@ class _Source:
 
     Parameters
     ----------
-    connection : Connection
+    cluster : Cluster
     recomputation : Recomputation
     timeout_s : float
     schemas : SchemaRegistry, optional
@@ -278,7 +269,7 @@ class _Source:
 
     def __init__(
         self,
-        connection: Connection,
+        cluster: Cluster,
         recomputation: Recomputation,
         timeout_s: float,
         schemas: SchemaRegistry | None = None,
@@ -286,7 +277,7 @@ class _Source:
         self._timeout_s = timeout_s
         self._topic = recomputation.topic
         self._decoder = PointDecoder(recomputation.config.points, schemas=schemas)
-        self._input = Input(connection, self._topic, group=None)
+        self._input = cluster.input(self._topic, None)
         self._assigned: frozenset[int] = frozenset()
         self._backlog: dict[int, deque[Rows]] = {}
 

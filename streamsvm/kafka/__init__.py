@@ -5,23 +5,23 @@ an aborted or open transaction, and never skip one that is committed. Writers ar
 nothing unsaid. Errors are those of `streamsvm.errors`, one line each.
 """
 
-from streamsvm.kafka.attempts import Stamp, stamp_of, stamped
+from streamsvm.kafka.attempts import Stamp
 from streamsvm.kafka.backoff import Backoff
 from streamsvm.kafka.cluster import TRANSACTION_TIMEOUT_S, Cluster
-from streamsvm.kafka.connection import RESERVED, Connection, Option, connection_of
+from streamsvm.kafka.connection import RESERVED, Connection, Option
 from streamsvm.kafka.consuming import Input
 from streamsvm.kafka.embedded import EmbeddedBroker
 from streamsvm.kafka.failures import DamagedBatch, OffsetOutOfRange, OutcomeUnknown, PublishRefused
-from streamsvm.kafka.log import Mark, Marks, Place, log_range, start_positions
+from streamsvm.kafka.log import Mark, Marks, Place
 from streamsvm.kafka.membership import Progress, Subscription
 from streamsvm.kafka.outbox import Outbox
 from streamsvm.kafka.producing import Publisher
-from streamsvm.kafka.reading import Reader, Stored, Tail, fetch_one, read_stored, read_to_end, stored_at
+from streamsvm.kafka.reading import Reader, Stored, Tail
 from streamsvm.kafka.records import Batch, Message, Record
 from streamsvm.kafka.schema_registry import RegistryUnavailable, SchemaRegistry
 from streamsvm.kafka.slots import Process, Slot, Slots
 from streamsvm.kafka.standings import Standing, Standings
-from streamsvm.kafka.topics import TopicInfo, TopicSpec, create_topics, describe_topic
+from streamsvm.kafka.topics import TopicInfo, TopicSpec
 
 __all__ = [
     "RESERVED",
@@ -59,15 +59,4 @@ __all__ = [
     "Tail",
     "TopicInfo",
     "TopicSpec",
-    "connection_of",
-    "create_topics",
-    "describe_topic",
-    "fetch_one",
-    "log_range",
-    "read_stored",
-    "read_to_end",
-    "stamp_of",
-    "stamped",
-    "start_positions",
-    "stored_at",
 ]

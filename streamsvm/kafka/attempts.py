@@ -44,22 +44,22 @@ class Stamp:
     parts: int
     transactional_id: str
 
+    @classmethod
+    def of(cls, headers: Sequence[tuple[str, bytes]]) -> Stamp | None:
+        """Return the stamp of a record; None if it has none, or one that another program wrote and nobody can read."""
+        for name, value in headers:
+            if name == HEADER:
+                found = _TEXT.fullmatch(value.decode("utf-8", "replace"))
+                if found is None:
+                    return None
+                attempt, part, parts, transactional_id = found.groups()
+                return cls(attempt, int(part), 0 if parts == _UNKNOWN else int(parts), transactional_id)
+        return None
+
     @property
     def header(self) -> tuple[str, bytes]:
         """The header that carries the stamp."""
         return HEADER, f"{self.attempt} {self.part}/{self.parts or _UNKNOWN} {self.transactional_id}".encode()
-
-
-def stamp_of(headers: Sequence[tuple[str, bytes]]) -> Stamp | None:
-    """Return the stamp of a record; None if it has none, or one that another program wrote and nobody can read."""
-    for name, value in headers:
-        if name == HEADER:
-            found = _TEXT.fullmatch(value.decode("utf-8", "replace"))
-            if found is None:
-                return None
-            attempt, part, parts, transactional_id = found.groups()
-            return Stamp(attempt, int(part), 0 if parts == _UNKNOWN else int(parts), transactional_id)
-    return None
 
 
 def stamped(messages: Sequence[Message], attempt: str, transactional_id: str, first: int, parts: int) -> list[Message]:
@@ -77,7 +77,7 @@ def stamped(messages: Sequence[Message], attempt: str, transactional_id: str, fi
     """
     return [
         message
-        if stamp_of(message.headers) is not None
+        if Stamp.of(message.headers) is not None
         else replace(message, headers=(*message.headers, Stamp(attempt, first + place, parts, transactional_id).header))
         for place, message in enumerate(messages)
     ]

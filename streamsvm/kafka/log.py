@@ -41,17 +41,7 @@ class Mark:
 
 
 def log_range(connection: Connection, topic: str, partition: int) -> tuple[int, int]:
-    """Return a partition's first offset and the one after its last, whether committed or not.
-
-    Blocks at most three times the connection's request timeout.
-
-    Raises
-    ------
-    TopicMissing
-        If there is no such topic or partition.
-    BrokerUnavailable
-        If no broker answers in time.
-    """
+    """See `Cluster.log_range`."""
     with _questions(connection, topic, [partition], "read_uncommitted") as (consumer, link):
         return _watermarks(consumer, link, connection, topic, partition)
 
@@ -181,29 +171,7 @@ def log_ranges(
 
 
 def start_positions(connection: Connection, topic: str, partitions: Iterable[int], start: Start) -> dict[int, int]:
-    """Return the position of each partition at which to start reading.
-
-    Blocks at most a few times the connection's request timeout.
-
-    Parameters
-    ----------
-    connection : Connection
-        The broker.
-    topic : str
-        The topic.
-    partitions : iterable of int
-        Its partitions of interest.
-    start : "earliest", "latest" or aware datetime
-        The log's first record; the end of what is committed now (records of transactions still open
-        lie behind it, none is skipped); or the first record that is not older, the end if all are.
-
-    Raises
-    ------
-    ConfigurationError
-        If a time has no zone, or the embedded broker is asked for a time, which it cannot search.
-    TopicMissing, BrokerUnavailable
-        As for `log_range`.
-    """
+    """See `Cluster.starts`."""
     wanted = list(partitions)
     if isinstance(start, datetime):
         _check_time(connection, start)

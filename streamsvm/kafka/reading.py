@@ -30,37 +30,7 @@ _WHATEVER_IS_STORED: dict[str, Option] = {**_TO_THE_END, "isolation.level": "rea
 def read_to_end(
     connection: Connection, topic: str, partition: int, *, start: int | None = None, timeout_s: float
 ) -> Iterator[Record]:
-    """Read a partition up to its end as of now: every committed record below it, then stop.
-
-    The end is the read-uncommitted high watermark, taken before this returns. Control records and
-    aborted ones at the tail are passed over. A transaction still open below the end is waited for: the
-    iterator never ends early, since a committed record might yet appear there.
-
-    Parameters
-    ----------
-    connection : Connection
-        The broker.
-    topic, partition
-        What to read.
-    start : int, optional
-        The first offset to read; the log's first by default.
-    timeout_s : float
-        How long, in seconds, the iterator waits without any progress.
-
-    Returns
-    -------
-    iterator of Record
-        It holds a connection until it is exhausted or closed. Its steps may block, and raise
-        `BrokerUnavailable` after `timeout_s` without progress, or `TransientError` if by then a
-        transaction is still open below the end.
-
-    Raises
-    ------
-    OffsetOutOfRange
-        If `start` lies outside the log.
-    TopicMissing, BrokerUnavailable
-        As for `log_range`, which this calls.
-    """
+    """See `Cluster.read_to_end`."""
     low, high = log_range(connection, topic, partition)
     position = low if start is None else start
     if not low <= position <= high:
@@ -94,36 +64,7 @@ def read_stored(
     until_ms: int | None = None,
     timeout_s: float,
 ) -> list[Stored]:
-    """Read every record of partitions up to their ends as of now, aborted ones too, and keep those that are wanted.
-
-    All partitions are read over one connection, and so in about the time of one.
-
-    Parameters
-    ----------
-    connection, topic, partitions
-    wanted : callable
-        Tells of a record whether to keep it.
-    start : int, optional
-        Begin at this offset; at the log's first by default.
-    since_ms : int, optional
-        Begin with the first record that is not older, in milliseconds since the epoch, if that comes later.
-    until_ms : int, optional
-        End before the first record that is not older.
-    timeout_s : float
-        How long, in seconds, it waits without any progress.
-
-    Returns
-    -------
-    list of Stored
-        The partitions one after the other, each in its order.
-
-    Raises
-    ------
-    TransientError
-        If a transaction is open below the last wanted record: whether its records are committed is not known yet.
-    TopicMissing, BrokerUnavailable
-        As for `log_range`.
-    """
+    """See `Cluster.stored`; the partitions of one topic."""
     # Between asking for the first offset and reading it, retention may remove it; then the range is asked for again.
     for _ in range(_RETENTION_RACES):
         ranges = log_ranges(connection, topic, partitions, since_ms=since_ms, until_ms=until_ms)
@@ -161,13 +102,7 @@ def _stored(
 
 
 def stored_at(connection: Connection, topic: str, partition: int, offset: int, timeout_s: float) -> Record | None:
-    """Return the record at an offset, or the first one after it, committed or not; None if there is none.
-
-    Raises
-    ------
-    TopicMissing, BrokerUnavailable
-        As for `log_range`.
-    """
+    """See `Cluster.stored_at`."""
     high = log_range(connection, topic, partition)[1]
     return next(
         _read_until(
@@ -398,12 +333,3 @@ class Reader:
     def close(self) -> None:
         """Let go of the broker."""
         self._consumer.close()
-
-
-def fetch_one(connection: Connection, topic: str, partition: int, offset: int, timeout_s: float) -> Record | None:
-    """Fetch one record over a connection of its own; see `Reader.fetch_one`."""
-    reader = Reader(connection)
-    try:
-        return reader.fetch_one(topic, partition, offset, timeout_s)
-    finally:
-        reader.close()

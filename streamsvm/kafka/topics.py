@@ -66,20 +66,7 @@ class TopicSpec:
 
 
 def describe_topic(connection: Connection, topic: str) -> TopicInfo:
-    """Return what the broker says about a topic.
-
-    Blocks at most twice the connection's request timeout. On the embedded broker asking for a topic
-    creates it.
-
-    Raises
-    ------
-    TopicMissing
-        If there is no such topic.
-    BrokerUnavailable
-        If no broker answers in time.
-    ConfigurationError
-        If the broker refuses us.
-    """
+    """See `Cluster.describe`."""
     link = Link(connection)
     if connection.embedded:
         return TopicInfo(topic, None, _touch(connection, link, topic))
@@ -94,18 +81,7 @@ def describe_topic(connection: Connection, topic: str) -> TopicInfo:
 
 
 def create_topics(connection: Connection, specs: Sequence[TopicSpec]) -> list[str]:
-    """Create the topics that do not exist, wait until they can be used, and return their names.
-
-    Topics that exist are left as they are. Blocks at most a few times the connection's request
-    timeout. On the embedded broker settings do not apply.
-
-    Raises
-    ------
-    ConfigurationError
-        If the broker refuses a specification or us.
-    BrokerUnavailable
-        If no broker answers in time.
-    """
+    """See `Cluster.create`."""
     link = Link(connection)
     if connection.embedded:
         return _touch_missing(connection, link, specs)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from streamsvm.errors import InvalidMessage
-from streamsvm.kafka import Connection, Record, read_to_end
+from streamsvm.kafka import Cluster, Record
 from streamsvm.model.pointers import (
     Alias,
     Head,
@@ -164,12 +164,12 @@ def aliases_in(records: Iterable[Record], name: str) -> Aliases:
     return table.aliases
 
 
-def read_aliases(connection: Connection, name: str, topic: str, timeout_s: float) -> Aliases:
+def read_aliases(cluster: Cluster, name: str, topic: str, timeout_s: float) -> Aliases:
     """Read what the aliases topic says of a model, to its end.
 
     Raises
     ------
     TopicMissing, TransientError
-        As for `read_to_end`.
+        As for `Cluster.read_to_end`.
     """
-    return aliases_in(read_to_end(connection, topic, PARTITION, timeout_s=timeout_s), name)
+    return aliases_in(cluster.read_to_end(topic, PARTITION, timeout_s=timeout_s), name)

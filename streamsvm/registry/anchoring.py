@@ -23,7 +23,7 @@ from heapq import heapify, heappop, heappush
 from typing import Final
 
 from streamsvm.errors import ConfigurationError, InvalidMessage
-from streamsvm.kafka import Connection, DamagedBatch, Reader, Record, log_range
+from streamsvm.kafka import Cluster, DamagedBatch, Reader, Record
 from streamsvm.model import message as model_codec
 from streamsvm.model.ancestry import Ancestor
 from streamsvm.model.message import Place
@@ -178,7 +178,7 @@ class ProvenChain:
 class _Scan:
     """What the end of the models topic holds, read backwards in growing spans; each offset is read once."""
 
-    connection: Connection
+    cluster: Cluster
     name: str
     topic: str
     timeout_s: float
@@ -186,7 +186,7 @@ class _Scan:
 
     def spans(self) -> Iterator[None]:
         """Read one span more at each step, until the beginning was read."""
-        for records, _ in backwards.spans(self.connection, self.topic, self.timeout_s):
+        for records, _ in backwards.spans(self.cluster, self.topic, self.timeout_s):
             for record in records:
                 self._note(record)
             yield
@@ -220,7 +220,7 @@ class _Search:
     It finds nothing wrong: a record counts by its hash. Where numbers mislead it, it gives up, and a scan follows.
     """
 
-    connection: Connection
+    cluster: Cluster
     reader: Reader
     name: str
     topic: str
@@ -255,7 +255,7 @@ class _Search:
     def _around(self, number: int) -> tuple[tuple[int, int], tuple[int, int]]:
         """Return number and offset from where on a version stands, and before which; the log's where none is known."""
         if self.log is None:
-            self.log = log_range(self.connection, self.topic, PARTITION)
+            self.log = self.cluster.log_range(self.topic, PARTITION)
         first, end = self.log
         below = max((known for known in self.places if known < number), default=0)
         above = min((known for known in self.places if known > number), default=number)
@@ -288,15 +288,15 @@ class Finder:
 
     Parameters
     ----------
-    connection : Connection
+    cluster : Cluster
     name : str
     models_topic : str
     timeout_s : float
         Seconds to wait for the broker without progress.
     """
 
-    def __init__(self, connection: Connection, name: str, models_topic: str, timeout_s: float) -> None:
-        self._connection = connection
+    def __init__(self, cluster: Cluster, name: str, models_topic: str, timeout_s: float) -> None:
+        self._cluster = cluster
         self._name = name
         self._topic = models_topic
         self._timeout_s = timeout_s
@@ -322,12 +322,12 @@ class Finder:
             If no broker answers, or a transaction stays open.
         """
         named = reference(which)
-        names = read_aliases(self._connection, self._name, f"{self._topic}.aliases", self._timeout_s)
+        names = read_aliases(self._cluster, self._name, f"{self._topic}.aliases", self._timeout_s)
         for fault in names.faults:
             logger.warning("passed over: %s", fault)
         if isinstance(named, int):
             self._require(named, names)
-        with closing(Reader(self._connection)) as reader:
+        with closing(self._cluster.reader()) as reader:
             return self._hashed(named, reader) if isinstance(named, str) else self._numbered(named, reader, names)
 
     def _require(self, number: int, names: Aliases) -> None:
@@ -362,7 +362,7 @@ class Finder:
         Offsets of links are those of the topic that was written: in a copy of it, as mirrors make, versions stand
         elsewhere, but still in the order of their numbers.
         """
-        search = _Search(self._connection, reader, self._name, self._topic, self._timeout_s)
+        search = _Search(self._cluster, reader, self._name, self._topic, self._timeout_s)
 
         def there(alias: Alias) -> Seen | None:
             return self._fetch(reader, alias) or search.find(alias)
@@ -370,7 +370,7 @@ class Finder:
         return chain.descend(number, there)
 
     def _scan(self) -> _Scan:
-        return _Scan(self._connection, self._name, self._topic, self._timeout_s)
+        return _Scan(self._cluster, self._name, self._topic, self._timeout_s)
 
     def _fetch(self, reader: Reader, alias: Alias) -> Seen | None:
         """Look where a version is said to be; None if that is not what is there."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from streamsvm.kafka import Connection, Record, log_range, read_to_end
+from streamsvm.kafka import Cluster, Record
 
 PARTITION: Final = 0
 FIRST_SPAN: Final = 512
@@ -14,7 +14,7 @@ GROWTH: Final = 8
 
 
 def spans(
-    connection: Connection, topic: str, timeout_s: float, first: int | None = None
+    cluster: Cluster, topic: str, timeout_s: float, first: int | None = None
 ) -> Iterator[tuple[Iterator[Record], bool]]:
     """Yield the records of each span, and whether it is the last: whether it reaches the partition's beginning.
 
@@ -23,7 +23,7 @@ def spans(
 
     Parameters
     ----------
-    connection : Connection
+    cluster : Cluster
     topic : str
     timeout_s : float
         Seconds to wait without progress.
@@ -33,21 +33,21 @@ def spans(
     Raises
     ------
     TopicMissing, TransientError
-        As for `read_to_end`.
+        As for `Cluster.read_to_end`.
     """
-    low, upper = log_range(connection, topic, PARTITION)
+    low, upper = cluster.log_range(topic, PARTITION)
     span, end = FIRST_SPAN if first is None else first, None
     while True:
         start = max(low, upper - span)
-        yield _between(connection, topic, start, end, timeout_s), start == low
+        yield _between(cluster, topic, start, end, timeout_s), start == low
         if start == low:
             return
         end = upper = start
         span *= GROWTH
 
 
-def _between(connection: Connection, topic: str, start: int, end: int | None, timeout_s: float) -> Iterator[Record]:
-    for record in read_to_end(connection, topic, PARTITION, start=start, timeout_s=timeout_s):
+def _between(cluster: Cluster, topic: str, start: int, end: int | None, timeout_s: float) -> Iterator[Record]:
+    for record in cluster.read_to_end(topic, PARTITION, start=start, timeout_s=timeout_s):
         if end is not None and record.offset >= end:
             return
         yield record

@@ -15,14 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamsvm.errors import ConfigurationError, InvalidMessage, TransientError
-from streamsvm.kafka import (
-    Connection,
-    Option,
-    Record,
-    connection_of,
-    fetch_one,
-    read_to_end,
-)
+from streamsvm.kafka import Cluster, Connection, Option, Record
 from streamsvm.model import deciles_header as deciles
 from streamsvm.model import message as model_codec
 from streamsvm.model import skill as skill_header
@@ -302,14 +295,14 @@ def load_record(
     BrokerUnavailable
         If no broker answers in time.
     """
-    connection = connection_of(connection)
+    cluster = Cluster(connection)
     if number is None:
-        return _load_named(connection, name, models_topic, alias, trusted, timeout_s)
-    return _load_numbered(connection, name, models_topic, number, trusted, timeout_s)
+        return _load_named(cluster, name, models_topic, alias, trusted, timeout_s)
+    return _load_numbered(cluster, name, models_topic, number, trusted, timeout_s)
 
 
 def _load_named(
-    connection: Connection,
+    cluster: Cluster,
     name: str,
     models_topic: str,
     alias: str,
@@ -318,7 +311,7 @@ def _load_named(
 ) -> tuple[Loaded, bytes]:
     topic = aliases_topic(models_topic)
     aliases = Followed(name, alias)
-    for record in read_to_end(connection, topic, PARTITION, timeout_s=timeout_s):
+    for record in cluster.read_to_end(topic, PARTITION, timeout_s=timeout_s):
         if fault := aliases.note(record):
             logger.warning("passed over %s[%d]@%d: %s", topic, PARTITION, record.offset, fault)
     named = aliases.wanted
@@ -326,7 +319,7 @@ def _load_named(
         raise ConfigurationError(
             f"{topic} has no alias {aliases.key}", "Check the model's name, or publish a version first."
         )
-    found = fetch_one(connection, models_topic, PARTITION, named.offset, timeout_s)
+    found = cluster.record(models_topic, named.offset, timeout_s)
     if found is None:
         key = version_key(name, named.number)
         raise RefusedMessage(
@@ -336,14 +329,14 @@ def _load_named(
 
 
 def _load_numbered(
-    connection: Connection,
+    cluster: Cluster,
     name: str,
     models_topic: str,
     version: int | str,
     trusted: TrustedKeys | None,
     timeout_s: float,
 ) -> tuple[Loaded, bytes]:
-    found = Finder(connection, name, models_topic, timeout_s).find(version)
+    found = Finder(cluster, name, models_topic, timeout_s).find(version)
     number = version_number(found.key, name) or 0
     return loaded_from(found, check(found, name, number, trusted=trusted)), found.value or b""
 

@@ -29,17 +29,13 @@ from typing import Final, Self
 from streamsvm.errors import StreamsvmError, TopicMissing, TransientError
 from streamsvm.kafka import (
     Backoff,
+    Cluster,
     Connection,
     DamagedBatch,
     OffsetOutOfRange,
     Option,
     Record,
     Tail,
-    connection_of,
-    describe_topic,
-    fetch_one,
-    log_range,
-    read_to_end,
 )
 from streamsvm.model.machine import Model
 from streamsvm.model.pointers import Alias
@@ -122,7 +118,7 @@ class ModelSubscriber:
         patience_s: float = 30.0,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self._connection = connection_of(connection)
+        self._cluster = Cluster(connection)
         self._name = name
         self._models_topic = models_topic
         self._aliases_topic = aliases_topic(models_topic)
@@ -159,7 +155,7 @@ class ModelSubscriber:
             If the broker refuses us.
         """
         for topic in (self._models_topic, self._aliases_topic):
-            describe_topic(self._connection, topic)
+            self._cluster.describe(topic)
         self._missing = f"reading {self._aliases_topic}"
         self._thread.start()
 
@@ -340,7 +336,7 @@ class ModelSubscriber:
     def _hold(self, version: int | str) -> None:
         """Load one version, and keep it until closed."""
         self._lack(f"reading {self._models_topic}")
-        record = Finder(self._connection, self._name, self._models_topic, READ_TIMEOUT_S).find(version)
+        record = Finder(self._cluster, self._name, self._models_topic, READ_TIMEOUT_S).find(version)
         number = version_number(record.key, self._name) or 0
         found = check(record, self._name, number, dimension=self._dimension, trusted=self._trusted)
         self._swap(loaded_from(record, found, self._clock()))
@@ -351,11 +347,11 @@ class ModelSubscriber:
         topic = self._aliases_topic
         self._aliases.table.forget()
         self._wanted = None
-        position, _ = log_range(self._connection, topic, PARTITION)
-        for record in read_to_end(self._connection, topic, PARTITION, start=position, timeout_s=READ_TIMEOUT_S):
+        position, _ = self._cluster.log_range(topic, PARTITION)
+        for record in self._cluster.read_to_end(topic, PARTITION, start=position, timeout_s=READ_TIMEOUT_S):
             self._note(record)
             position = record.offset + 1
-        return Tail(self._connection, topic, PARTITION, position)
+        return self._cluster.tail(topic, PARTITION, position)
 
     def _follow(self, tail: Tail) -> None:
         while not self._stopping.is_set():
@@ -397,7 +393,7 @@ class ModelSubscriber:
 
     def _fetch(self, alias: Alias) -> Loaded:
         try:
-            record = fetch_one(self._connection, self._models_topic, PARTITION, alias.offset, FETCH_TIMEOUT_S)
+            record = self._cluster.record(self._models_topic, alias.offset, FETCH_TIMEOUT_S)
         except DamagedBatch as error:
             raise RefusedMessage("undecodable", str(error)) from error
         if record is None:

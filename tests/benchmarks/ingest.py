@@ -41,7 +41,7 @@ from consumers.trainer.trainer import Trainer
 from streamsvm.config import PointsConfig
 from streamsvm.ingest import arrow, avro
 from streamsvm.ingest.decoder import PointDecoder, encode
-from streamsvm.kafka import Cluster, Connection, Record, TopicSpec, create_topics
+from streamsvm.kafka import Cluster, Connection, Record, TopicSpec
 from tests.benchmarks.contenders import _FinishingLine, _StartingGun
 from tests.benchmarks.timing import ROUNDS_AT_LEAST, Interval
 from tests.brokers.jvm import JvmBroker
@@ -118,7 +118,7 @@ def topic_of(format_: str, dimension: int, partitions: int) -> str:
 def fill(connection: Connection, n: int, dimension: int, formats: Sequence[str], partitions: int) -> None:
     """Make a topic for each format, lz4; a longer one repeats its points."""
     X, y = make(n, dimension)
-    create_topics(connection, [TopicSpec(topic_of(format_, dimension, partitions), partitions) for format_ in formats])
+    Cluster(connection).create([TopicSpec(topic_of(format_, dimension, partitions), partitions) for format_ in formats])
     for format_ in formats:
         producer = Producer(
             {**connection.options, "compression.type": "lz4", "linger.ms": 20, "queue.buffering.max.messages": 10**6}

@@ -24,14 +24,13 @@ from threadpoolctl import threadpool_limits
 
 from consumers.metrics import TRAINER, Metrics
 from consumers.settings import Settings
-from consumers.streams.ports import Cluster
 from consumers.trainer.freshness import Freshness
 from consumers.trainer.gatekeeping import Open
 from consumers.trainer.gauges import Gauges
 from consumers.trainer.stream_quality import QualityWatch
 from streamsvm.config import CoresetConfig, PointsConfig, SvmConfig
 from streamsvm.ingest.decoder import PointDecoder, encode
-from streamsvm.kafka import Record
+from streamsvm.kafka import Cluster, Record
 from streamsvm.learning.learner import Learner, warm_up
 from streamsvm.learning.training import train
 from streamsvm.model.machine import KernelMachine, Model

@@ -29,7 +29,7 @@ from consumers.models.catalogue import holds_newest, read_catalogue, read_names
 from consumers.models.moving import Decide, Records, RollBack, perform, pin, unpin
 from consumers.settings import OutputConfig, Settings
 from consumers.streams.topics import output_topics
-from streamsvm.kafka import Connection, Message, Publisher, create_topics, log_range, read_to_end
+from streamsvm.kafka import Cluster, Connection, Message, Publisher
 from streamsvm.model import message as model_codec
 from streamsvm.model import pointers
 from streamsvm.model.ancestry import Ancestor
@@ -178,7 +178,7 @@ class Watched:
 
 def move_about(connection: Connection, settings: Settings, newest: int, moves: int) -> list[tuple[str, float, float]]:
     """Pin an old version, roll back from it, unpin, again and again; each of another version than before."""
-    records = Records(connection, settings, "benchmark@here", "", MADE)
+    records = Records(Cluster(connection), settings, "benchmark@here", "", MADE)
     watched, found = Watched(connection, settings), list[tuple[str, float, float]]()
     with watched.reader:
         watched.reader.wait_ready(DEADLINE_S)
@@ -191,7 +191,7 @@ def move_about(connection: Connection, settings: Settings, newest: int, moves: i
             ]
             kind, number, decide = kinds[index % 3]
             made = decide()
-            asked, answered = watched.move(number, lambda made=made: perform(connection, settings, made))
+            asked, answered = watched.move(number, lambda made=made: perform(Cluster(connection), settings, made))
             found.append((kind, asked, answered))
     return found
 
@@ -208,20 +208,20 @@ def measure(connection: Connection, versions: int, moves: int) -> dict[str, Any]
     settings = Settings(
         name=NAME, kafka={"bootstrap.servers": "unused:1"}, output=OutputConfig(models_topic=f"models-{versions}")
     )
-    create_topics(connection, output_topics(settings))
+    Cluster(connection).create(output_topics(settings))
     value_bytes = write_versions(connection, settings, versions)
     topic, aliases = settings.output.models_topic, settings.output.aliases_topic
-    names = read_names(connection, settings)
-    alias_records = sum(1 for _ in read_to_end(connection, aliases, 0, timeout_s=DEADLINE_S))
+    names = read_names(Cluster(connection), settings)
+    alias_records = sum(1 for _ in Cluster(connection).read_to_end(aliases, 0, timeout_s=DEADLINE_S))
     figures: dict[str, Any] = {
         "versions": versions,
         "value_bytes": value_bytes,
-        "models_offsets": log_range(connection, topic, 0)[1],
-        "alias_offsets": log_range(connection, aliases, 0)[1],
+        "models_offsets": Cluster(connection).log_range(topic, 0)[1],
+        "alias_offsets": Cluster(connection).log_range(aliases, 0)[1],
         "alias_records_left": alias_records,
         "ready_s": timed(lambda: start_reader(connection, settings, versions)),
         "list_newest_20_s": timed(
-            lambda: read_catalogue(connection, settings, names, holds_newest(20), figures=True, span=60)
+            lambda: read_catalogue(Cluster(connection), settings, names, holds_newest(20), figures=True, span=60)
         ),
         "load_by_number_s": timed(
             lambda: load_version(connection, NAME, models_topic=topic, number=versions // 2), repeats=1

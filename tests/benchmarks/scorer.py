@@ -28,7 +28,7 @@ from consumers.scorer.components import Components
 from consumers.scorer.scorer import Scorer
 from consumers.settings import OutputConfig, ScoringConfig, Settings
 from streamsvm.ingest.decoder import encode
-from streamsvm.kafka import Connection, Message, Outbox, TopicSpec, create_topics
+from streamsvm.kafka import Cluster, Connection, Message, Outbox, TopicSpec
 from tests.brokers.choice import start_real_broker
 from tests.test_subscriber import NAME, Trainer, version_of
 
@@ -84,8 +84,8 @@ def settings_of(topic: str, batch: int) -> Settings:
 def trainer_of(settings: Settings, connection: Connection) -> Iterator[Trainer]:
     """Create the topics, and yield what publishes versions."""
     models = settings.output.models_topic
-    create_topics(
-        connection, [TopicSpec(settings.scoring.topic, PARTITIONS), TopicSpec(models), TopicSpec(f"{models}.aliases")]
+    Cluster(connection).create(
+        [TopicSpec(settings.scoring.topic, PARTITIONS), TopicSpec(models), TopicSpec(f"{models}.aliases")]
     )
     with closing(Trainer(connection, models)) as trainer:
         yield trainer

@@ -22,7 +22,7 @@ from typing import Final
 import numpy as np
 from rich.console import Console
 
-from streamsvm.kafka import Connection, EmbeddedBroker, TopicSpec, create_topics
+from streamsvm.kafka import Cluster, Connection, EmbeddedBroker, TopicSpec
 from streamsvm.model.kernels import Float
 from streamsvm.model.machine import LinearMachine, Model, Scaler
 from streamsvm.model.version import Version
@@ -133,7 +133,7 @@ def measure(
     through: Callable[[ModelSubscriber], Callable[[], Model]] = lambda subscriber: lambda: subscriber.model,
 ) -> Counts:
     """Score from threads while versions are swapped; `through` is how a thread comes to the model."""
-    create_topics(connection, [TopicSpec(TOPIC), TopicSpec(f"{TOPIC}.aliases")])
+    Cluster(connection).create([TopicSpec(TOPIC), TopicSpec(f"{TOPIC}.aliases")])
     subscriber = ModelSubscriber(connection, NAME, models_topic=TOPIC, dimension=DIMENSION)
     with closing(Trainer(connection, TOPIC)) as trainer, subscriber:
         trainer.publish(version(1))

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from streamsvm.kafka import Connection, EmbeddedBroker, TopicSpec, create_topics
+from streamsvm.kafka import Cluster, Connection, EmbeddedBroker, TopicSpec
 from tests.brokers.choice import NoBroker, RealBroker
 from tests.brokers.shared import SharedBroker, find_real_broker
 
@@ -46,7 +46,7 @@ class TestBroker:
     def topic(self, partitions: int = 1, config: Mapping[str, str] | None = None) -> str:
         """Create a topic of a unique name; settings apply on a real broker only."""
         name = self.name()
-        create_topics(self.connection, [TopicSpec(name, partitions, config=config or {})])
+        Cluster(self.connection).create([TopicSpec(name, partitions, config=config or {})])
         return name
 
     def connect(self, request_timeout_s: float = 10.0, **options: str | int | bool) -> Connection:

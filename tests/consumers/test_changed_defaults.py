@@ -10,7 +10,7 @@ from consumers.settings import Settings
 from consumers.verify.verify import verify
 from streamsvm.config import CoresetConfig
 from streamsvm.errors import StateError
-from streamsvm.kafka import Connection, TopicSpec, create_topics
+from streamsvm.kafka import Cluster, Connection, TopicSpec
 from tests.brokers.fixtures import TestBroker
 from tests.consumers.trainers import produce, records, run_until, settings_for, versions
 
@@ -23,7 +23,7 @@ def connection(broker: TestBroker) -> Connection:
 @pytest.fixture
 def settings(broker: TestBroker, tmp_path: Path) -> Settings:
     made = settings_for(broker.name("older"), tmp_path / "checkpoint")
-    create_topics(broker.connection, [TopicSpec(made.input.topic)])
+    Cluster(broker.connection).create([TopicSpec(made.input.topic)])
     return made
 
 
@@ -42,11 +42,11 @@ def test_a_common_audit_sample_stays_common(settings: Settings, connection: Conn
     run_until(settings, connection, 60)
     found = versions(connection, settings)
     assert [version.lineage.configuration_sha256 for version in found] == [older.models().sha256()] * 4
-    assert verify(connection, settings).clean
+    assert verify(Cluster(connection), settings).clean
     given = drawn_by_label(settings, by_label=True)
     with pytest.raises(StateError, match=r"coreset\.audit_by_label was not set, is now True"):
         run_until(given, connection, 0)
     run_until(given, connection, 160, reset="m/1")
     found = versions(connection, settings)
     assert found[-1].lineage.configuration["coreset"]["audit_by_label"] is True
-    assert verify(connection, settings).clean
+    assert verify(Cluster(connection), settings).clean

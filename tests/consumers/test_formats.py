@@ -15,7 +15,7 @@ from consumers.settings import RegistryConfig, Settings
 from streamsvm.errors import ConfigurationError
 from streamsvm.ingest.decoder import PointDecoder
 from streamsvm.ingest.files.array_files import from_arrays
-from streamsvm.kafka import Outbox, RegistryUnavailable, SchemaRegistry, read_to_end
+from streamsvm.kafka import Cluster, Outbox, RegistryUnavailable, SchemaRegistry
 from streamsvm.learning.learner import Learner
 from streamsvm.points import Position
 from tests.brokers.fixtures import TestBroker
@@ -71,7 +71,7 @@ def cut_hash(broker: TestBroker, of: str, schemas: SchemaRegistry) -> str:
     config = small_config()
     learner = Learner(config, {0: Position(0)}, every_leaves=10**6)
     decoder = PointDecoder(config.points, schemas=schemas)
-    for rows in decoder.decode(list(read_to_end(broker.connection, of, 0, timeout_s=30.0))).rows:
+    for rows in decoder.decode(list(Cluster(broker.connection).read_to_end(of, 0, timeout_s=30.0))).rows:
         assert learner.learn(rows) == len(rows) == N
     return learner.cut().points.sha256()
 
@@ -124,9 +124,9 @@ def test_a_trainer_publishes_the_same_training_sets_from_every_format(
 
 
 def prepare(broker: TestBroker, settings: Settings) -> None:
-    from streamsvm.kafka import TopicSpec, create_topics
+    from streamsvm.kafka import TopicSpec
 
-    create_topics(broker.connection, [TopicSpec(settings.input.topic, 1)])
+    Cluster(broker.connection).create([TopicSpec(settings.input.topic, 1)])
 
 
 @pytest.mark.embedded_broker

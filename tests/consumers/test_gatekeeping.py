@@ -43,9 +43,9 @@ def settings(broker: TestBroker, tmp_path: Path) -> Settings:
 
 
 def broker_topic(broker: TestBroker, name: str) -> None:
-    from streamsvm.kafka import TopicSpec, create_topics
+    from streamsvm.kafka import TopicSpec
 
-    create_topics(broker.connection, [TopicSpec(name)])
+    Cluster(broker.connection).create([TopicSpec(name)])
 
 
 def spoiling(*calls: int) -> Callable[..., Trained]:
@@ -97,7 +97,9 @@ def test_a_version_that_is_plainly_worse_does_not_become_current(settings: Setti
     assert [head.gate.against for head in found if head.gate] == [None, 1, 2, 2, 4]
     said = [dict(record.headers)[model_codec.GATE_HEADER] for record in topic(connection, settings.output.models_topic)]
     assert said == [head.gate.outcome.encode() for head in found if head.gate]
-    listed = read_catalogue(connection, settings, read_names(connection, settings), holds_newest(5)).entries.values()
+    listed = read_catalogue(
+        Cluster(connection), settings, read_names(Cluster(connection), settings), holds_newest(5)
+    ).entries.values()
     scored = [head.gate.candidate for head in found if head.gate]
     assert [entry.accuracy for entry in listed] == [None, *(pytest.approx(one, abs=1e-6) for one in scored[1:])]
     with ModelSubscriber(connection, "m", models_topic=settings.output.models_topic) as following:

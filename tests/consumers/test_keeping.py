@@ -17,7 +17,7 @@ from consumers.trainer import retention as keeping
 from consumers.trainer.retention import MOST_AT_ONCE, due
 from consumers.verify.verify import verify
 from streamsvm.errors import ConfigurationError
-from streamsvm.kafka import Cluster, Connection, Message, Outbox, Publisher, TopicSpec, create_topics
+from streamsvm.kafka import Cluster, Connection, Message, Outbox, Publisher, TopicSpec
 from streamsvm.model.pointers import Alias, Retired
 from streamsvm.registry.aliases import Aliases
 from streamsvm.registry.loading import load_version
@@ -43,7 +43,7 @@ def settings(broker: TestBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     """Three versions are kept, and each further one is retired at once."""
     monkeypatch.setattr(keeping, "LEAST_AT_ONCE", 1)
     made = settings_for(broker.name("keep"), tmp_path / "checkpoint")
-    create_topics(broker.connection, [TopicSpec(made.input.topic)])
+    Cluster(broker.connection).create([TopicSpec(made.input.topic)])
     return made.model_copy(update={"output": made.output.model_copy(update={"keep_versions": KEPT})})
 
 
@@ -53,7 +53,7 @@ def retired(connection: Connection, settings: Settings) -> list[int]:
 
 
 def people(connection: Connection, settings: Settings) -> Records:
-    return Records(connection, settings, "ann@desk", "", datetime(2026, 1, 1, tzinfo=UTC))
+    return Records(Cluster(connection), settings, "ann@desk", "", datetime(2026, 1, 1, tzinfo=UTC))
 
 
 def go_on(settings: Settings, connection: Connection, versions: int) -> None:
@@ -66,11 +66,11 @@ def test_unnamed_versions_beyond_the_newest_are_retired(settings: Settings, conn
     ann = people(connection, settings)
     go_on(settings, connection, 3)
     assert retired(connection, settings) == []
-    perform(connection, settings, set_alias(ann, "stable", 1))
-    perform(connection, settings, pin(ann, 2))
+    perform(Cluster(connection), settings, set_alias(ann, "stable", 1))
+    perform(Cluster(connection), settings, pin(ann, 2))
     go_on(settings, connection, 4)
     assert retired(connection, settings) == [3, 4]
-    perform(connection, settings, unpin(ann))
+    perform(Cluster(connection), settings, unpin(ann))
     go_on(settings, connection, 2)
     assert retired(connection, settings) == [2, 3, 4, 5, 6]
     said = [json.loads(record.value or b"") for record in topic(connection, settings.output.audit_topic)]
@@ -81,7 +81,7 @@ def test_unnamed_versions_beyond_the_newest_are_retired(settings: Settings, conn
         5,
         6,
     ]
-    report = verify(connection, settings)
+    report = verify(Cluster(connection), settings)
     assert report.clean, "\n".join(report.lines())
     assert report.counts == {"identical": 4, "retired": 5}
 
@@ -90,7 +90,7 @@ def test_unnamed_versions_beyond_the_newest_are_retired(settings: Settings, conn
 def test_compaction_takes_retired_versions_and_nothing_else(settings: Settings, connection: Connection) -> None:
     """Then their tombstones, too; verify still knows them as retired, and readers find all others where they were."""
     models = settings.output.models_topic
-    create_topics(connection, [TopicSpec(models, 1, config=COMPACT_AT_ONCE)])
+    Cluster(connection).create([TopicSpec(models, 1, config=COMPACT_AT_ONCE)])
     go_on(settings, connection, 6)
     number = iter(range(1_000))
 
@@ -99,12 +99,12 @@ def test_compaction_takes_retired_versions_and_nothing_else(settings: Settings, 
         return not any(r.key in (b"m@1", b"m@2", b"m@3") for r in topic(connection, models))
 
     eventually(swept, "compaction takes them", 60.0)
-    report = verify(connection, settings)
+    report = verify(Cluster(connection), settings)
     assert report.clean, "\n".join(report.lines())
     assert report.counts == {"identical": 3, "retired": 3}
     assert load_version(connection, "m", models_topic=models).version.number == 6
     with pytest.raises(ConfigurationError, match=r"m@2 was retired\. Available: 4-6\."):
-        perform(connection, settings, pin(people(connection, settings), 2))
+        perform(Cluster(connection), settings, pin(people(connection, settings), 2))
 
 
 def send(connection: Connection, name: str, key: bytes) -> None:

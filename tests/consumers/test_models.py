@@ -26,7 +26,7 @@ from consumers.models.moving import (
 )
 from consumers.settings import OutputConfig, Settings
 from streamsvm.errors import ConfigurationError, TransientError
-from streamsvm.kafka import Connection, Message, OutcomeUnknown, Publisher, TopicSpec, create_topics
+from streamsvm.kafka import Cluster, Connection, Message, OutcomeUnknown, Publisher, TopicSpec
 from streamsvm.model import message as model_codec
 from streamsvm.model.pointers import Alias, Retired, encode_retired, retired_key
 from streamsvm.registry.aliases import Aliases
@@ -50,8 +50,7 @@ def settings(broker: TestBroker) -> Settings:
     """Settings of a model whose output topics exist and are empty."""
     models = broker.name("models")
     compacted = {"cleanup.policy": "compact"}
-    create_topics(
-        broker.connection,
+    Cluster(broker.connection).create(
         [TopicSpec(models), TopicSpec(f"{models}.aliases", config=compacted), TopicSpec(f"{models}.audit")],
     )
     return Settings(name=NAME, kafka={"bootstrap.servers": "unused:1"}, output=OutputConfig(models_topic=models))
@@ -68,26 +67,29 @@ def trainer(connection: Connection, settings: Settings) -> Iterator[Trainer]:
 
 @pytest.fixture
 def records(connection: Connection, settings: Settings) -> Records:
-    return Records(connection, settings, ANN, "because", datetime(2026, 1, 1, tzinfo=UTC))
+    return Records(Cluster(connection), settings, ANN, "because", datetime(2026, 1, 1, tzinfo=UTC))
+
+
+def reached(records: Records) -> Connection:
+    """Return the settings of the records' cluster, for what makes its own."""
+    return records.cluster._connection
 
 
 def do(records: Records, decide: Decide) -> str:
-    return perform(records.connection, records.settings, decide)
+    return perform(records.cluster, records.settings, decide)
 
 
 def serves(records: Records, alias: str = "current") -> int:
     models_topic = records.settings.output.models_topic
-    return load_version(records.connection, NAME, models_topic=models_topic, alias=alias).version.number
+    return load_version(reached(records), NAME, models_topic=models_topic, alias=alias).version.number
 
 
 def audited(records: Records) -> list[dict[str, Any]]:
-    return [
-        json.loads(record.value or b"") for record in topic(records.connection, records.settings.output.audit_topic)
-    ]
+    return [json.loads(record.value or b"") for record in topic(reached(records), records.settings.output.audit_topic)]
 
 
 def retired(records: Records) -> list[bytes | None]:
-    return [r.key for r in topic(records.connection, records.settings.output.models_topic) if r.value is None]
+    return [r.key for r in topic(reached(records), records.settings.output.models_topic) if r.value is None]
 
 
 # -------------------------------------------------------------------- moves
@@ -240,7 +242,7 @@ def test_a_model_that_is_not_there_is_named_with_those_that_are(records: Records
     """By the aliases topic."""
     other = records.settings.model_copy(update={"name": "quasar"})
     with pytest.raises(ConfigurationError, match=f"has no model quasar. Choose one of its models with --name: {NAME}"):
-        read_names(records.connection, other)
+        read_names(records.cluster, other)
 
 
 @pytest.mark.real_broker
@@ -265,7 +267,7 @@ def test_of_two_that_move_at_once_one_decides_anew(records: Records) -> None:
 @pytest.mark.real_broker
 def test_a_move_fences_no_trainer(records: Records, trainer: Trainer) -> None:
     """Its transactional id is another one."""
-    with closing(Publisher(records.connection, f"streamsvm/{NAME}/{records.settings.output.models_topic}")) as shipped:
+    with closing(Publisher(reached(records), f"streamsvm/{NAME}/{records.settings.output.models_topic}")) as shipped:
         shipped.start()
         do(records, pin(records, 1))
         shipped.publish([Message(records.settings.output.audit_topic, b"{}", partition=0)])
@@ -297,11 +299,11 @@ def test_the_topic_is_read_from_its_end_as_far_as_needed(
     trainer.retire(f"{NAME}@29")
     trainer.say(retired_key(NAME), encode_retired(Retired(1, (), (29,))))
     names = records.names()
-    found = read_catalogue(records.connection, records.settings, names, holds_newest(3), span=4)
+    found = read_catalogue(records.cluster, records.settings, names, holds_newest(3), span=4)
     assert found.standing[-3:] == [27, 28, 30]
     assert not found.complete
     assert 1 not in found.entries
-    whole = read_catalogue(records.connection, records.settings, names, holds_newest(1_000), figures=True)
+    whole = read_catalogue(records.cluster, records.settings, names, holds_newest(1_000), figures=True)
     assert (len(whole.entries), whole.complete) == (30, True)
     entry = whole.entries[7]
     assert entry.sha256 == model_codec.sha256(model_codec.encode(version_of(7)))

@@ -13,7 +13,7 @@ import pytest
 from consumers.settings import Settings
 from consumers.streams.topics import check_names, output_topics
 from streamsvm.errors import ConfigurationError
-from streamsvm.kafka import TopicSpec, create_topics, describe_topic, log_range
+from streamsvm.kafka import Cluster, TopicSpec
 from streamsvm.model import message as model_codec
 from streamsvm.registry.onnx_copy import CONTENT_TYPE, MODEL_SHA256_HEADER
 from tests.brokers.fixtures import TestBroker
@@ -24,7 +24,7 @@ from tests.streams import gaussian
 @pytest.fixture
 def settings(broker: TestBroker, tmp_path: Path) -> Settings:
     made = asking_for_onnx(settings_for(broker.name("onnx"), tmp_path / "checkpoint"))
-    create_topics(broker.connection, [TopicSpec(made.input.topic, 4)])
+    Cluster(broker.connection).create([TopicSpec(made.input.topic, 4)])
     return made
 
 
@@ -62,8 +62,8 @@ def test_json_alone_makes_no_such_topic(tmp_path: Path) -> None:
 def test_the_topic_of_copies_is_kept_as_the_versions_are(real_broker: TestBroker, tmp_path: Path) -> None:
     """One partition, nothing deleted in time, compressed by zstd whatever a writer sent."""
     made = asking_for_onnx(settings_for(real_broker.name("kept"), tmp_path))
-    create_topics(real_broker.connection, output_topics(made))
-    models, copies = (describe_topic(real_broker.connection, name) for name in made.output.version_topics)
+    Cluster(real_broker.connection).create(output_topics(made))
+    models, copies = (Cluster(real_broker.connection).describe(name) for name in made.output.version_topics)
     assert len(copies.partitions) == 1
     assert copies.config == models.config
     assert copies.config["compression.type"] == "zstd"
@@ -72,7 +72,7 @@ def test_the_topic_of_copies_is_kept_as_the_versions_are(real_broker: TestBroker
 def test_retired_versions_leave_no_copy(real_broker: TestBroker, tmp_path: Path) -> None:
     """With `keep_versions`, a tombstone in each topic for each of the same keys."""
     settings = asking_for_onnx(settings_for(real_broker.name("few"), tmp_path / "checkpoint"), keep_versions=2)
-    create_topics(real_broker.connection, [TopicSpec(settings.input.topic, 1)])
+    Cluster(real_broker.connection).create([TopicSpec(settings.input.topic, 1)])
     produce(real_broker.connection, settings.input.topic, records(600))
     run_until(settings, real_broker.connection, 600)
     found = {name: topic(real_broker.connection, name) for name in settings.output.version_topics}
@@ -98,4 +98,4 @@ def test_a_missing_extra_is_told_before_anything_is_written(
     monkeypatch.setitem(sys.modules, "onnx", None)
     with pytest.raises(ConfigurationError, match=r"streamsvm\[onnx\]"):
         run_until(settings, broker.connection, 1)
-    assert log_range(broker.connection, settings.input.topic, 0) == (0, 0)
+    assert Cluster(broker.connection).log_range(settings.input.topic, 0) == (0, 0)

@@ -15,7 +15,7 @@ from streamsvm.config import CoresetConfig
 from streamsvm.coreset.outliers import Outlier, Tally
 from streamsvm.errors import StateError
 from streamsvm.ingest.decoder import encode
-from streamsvm.kafka import Connection, TopicSpec, create_topics
+from streamsvm.kafka import Cluster, Connection, TopicSpec
 from streamsvm.points import Position
 from tests.brokers.fixtures import TestBroker
 from tests.consumers.trainers import produce, records, run_until, settings_for, versions
@@ -32,7 +32,7 @@ def connection(broker: TestBroker) -> Connection:
 @pytest.fixture
 def settings(broker: TestBroker, tmp_path: Path) -> Settings:
     made = settings_for(broker.name("far"), tmp_path / "checkpoint")
-    create_topics(broker.connection, [TopicSpec(made.input.topic)])
+    Cluster(broker.connection).create([TopicSpec(made.input.topic)])
     return made
 
 
@@ -66,7 +66,7 @@ def test_what_is_older_than_the_bound_goes_on_without_it(settings: Settings, con
     found = versions(connection, settings)
     assert [version.lineage.configuration_sha256 for version in found] == [older.models().sha256()] * 4
     assert found[-1].model.scaler.scale.max() > 1e20
-    assert verify(connection, settings).clean
+    assert verify(Cluster(connection), settings).clean
     given = bounded_by(settings, max_leverage=0.1)
     with pytest.raises(StateError, match=r"coreset\.max_leverage was not set, is now 0\.1"):
         run_until(given, connection, 0)
@@ -75,7 +75,7 @@ def test_what_is_older_than_the_bound_goes_on_without_it(settings: Settings, con
     found = versions(connection, settings)
     assert found[-1].lineage.configuration["coreset"]["max_leverage"] == 0.1
     assert found[-1].model.scaler.scale.max() < 10.0
-    assert verify(connection, settings).clean
+    assert verify(Cluster(connection), settings).clean
 
 
 def outlier(excess: float, feature: int | None = 3) -> Outlier:

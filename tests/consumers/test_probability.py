@@ -12,7 +12,7 @@ from structlog.testing import capture_logs
 from consumers.settings import Settings
 from consumers.verify.verify import verify
 from streamsvm.config import ModelConfig, SvmConfig
-from streamsvm.kafka import Connection, TopicSpec, create_topics
+from streamsvm.kafka import Cluster, Connection, TopicSpec
 from streamsvm.learning.learner import Learner
 from streamsvm.learning.training import train, with_probability
 from streamsvm.model import probability_part as part_codec
@@ -44,7 +44,7 @@ def settings(broker: TestBroker, tmp_path: Path, request: pytest.FixtureRequest)
             "coreset": made.coreset.model_copy(update={"audit_points": 30}),
         }
     )
-    create_topics(broker.connection, [TopicSpec(made.input.topic, 4)])
+    Cluster(broker.connection).create([TopicSpec(made.input.topic, 4)])
     return made
 
 
@@ -111,11 +111,11 @@ def test_a_changed_probability_is_found(settings: Settings, connection: Connecti
     """Verify recomputes it from the log: the true topic is clean, one last digit of it changed is not."""
     produce(connection, settings.input.topic, records(ROWS))
     run_until(settings, connection, ROWS)
-    assert verify(connection, settings).clean
+    assert verify(Cluster(connection), settings).clean
     forged = Forged(settings, connection)
     forged.change(with_one(versions(connection, settings)).number, nudged)
     forged.rechain()
-    report = verify(connection, forged.store())
+    report = verify(Cluster(connection), forged.store())
     assert not report.clean
     assert "probability." in "; ".join(report.lines())
 

@@ -25,18 +25,7 @@ from consumers.trainer.trainer import Trainer
 from streamsvm.checkpoint.format import decode
 from streamsvm.errors import ConfigurationError, Fenced, LogGap, StateError, TopicMissing
 from streamsvm.ingest.decoder import REMEDIES
-from streamsvm.kafka import (
-    Cluster,
-    Connection,
-    Message,
-    OffsetOutOfRange,
-    OutcomeUnknown,
-    Publisher,
-    Record,
-    TopicSpec,
-    create_topics,
-    describe_topic,
-)
+from streamsvm.kafka import Cluster, Connection, Message, OffsetOutOfRange, OutcomeUnknown, Publisher, Record, TopicSpec
 from streamsvm.kafka.cluster import TRANSACTION_TIMEOUT_S
 from streamsvm.learning.training import train
 from streamsvm.model.pointers import decode_owner
@@ -56,7 +45,7 @@ def connection(broker: TestBroker) -> Connection:
 @pytest.fixture
 def settings(broker: TestBroker, tmp_path: Path) -> Settings:
     made = settings_for(broker.name("r"), tmp_path / "checkpoint")
-    create_topics(broker.connection, [TopicSpec(made.input.topic, 1)])
+    Cluster(broker.connection).create([TopicSpec(made.input.topic, 1)])
     return made
 
 
@@ -248,7 +237,7 @@ def test_more_partitions_than_memory_is_divided_by_stop_the_trainer(settings: Se
 
 def recreate(settings: Settings, connection: Connection) -> None:
     foreign.delete_topic(connection, settings.input.topic)
-    create_topics(connection, [TopicSpec(settings.input.topic, 1)])
+    Cluster(connection).create([TopicSpec(settings.input.topic, 1)])
 
 
 def test_a_recreated_topic_stops_the_trainer(settings: Settings, connection: Connection) -> None:
@@ -351,7 +340,7 @@ def test_output_topics_of_several_partitions_are_refused(
     suffix: str, settings: Settings, connection: Connection
 ) -> None:
     """Their order is their meaning."""
-    create_topics(connection, [TopicSpec(settings.output.models_topic + suffix, 2)])
+    Cluster(connection).create([TopicSpec(settings.output.models_topic + suffix, 2)])
     with pytest.raises(ConfigurationError, match="has 2 partitions"):
         run_until(settings, connection, 0)
 
@@ -363,7 +352,7 @@ def test_output_topics_that_lose_what_must_stay_are_refused(
     suffix: str, policy: str, wanted: str, settings: Settings, connection: Connection
 ) -> None:
     """Compaction would remove most of the audit trail, and a deletion policy the head."""
-    create_topics(connection, [TopicSpec(settings.output.models_topic + suffix, 1, config={"cleanup.policy": policy})])
+    Cluster(connection).create([TopicSpec(settings.output.models_topic + suffix, 1, config={"cleanup.policy": policy})])
     with pytest.raises(ConfigurationError, match=f"it must be {wanted}"):
         run_until(settings, connection, 0)
 
@@ -376,14 +365,14 @@ def test_a_compacted_input_is_refused(policy: str, settings: Settings, connectio
         run_until(settings, connection, 0)
     assert f"--entity-name {settings.input.topic} --add-config cleanup.policy=delete" in refused.value.remedy
     with pytest.raises(TopicMissing):
-        describe_topic(connection, settings.output.models_topic)
+        Cluster(connection).describe(settings.output.models_topic)
 
 
 def test_a_stop_while_it_compiles_takes_nothing_over(
     settings: Settings, connection: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Told to stop between two parts: it ends as for any stop, its predecessor still publishes, nothing is written."""
-    create_topics(connection, output_topics(settings))
+    Cluster(connection).create(output_topics(settings))
     predecessor = Publisher(connection, f"streamsvm/{settings.name}/{settings.output.models_topic}")
     predecessor.start()
     parts: list[str] = []
@@ -597,7 +586,7 @@ def test_the_remedy_for_another_models_checkpoint_destroys_nothing(
     before = {path.name: path.read_bytes() for path in directory.glob("checkpoint-*")}
     assert before
     theirs = settings_for(broker.name("other"), directory).model_copy(update={"name": "other"})
-    create_topics(connection, [TopicSpec(theirs.input.topic, 1)])
+    Cluster(connection).create([TopicSpec(theirs.input.topic, 1)])
     produce(connection, theirs.input.topic, records(100, seed=1))
 
     for reset in ("", "other/1", "m/1", "m/2"):

@@ -11,7 +11,7 @@ from streamsvm.errors import InvalidMessage
 from streamsvm.ingest import dead_letter as deadletter
 from streamsvm.ingest.dead_letter import RejectedRow
 from streamsvm.ingest.decoder import REASONS, REMEDIES, RejectedRecord, Rejection
-from streamsvm.kafka import Message, Outbox, Record, TopicSpec, create_topics
+from streamsvm.kafka import Cluster, Message, Outbox, Record, TopicSpec
 from tests.brokers.fixtures import TestBroker
 
 
@@ -54,7 +54,7 @@ def test_every_reason_has_a_remedy() -> None:
 def test_letters_are_shown_once_and_others_are_counted(broker: TestBroker) -> None:
     """Of two copies the newest counts, of all letters the newest are shown, and foreign records are no letters."""
     topic = broker.name("dlq")
-    create_topics(broker.connection, [TopicSpec(topic)])
+    Cluster(broker.connection).create([TopicSpec(topic)])
     outbox = Outbox(broker.connection)
     for offset, reason in [(0, "not_finite"), (1, "not_finite"), (2, "not_finite"), (1, "unknown_label")]:
         letter = letter_of(offset, b"value", Rejection(0, reason, "wrong"))
@@ -62,13 +62,13 @@ def test_letters_are_shown_once_and_others_are_counted(broker: TestBroker) -> No
     outbox.send(Message(topic, b"foreign", partition=0))
     outbox.flush(30.0)
     outbox.close()
-    found = read_letters(broker.connection, topic, 20)
+    found = read_letters(Cluster(broker.connection), topic, 20)
     told = {letter.rejected.offset: letter.rejected.rows[0].reason for letter in found.letters}
     assert told == {0: "not_finite", 1: "unknown_label", 2: "not_finite"}
     assert (found.earlier, found.foreign) == (0, 1)
     assert [line.split(":")[0] for line in advice(found.letters)] == ["not_finite (2)", "unknown_label (1)"]
     assert REMEDIES["not_finite"] in next(advice(found.letters))
-    newest = read_letters(broker.connection, topic, 2)
+    newest = read_letters(Cluster(broker.connection), topic, 2)
     assert ([letter.rejected.offset for letter in newest.letters], newest.earlier) == ([1], 3)
     assert json.loads(json.dumps(plain(newest.letters[0])))["value"] == "value"
 
@@ -76,13 +76,13 @@ def test_letters_are_shown_once_and_others_are_counted(broker: TestBroker) -> No
 def test_a_letter_cannot_steer_a_terminal(broker: TestBroker) -> None:
     """Control characters of the producer's bytes are shown escaped, and nobody's name for a line break breaks one."""
     topic = broker.name("dlq")
-    create_topics(broker.connection, [TopicSpec(topic)])
+    Cluster(broker.connection).create([TopicSpec(topic)])
     letter = letter_of(5, b'\x1b[2J\n\xff{"x"' + b"1" * 100, Rejection(1, "malformed_json", "y\r\nz"), rows=3)
     outbox = Outbox(broker.connection)
     outbox.send(Message(topic, letter.value, letter.key, letter.headers, 0))
     outbox.flush(30.0)
     outbox.close()
-    (found,) = read_letters(broker.connection, topic, 1).letters
+    (found,) = read_letters(Cluster(broker.connection), topic, 1).letters
     where, beginning = lines(found)
     assert where == r"in[0]@5 row 1, 1 of 3 rows  malformed_json: y\r\nz"
     assert beginning.startswith(r'    \x1b[2J\n\xff{"x"')

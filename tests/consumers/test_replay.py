@@ -15,7 +15,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import consumers.replay.replay as module
 from consumers.replay.replay import ReplayResult, Sent, expected_points, prepare_topic, progress_bar, replay
 from streamsvm.config import PointsConfig
 from streamsvm.datasets import dataset_source
@@ -24,7 +23,7 @@ from streamsvm.ingest.decoder import PointDecoder
 from streamsvm.ingest.files.array_files import from_arrays
 from streamsvm.ingest.files.opening import open_source
 from streamsvm.ingest.files.source import Source
-from streamsvm.kafka import Connection, EmbeddedBroker, Message, Outbox, PublishRefused, read_to_end
+from streamsvm.kafka import Cluster, Connection, EmbeddedBroker, Message, Outbox, PublishRefused
 
 
 class FakeOutbox:
@@ -323,7 +322,7 @@ def test_what_is_replayed_can_be_read_and_decoded(broker: EmbeddedBroker, rows_p
         result = replay(source, outbox, topic, partition=0, rows_per_record=rows_per_record, limit=5_000)
     finally:
         outbox.close()
-    records = list(read_to_end(broker.connection, topic, 0, timeout_s=30))
+    records = list(Cluster(broker.connection).read_to_end(topic, 0, timeout_s=30))
     decoded = PointDecoder(PointsConfig(dimension=8)).decode(records)
     given = next(iter(source.batches()))
     assert (result.points, result.records) == (5_000, len(records))
@@ -341,8 +340,11 @@ def test_points_spread_over_the_partitions(broker: EmbeddedBroker) -> None:
     finally:
         outbox.close()
     parts = [
-        [json.loads(record.value or b"")["id"] for record in read_to_end(broker.connection, "spread", p, timeout_s=30)]
-        for p in prepare_topic(broker.connection, "spread")
+        [
+            json.loads(record.value or b"")["id"]
+            for record in Cluster(broker.connection).read_to_end("spread", p, timeout_s=30)
+        ]
+        for p in prepare_topic(Cluster(broker.connection), "spread")
     ]
     assert all(parts)
     assert sorted(mark for part in parts for mark in part) == list(range(result.points))
@@ -350,21 +352,21 @@ def test_points_spread_over_the_partitions(broker: EmbeddedBroker) -> None:
 
 def test_a_partition_that_does_not_exist_is_refused(broker: EmbeddedBroker) -> None:
     """Before anything is sent."""
-    assert prepare_topic(broker.connection, "here", create_partitions=4, partition=3) == (0, 1, 2, 3)
+    assert prepare_topic(Cluster(broker.connection), "here", create_partitions=4, partition=3) == (0, 1, 2, 3)
     with pytest.raises(ConfigurationError, match="topic here has no partition 4"):
-        prepare_topic(broker.connection, "here", partition=4)
+        prepare_topic(Cluster(broker.connection), "here", partition=4)
     with pytest.raises(ConfigurationError, match="create_partitions is 0"):
-        prepare_topic(broker.connection, "here", create_partitions=0)
+        prepare_topic(Cluster(broker.connection), "here", create_partitions=0)
 
 
 def test_a_missing_topic_is_told_with_its_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
     """The embedded broker makes every topic that is asked for, so the answer of a real one is played."""
 
-    def missing(_: Connection, topic: str) -> None:
+    def missing(_: Cluster, topic: str) -> None:
         raise TopicMissing(f"topic {topic} does not exist")
 
-    monkeypatch.setattr(module, "describe_topic", missing)
+    monkeypatch.setattr(Cluster, "describe", missing)
     with pytest.raises(
         TopicMissing, match=r"topic none does not exist at somewhere:9092\. Create the topic, give create_partitions"
     ):
-        prepare_topic(Connection(options={"bootstrap.servers": "somewhere:9092"}), "none")
+        prepare_topic(Cluster(Connection(options={"bootstrap.servers": "somewhere:9092"})), "none")

@@ -14,7 +14,7 @@ from streamsvm.errors import ConfigurationError
 from streamsvm.ingest import dead_letter as deadletter
 from streamsvm.ingest.dead_letter import Receipt, Rejected, RejectedRow
 from streamsvm.ingest.decoder import REASONS, PointDecoder, RejectedRecord, Rejection
-from streamsvm.kafka import Connection, Message, Outbox, Record, TopicSpec, create_topics, read_to_end
+from streamsvm.kafka import Cluster, Connection, Message, Outbox, Record, TopicSpec
 from tests.brokers.fixtures import TestBroker
 
 NOW = datetime(2026, 3, 4, 5, 6, 7, tzinfo=UTC)
@@ -40,17 +40,17 @@ def send(connection: Connection, *messages: Message) -> None:
 def topics(broker: TestBroker) -> tuple[str, str]:
     """Make a dead-letter topic and one to send to."""
     source, target = broker.name("dlq"), broker.name("again")
-    create_topics(broker.connection, [TopicSpec(source), TopicSpec(target)])
+    Cluster(broker.connection).create([TopicSpec(source), TopicSpec(target)])
     return source, target
 
 
 def values(connection: Connection, topic: str) -> list[bytes | None]:
-    return [record.value for record in read_to_end(connection, topic, 0, timeout_s=20.0)]
+    return [record.value for record in Cluster(connection).read_to_end(topic, 0, timeout_s=20.0)]
 
 
 def again(connection: Connection, source: str, target: str, wanted: Chosen = EVERY, **mended: bytes | None) -> Resent:
     given = {f"m/in/0/{offset[1:]}": value for offset, value in mended.items()}
-    return resend(connection, source, target, wanted, NOW, given or None)
+    return resend(Cluster(connection), source, target, wanted, NOW, given or None)
 
 
 def test_two_models_letters_of_one_record_are_two() -> None:
@@ -111,7 +111,7 @@ def test_each_letter_is_sent_once_however_often_it_is_asked_for(real_broker: Tes
     assert again(connection, source, target) == Resent(0, 2)
     send(connection, first, message(source, 3, b"new", MISSING))
     assert again(connection, source, target) == Resent(1, 2)
-    sent = list(read_to_end(connection, target, 0, timeout_s=20.0))
+    sent = list(Cluster(connection).read_to_end(target, 0, timeout_s=20.0))
     told = {record.key: (record.value, dict(record.headers)["streamsvm.resent.id"]) for record in sent}
     assert len(sent) == 3
     assert told == {
@@ -120,7 +120,7 @@ def test_each_letter_is_sent_once_however_often_it_is_asked_for(real_broker: Tes
         b"k3": (b"new", b"m/in/0/3"),
     }
     assert [name for name, _ in sent[0].headers] == ["content-type", "streamsvm.resent.id", "streamsvm.transaction"]
-    found = read_letters(connection, source, 20)
+    found = read_letters(Cluster(connection), source, 20)
     assert {name: receipt.to for name, receipt in found.receipts.items()} == {f"m/in/0/{n}": target for n in (1, 2, 3)}
     assert found.foreign == 0
     assert sum("sent again to" in line for line in report(found)) == 3

@@ -18,7 +18,7 @@ from consumers.trainer.checkpointing import LOOK_INTERVAL_S, Saver
 from streamsvm.checkpoint.directory import CheckpointDirectory
 from streamsvm.checkpoint.disk import FileSystem
 from streamsvm.errors import DirectoryTaken, TransientError
-from streamsvm.kafka import TopicSpec, create_topics
+from streamsvm.kafka import Cluster, TopicSpec
 from tests.brokers.fixtures import TestBroker
 from tests.consumers.trainers import Running, produce, records, run_until, settings_for
 from tests.test_checkpoint import snapshot
@@ -114,7 +114,7 @@ def test_a_directory_that_another_process_took_ends_the_trainer(saving: Saving, 
 def test_a_trainer_goes_on_in_a_directory_made_anew(broker: TestBroker, tmp_path: Path) -> None:
     """Removed while it runs: it makes it again, and the next start goes on from there."""
     settings = settings_for(broker.name("s"), tmp_path / "checkpoint")
-    create_topics(broker.connection, [TopicSpec(settings.input.topic, 1)])
+    Cluster(broker.connection).create([TopicSpec(settings.input.topic, 1)])
     produce(broker.connection, settings.input.topic, records(50))
     with Running(settings, broker.connection) as running:
         running.wait_for_rows(50)
@@ -132,7 +132,7 @@ def test_a_trainer_ends_when_its_directory_is_anothers(broker: TestBroker, tmp_p
     link = tmp_path / "checkpoint"
     link.symlink_to(tmp_path / "own")
     settings = settings_for(broker.name("s"), link)
-    create_topics(broker.connection, [TopicSpec(settings.input.topic, 1)])
+    Cluster(broker.connection).create([TopicSpec(settings.input.topic, 1)])
     fresh = tmp_path / "fresh"
     fresh.symlink_to(tmp_path / "others")
     running = Running(settings, broker.connection)

@@ -6,10 +6,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
-from consumers.streams.ports import Cluster, Publisher
 from consumers.streams.score_settlement import ScoreSettlement
 from consumers.streams.settling import SHORT_SLACK_MS
-from streamsvm.kafka import Mark, Message, Place, Progress, Record, Stamp, Standing, Stored
+from streamsvm.kafka import Cluster, Mark, Message, Place, Progress, Publisher, Record, Stamp, Standing, Stored
 
 ID = "g-0"
 PLACES: tuple[Place, ...] = (("scores", 0), ("scores", 1), ("letters", 0))

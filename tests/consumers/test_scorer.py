@@ -17,7 +17,6 @@ import pytest
 
 import consumers.scorer.life as life_module
 import consumers.scorer.scorer as scorer_module
-import consumers.scorer.seat as seat_module
 from consumers.host.runtime import Health
 from consumers.metrics import SCORER, Metrics
 from consumers.page.board import ScorerBoard
@@ -31,6 +30,7 @@ from streamsvm.ingest.avro import Schemas
 from streamsvm.ingest.decoder import Rejection, encode
 from streamsvm.ingest.scored import BatchScorer, label_of, points_config
 from streamsvm.kafka import (
+    Cluster,
     Connection,
     Message,
     Outbox,
@@ -41,10 +41,8 @@ from streamsvm.kafka import (
     RegistryUnavailable,
     Slot,
     Subscription,
+    Tail,
     TopicSpec,
-    create_topics,
-    describe_topic,
-    read_to_end,
 )
 from streamsvm.model.machine import LinearMachine, Model, Scaler
 from streamsvm.model.probability import Sigmoid
@@ -341,7 +339,7 @@ def settings_for(connection: Connection, batch_records: int = 7) -> Settings:
     """Return settings whose topics no other test uses; input and models exist, the others do not yet."""
     unique = uuid.uuid4().hex[:12]
     points, models = f"points-{unique}", f"models-{unique}"
-    create_topics(connection, [TopicSpec(points, 4), TopicSpec(models), TopicSpec(f"{models}.aliases")])
+    Cluster(connection).create([TopicSpec(points, 4), TopicSpec(models), TopicSpec(f"{models}.aliases")])
     return Settings(
         name=NAME,
         kafka={"bootstrap.servers": "unused:1"},
@@ -378,8 +376,8 @@ def produce(connection: Connection, topic: str, values: Sequence[bytes | None], 
 
 
 def stored(connection: Connection, topic: str) -> list[Record]:
-    partitions = describe_topic(connection, topic).partitions
-    return [record for p in partitions for record in read_to_end(connection, topic, p, timeout_s=DEADLINE_S)]
+    partitions = Cluster(connection).describe(topic).partitions
+    return [record for p in partitions for record in Cluster(connection).read_to_end(topic, p, timeout_s=DEADLINE_S)]
 
 
 def scores(connection: Connection, settings: Settings) -> list[dict[str, Any]]:
@@ -739,7 +737,11 @@ def test_a_call_that_never_returns_does_not_hold_up_the_stop(
             for_ever.wait()
 
     setattr(Stuck, verb, Stuck._stick)
-    monkeypatch.setattr(seat_module, "Subscription", Stuck)
+
+    def subscription(cluster: Cluster, topic: str, **more: Any) -> Stuck:
+        return Stuck(cluster._connection, topic, **more)
+
+    monkeypatch.setattr(Cluster, "subscription", subscription)
     monkeypatch.setattr(scorer_module, "GRACE_S", 0.1)
     trainer.publish(version_of(1))
     produce(connection, settings.scoring.topic, points([1]))
@@ -765,7 +767,7 @@ def test_a_subscriber_that_ended_stops_the_scorer(
 
     with Running(settings, connection) as running:
         eventually(lambda: running.value("streamsvm_serving_version") == 1, "it serves")
-        monkeypatch.setattr("streamsvm.registry.subscriber.Tail.poll", broken)
+        monkeypatch.setattr(Tail, "poll", broken)
         eventually(running.ended, "it stops")
         failure, running.failure = running.failure, None
     assert str(failure) == "the client cannot go on"
@@ -788,8 +790,8 @@ def test_the_outputs_are_created(connection: Connection, settings: Settings, tra
     trainer.publish(version_of(1))
     with Running(settings, connection) as running:
         eventually(lambda: running.health.ready()[0], "it is ready")
-        assert len(describe_topic(connection, settings.scoring.output_topic).partitions) == 4
-        assert describe_topic(connection, settings.scoring.dead_letters).partitions
+        assert len(Cluster(connection).describe(settings.scoring.output_topic).partitions) == 4
+        assert Cluster(connection).describe(settings.scoring.dead_letters).partitions
 
 
 @pytest.mark.embedded_broker

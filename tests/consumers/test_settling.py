@@ -19,19 +19,7 @@ from consumers.settings import ScoringConfig, Settings
 from consumers.streams.score_settlement import source_of
 from consumers.streams.settling import PersonNeeded, Unsettled
 from consumers.streams.version_settlement import VersionSettlement
-from streamsvm.kafka import (
-    Cluster,
-    Connection,
-    Message,
-    Outbox,
-    Publisher,
-    Record,
-    Stamp,
-    Standings,
-    TopicSpec,
-    create_topics,
-    read_to_end,
-)
+from streamsvm.kafka import Cluster, Connection, Message, Outbox, Publisher, Record, Stamp, Standings, TopicSpec
 from streamsvm.kafka.attempts import HEADER
 from streamsvm.model import message as model_codec
 from streamsvm.model.pointers import decode_head, head_key
@@ -75,7 +63,7 @@ def connection(proxy: tuple[Proxy, JvmBroker]) -> Iterator[Connection]:
 @pytest.fixture
 def settings(connection: Connection, tmp_path: Path) -> Settings:
     made = settings_for(f"t-{uuid4().hex[:8]}", tmp_path)
-    create_topics(connection, [TopicSpec(made.input.topic, 1)])
+    Cluster(connection).create([TopicSpec(made.input.topic, 1)])
     return made
 
 
@@ -209,7 +197,7 @@ NOT_OURS = {"nobody": "", "a stranger": "payments", "our own, forgotten": "strea
 def test_who_holds_readers_up_is_named_and_only_our_own_kind_is_taken_over(whose: str, connection: Connection) -> None:
     """It waits for three timeouts; then a trainer's id is taken over, and for any other a person gets the command."""
     name = f"t-{uuid4().hex[:8]}"
-    create_topics(connection, [TopicSpec(f"{name}.aliases", 1), TopicSpec(name, 1)])
+    Cluster(connection).create([TopicSpec(f"{name}.aliases", 1), TopicSpec(name, 1)])
     clock, cluster = Clock(), Cluster(connection, transaction_timeout_s=TIMEOUT_S)
     own = "streamsvm/m/t"
     settlement = VersionSettlement(
@@ -242,8 +230,7 @@ def test_who_holds_readers_up_is_named_and_only_our_own_kind_is_taken_over(whose
 def scoring_settings(settings: Settings, partitions: int, connection: Connection) -> Settings:
     prefix = settings.input.topic
     scoring = ScoringConfig(topic=f"{prefix}-points", output_topic=f"{prefix}-scores", group=prefix, batch_records=20)
-    create_topics(
-        connection,
+    Cluster(connection).create(
         [
             TopicSpec(scoring.topic, partitions),
             TopicSpec(settings.output.models_topic, 1),
@@ -266,7 +253,7 @@ def answered(connection: Connection, settings: Settings) -> list[int]:
     scores = [
         json.loads(record.value or b"")["id"]
         for partition in range(2)
-        for record in read_to_end(connection, settings.scoring.output_topic, partition, timeout_s=20.0)
+        for record in Cluster(connection).read_to_end(settings.scoring.output_topic, partition, timeout_s=20.0)
     ]
     letters = [source_of(record.headers) for record in topic(connection, settings.scoring.dead_letters)]
     return sorted([*scores, *(2 * offset + partition for _, partition, offset in filter(None, letters))])

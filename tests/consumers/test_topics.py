@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from consumers.streams.topics import output_topics, unfit, unfit_input
-from streamsvm.kafka import TopicInfo, TopicSpec, create_topics, describe_topic
+from streamsvm.kafka import Cluster, TopicInfo, TopicSpec
 from tests.brokers.fixtures import TestBroker
 from tests.consumers.test_cli import error_of, run
 from tests.consumers.trainers import settings_for
@@ -18,9 +18,9 @@ MODELS, ALIASES, AUDIT, LETTERS = output_topics(settings_for("t", Path("unused")
 def test_topics_as_they_are_made_are_fit(real_broker: TestBroker, tmp_path: Path) -> None:
     """No fault is found in any of them, whatever the broker adds to their settings."""
     specs = output_topics(settings_for(real_broker.name("fit"), tmp_path))
-    assert len(create_topics(real_broker.connection, specs)) == 4
+    assert len(Cluster(real_broker.connection).create(specs)) == 4
     for spec in specs:
-        assert unfit(spec, describe_topic(real_broker.connection, spec.name)) == []
+        assert unfit(spec, Cluster(real_broker.connection).describe(spec.name)) == []
 
 
 @pytest.mark.parametrize(
@@ -63,7 +63,7 @@ def test_the_command_creates_checks_and_says(real_broker: TestBroker) -> None:
     assert made.returncode == 0, made.stderr
     assert f"created  {models}\n" in made.stdout
     assert f"missing  {source}" in made.stdout
-    create_topics(connection, [TopicSpec(source, 1, config={"cleanup.policy": "compact"})])
+    Cluster(connection).create([TopicSpec(source, 1, config={"cleanup.policy": "compact"})])
     again = run(*command, *servers)
     assert again.returncode == 78
     assert f"exists   {models}\n" in again.stdout

@@ -15,20 +15,7 @@ import pytest
 from consumers.settings import Settings
 from streamsvm.config import ModelConfig, SvmConfig
 from streamsvm.errors import ConfigurationError, FatalError, Fenced, StateError, TopicMissing, TransientError
-from streamsvm.kafka import (
-    Batch,
-    Cluster,
-    Connection,
-    Input,
-    Message,
-    Outbox,
-    Publisher,
-    Record,
-    TopicSpec,
-    create_topics,
-    describe_topic,
-    read_to_end,
-)
+from streamsvm.kafka import Batch, Cluster, Connection, Input, Message, Outbox, Publisher, Record, TopicSpec
 from streamsvm.learning.learner import Learner
 from streamsvm.learning.training import Trained, audited, train
 from streamsvm.model import message as model_codec
@@ -50,7 +37,7 @@ def connection(broker: TestBroker) -> Connection:
 @pytest.fixture
 def settings(broker: TestBroker, tmp_path: Path) -> Settings:
     made = settings_for(broker.name("t"), tmp_path / "checkpoint")
-    create_topics(broker.connection, [TopicSpec(made.input.topic, 4)])
+    Cluster(broker.connection).create([TopicSpec(made.input.topic, 4)])
     return made
 
 
@@ -174,8 +161,8 @@ def test_a_crash_in_training_loses_and_doubles_nothing(settings: Settings, conne
 def dead_letters(connection: Connection, settings: Settings) -> list[Record]:
     """Return the letters of all partitions: on the embedded broker every topic has four."""
     name = settings.input.dead_letters
-    partitions = describe_topic(connection, name).partitions
-    return [letter for p in partitions for letter in read_to_end(connection, name, p, timeout_s=30.0)]
+    partitions = Cluster(connection).describe(name).partitions
+    return [letter for p in partitions for letter in Cluster(connection).read_to_end(name, p, timeout_s=30.0)]
 
 
 def source_offset(letter: Record) -> int:
@@ -521,7 +508,7 @@ def test_a_model_must_fit_the_client_too(settings: Settings, connection: Connect
             "coreset": settings.coreset.model_copy(update={"train_points": 100_000}),
         }
     )
-    create_topics(connection, [TopicSpec(large.output.models_topic, config={"max.message.bytes": "20000000"})])
+    Cluster(connection).create([TopicSpec(large.output.models_topic, config={"max.message.bytes": "20000000"})])
     with pytest.raises(
         ConfigurationError, match=r"\(message\.max\.bytes\) allows only 1000000\. Lower .*train_points to"
     ):

@@ -10,7 +10,7 @@ import pytest
 from consumers.settings import Settings
 from consumers.verify.verify import verify
 from streamsvm.config import SvmConfig
-from streamsvm.kafka import Connection, TopicSpec, create_topics
+from streamsvm.kafka import Cluster, Connection, TopicSpec
 from streamsvm.learning import naming
 from streamsvm.learning.tuning import STEPS, Tuning
 from streamsvm.model.pointers import Head, decode_head, head_key
@@ -39,7 +39,7 @@ def make(broker: TestBroker, tmp_path: Path) -> Callable[..., Settings]:
 
     def made(svm: SvmConfig = SVM["linear"], **training: object) -> Settings:
         base = settings_for(broker.name("t"), tmp_path / "checkpoint", **training)
-        create_topics(broker.connection, [TopicSpec(base.input.topic, 4)])
+        Cluster(broker.connection).create([TopicSpec(base.input.topic, 4)])
         coreset = base.coreset.model_copy(update={"bucket_points": 60})  # enough of each label for the folds
         return base.model_copy(update={"svm": svm, "coreset": coreset})
 
@@ -90,10 +90,10 @@ def test_verify_chooses_again(make: Callable[..., Settings], connection: Connect
     settings = make()
     produce(connection, settings.input.topic, records(200))
     run_until(settings, connection, 200)
-    report = verify(connection, settings)
+    report = verify(Cluster(connection), settings)
     assert report.clean, list(report.lines())
     assert report.input_rows == 200
-    alone = verify(connection, settings, number=5)
+    alone = verify(Cluster(connection), settings, number=5)
     assert alone.clean, list(alone.lines())
     assert outcomes(alone)[-1] == (5, Outcome.IDENTICAL)
     assert alone.input_rows == 200
@@ -109,7 +109,7 @@ def test_lives_that_end_anywhere_go_on_by_the_same_tuning(
     for part in range(4):
         produce(connection, settings.input.topic, records(70, part))
         run_until(settings, connection, 70)
-    report = verify(connection, settings)
+    report = verify(Cluster(connection), settings)
     assert report.clean, list(report.lines())
     if policy == "latest":
         return
@@ -132,7 +132,7 @@ def test_a_new_incarnation_tunes_anew(make: Callable[..., Settings], connection:
     changed = settings.model_copy(update={"seed": 3})
     run_until(changed, connection, 120, reset="m/1")
     assert tuned_by(versions(connection, settings)[3:]) == [4, 5, 5]
-    report = verify(connection, changed)
+    report = verify(Cluster(connection), changed)
     assert report.clean, list(report.lines())
 
 
@@ -148,7 +148,7 @@ def test_a_partition_that_joins_later_leaves_the_choice_as_it_was(
     found = versions(connection, settings)
     assert tuned_by(found) == [1] * len(found)
     assert len(found) > 1
-    report = verify(connection, settings, number=len(found))
+    report = verify(Cluster(connection), settings, number=len(found))
     assert report.clean, list(report.lines())
 
 
@@ -173,7 +173,7 @@ def test_a_version_that_names_another_tuning_is_found(
     forged = Forged(settings, connection)
     forged.change(number, lambda v: with_lineage(v, tuned_at=None if named is None else cuts[named - 1]))
     forged.rechain()
-    report = verify(connection, forged.store())
+    report = verify(Cluster(connection), forged.store())
     assert why in faults(report)[number]
 
 
@@ -183,7 +183,7 @@ def test_a_head_that_gives_another_value_is_found(make: Callable[..., Settings],
     produce(connection, settings.input.topic, records(80))
     run_until(settings, connection, 80)
     forged = Forged(settings, connection)
-    report = verify(connection, forged.store())  # its head has no tuning at all
+    report = verify(Cluster(connection), forged.store())  # its head has no tuning at all
     assert "names another cut of tuning" in faults(report)[0]
 
 
@@ -196,4 +196,4 @@ def test_a_label_that_is_missing_stops_nothing(make: Callable[..., Settings], co
     found = versions(connection, settings)
     assert tuned_by(found) == [1, 2]
     assert settings.svm.penalty(found[-1].stream.weight) == found[-1].fit.C
-    assert verify(connection, settings).clean
+    assert verify(Cluster(connection), settings).clean

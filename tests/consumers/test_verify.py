@@ -20,7 +20,7 @@ from consumers.verify.verify import summary_line, verify
 from streamsvm.build import build
 from streamsvm.config import SvmConfig
 from streamsvm.errors import ConfigurationError
-from streamsvm.kafka import Connection, Message, Outbox, Publisher, Record, TopicSpec, create_topics, describe_topic
+from streamsvm.kafka import Cluster, Connection, Message, Outbox, Publisher, Record, TopicSpec
 from streamsvm.learning import training
 from streamsvm.model import message as model_codec
 from streamsvm.model.ancestry import Ancestor, linked
@@ -47,7 +47,7 @@ def connection(broker: TestBroker) -> Connection:
 @pytest.fixture
 def settings(broker: TestBroker, tmp_path: Path) -> Settings:
     made = settings_for(broker.name("v"), tmp_path / "checkpoint")
-    create_topics(broker.connection, [TopicSpec(made.input.topic, 4)])
+    Cluster(broker.connection).create([TopicSpec(made.input.topic, 4)])
     return made
 
 
@@ -73,7 +73,7 @@ def alone(broker: TestBroker, tmp_path: Path) -> Settings:
 
 def train(broker: TestBroker, directory: Path) -> Settings:
     settings = settings_for(broker.name("v"), directory)
-    create_topics(broker.connection, [TopicSpec(settings.input.topic, 4)])
+    Cluster(broker.connection).create([TopicSpec(settings.input.topic, 4)])
     produce(broker.connection, settings.input.topic, [*records(120), b"{}", *records(79, seed=4)])
     run_until(settings, broker.connection, 200)
     return settings
@@ -102,7 +102,7 @@ class Forged:
         self.settings = settings.model_copy(
             update={"output": settings.output.model_copy(update={"models_topic": copy})}
         )
-        create_topics(connection, [TopicSpec(copy), TopicSpec(self.settings.output.aliases_topic)])
+        Cluster(connection).create([TopicSpec(copy), TopicSpec(self.settings.output.aliases_topic)])
         self.versions = [r for r in topic(connection, settings.output.models_topic) if r.value is not None]
 
     def change(self, number: int, change: Callable[[Version], Version], **headers: str) -> None:
@@ -184,7 +184,7 @@ def last_bit_changed(version: Version) -> Version:
 
 def test_what_a_trainer_published_is_clean(trained: Settings, connection: Connection) -> None:
     """Every version is recomputed to the last byte, the log read once, although one of its rows was rejected."""
-    report = verify(connection, trained)
+    report = verify(Cluster(connection), trained)
     assert outcomes(report) == [(number, Outcome.IDENTICAL) for number in (1, 2, 3, 4, 5)]
     assert report.clean
     assert list(report.lines()) == []
@@ -204,14 +204,14 @@ def test_two_partitions_several_lives_and_rows_in_arrays_are_clean(
             "svm": SvmConfig(alpha=1e-3),
         }
     )
-    create_topics(broker.connection, [TopicSpec(settings.input.topic, 4)])
+    Cluster(broker.connection).create([TopicSpec(settings.input.topic, 4)])
     for life in range(3):
         one, other = records(130, 2 * life), records(90, 2 * life + 1)
         arrays = [b"[" + b",".join(other[at : at + 7]) + b"]" for at in range(0, 90, 7)]
         produce(broker.connection, settings.input.topic, one, 0)
         produce(broker.connection, settings.input.topic, arrays, 2)
         run_until(settings, broker.connection, 220)
-    report = verify(broker.connection, settings)
+    report = verify(Cluster(broker.connection), settings)
     assert report.clean, list(report.lines())
     assert len(report.rows) >= (30 if policy == "every" else 3)
     rows = [model_codec.decode(r.value or b"").lineage for r in topic(broker.connection, settings.output.models_topic)]
@@ -223,18 +223,18 @@ def test_a_kernel_machine_is_clean_too(settings: Settings, connection: Connectio
     rbf = settings.model_copy(update={"svm": SvmConfig(kernel="rbf")})
     produce(connection, rbf.input.topic, records(90))
     run_until(rbf, connection, 90)
-    assert verify(connection, rbf).clean
+    assert verify(Cluster(connection), rbf).clean
 
 
 def test_only_the_lineage_counts(trained: Settings, connection: Connection) -> None:
     """An auditor needs the name and the topic: neither configuration nor input of their own matter."""
     bare = Settings(name="m", output=trained.output, seed=99)
-    assert verify(connection, bare).clean
+    assert verify(Cluster(connection), bare).clean
 
 
 def test_one_version_alone(trained: Settings, connection: Connection) -> None:
     """Only its content is recomputed, from the base to its cut; the places of all are checked."""
-    report = verify(connection, trained, number=3)
+    report = verify(Cluster(connection), trained, number=3)
     assert outcomes(report) == [
         (number, Outcome.IDENTICAL if number == 3 else Outcome.PASSED) for number in (1, 2, 3, 4, 5)
     ]
@@ -247,7 +247,7 @@ def test_a_reset_incarnation_is_clean(alone: Settings, connection: Connection) -
     shutil.rmtree(alone.checkpoint.directory)
     changed = alone.model_copy(update={"coreset": alone.coreset.model_copy(update={"leaf_rows": 30})})
     run_until(changed, connection, 200, reset="m/1")
-    report = verify(connection, changed)
+    report = verify(Cluster(connection), changed)
     assert report.clean, list(report.lines())
     assert [number for number, _ in outcomes(report)] == [1, 2, 3, 4, 5, 6, 7, 8]
     assert report.input_rows == 200 + 180
@@ -259,7 +259,7 @@ def test_a_version_that_was_refused_leaves_no_trace(settings: Settings, broker: 
     run_until(settings, broker.connection, 80)
     produce(broker.connection, settings.input.topic, records(80, seed=1))
     run_until(settings, broker.connection, 80, train=_not_a_number_at_first())
-    report = verify(broker.connection, settings)
+    report = verify(Cluster(broker.connection), settings)
     assert report.clean, list(report.lines())
     assert len(report.rows) == 3
 
@@ -284,7 +284,7 @@ def test_a_changed_bit_of_a_coefficient_is_found_and_named(trained: Settings, co
     forged = Forged(trained, connection)
     forged.change(3, last_bit_changed)
     forged.rechain()
-    report = verify(connection, forged.store())
+    report = verify(Cluster(connection), forged.store())
     (fault,) = faults(report).items()
     assert fault[0] == 3
     assert fault[1].startswith("model.coefficients[1]: published ")
@@ -295,7 +295,7 @@ def test_a_changed_bit_breaks_the_chain_behind_it(trained: Settings, connection:
     """Where only its own hash was made to fit, the next version's parent is another one."""
     forged = Forged(trained, connection)
     forged.change(3, last_bit_changed)
-    found = faults(verify(connection, forged.store()))
+    found = faults(verify(Cluster(connection), forged.store()))
     assert found.keys() == {3, 4}
     assert "names the parent" in found[4]
 
@@ -304,7 +304,7 @@ def test_a_value_that_is_not_what_its_hash_says(trained: Settings, connection: C
     """A damaged value is no version at all, and is said to be damaged."""
     forged = Forged(trained, connection)
     forged.versions[1] = forged.versions[1]._replace(value=b"{" + (forged.versions[1].value or b""))
-    found = faults(verify(connection, forged.store()))
+    found = faults(verify(Cluster(connection), forged.store()))
     assert "its header says" in found[2]
     assert "the value is not a" in found[2]
 
@@ -325,7 +325,7 @@ def test_a_false_lineage_is_found(
     forged = Forged(trained, connection)
     forged.change(2, lambda version: with_lineage(version, **changes))
     forged.rechain()
-    report = verify(connection, forged.store())
+    report = verify(Cluster(connection), forged.store())
     assert said in "; ".join(report.lines())
     assert not report.clean
 
@@ -335,7 +335,7 @@ def test_an_audit_that_the_log_does_not_bear_out_is_found(trained: Settings, con
     forged = Forged(trained, connection)
     forged.change(2, lambda version: replace(version, audit=better(version.audit)))
     forged.rechain()
-    report = verify(connection, forged.store())
+    report = verify(Cluster(connection), forged.store())
     assert "audit.low: published" in "; ".join(report.lines())
     assert not report.clean
 
@@ -349,7 +349,7 @@ def test_a_wrong_parent_is_found(trained: Settings, connection: Connection) -> N
     """In the chain, and in the bytes: the lineage is part of them."""
     forged = Forged(trained, connection)
     forged.change(5, lambda version: with_lineage(version, parent="f" * 64))
-    found = faults(verify(connection, forged.store()))
+    found = faults(verify(Cluster(connection), forged.store()))
     assert found.keys() == {5}
     assert f"the version names the parent {'f' * 64}, but m@4 has the SHA-256" in found[5]
 
@@ -358,7 +358,7 @@ def test_a_missing_number_is_found(trained: Settings, connection: Connection) ->
     """A gap is named by the numbers that are not there."""
     forged = Forged(trained, connection)
     del forged.versions[2]
-    found = faults(verify(connection, forged.store()))
+    found = faults(verify(Cluster(connection), forged.store()))
     assert found == {4: "the numbers have a gap: m@3 is missing before it"}
 
 
@@ -366,9 +366,9 @@ def test_a_doubled_version_is_found(trained: Settings, connection: Connection) -
     """Each of the two is told where the other one is, although both are right by their content."""
     forged = Forged(trained, connection)
     forged.versions.insert(2, forged.versions[1])
-    found = faults(verify(connection, forged.store()))
+    found = faults(verify(Cluster(connection), forged.store()))
     assert found.keys() == {2}
-    report = verify(connection, forged.settings)
+    report = verify(Cluster(connection), forged.settings)
     doubled = [row for row in report.rows if row.number == 2]
     assert len(doubled) == 2
     assert all("published twice" in row.faults[0] for row in doubled)
@@ -378,7 +378,7 @@ def test_versions_out_of_order_are_found(trained: Settings, connection: Connecti
     """A number that comes after a greater one, and a cut that goes back."""
     forged = Forged(trained, connection)
     forged.versions[1], forged.versions[2] = forged.versions[2], forged.versions[1]
-    found = faults(verify(connection, forged.store()))
+    found = faults(verify(Cluster(connection), forged.store()))
     assert "the version comes after m@3" in found[2]
     assert "the version's cut lies behind that of m@3" in found[2]
     assert "m@2 is missing before it" in found[3]
@@ -388,14 +388,17 @@ def test_an_incarnation_that_goes_back_is_found(trained: Settings, connection: C
     """A header that says so is checked against those before it."""
     forged = Forged(trained, connection)
     forged.change(2, lambda version: version, **{INCARNATION: "7"})
-    assert "the version's incarnation is 1, but m@2 before it has 7" in faults(verify(connection, forged.store()))[3]
+    assert (
+        "the version's incarnation is 1, but m@2 before it has 7"
+        in faults(verify(Cluster(connection), forged.store()))[3]
+    )
 
 
 def test_an_incarnation_that_the_head_does_not_have_is_found(trained: Settings, connection: Connection) -> None:
     """No version comes after the newest one to contradict its header: the head does."""
     forged = Forged(trained, connection)
     forged.change(5, lambda version: version, **{INCARNATION: "7"})
-    report = verify(connection, forged.store())
+    report = verify(Cluster(connection), forged.store())
     assert faults(report)[0] == f"m@head gives incarnation 1, but the header {INCARNATION} of m@5 says 7"
     assert report.exit_status == 1
 
@@ -410,7 +413,7 @@ def test_aliases_must_name_what_is_there(trained: Settings, connection: Connecti
         outbox.send(Message(settings.output.aliases_topic, value, key.encode(), partition=0))
     outbox.flush(30.0)
     outbox.close()
-    found = faults(verify(connection, settings))
+    found = faults(verify(Cluster(connection), settings))
     assert "m@head names version 4, but the newest is m@5" in found[0]
     assert f"m@champion names m@2 as {'a' * 64} at offset 1, but" in found[0]
     assert "m@current" not in found[0], "an older version may be current"
@@ -425,7 +428,7 @@ def test_missing_aliases_are_found(trained: Settings, connection: Connection) ->
         outbox.send(Message(settings.output.aliases_topic, None, key, partition=0))
     outbox.flush(30.0)
     outbox.close()
-    found = faults(verify(connection, settings))
+    found = faults(verify(Cluster(connection), settings))
     assert "the head record m@head is missing" in found[0]
     assert "the alias m@current is missing" in found[0]
 
@@ -438,7 +441,7 @@ def test_a_version_of_another_build_is_no_verdict(trained: Settings, connection:
         forged.change(number, lambda version: with_lineage(version, build=theirs))
     forged.change(4, last_bit_changed)
     forged.rechain()
-    report = verify(connection, forged.store())
+    report = verify(Cluster(connection), forged.store())
     assert dict(outcomes(report))[2] is Outcome.IDENTICAL
     assert dict(outcomes(report))[4] is Outcome.FOREIGN
     assert report.exit_status == EXIT_INCOMPLETE
@@ -454,7 +457,7 @@ def test_an_option_that_this_build_does_not_know_is_said(trained: Settings, conn
         "build": {**build(), "streamsvm": "99.0"},
     }
     forged.change(5, lambda version: with_lineage(version, **newer), **{INCARNATION: "2"})
-    report = verify(connection, forged.store(incarnation=2))
+    report = verify(Cluster(connection), forged.store(incarnation=2))
     assert dict(outcomes(report))[4] is Outcome.IDENTICAL
     assert dict(outcomes(report))[5] is Outcome.UNAVAILABLE
     assert "this build cannot run the version's configuration: newer" in "; ".join(report.lines())
@@ -472,7 +475,7 @@ def test_a_version_of_an_older_format_is_compared_in_what_it_holds(
         forged.put(number, model_codec.as_format(forged.versions[number - 1].value or b"", form))
         child = forged.versions[number - 1].value or b""
         forged.change(number + 1, lambda version, of=child: with_lineage(version, parent=model_codec.sha256(of)))
-    report = verify(connection, forged.store())
+    report = verify(Cluster(connection), forged.store())
     found = dict(outcomes(report))
     assert found[2] is Outcome.OLDER_FORMAT, faults(report)
     assert found[4] is Outcome.DIFFERS
@@ -500,7 +503,7 @@ def test_a_format_that_this_build_does_not_read_is_no_verdict(trained: Settings,
     headers = {**dict(forged.versions[3].headers), SHA256: model_codec.sha256(value).encode()}
     forged.versions[3] = forged.versions[3]._replace(value=value, headers=tuple(headers.items()))
     forged.change(5, lambda version: with_lineage(version, parent=model_codec.sha256(value)))
-    report = verify(connection, forged.store())
+    report = verify(Cluster(connection), forged.store())
     assert dict(outcomes(report))[4] is Outcome.UNAVAILABLE
     assert dict(outcomes(report))[5] is Outcome.IDENTICAL, faults(report)
     assert "the message format is 'streamsvm.model/99', but this build reads" in "; ".join(report.lines())
@@ -511,7 +514,7 @@ def test_retired_versions_are_passed_over_and_said(trained: Settings, connection
     """A tombstone retires a version: it is not recomputed, but those after it still name it as their parent."""
     forged = Forged(trained, connection)
     tombstone = Message(forged.settings.output.models_topic, None, b"m@2", partition=0)
-    report = verify(connection, forged.store(tombstone, retired_record(forged, 2)))
+    report = verify(Cluster(connection), forged.store(tombstone, retired_record(forged, 2)))
     assert dict(outcomes(report))[2] is Outcome.RETIRED
     assert report.clean, list(report.lines())
     assert any("m@2: retired" in line for line in report.lines())
@@ -523,8 +526,8 @@ def test_a_tombstone_that_nothing_else_knows_of_hides_no_version(trained: Settin
     forged.change(2, last_bit_changed)
     forged.rechain()
     output = forged.settings.output
-    create_topics(connection, [TopicSpec(output.audit_topic)])
-    report = verify(connection, forged.store(Message(output.models_topic, None, b"m@2", partition=0)))
+    Cluster(connection).create([TopicSpec(output.audit_topic)])
+    report = verify(Cluster(connection), forged.store(Message(output.models_topic, None, b"m@2", partition=0)))
     assert dict(outcomes(report))[2] is Outcome.DIFFERS
     assert "a tombstone at offset 5 says that m@2 is retired, but neither m@retired nor the audit" in faults(report)[0]
     assert report.exit_status == EXIT_DIFFERS
@@ -545,7 +548,7 @@ def test_a_wrong_link_is_found(
     forged = Forged(trained, connection)
     forged.change(4, lambda version: with_lineage(version, links=links))
     forged.change(5, lambda version: with_lineage(version, parent=model_codec.sha256(forged.versions[3].value or b"")))
-    report = verify(connection, forged.store())
+    report = verify(Cluster(connection), forged.store())
     assert re.search(said, faults(report)[4])
     assert report.exit_status == EXIT_DIFFERS
 
@@ -556,7 +559,7 @@ def test_a_number_used_again_after_its_tombstone_is_found(trained: Settings, con
     tombstone = forged.versions[4]._replace(value=None)
     again, forged.versions[4] = forged.versions[4], tombstone
     forged.versions.append(again)
-    found = faults(verify(connection, forged.store(retired_record(forged, 5))))
+    found = faults(verify(Cluster(connection), forged.store(retired_record(forged, 5))))
     assert "the version's number was used again after it was retired at offset 4" in found[5]
 
 
@@ -564,7 +567,7 @@ def test_a_number_used_again_after_its_tombstone_is_found(trained: Settings, con
 def test_what_retention_removed_is_named(alone: Settings, connection: Connection) -> None:
     """The range that is gone, and the versions that it takes with it; nothing differs, so the status is 3."""
     delete_records(connection, alone.input.topic, 0, 30)
-    report = verify(connection, alone)
+    report = verify(Cluster(connection), alone)
     assert {outcome for _, outcome in outcomes(report)} == {Outcome.UNAVAILABLE}
     (line,) = report.lines()
     assert line.startswith("m@1 to m@5: ")
@@ -578,7 +581,7 @@ def test_an_incarnation_behind_the_removed_range_is_still_checked(alone: Setting
     shutil.rmtree(alone.checkpoint.directory)
     delete_records(connection, alone.input.topic, 0, 100)
     run_until(alone, connection, 100, reset="m/1")
-    report = verify(connection, alone)
+    report = verify(Cluster(connection), alone)
     assert outcomes(report) == [
         *((number, Outcome.UNAVAILABLE) for number in (1, 2, 3, 4, 5)),
         *((number, Outcome.IDENTICAL) for number in (6, 7)),
@@ -591,7 +594,7 @@ def test_versions_removed_from_the_models_topic_are_said(alone: Settings, connec
     """Those that are left are recomputed, but it is not all of them."""
     second = topic(connection, alone.output.models_topic)[2].offset
     delete_records(connection, alone.output.models_topic, 0, second)
-    report = verify(connection, alone)
+    report = verify(Cluster(connection), alone)
     assert outcomes(report) == [(number, Outcome.IDENTICAL) for number in (3, 4, 5)]
     assert report.notes == ("the models topic begins at m@3: the 2 versions before it cannot be checked",)
     assert report.exit_status == EXIT_INCOMPLETE
@@ -605,9 +608,9 @@ def test_a_recreated_input_is_not_the_one(trained: Settings, connection: Connect
     for number in range(1, 6):
         forged.change(number, lambda version: with_lineage(version, topic_id=other))
     forged.rechain()
-    report = verify(connection, forged.store())
+    report = verify(Cluster(connection), forged.store())
     assert {outcome for _, outcome in outcomes(report)} == {Outcome.UNAVAILABLE}
-    assert f"was recreated: its id is {describe_topic(connection, trained.input.topic).topic_id}" in next(
+    assert f"was recreated: its id is {Cluster(connection).describe(trained.input.topic).topic_id}" in next(
         report.lines()
     )
 
@@ -617,7 +620,7 @@ def test_an_input_that_is_gone_is_said(trained: Settings, connection: Connection
     """The topic's name is all that is left of it."""
     forged = Forged(trained, connection)
     forged.change(1, lambda version: with_lineage(version, topic="gone"))
-    report = verify(connection, forged.store(), number=1)
+    report = verify(Cluster(connection), forged.store(), number=1)
     assert "the topic gone no longer exists" in "; ".join(report.lines())
 
 
@@ -632,13 +635,13 @@ def test_a_hole_in_the_log_is_said(settings: Settings, connection: Connection) -
     publisher.close()
     produce(connection, settings.input.topic, records(40, seed=2))
     run_until(settings, connection, 80)
-    assert verify(connection, settings).clean
+    assert verify(Cluster(connection), settings).clean
     forged = Forged(settings, connection)
     cut = (PartitionCut(0, 81, 0, 0), *(PartitionCut(p, 0, 0, -1) for p in (1, 2, 3)))
     forged.change(2, lambda version: with_lineage(version, cut=cut))
     forged.change(3, lambda version: replace(version, stream=msgspec.structs.replace(version.stream, rows=121)))
     forged.rechain()
-    report = verify(connection, forged.store())
+    report = verify(Cluster(connection), forged.store())
     assert dict(outcomes(report)) == {1: Outcome.IDENTICAL, 2: Outcome.UNAVAILABLE, 3: Outcome.UNAVAILABLE}
     text = "; ".join(report.lines())
     assert "but at offset 80 row 0" in text
@@ -650,13 +653,13 @@ def test_a_partition_that_is_added_is_learned_from_there_on(broker: TestBroker, 
     if broker.kind == "embedded":
         pytest.skip("topics of the embedded broker have four partitions")
     settings = settings_for(broker.name("v"), tmp_path)
-    create_topics(broker.connection, [TopicSpec(settings.input.topic, 1)])
+    Cluster(broker.connection).create([TopicSpec(settings.input.topic, 1)])
     produce(broker.connection, settings.input.topic, records(90))
     run_until(settings, broker.connection, 90)
     add_partitions(broker.connection, settings.input.topic, 2)
     produce(broker.connection, settings.input.topic, records(90, seed=1), 1)
     run_until(settings, broker.connection, 90)
-    report = verify(broker.connection, settings)
+    report = verify(Cluster(broker.connection), settings)
     assert report.clean, list(report.lines())
     assert len(report.rows) == 4
     assert report.input_rows == 170, "as far as the last cut"
@@ -669,7 +672,7 @@ def test_a_running_trainer_is_no_fault(settings: Settings, connection: Connectio
     with Running(settings, connection) as running:
         running.wait_until(lambda: running.value("streamsvm_model_version") >= 2)
         while True:
-            report = verify(connection, settings)
+            report = verify(Cluster(connection), settings)
             assert report.clean, list(report.lines())
             if report.rows[-1].number == 10:
                 break
@@ -686,7 +689,7 @@ def test_a_trainer_and_its_auditor_give_linear_algebra_the_configured_threads(
         assert blas_threads() == {3}
     assert blas_threads() != {3}
     seen: list[set[int]] = []
-    assert verify(connection, three, progress=lambda done, total: seen.append(blas_threads())).clean
+    assert verify(Cluster(connection), three, progress=lambda done, total: seen.append(blas_threads())).clean
     assert seen == [{3}]
     assert blas_threads() != {3}
 
@@ -698,9 +701,9 @@ def blas_threads() -> set[int]:
 def test_a_name_without_versions_is_not_clean(trained: Settings, connection: Connection) -> None:
     """A wrong name, or a number that was never published, is an error and no finding."""
     with pytest.raises(ConfigurationError, match="holds no version of nobody"):
-        verify(connection, trained.model_copy(update={"name": "nobody"}))
+        verify(Cluster(connection), trained.model_copy(update={"name": "nobody"}))
     with pytest.raises(ConfigurationError, match="version 6 of m does not exist; the newest is 5"):
-        verify(connection, trained, number=6)
+        verify(Cluster(connection), trained, number=6)
 
 
 def test_partitions_that_wait_for_another_are_dropped_and_read_again(
@@ -712,7 +715,7 @@ def test_partitions_that_wait_for_another_are_dropped_and_read_again(
     run_until(settings, connection, 600)
     monkeypatch.setattr("consumers.verify.verify.BACKLOG_BYTES", 1_000)
     monkeypatch.setattr("consumers.verify.verify.BATCH_RECORDS", 50)
-    report = verify(connection, settings)
+    report = verify(Cluster(connection), settings)
     assert report.clean, list(report.lines())
     assert report.input_rows == 600
 
@@ -741,7 +744,7 @@ def test_the_command_says_what_it_found(real_broker: TestBroker, tmp_path: Path)
     """Status 0 and a summary; a report as JSON; status 1 and a line for each fault."""
     connection = real_broker.connection
     settings = settings_for(real_broker.name("v"), tmp_path)
-    create_topics(connection, [TopicSpec(settings.input.topic, 1)])
+    Cluster(connection).create([TopicSpec(settings.input.topic, 1)])
     produce(connection, settings.input.topic, records(120))
     run_until(settings, connection, 120)
     servers = ["--bootstrap-servers", str(connection.options["bootstrap.servers"]), "--name", "m"]
@@ -765,10 +768,10 @@ def test_the_command_says_what_it_found(real_broker: TestBroker, tmp_path: Path)
 def test_speed_on_many_versions(real_broker: TestBroker, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """75 versions over 3,000 rows are clean; the summary says how fast that went."""
     settings = settings_for(real_broker.name("v"), tmp_path)
-    create_topics(real_broker.connection, [TopicSpec(settings.input.topic, 1)])
+    Cluster(real_broker.connection).create([TopicSpec(settings.input.topic, 1)])
     produce(real_broker.connection, settings.input.topic, records(3_000))
     run_until(settings, real_broker.connection, 3_000)
-    report = verify(real_broker.connection, settings)
+    report = verify(Cluster(real_broker.connection), settings)
     with capsys.disabled():
         print(f"\n{summary_line(report)}")
     assert report.clean

@@ -6,8 +6,8 @@ from typing import Any, cast
 
 import pytest
 
-from consumers.streams.ports import Cluster
 from consumers.trainer.topic_watch import ThreadedWatch
+from streamsvm.kafka import Cluster
 
 PATIENCE_S = 10.0
 

@@ -11,12 +11,11 @@ from consumers.host.runtime import Health
 from consumers.metrics import TRAINER, Metrics
 from consumers.page.board import TrainerBoard
 from consumers.settings import CheckpointConfig, InputConfig, OutputConfig, Settings, TrainingConfig
-from consumers.streams.ports import Cluster as AnyCluster
 from consumers.trainer.components import Components
 from consumers.trainer.trainer import Trainer
 from streamsvm.config import CoresetConfig, PointsConfig, SvmConfig
 from streamsvm.ingest.decoder import encode
-from streamsvm.kafka import Cluster, Connection, Message, Outbox, Record, read_to_end
+from streamsvm.kafka import Cluster, Connection, Message, Outbox, Record
 from streamsvm.model import message as model_codec
 from streamsvm.model.version import Version
 from tests.streams import DIMENSION, gaussian
@@ -67,7 +66,7 @@ def versions(connection: Connection, settings: Settings) -> list[Version]:
 
 def topic(connection: Connection, name: str) -> list[Record]:
     """Return every record of partition 0."""
-    return list(read_to_end(connection, name, 0, timeout_s=30.0))
+    return list(Cluster(connection).read_to_end(name, 0, timeout_s=30.0))
 
 
 class Running:
@@ -84,7 +83,7 @@ class Running:
     """
 
     def __init__(
-        self, settings: Settings, connection: Connection, cluster: AnyCluster | None = None, **options: Any
+        self, settings: Settings, connection: Connection, cluster: Cluster | None = None, **options: Any
     ) -> None:
         self.metrics, self.health = Metrics(TRAINER).with_process(), Health(stuck_after_s=60.0)
         self.board = TrainerBoard(settings, self.metrics)

@@ -36,7 +36,7 @@ from consumers.scorer.scorer import Scorer
 from consumers.settings import OutputConfig, ScoringConfig, Settings
 from streamsvm.errors import StreamsvmError
 from streamsvm.ingest.decoder import encode
-from streamsvm.kafka import Connection, EmbeddedBroker, Message, Outbox, TopicSpec, create_topics
+from streamsvm.kafka import Cluster, Connection, EmbeddedBroker, Message, Outbox, TopicSpec
 from streamsvm.model import deciles_header as deciles
 from streamsvm.model.deciles import deciles_of
 from streamsvm.model.machine import LinearMachine, Model, Scaler
@@ -66,7 +66,7 @@ class Watched:
     def __init__(self, connection: Connection, case: str) -> None:
         self._connection = connection
         models = f"{case}-models"
-        create_topics(connection, [TopicSpec(case, PARTITIONS), TopicSpec(models), TopicSpec(f"{models}.aliases")])
+        Cluster(connection).create([TopicSpec(case, PARTITIONS), TopicSpec(models), TopicSpec(f"{models}.aliases")])
         self._settings = Settings(
             name=NAME,
             kafka={"bootstrap.servers": "unused:1"},

@@ -20,7 +20,7 @@ import numpy as np
 
 from streamsvm.datasets import load_htru2
 from streamsvm.ingest.decoder import encode
-from streamsvm.kafka import Connection, Message, Outbox, TopicSpec, create_topics
+from streamsvm.kafka import Cluster, Connection, Message, Outbox, TopicSpec
 from tests.brokers.jvm import die_with_parent, free_ports
 from tests.deploy.files import RULES
 from tests.faults.daemon import Daemon
@@ -73,7 +73,7 @@ class Live:
 
     def _start(self, stack: ExitStack) -> None:
         topics = [TopicSpec(self._labeled, PARTITIONS), TopicSpec(self._points, PARTITIONS)]
-        create_topics(self._connection, topics)
+        Cluster(self._connection).create(topics)
         self._outbox = Outbox(self._connection)
         stack.callback(self._outbox.close)
         common = {

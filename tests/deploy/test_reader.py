@@ -23,7 +23,7 @@ import numpy as np
 import pytest
 from packaging.requirements import Requirement
 
-from streamsvm.kafka import TopicSpec, create_topics
+from streamsvm.kafka import Cluster, TopicSpec
 from streamsvm.model import message as model_codec
 from streamsvm.registry.loading import Loaded
 from tests.brokers.fixtures import TestBroker
@@ -151,7 +151,7 @@ def test_nothing_that_it_requires_is_missing(python: Path) -> None:
 def test_it_follows_a_model_on_a_real_broker(python: Path, real_broker: TestBroker, tmp_path: Path) -> None:
     """A version that is published arrives with its decision values."""
     topic, version = real_broker.name("models"), version_of(3)
-    create_topics(real_broker.connection, [TopicSpec(topic), TopicSpec(f"{topic}.aliases")])
+    Cluster(real_broker.connection).create([TopicSpec(topic), TopicSpec(f"{topic}.aliases")])
     with closing(Trainer(real_broker.connection, topic)) as trainer:
         trainer.publish(version)
     done = run(python, FOLLOWING, json.dumps(dict(real_broker.connection.options)), topic, folder=tmp_path)

@@ -33,7 +33,7 @@ import pytest
 from confluent_kafka import Producer
 
 from streamsvm.errors import TransientError
-from streamsvm.kafka import Connection, Record, describe_topic, log_range, read_to_end
+from streamsvm.kafka import Cluster, Connection, Record
 from streamsvm.model import message as model_codec
 from streamsvm.model.pointers import decode_head, head_key
 from tests.deploy.files import COMPOSE, PROVISIONING, RULES, Query, dashboards, images, parsed, queries
@@ -123,16 +123,16 @@ class Stack:
 
     def ends(self, topic: str) -> dict[int, int]:
         """Return where each partition of a topic ends, its transactions' markers counted."""
-        partitions = describe_topic(self.connection, topic).partitions
-        return {partition: log_range(self.connection, topic, partition)[1] for partition in partitions}
+        partitions = Cluster(self.connection).describe(topic).partitions
+        return {partition: Cluster(self.connection).log_range(topic, partition)[1] for partition in partitions}
 
     def stored(self, topic: str, after: Mapping[int, int] | None = None) -> list[Record]:
         """Return the committed records of a topic; only those from these offsets on, if given."""
         return [
             record
-            for partition in describe_topic(self.connection, topic).partitions
-            for record in read_to_end(
-                self.connection, topic, partition, start=(after or {}).get(partition), timeout_s=ANSWER_S
+            for partition in Cluster(self.connection).describe(topic).partitions
+            for record in Cluster(self.connection).read_to_end(
+                topic, partition, start=(after or {}).get(partition), timeout_s=ANSWER_S
             )
         ]
 
@@ -380,8 +380,8 @@ def answered(stack: Stack) -> tuple[int, int, int]:
     """Wait until each record that `points` now holds has one answer; return the records, their scores and letters."""
     asked = {
         f"points/{partition}/{offset}"
-        for partition in describe_topic(stack.connection, "points").partitions
-        for offset in range(*log_range(stack.connection, "points", partition))
+        for partition in Cluster(stack.connection).describe("points").partitions
+        for offset in range(*Cluster(stack.connection).log_range("points", partition))
     }
 
     def all_answered() -> tuple[int, int, int] | None:

@@ -24,7 +24,7 @@ from streamsvm import STDASVC, CoresetSVC
 from streamsvm.datasets import load_htru2
 from streamsvm.estimators import coresetsvc
 from streamsvm.ingest.decoder import encode
-from streamsvm.kafka import TopicSpec, create_topics
+from streamsvm.kafka import Cluster, TopicSpec
 from tests.benchmarks.estimator_checks import LEAST_CHAIN, LEAST_TREE, REASONS, failed_seeds
 from tests.brokers.fixtures import TestBroker
 from tests.consumers.trainers import produce, run_until, versions
@@ -228,7 +228,7 @@ def test_the_trainer_publishes_the_same_bits(broker: TestBroker, tmp_path: Path,
         "checkpoint": {"directory": tmp_path},
     }
     settings = load(elsewhere, file=file)
-    create_topics(connection, [TopicSpec(settings.input.topic, 4)])
+    Cluster(connection).create([TopicSpec(settings.input.topic, 4)])
     produce(connection, settings.input.topic, [encode(x, int(sign), 1.0) for x, sign in zip(X, y, strict=True)])
     run_until(settings, connection, len(y))
     published = versions(connection, settings)

@@ -14,7 +14,7 @@ from streamsvm import CoresetSVC
 from streamsvm.config import CoresetConfig
 from streamsvm.datasets import load_htru2
 from streamsvm.ingest.decoder import encode
-from streamsvm.kafka import TopicSpec, create_topics
+from streamsvm.kafka import Cluster, TopicSpec
 from tests.brokers.fixtures import TestBroker
 from tests.consumers.trainers import produce, run_until, versions
 
@@ -104,7 +104,7 @@ def test_the_trainer_chooses_the_same(broker: TestBroker, tmp_path: Path, htru2)
         training=TrainingConfig(policy="every"),
         checkpoint=CheckpointConfig(directory=tmp_path),
     )
-    create_topics(broker.connection, [TopicSpec(settings.input.topic, 4)])
+    Cluster(broker.connection).create([TopicSpec(settings.input.topic, 4)])
     produce(broker.connection, settings.input.topic, [encode(x, int(s), 1.0) for x, s in zip(X, y, strict=True)])
     run_until(settings, broker.connection, len(y))
     published = versions(broker.connection, settings)

@@ -17,7 +17,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 )
 
 from streamsvm.errors import TopicMissing
-from streamsvm.kafka import Connection, describe_topic
+from streamsvm.kafka import Cluster, Connection
 from tests.kafka.foreign import TIMEOUT_S, Silent
 
 
@@ -34,7 +34,7 @@ def delete_topic(connection: Connection, topic: str) -> None:
     deadline = time.monotonic() + TIMEOUT_S
     while time.monotonic() < deadline:
         try:
-            describe_topic(connection, topic)
+            Cluster(connection).describe(topic)
         except TopicMissing:
             return
         time.sleep(0.05)
@@ -51,7 +51,7 @@ def add_partitions(connection: Connection, topic: str, total: int) -> None:
     """Give a topic more partitions, and wait until they can be seen."""
     _ask(connection, lambda admin: admin.create_partitions([NewPartitions(topic, total)]))
     deadline = time.monotonic() + TIMEOUT_S
-    while len(describe_topic(connection, topic).partitions) != total:
+    while len(Cluster(connection).describe(topic).partitions) != total:
         assert time.monotonic() < deadline, f"{topic} has no more partitions"
         time.sleep(0.05)
 
@@ -62,6 +62,6 @@ def set_option(connection: Connection, topic: str, name: str, value: str) -> Non
     resource = ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=[entry])
     _ask(connection, lambda admin: admin.incremental_alter_configs([resource]))
     deadline = time.monotonic() + TIMEOUT_S
-    while describe_topic(connection, topic).config[name] != value:
+    while Cluster(connection).describe(topic).config[name] != value:
         assert time.monotonic() < deadline, f"{name} of {topic} is not {value}"
         time.sleep(0.05)

@@ -24,6 +24,7 @@ from streamsvm.kafka import Cluster, Input, Message, OutcomeUnknown, Publisher, 
 from streamsvm.kafka.log import _questions, _watermarks
 from streamsvm.kafka.producing import _Purged
 from streamsvm.learning.recipe import TrainFunction
+from tests.faults.planted import wrap
 
 SHORT_TRANSACTION_S = 3.0
 HOARDED_BYTES = 1_000_000
@@ -70,8 +71,8 @@ class _Careless:
 def _careless(*, resends: bool) -> None:
     sound = Cluster.publisher
 
-    def publisher(self: Cluster, transactional_id: str, writer: str = "") -> Any:
-        return _Careless(lambda: sound(self, transactional_id, writer), resends=resends)
+    def publisher(self: Cluster, transactional_id: str, writer: str = "", **named: Any) -> Any:
+        return _Careless(lambda: sound(self, transactional_id, writer, **named), resends=resends)
 
     Cluster.publisher = publisher  # type: ignore[method-assign]
 
@@ -89,11 +90,11 @@ def assumes_success() -> None:
 def reads_to_the_stable_offset() -> None:
     """Take the end of what is committed for the end of the topic: an open transaction hides what follows it."""
 
-    def stable_range(connection: Any, topic: str, partition: int) -> tuple[int, int]:
+    def stable_range(_: Any, connection: Any, topic: str, partition: int) -> tuple[int, int]:
         with _questions(connection, topic, [partition], "read_committed") as (consumer, link):
             return _watermarks(consumer, link, connection, topic, partition)
 
-    streamsvm.kafka.reading.log_range = stable_range
+    wrap(streamsvm.kafka.reading, "log_range", stable_range)
 
 
 def settles_nothing() -> None:
@@ -108,13 +109,11 @@ def believes_every_answer() -> None:
 
 def reads_what_is_uncommitted() -> None:
     """Read head and owner as if every record counted: what a dead writer left open is taken for published."""
-    sound = streamsvm.kafka.reading.make_consumer
 
-    def make_consumer(connection: Any, link: Any, **options: Any) -> Any:
-        fixed = {**options.pop("fixed", {}), "isolation.level": "read_uncommitted"}
-        return sound(connection, link, fixed=fixed, **options)
+    def make_consumer(original: Any, *given: Any, **options: Any) -> Any:
+        return original(*given, **{**options, "fixed": {**options["fixed"], "isolation.level": "read_uncommitted"}})
 
-    streamsvm.kafka.reading.make_consumer = make_consumer  # type: ignore[attr-defined]
+    wrap(streamsvm.kafka.reading, "make_consumer", make_consumer)
 
 
 def renews_unread() -> None:

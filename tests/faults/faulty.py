@@ -23,7 +23,7 @@ from typing import Any
 import pytest
 
 from consumers.settings import Settings
-from streamsvm.kafka import Connection, TopicSpec, create_topics
+from streamsvm.kafka import Cluster, Connection, TopicSpec
 from tests.brokers.jvm import CannotRun, JvmBroker
 from tests.consumers.trainers import produce, records, run_until, settings_for
 from tests.faults.daemon import Daemon, arguments
@@ -181,7 +181,7 @@ class Scene:
     def _clean_run(self) -> list[tuple[bytes | None, bytes | None]]:
         if self._stream is None:
             self._stream = settings_for(f"scene-{uuid.uuid4().hex[:8]}", self.directory / "clean")
-            create_topics(self.direct, [TopicSpec(self._stream.input.topic, 1)])
+            Cluster(self.direct).create([TopicSpec(self._stream.input.topic, 1)])
             produce(self.direct, self._stream.input.topic, records(ROWS))
             run_until(self._stream, self.direct, ROWS)
             self._clean = published(self.direct, self._stream)

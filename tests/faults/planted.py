@@ -40,7 +40,6 @@ from streamsvm.kafka import (
     Cluster,
     Input,
     Message,
-    Outbox,
     OutcomeUnknown,
     Publisher,
     PublishRefused,
@@ -69,9 +68,11 @@ TRANSACTION_TIMEOUT = "STREAMSVM_TEST_TRANSACTION_TIMEOUT_S"
 def wrap(owner: Any, name: str, around: Callable[..., Any]) -> None:
     """Replace a function by `around(original, *arguments)`, which must take what the function takes."""
     original = getattr(owner, name)
-    taken = [one for one in inspect.signature(original).parameters.values() if one.kind in POSITIONAL]
+    parameters = inspect.signature(original).parameters.values()
+    taken = [one for one in parameters if one.kind in POSITIONAL]
+    named_only = {one.name: one for one in parameters if one.kind is inspect.Parameter.KEYWORD_ONLY}
     try:
-        inspect.signature(around).bind(original, *taken)
+        inspect.signature(around).bind(original, *taken, **named_only)
     except TypeError as misfit:
         raise TypeError(f"what is planted for {name} does not fit it any more: {misfit}") from misfit
 
@@ -98,8 +99,8 @@ def forgets_the_leaf() -> None:
 def takes_an_id_of_its_own() -> None:
     """Each process has another transactional id, so that nobody is ever fenced."""
 
-    def publisher(original: Any, cluster: Cluster, name: str, writer: str = "") -> Publisher:
-        made: Publisher = original(cluster, f"{name}/{uuid.uuid4().hex}", writer)
+    def publisher(original: Any, cluster: Cluster, name: str, writer: str = "", **named: Any) -> Publisher:
+        made: Publisher = original(cluster, f"{name}/{uuid.uuid4().hex}", writer, **named)
         return made
 
     wrap(Cluster, "publisher", publisher)
@@ -144,7 +145,7 @@ def loses_dead_letters() -> None:
 
 def has_no_patience_with_dead_letters() -> None:
     """A dead letter that is not delivered within a second ends the trainer."""
-    wrap(Cluster, "outbox", lambda original, cluster: Outbox(cluster._connection, patience_s=1.0))
+    wrap(Cluster, "outbox", lambda original, cluster, **_: original(cluster, patience_s=1.0))
 
 
 def learns_bad_rows() -> None:

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 from consumers.settings import Settings
 from consumers.verify.verify import verify
-from streamsvm.kafka import Connection
+from streamsvm.kafka import Cluster, Connection
 from streamsvm.model import message as model_codec
 from streamsvm.model.pointers import Head, current_key, decode_alias, decode_head, head_key
 from streamsvm.model.version import Version, positions
@@ -39,7 +39,7 @@ def check_promise(connection: Connection, settings: Settings, *, recomputable: b
         assert head is not None
         assert (head.number, head.sha256) == (len(found), digests[-1]), "the head names another version"
         check_current(connection, settings, len(found))
-        report = verify(connection, settings)
+        report = verify(Cluster(connection), settings)
         assert report.clean if recomputable else not report.differs, "\n".join(report.lines())
     return found
 

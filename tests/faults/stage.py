@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from consumers.settings import InputConfig, Settings
-from streamsvm.kafka import Connection, TopicSpec, create_topics
+from streamsvm.kafka import Cluster, Connection, TopicSpec
 from tests.consumers.trainers import produce
 from tests.faults.daemon import Daemon, arguments
 from tests.faults.promise import published
@@ -41,7 +41,7 @@ class Stage:
     def create(self, partitions: int = 1, **config: str) -> None:
         """Create the input topic; settings with underscores for dots."""
         named = {name.replace("_", "."): value for name, value in config.items()}
-        create_topics(self.connection, [TopicSpec(self.settings.input.topic, partitions, config=named)])
+        Cluster(self.connection).create([TopicSpec(self.settings.input.topic, partitions, config=named)])
 
     def feed(self, values: Sequence[bytes | None], partition: int = 0) -> None:
         """Store records in the input topic."""

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from streamsvm.ingest.decoder import encode
-from streamsvm.kafka import Connection, Message, Outbox, TopicSpec, create_topics
+from streamsvm.kafka import Cluster, Connection, Message, Outbox, TopicSpec
 from tests.consumers.trainers import settings_for
 from tests.faults.daemon import DEADLINE_S, Daemon, arguments
 from tests.faults.observed import ask, metrics
@@ -147,7 +147,7 @@ class TrainerSubject(_Process):
         self.settings = settings_for(f"outage-{uuid.uuid4().hex[:8]}", directory / "checkpoint")
         self._random = random.Random(17)
         self._fed = 0
-        create_topics(connection, [TopicSpec(self.settings.input.topic, 1)])
+        Cluster(connection).create([TopicSpec(self.settings.input.topic, 1)])
 
     @property
     def partitions(self) -> list[Partition]:
@@ -224,7 +224,7 @@ class ScorerSubject(_Process):
         self._sent = 0
         models = [TopicSpec(self._models), TopicSpec(f"{self._models}.aliases")]
         scored = [TopicSpec(topic, SCORED_PARTITIONS) for topic in (self._points, self._scores)]
-        create_topics(connection, [*models, *scored, TopicSpec(f"{self._points}.dlq")])
+        Cluster(connection).create([*models, *scored, TopicSpec(f"{self._points}.dlq")])
         with closing(VersionWriter(connection, self._models)) as writer:
             writer.publish(version_of(3))
 

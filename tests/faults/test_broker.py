@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from streamsvm.kafka import TopicSpec, create_topics
+from streamsvm.kafka import Cluster, TopicSpec
 from tests.consumers.trainers import Running, produce, records, settings_for
 from tests.faults.faulty import RSS_GROWTH, FaultyBroker, Trainee
 
@@ -81,7 +81,7 @@ def test_a_pause_only_delays(faulty: FaultyBroker, pause_s: float) -> None:
 def test_a_stop_without_a_broker_ends(faulty: FaultyBroker, tmp_path: Path) -> None:
     """Told to stop while no broker answers, the trainer saves and ends: it does not wait for observers' offsets."""
     settings = settings_for("outage", tmp_path / "checkpoint")
-    create_topics(faulty.direct, [TopicSpec(settings.input.topic, 1)])
+    Cluster(faulty.direct).create([TopicSpec(settings.input.topic, 1)])
     produce(faulty.direct, settings.input.topic, records(50))
     with Running(settings, faulty.direct) as running:
         running.wait_for_rows(50)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from streamsvm.errors import TransientError
-from streamsvm.kafka import Connection, Mark, Marks, TopicSpec, create_topics
+from streamsvm.kafka import Connection, Mark, Marks, TopicSpec
 from tests.brokers.cluster import NODES, Cluster
 from tests.brokers.jvm import CannotRun
 from tests.faults.faulty import Scene, Trainee
@@ -73,7 +73,7 @@ def test_a_killed_leader_only_delays(nodes: Nodes, times: int) -> None:
 def test_a_leader_that_is_gone_gives_no_marks(nodes: Nodes) -> None:
     """Who asks how far partitions go is told the truth, or nothing; and the truth again from the next leader."""
     places = [(f"{uuid.uuid4().hex[:8]}", 0) for _ in range(3)]
-    create_topics(nodes.direct, [TopicSpec(topic, 1) for topic, _ in places])
+    Cluster(nodes.direct).create([TopicSpec(topic, 1) for topic, _ in places])
     marks = Marks(nodes.direct)
     assert set(marks.of(places).values()) == {Mark(0, 0)}
     nodes.cluster.leader(places[0][0]).kill()

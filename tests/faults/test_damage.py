@@ -14,7 +14,7 @@ from consumers.settings import Settings
 from streamsvm.checkpoint.directory import CheckpointDirectory
 from streamsvm.checkpoint.format import decode, encode
 from streamsvm.errors import CorruptCheckpoint, StateError
-from streamsvm.kafka import Connection, TopicSpec, create_topics
+from streamsvm.kafka import Cluster, Connection, TopicSpec
 from tests.brokers.fixtures import TestBroker
 from tests.consumers.trainers import Running, produce, records, run_until, settings_for, topic
 from tests.faults.disks import VolatileDisk
@@ -106,7 +106,7 @@ def generations(settings: Settings) -> list[Path]:
 def trainer(broker: TestBroker, tmp_path: Path) -> Settings:
     """A trainer that keeps all its generations, and an input of three versions' rows."""
     made = settings_for(broker.name("damage"), tmp_path / "checkpoint")
-    create_topics(broker.connection, [TopicSpec(made.input.topic, 1)])
+    Cluster(broker.connection).create([TopicSpec(made.input.topic, 1)])
     produce(broker.connection, made.input.topic, records(120))
     return made.model_copy(update={"checkpoint": made.checkpoint.model_copy(update={"generations": 100})})
 

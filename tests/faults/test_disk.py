@@ -16,7 +16,7 @@ import pytest
 from consumers.settings import CheckpointConfig
 from streamsvm.checkpoint.directory import CheckpointDirectory
 from streamsvm.checkpoint.disk import FileSystem
-from streamsvm.kafka import TopicSpec, create_topics
+from streamsvm.kafka import Cluster, TopicSpec
 from tests.brokers.fixtures import TestBroker
 from tests.consumers.trainers import Running, produce, records, settings_for
 from tests.faults.daemon import Daemon
@@ -49,7 +49,7 @@ def goes_on_without(broker: TestBroker, directory: Path, method: str, number: in
     settings = settings_for(broker.name("disk"), directory)
     group = f"{settings.input.topic}-group"
     settings = settings.model_copy(update={"input": settings.input.model_copy(update={"group": group})})
-    create_topics(connection, [TopicSpec(settings.input.topic, 1)])
+    Cluster(connection).create([TopicSpec(settings.input.topic, 1)])
     produce(connection, settings.input.topic, records(45))
     disk = RefusingDisk()
 

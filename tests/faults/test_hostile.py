@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from streamsvm.kafka import Message, Outbox, read_to_end
+from streamsvm.kafka import Cluster, Message, Outbox
 from tests.consumers.trainers import versions
 from tests.faults.hostile import MOST_BYTES, MOST_ROWS, Expected, good, hostile
 from tests.faults.observed import metrics, read_all
@@ -48,7 +48,7 @@ def send(stage: Stage, made: Sequence[Expected]) -> None:
 def letters(stage: Stage) -> dict[int, tuple[tuple[int, str], ...]]:
     """Return the rows that the dead letters list, by the offset of their record; a copy must say the same."""
     found: dict[int, tuple[tuple[int, str], ...]] = {}
-    for letter in read_to_end(stage.connection, stage.settings.input.dead_letters, 0, timeout_s=30.0):
+    for letter in Cluster(stage.connection).read_to_end(stage.settings.input.dead_letters, 0, timeout_s=30.0):
         headers = dict(letter.headers)
         offset = int(headers["__streams.errors.offset"])
         assert (

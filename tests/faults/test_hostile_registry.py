@@ -16,7 +16,7 @@ from consumers.settings import RegistryConfig, Settings
 from consumers.verify.verify import verify
 from streamsvm.errors import InvalidPoint
 from streamsvm.ingest.avro import AvroReader, AvroWriter
-from streamsvm.kafka import Message, Outbox, RegistryUnavailable, SchemaRegistry, TopicSpec, create_topics
+from streamsvm.kafka import Cluster, Message, Outbox, RegistryUnavailable, SchemaRegistry, TopicSpec
 from streamsvm.kafka.schema_registry import LARGEST_ANSWER, MOST_KEPT
 from streamsvm.verification.report import EXIT_CLEAN, EXIT_DIFFERS
 from tests.brokers.fixtures import TestBroker
@@ -217,13 +217,13 @@ def test_an_id_that_changes_its_meaning_is_found(broker: TestBroker, registry: H
     """A running process has asked and does not ask again; `verify` reads by the new schema, and says what differs."""
     registry.answer = text(schema_of("a", "b", "c"))
     settings = named(settings_for(broker.name("r"), tmp_path), registry.url)
-    create_topics(broker.connection, [TopicSpec(settings.input.topic, 1)])
+    Cluster(broker.connection).create([TopicSpec(settings.input.topic, 1)])
     feed(broker, settings, 80)
     run_until(settings, broker.connection, 80)
     assert registry.asked == ["/schemas/ids/1"]
-    assert verify(broker.connection, settings).exit_status == EXIT_CLEAN
+    assert verify(Cluster(broker.connection), settings).exit_status == EXIT_CLEAN
     registry.answer = text(schema_of("b", "a", "c"))
-    report = verify(broker.connection, settings)
+    report = verify(Cluster(broker.connection), settings)
     assert report.exit_status == EXIT_DIFFERS
     assert {row.number for row in report.rows if row.faults} == {1, 2}
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from streamsvm.kafka import Message, Outbox, read_to_end
+from streamsvm.kafka import Cluster, Message, Outbox
 from tests.brokers.settings import COMPACT_AT_ONCE
 from tests.consumers.trainers import records, versions
 from tests.faults.admin import set_option
@@ -23,7 +23,9 @@ ROWS = 800
 
 def offsets_of(stage: Stage) -> list[int]:
     """Return the offsets that a reader of the input gets."""
-    return [record.offset for record in read_to_end(stage.connection, stage.settings.input.topic, 0, timeout_s=30.0)]
+    return [
+        record.offset for record in Cluster(stage.connection).read_to_end(stage.settings.input.topic, 0, timeout_s=30.0)
+    ]
 
 
 def learn_with_kills(stage: Stage, tmp_path: Path, planted: str = "") -> None:

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from streamsvm.kafka import TopicSpec, create_topics
+from streamsvm.kafka import Cluster, TopicSpec
 from tests.consumers.trainers import records, topic
 from tests.faults.admin import set_option
 from tests.faults.promise import check_counts, check_promise
@@ -46,7 +46,7 @@ def test_a_limit_that_a_model_may_exceed_is_refused_at_start(stage: Stage) -> No
     """One line names the limit and how many training points would fit into it; nobody is fenced."""
     stage.create()
     output = stage.settings.output
-    create_topics(stage.connection, [TopicSpec(output.models_topic, 1, config={"max.message.bytes": TOO_LITTLE})])
+    Cluster(stage.connection).create([TopicSpec(output.models_topic, 1, config={"max.message.bytes": TOO_LITTLE})])
     daemon = stage.start()
     assert daemon.wait() == REFUSED, daemon.said
     assert f"the topic {output.models_topic} (max.message.bytes) allows only {TOO_LITTLE}" in daemon.log[-1]

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from consumers.settings import Settings
-from streamsvm.kafka import TopicSpec, create_topics
+from streamsvm.kafka import Cluster, TopicSpec
 from streamsvm.registry.loading import load_version
 from tests.brokers.fixtures import TestBroker
 from tests.consumers.test_cli import run
@@ -50,7 +50,7 @@ def learn(settings: Settings, broker: TestBroker, number: int, *more: str) -> No
 def test_the_documented_recovery_gives_readers_a_clean_model(real_broker: TestBroker, tmp_path: Path) -> None:
     """Every command of the section runs; the new version covers no bad point, and the bad one is retired."""
     broker, settings = real_broker, settings_for(real_broker.name(), tmp_path / "checkpoint")
-    create_topics(broker.connection, [TopicSpec(settings.input.topic)])
+    Cluster(broker.connection).create([TopicSpec(settings.input.topic)])
     produce(broker.connection, settings.input.topic, records(40))
     learn(settings, broker, GOOD)
     produce(broker.connection, settings.input.topic, mislabeled(40))

@@ -11,7 +11,7 @@ import pytest
 
 from streamsvm.checkpoint.directory import CheckpointDirectory
 from streamsvm.checkpoint.format import Snapshot
-from streamsvm.kafka import TopicSpec, create_topics
+from streamsvm.kafka import Cluster, TopicSpec
 from streamsvm.learning.cutting import Cut
 from streamsvm.learning.learner import Learner
 from streamsvm.model.pointers import Head
@@ -225,7 +225,7 @@ def test_the_trainer_goes_on_from_states_after_a_power_loss(
     """The real trainer: from states of one life that differ most, with the topic of its end; no version twice."""
     connection = embedded_broker.connection
     trainer = settings_for(embedded_broker.name("power"), tmp_path)
-    create_topics(connection, [TopicSpec(trainer.input.topic, 1)])
+    Cluster(connection).create([TopicSpec(trainer.input.topic, 1)])
     produce(connection, trainer.input.topic, records(ROWS))
     states: dict[tuple[str, ...], Files] = {}
 

@@ -21,7 +21,7 @@ from confluent_kafka.admin import MemberDescription
 
 from streamsvm.crashpoints import POINTS
 from streamsvm.ingest.decoder import encode
-from streamsvm.kafka import Connection, Message, Outbox, Record, TopicSpec, create_topics, describe_topic, read_to_end
+from streamsvm.kafka import Cluster, Connection, Message, Outbox, Record, TopicSpec
 from streamsvm.kafka.slots import members_of
 from tests.brokers.fixtures import TestBroker
 from tests.faults.daemon import DEADLINE_S, Daemon
@@ -55,7 +55,7 @@ class Site:
         self._sent = 0
         self._started: list[Daemon] = []
         names = [TopicSpec(self.points, PARTITIONS), TopicSpec(self.models), TopicSpec(f"{self.models}.aliases")]
-        create_topics(connection, [*names, TopicSpec(self.scores, PARTITIONS), TopicSpec(f"{self.points}.dlq")])
+        Cluster(connection).create([*names, TopicSpec(self.scores, PARTITIONS), TopicSpec(f"{self.points}.dlq")])
         with closing(Trainer(connection, self.models)) as trainer:
             trainer.publish(version_of(3))
 
@@ -143,8 +143,8 @@ class Site:
         return [
             record
             for topic in topics or (self.scores, f"{self.points}.dlq")
-            for partition in describe_topic(self.connection, topic).partitions
-            for record in read_to_end(self.connection, topic, partition, timeout_s=DEADLINE_S)
+            for partition in Cluster(self.connection).describe(topic).partitions
+            for record in Cluster(self.connection).read_to_end(topic, partition, timeout_s=DEADLINE_S)
         ]
 
 

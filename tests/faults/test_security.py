@@ -23,17 +23,7 @@ import pytest
 
 from streamsvm.errors import ConfigurationError, TransientError
 from streamsvm.ingest.decoder import encode
-from streamsvm.kafka import (
-    Connection,
-    Message,
-    Outbox,
-    Publisher,
-    TopicSpec,
-    client,
-    create_topics,
-    describe_topic,
-    read_to_end,
-)
+from streamsvm.kafka import Cluster, Connection, Message, Outbox, Publisher, TopicSpec, client
 from streamsvm.model.pointers import Alias, encode_alias, pin_key
 from streamsvm.registry.loading import load_version
 from streamsvm.registry.subscriber import ModelSubscriber
@@ -115,8 +105,8 @@ class Site:
         self.settings = settings_for(prefix, directory / "checkpoint")
         names = ["in", "in.dlq", "points", "points.dlq", "scores", "models", "models.audit"]
         compacted = {"cleanup.policy": "compact"}
-        create_topics(self.admin, [TopicSpec(self.name(name)) for name in names])
-        create_topics(self.admin, [TopicSpec(self.name("models.aliases"), config=compacted)])
+        Cluster(self.admin).create([TopicSpec(self.name(name)) for name in names])
+        Cluster(self.admin).create([TopicSpec(self.name("models.aliases"), config=compacted)])
 
     def name(self, documented: str) -> str:
         """Return what a topic, group or id of the documentation is called here."""
@@ -544,16 +534,16 @@ def test_another_authority_is_not_trusted_unless_a_flag_says_so(secured: Secured
     """A broker whom nobody vouches for is refused; the flag alone, or the option alone, changes nothing."""
     stranger = type(secured.authority)(tmp_path)
     name = "somewhere"
-    create_topics(secured.connect(), [TopicSpec(name)])
+    Cluster(secured.connect()).create([TopicSpec(name)])
     options = {**secured.options(), "ssl.ca.location": str(stranger.ca)}
     unchecked = {**options, "enable.ssl.certificate.verification": False}
     for refused in (options, unchecked):
         with pytest.raises(ConfigurationError, match="certificate"):
-            describe_topic(Connection(options=refused, request_timeout_s=2.0), name)
+            Cluster(Connection(options=refused, request_timeout_s=2.0)).describe(name)
     with pytest.raises(ConfigurationError, match="certificate verify failed"):
-        describe_topic(Connection(options=options, request_timeout_s=2.0, allow_insecure_tls=True), name)
+        Cluster(Connection(options=options, request_timeout_s=2.0, allow_insecure_tls=True)).describe(name)
     allowed = Connection(options=unchecked, request_timeout_s=5.0, allow_insecure_tls=True)
-    assert describe_topic(allowed, name).partitions == (0,)
+    assert Cluster(allowed).describe(name).partitions == (0,)
     assert len(allowed.risks()) == 1
 
 
@@ -623,15 +613,15 @@ def test_every_verb_works_over_tls_with_each_mechanism(secured: SecuredBroker, t
     shared = {key: value for key, value in secured.options().items() if not key.startswith("sasl.")}
     connection = Connection(options={**shared, **mechanism(name, token_endpoint)}, request_timeout_s=10.0)
     made = f"mechanism-{re.sub('[^a-z]', '', name.lower())}"
-    create_topics(connection, [TopicSpec(made)])
-    assert describe_topic(connection, made).partitions == (0,)
+    Cluster(connection).create([TopicSpec(made)])
+    assert Cluster(connection).describe(made).partitions == (0,)
     with closing(Outbox(connection)) as outbox:
         outbox.send(Message(made, b"one", partition=0))
         outbox.flush(30.0)
     with closing(Publisher(connection, made)) as publisher:
         publisher.start()
         publisher.publish([Message(made, b"two", partition=0)])
-    assert [record.value for record in read_to_end(connection, made, 0, timeout_s=30.0)] == [b"one", b"two"]
+    assert [record.value for record in Cluster(connection).read_to_end(made, 0, timeout_s=30.0)] == [b"one", b"two"]
 
 
 def test_a_token_that_is_refused_is_said(secured: SecuredBroker, token_endpoint: str) -> None:
@@ -639,5 +629,5 @@ def test_a_token_that_is_refused_is_said(secured: SecuredBroker, token_endpoint:
     shared = {key: value for key, value in secured.options().items() if not key.startswith("sasl.")}
     options = {**mechanism("OAUTHBEARER, oidc", token_endpoint), "sasl.oauthbearer.client.secret": "swordfish"}
     with pytest.raises(ConfigurationError, match="security options") as refused:
-        describe_topic(Connection(options={**shared, **options}, request_timeout_s=3.0), "any")
+        Cluster(Connection(options={**shared, **options}, request_timeout_s=3.0)).describe("any")
     assert "swordfish" not in str(refused.value)

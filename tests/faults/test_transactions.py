@@ -9,7 +9,7 @@ from contextlib import contextmanager
 import pytest
 from confluent_kafka import Producer
 
-from streamsvm.kafka import Connection, log_range, start_positions, stored_at
+from streamsvm.kafka import Cluster, Connection
 from tests.faults.faulty import FaultyBroker, Trainee
 from tests.kafka.foreign import open_transaction
 
@@ -18,7 +18,7 @@ LOOK_TIMEOUT_S = 5.0
 
 def ends(connection: Connection, topic: str) -> tuple[int, int]:
     """Return the last stable offset and the high watermark of a topic."""
-    return start_positions(connection, topic, [0], "latest")[0], log_range(connection, topic, 0)[1]
+    return Cluster(connection).starts(topic, [0], "latest")[0], Cluster(connection).log_range(topic, 0)[1]
 
 
 def die_before_a_commit(faulty: FaultyBroker, trainee: Trainee) -> None:
@@ -62,7 +62,7 @@ def hidden_by_a_stranger(faulty: FaultyBroker, trainee: Trainee) -> Iterator[Pro
 
 def is_behind(connection: Connection, models: str, aliases: str, end: int) -> bool:
     """Tell whether a version's pointers lie behind an offset, and their transaction is committed."""
-    if stored_at(connection, aliases, 0, end, LOOK_TIMEOUT_S) is None:
+    if Cluster(connection).stored_at(aliases, 0, end, LOOK_TIMEOUT_S) is None:
         return False
     stable, high = ends(connection, models)
     return stable == high  # the version was stored before its pointers

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from streamsvm.kafka import Connection, Tail, log_range
+from streamsvm.kafka import Cluster, Connection, Tail
 from tests.faults.faulty import LOOK_S, FaultyBroker, Trainee, faulty_broker
 
 TRANSACTIONS = "__transaction_state"
@@ -90,9 +90,9 @@ def outlive_a_rival(scene: FaultyBroker, trainee: Trainee) -> None:
     finally:
         daemon.thaw()
     models, pause = trainee.settings.output.models_topic, threading.Event()
-    _, end = log_range(scene.direct, models, 0)
+    _, end = Cluster(scene.direct).log_range(models, 0)
     while daemon.ended() is None:
-        assert log_range(scene.direct, models, 0)[1] == end, "it publishes what the rival has published"
+        assert Cluster(scene.direct).log_range(models, 0)[1] == end, "it publishes what the rival has published"
         pause.wait(LOOK_S)
     assert daemon.wait() == FENCED
     trainee.check()

@@ -20,7 +20,6 @@ import streamsvm.delivery
 import streamsvm.kafka.client
 import streamsvm.kafka.outbox
 import streamsvm.kafka.producing
-import streamsvm.kafka.reading
 from consumers.scorer.scorer import Scorer
 from consumers.scorer.seat import Seat
 from consumers.trainer.session import Session
@@ -194,13 +193,7 @@ def has_random_ids() -> None:
 
 def serves_what_is_uncommitted() -> None:
     """A subscriber reads uncommitted records."""
-    sound = streamsvm.kafka.client.make_consumer
-
-    def make_consumer(connection: Any, link: Any, *given: Any, **options: Any) -> Any:
-        fixed = {**options.pop("fixed", {}), "isolation.level": "read_uncommitted"}
-        return sound(connection, link, *given, fixed=fixed, **options)
-
-    streamsvm.kafka.reading.make_consumer = make_consumer  # type: ignore[attr-defined]
+    altered.reads_what_is_uncommitted()
 
 
 @dataclass(frozen=True, kw_only=True)

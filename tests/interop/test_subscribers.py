@@ -15,7 +15,7 @@ from consumers.streams.topics import output_topics
 from streamsvm.config import CoresetConfig, PointsConfig, SvmConfig
 from streamsvm.datasets import load_htru2
 from streamsvm.ingest.decoder import encode
-from streamsvm.kafka import Connection, TopicSpec, create_topics
+from streamsvm.kafka import Cluster, Connection, TopicSpec
 from streamsvm.model.kernels import Float
 from streamsvm.registry.loading import Loaded
 from streamsvm.registry.signing import Signer, TrustedKeys
@@ -97,7 +97,7 @@ def follow(
     if (keys := settings.output.trusted_keys_file) is not None:
         given.append(str(keys))
     programs = commands(tmp_path)
-    create_topics(connection, [TopicSpec(settings.input.topic), *output_topics(settings)])
+    Cluster(connection).create([TopicSpec(settings.input.topic), *output_topics(settings)])
 
     def note(loaded: Loaded) -> None:
         seen[loaded.version.number] = loaded
@@ -156,7 +156,7 @@ def test_every_language_refuses_what_no_trusted_key_signed(real_broker: TestBrok
     """An unsigned version, and one that a stranger signed; the signed one after them is served."""
     connection, models = real_broker.connection, real_broker.name("models")
     topics = (models, f"{models}.aliases", f"{models}.onnx")
-    create_topics(connection, [TopicSpec(name) for name in topics])
+    Cluster(connection).create([TopicSpec(name) for name in topics])
     (own, public), (stranger, _) = new_key(tmp_path), new_key(tmp_path, "stranger")
     trusted, points = tmp_path / "trusted.pem", tmp_path / "points.json"
     trusted.write_text(public)

@@ -12,21 +12,15 @@ from confluent_kafka import KafkaError
 from streamsvm.errors import BrokerUnavailable, ConfigurationError, FatalError, Fenced, TransientError
 from streamsvm.kafka import (
     RESERVED,
+    Cluster,
     Connection,
     EmbeddedBroker,
     Input,
     Message,
     Outbox,
     Publisher,
-    Tail,
     TopicSpec,
     client,
-    create_topics,
-    describe_topic,
-    fetch_one,
-    log_range,
-    read_to_end,
-    start_positions,
 )
 from streamsvm.kafka import outbox as outbox_module
 from streamsvm.kafka.client import ClientLog, Link
@@ -45,15 +39,15 @@ SECRETS = {
 }
 
 QUESTIONS: dict[str, Callable[[Connection], object]] = {
-    "describe_topic": lambda connection: describe_topic(connection, "t"),
-    "create_topics": lambda connection: create_topics(connection, [TopicSpec("t")]),
-    "log_range": lambda connection: log_range(connection, "t", 0),
-    "start_positions": lambda connection: start_positions(connection, "t", [0], "latest"),
-    "read_to_end": lambda connection: read_to_end(connection, "t", 0, timeout_s=1.0),
-    "fetch_one": lambda connection: fetch_one(connection, "t", 0, 0, timeout_s=1.0),
-    "tail": lambda connection: Tail(connection, "t", 0, 0),
-    "publisher": lambda connection: Publisher(connection, "id").start(),
-    "input": lambda connection: Input(connection, "t", group=None).assign({0: 0}),
+    "describe": lambda connection: Cluster(connection).describe("t"),
+    "create": lambda connection: Cluster(connection).create([TopicSpec("t")]),
+    "log_range": lambda connection: Cluster(connection).log_range("t", 0),
+    "starts": lambda connection: Cluster(connection).starts("t", [0], "latest"),
+    "read_to_end": lambda connection: Cluster(connection).read_to_end("t", 0, timeout_s=1.0),
+    "record": lambda connection: Cluster(connection).record("t", 0, timeout_s=1.0),
+    "tail": lambda connection: Cluster(connection).tail("t", 0, 0),
+    "publisher": lambda connection: Cluster(connection).publisher("id").start(),
+    "input": lambda connection: Cluster(connection).input("t", None).assign({0: 0}),
 }
 
 
@@ -286,7 +280,7 @@ def test_lines_of_two_facilities_or_texts_are_two(caplog: pytest.LogCaptureFixtu
 def test_connected_is_false_as_soon_as_the_broker_is_gone() -> None:
     """A reader whose broker disappears goes on polling, without error and not connected."""
     with EmbeddedBroker() as broker:
-        create_topics(broker.connection, [TopicSpec("t")])
+        Cluster(broker.connection).create([TopicSpec("t")])
         reader = Input(broker.connection, "t", group=None)
         with closing(reader):
             reader.assign({0: 0})

@@ -8,7 +8,7 @@ from contextlib import closing
 import pytest
 
 from streamsvm.errors import Fenced, TopicMissing
-from streamsvm.kafka import Message, Outbox, Publisher, PublishRefused, Standing, Standings, Subscription, read_to_end
+from streamsvm.kafka import Cluster, Message, Outbox, Publisher, PublishRefused, Standing, Standings, Subscription
 from tests.brokers.fixtures import TestBroker
 from tests.kafka import foreign
 from tests.kafka.steps import PATIENCE_S, drain, numbers, send_values, values_of
@@ -18,7 +18,7 @@ TOO_LARGE_FOR_TOPIC = bytes(range(256)) * 100  # 25,600 bytes
 
 
 def stored(broker: TestBroker, topic: str) -> list[bytes | None]:
-    return values_of(read_to_end(broker.connection, topic, 0, timeout_s=PATIENCE_S))
+    return values_of(Cluster(broker.connection).read_to_end(topic, 0, timeout_s=PATIENCE_S))
 
 
 def test_an_outbox_delivers_in_order(broker: TestBroker) -> None:

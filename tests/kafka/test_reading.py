@@ -9,6 +9,7 @@ import pytest
 
 from streamsvm.errors import ConfigurationError, TopicMissing, TransientError
 from streamsvm.kafka import (
+    Cluster,
     Connection,
     Mark,
     Marks,
@@ -17,16 +18,9 @@ from streamsvm.kafka import (
     Place,
     Publisher,
     Reader,
+    Stamp,
     Tail,
     TopicSpec,
-    create_topics,
-    fetch_one,
-    log_range,
-    read_stored,
-    read_to_end,
-    stamp_of,
-    start_positions,
-    stored_at,
 )
 from tests.brokers.fixtures import TestBroker
 from tests.kafka import foreign
@@ -38,15 +32,15 @@ EPOCH_MS = 1_700_000_000_000
 
 
 def read(broker: TestBroker, topic: str, start: int | None = None) -> list[bytes | None]:
-    return values_of(read_to_end(broker.connection, topic, 0, start=start, timeout_s=PATIENCE_S))
+    return values_of(Cluster(broker.connection).read_to_end(topic, 0, start=start, timeout_s=PATIENCE_S))
 
 
 def test_the_range_of_a_log(broker: TestBroker) -> None:
     """A log's range is the first offset and the one after the last."""
     topic = broker.topic()
-    assert log_range(broker.connection, topic, 0) == (0, 0)
+    assert Cluster(broker.connection).log_range(topic, 0) == (0, 0)
     send_values(broker.connection, topic, numbers(3))
-    assert log_range(broker.connection, topic, 0) == (0, 3)
+    assert Cluster(broker.connection).log_range(topic, 0) == (0, 3)
 
 
 @pytest.mark.real_broker
@@ -55,8 +49,8 @@ def test_the_range_counts_open_transactions_and_the_latest_start_does_not(broker
     topic = broker.topic()
     send_values(broker.connection, topic, numbers(2))
     with foreign.open_transaction(broker.connection, topic, [b"open"]):
-        assert log_range(broker.connection, topic, 0) == (0, 3)
-        assert start_positions(broker.connection, topic, [0], "latest") == {0: 2}
+        assert Cluster(broker.connection).log_range(topic, 0) == (0, 3)
+        assert Cluster(broker.connection).starts(topic, [0], "latest") == {0: 2}
 
 
 @pytest.mark.real_broker
@@ -76,7 +70,7 @@ def test_marks_are_told_again_after_the_broker_was_killed() -> None:
     """A leader's epoch is another one then; what is asked meanwhile is worth trying again."""
     with restartable_broker() as broker:
         connection = Connection(options={"bootstrap.servers": broker.bootstrap_servers})
-        create_topics(connection, [TopicSpec("t", 1)])
+        Cluster(connection).create([TopicSpec("t", 1)])
         marks = Marks(connection)
         eventually(lambda: stable_now(marks) == {("t", 0): 0}, "the topic's leader knows of it")
         broker.kill()
@@ -101,16 +95,16 @@ def test_aborted_records_are_read_where_they_are_wanted(broker: TestBroker) -> N
         publisher.start()
         publisher.publish([Message(topic, b"0", partition=0)])
         publisher.sweep([Message(topic, b"swept", partition=0)])
-    found = read_stored(broker.connection, topic, [0], lambda record: True, timeout_s=PATIENCE_S)
+    found = Cluster(broker.connection).stored([(topic, 0)], lambda record: True, timeout_s=PATIENCE_S)
     assert [(one.record.value, one.committed) for one in found] == [(b"0", True), (b"swept", False)]
-    stamps = [stamp_of(one.record.headers) for one in found]
+    stamps = [Stamp.of(one.record.headers) for one in found]
     assert [(stamp.part, stamp.parts) for stamp in stamps if stamp] == [(1, 1), (1, 1)]
     assert len({stamp.attempt for stamp in stamps if stamp}) == 2
-    swept = stored_at(broker.connection, topic, 0, 1, PATIENCE_S)
+    swept = Cluster(broker.connection).stored_at(topic, 0, 1, PATIENCE_S)
     assert swept is not None
     assert swept.value == b"swept"
     with foreign.open_transaction(broker.connection, topic, [b"open"]), pytest.raises(TransientError, match="open"):
-        read_stored(broker.connection, topic, [0], lambda record: True, timeout_s=0.5)
+        Cluster(broker.connection).stored([(topic, 0)], lambda record: True, timeout_s=0.5)
 
 
 @pytest.mark.real_broker
@@ -121,10 +115,8 @@ def test_stored_records_are_read_between_two_times(broker: TestBroker) -> None:
         foreign.produce(broker.connection, topic, [b"%d" % hour], EPOCH_MS + hour * HOUR_MS, partition)
 
     def between(since_ms: int | None, until_ms: int | None) -> list[tuple[int, bytes | None]]:
-        found = read_stored(
-            broker.connection,
-            topic,
-            range(4),
+        found = Cluster(broker.connection).stored(
+            [(topic, partition) for partition in range(4)],
             lambda record: True,
             since_ms=since_ms,
             until_ms=until_ms,
@@ -145,7 +137,9 @@ def test_a_stored_record_is_told_though_a_transaction_is_open_behind_it(broker: 
     topic = broker.topic()
     send_values(broker.connection, topic, [b"0"])
     with foreign.open_transaction(broker.connection, topic, [b"open"]):
-        found = read_stored(broker.connection, topic, [0], lambda record: record.value == b"0", timeout_s=PATIENCE_S)
+        found = Cluster(broker.connection).stored(
+            [(topic, 0)], lambda record: record.value == b"0", timeout_s=PATIENCE_S
+        )
     assert [(one.record.value, one.committed) for one in found] == [(b"0", True)]
 
 
@@ -153,8 +147,8 @@ def test_start_positions(broker: TestBroker) -> None:
     """The earliest start is the first record, the latest the end, for each partition."""
     topic = broker.topic(partitions=2)
     send_values(broker.connection, topic, numbers(3))
-    assert start_positions(broker.connection, topic, [0, 1], "earliest") == {0: 0, 1: 0}
-    assert start_positions(broker.connection, topic, [0, 1], "latest") == {0: 3, 1: 0}
+    assert Cluster(broker.connection).starts(topic, [0, 1], "earliest") == {0: 0, 1: 0}
+    assert Cluster(broker.connection).starts(topic, [0, 1], "latest") == {0: 3, 1: 0}
 
 
 @pytest.mark.real_broker
@@ -166,7 +160,7 @@ def test_a_start_in_time_is_the_first_record_not_older(broker: TestBroker) -> No
     first = datetime.fromtimestamp(EPOCH_MS / 1000, UTC)
 
     def found(hours: float) -> dict[int, int]:
-        return start_positions(broker.connection, topic, [0, 1], first + timedelta(hours=hours))
+        return Cluster(broker.connection).starts(topic, [0, 1], first + timedelta(hours=hours))
 
     assert [found(hours)[0] for hours in (-1e5, 0, 0.5, 2, 2.5)] == [0, 0, 1, 2, 3]
     assert found(0)[1] == 0
@@ -176,13 +170,13 @@ def test_a_start_in_time_is_the_first_record_not_older(broker: TestBroker) -> No
 def test_the_embedded_broker_cannot_search_by_time(broker: TestBroker) -> None:
     """Asking the embedded broker for a time says what to do instead."""
     with pytest.raises(ConfigurationError, match="earliest or latest"):
-        start_positions(broker.connection, broker.topic(), [0], datetime.now(UTC))
+        Cluster(broker.connection).starts(broker.topic(), [0], datetime.now(UTC))
 
 
 def test_a_time_without_zone_is_refused(broker: TestBroker) -> None:
     """A time without zone would mean something else on every machine."""
     with pytest.raises(ConfigurationError, match="time zone"):
-        start_positions(broker.connection, broker.topic(), [0], datetime(2026, 1, 1))
+        Cluster(broker.connection).starts(broker.topic(), [0], datetime(2026, 1, 1))
 
 
 def test_reading_to_the_end_stops_there(broker: TestBroker) -> None:
@@ -199,7 +193,7 @@ def test_the_end_is_taken_at_the_call(broker: TestBroker) -> None:
     """Records that are stored after the call are not read."""
     topic = broker.topic()
     send_values(broker.connection, topic, numbers(3))
-    records = read_to_end(broker.connection, topic, 0, timeout_s=PATIENCE_S)
+    records = Cluster(broker.connection).read_to_end(topic, 0, timeout_s=PATIENCE_S)
     send_values(broker.connection, topic, numbers(3, 3))
     assert values_of(records) == numbers(3)
 
@@ -208,7 +202,7 @@ def test_reading_to_the_end_may_be_given_up(broker: TestBroker) -> None:
     """An iterator that is closed early lets go of the broker."""
     topic = broker.topic()
     send_values(broker.connection, topic, numbers(3))
-    records = read_to_end(broker.connection, topic, 0, timeout_s=PATIENCE_S)
+    records = Cluster(broker.connection).read_to_end(topic, 0, timeout_s=PATIENCE_S)
     assert next(records).value == b"0"
     records.close()  # type: ignore[attr-defined]
     assert list(records) == []
@@ -220,7 +214,7 @@ def test_reading_to_the_end_cannot_start_outside_the_log(broker: TestBroker, sta
     topic = broker.topic()
     send_values(broker.connection, topic, numbers(3))
     with pytest.raises(OffsetOutOfRange, match="starts at 0 and ends at 3"):
-        read_to_end(broker.connection, topic, 0, start=start, timeout_s=1.0)
+        Cluster(broker.connection).read_to_end(topic, 0, start=start, timeout_s=1.0)
 
 
 def test_control_records_at_the_tail_do_not_hang_it(broker: TestBroker) -> None:
@@ -231,7 +225,7 @@ def test_control_records_at_the_tail_do_not_hang_it(broker: TestBroker) -> None:
         for value in numbers(3):
             publisher.publish([Message(topic, value, partition=0)])
     assert read(broker, topic) == numbers(3)
-    _, high = log_range(broker.connection, topic, 0)
+    _, high = Cluster(broker.connection).log_range(topic, 0)
     assert high == (3 if broker.kind == "embedded" else 6)
 
 
@@ -253,7 +247,7 @@ def test_an_open_transaction_is_waited_for(broker: TestBroker) -> None:
     topic = broker.topic()
     send_values(broker.connection, topic, [b"before"])
     with foreign.open_transaction(broker.connection, topic, [b"open"]) as producer:
-        records = read_to_end(broker.connection, topic, 0, timeout_s=PATIENCE_S)
+        records = Cluster(broker.connection).read_to_end(topic, 0, timeout_s=PATIENCE_S)
         assert next(records).value == b"before"
         producer.commit_transaction(foreign.TIMEOUT_S)
         assert values_of(records) == [b"open"]
@@ -265,7 +259,7 @@ def test_a_transaction_that_stays_open_is_an_error_and_no_end(broker: TestBroker
     topic = broker.topic()
     send_values(broker.connection, topic, [b"before"])
     with foreign.open_transaction(broker.connection, topic, [b"open"]):
-        records = read_to_end(broker.connection, topic, 0, timeout_s=0.7)
+        records = Cluster(broker.connection).read_to_end(topic, 0, timeout_s=0.7)
         assert next(records).value == b"before"
         with pytest.raises(TransientError, match="an open transaction holds readers up there"):
             next(records)
@@ -288,7 +282,7 @@ def test_a_single_record_by_its_offset(broker: TestBroker) -> None:
     """A record is fetched by coordinates; where there is none the answer is None."""
     topic = broker.topic()
     send_values(broker.connection, topic, numbers(3))
-    found = fetch_one(broker.connection, topic, 0, 1, PATIENCE_S)
+    found = Cluster(broker.connection).record(topic, 1, PATIENCE_S)
     assert found is not None
     assert found.value == b"1"
     with closing(Reader(broker.connection)) as reader:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from streamsvm.errors import ConfigurationError, TopicMissing
-from streamsvm.kafka import Message, TopicSpec, create_topics, describe_topic, read_to_end
+from streamsvm.kafka import Cluster, Message, TopicSpec
 from tests.brokers.fixtures import TestBroker
 from tests.brokers.settings import COMPACT_AT_ONCE
 from tests.kafka.steps import PATIENCE_S, eventually, send
@@ -14,32 +14,32 @@ from tests.kafka.steps import PATIENCE_S, eventually, send
 def test_missing_topics_are_created_and_existing_ones_left(broker: TestBroker) -> None:
     """Creating returns the names that were missing."""
     one, two = TopicSpec(broker.name()), TopicSpec(broker.name(), partitions=2)
-    assert create_topics(broker.connection, [one]) == [one.name]
-    assert create_topics(broker.connection, [one, two]) == [two.name]
-    assert create_topics(broker.connection, [one, two]) == []
+    assert Cluster(broker.connection).create([one]) == [one.name]
+    assert Cluster(broker.connection).create([one, two]) == [two.name]
+    assert Cluster(broker.connection).create([one, two]) == []
 
 
 @pytest.mark.real_broker
 def test_a_topic_is_described(broker: TestBroker) -> None:
     """A description has the topic's id, partitions and settings."""
     topic = broker.topic(partitions=3, config={"cleanup.policy": "compact", "max.message.bytes": "5000"})
-    info = describe_topic(broker.connection, topic)
+    info = Cluster(broker.connection).describe(topic)
     assert (info.name, info.partitions) == (topic, (0, 1, 2))
     assert info.config["cleanup.policy"] == "compact"
     assert info.config["max.message.bytes"] == "5000"
     assert "retention.ms" in info.config
     assert info.topic_id
-    assert info.topic_id != describe_topic(broker.connection, broker.topic()).topic_id
-    assert info == describe_topic(broker.connection, topic)
+    assert info.topic_id != Cluster(broker.connection).describe(broker.topic()).topic_id
+    assert info == Cluster(broker.connection).describe(topic)
 
 
 @pytest.mark.embedded_broker
 def test_the_embedded_broker_creates_what_is_asked_for(broker: TestBroker) -> None:
     """On the embedded broker every topic exists, with four partitions and no id."""
-    info = describe_topic(broker.connection, broker.name())
+    info = Cluster(broker.connection).describe(broker.name())
     assert (info.topic_id, info.partitions, info.config) == (None, (0, 1, 2, 3), {})
     with pytest.raises(ConfigurationError, match="5 partitions"):
-        create_topics(broker.connection, [TopicSpec(broker.name(), partitions=5)])
+        Cluster(broker.connection).create([TopicSpec(broker.name(), partitions=5)])
 
 
 @pytest.mark.real_broker
@@ -48,19 +48,19 @@ def test_a_missing_topic_is_not_created_by_asking(broker: TestBroker) -> None:
     topic = broker.name()
     for _ in range(2):
         with pytest.raises(TopicMissing, match=topic):
-            describe_topic(broker.connection, topic)
+            Cluster(broker.connection).describe(topic)
 
 
 @pytest.mark.real_broker
 def test_a_misspelt_topic_is_told_its_neighbours(broker: TestBroker) -> None:
     """The remedy names those that exist and are spelled nearly so, none where there are none."""
     topic = broker.name("deliveries")
-    create_topics(broker.connection, [TopicSpec(topic)])
+    Cluster(broker.connection).create([TopicSpec(topic)])
     with pytest.raises(TopicMissing) as caught:
-        describe_topic(broker.connection, topic.removeprefix("d"))
+        Cluster(broker.connection).describe(topic.removeprefix("d"))
     assert topic in caught.value.remedy
     with pytest.raises(TopicMissing, match=r"correct its name\.$"):
-        describe_topic(broker.connection, "0" * 200)
+        Cluster(broker.connection).describe("0" * 200)
 
 
 @pytest.mark.real_broker
@@ -77,7 +77,7 @@ def test_a_wrong_specification_is_refused(broker: TestBroker, spec: dict[str, ob
     """What the broker does not accept is a configuration error that names the topic."""
     name = broker.name()
     with pytest.raises(ConfigurationError, match=name):
-        create_topics(broker.connection, [TopicSpec(name, **spec)])  # type: ignore[arg-type]
+        Cluster(broker.connection).create([TopicSpec(name, **spec)])  # type: ignore[arg-type]
 
 
 @pytest.mark.real_broker
@@ -88,7 +88,7 @@ def test_compaction_keeps_the_newest_of_each_key(broker: TestBroker) -> None:
 
     def compacted() -> bool:
         send(broker.connection, [Message(topic, b"filler", b"other", partition=0)])  # closes segments
-        left = read_to_end(broker.connection, topic, 0, timeout_s=PATIENCE_S)
+        left = Cluster(broker.connection).read_to_end(topic, 0, timeout_s=PATIENCE_S)
         values = [record.value for record in left if record.key == b"key"]
         assert values[-1] == b"19"
         return values == [b"19"]

@@ -12,7 +12,7 @@ from consumers.verify.verify import verify
 from streamsvm import CoresetSVC
 from streamsvm.config import SvmConfig
 from streamsvm.coreset.audit_sample import Sampled
-from streamsvm.kafka import TopicSpec, create_topics
+from streamsvm.kafka import Cluster, TopicSpec
 from streamsvm.learning import recipe
 from streamsvm.learning.training import Trained
 from streamsvm.model.machine import LinearMachine
@@ -41,7 +41,7 @@ def planted(monkeypatch: pytest.MonkeyPatch) -> None:
 def intercept_of_a_version(broker: TestBroker, directory: Path, name: str) -> tuple[float, object]:
     """Return the intercept of the one version of a small stream, and what `verify` is called with."""
     settings = settings_for(broker.name(name), directory / name)
-    create_topics(broker.connection, [TopicSpec(settings.input.topic, 1)])
+    Cluster(broker.connection).create([TopicSpec(settings.input.topic, 1)])
     produce(broker.connection, settings.input.topic, records(40))
     run_until(settings, broker.connection, 40)
     machine = versions(broker.connection, settings)[0].model.machine
@@ -55,8 +55,8 @@ def test_the_daemon_and_the_verifier_follow(broker: TestBroker, tmp_path: Path, 
     request.getfixturevalue("planted")
     moved, with_it = intercept_of_a_version(broker, tmp_path, "with")
     assert moved == plain + SHIFT
-    assert verify(broker.connection, with_it).exit_status == EXIT_CLEAN  # type: ignore[arg-type]
-    assert verify(broker.connection, without).exit_status == EXIT_DIFFERS  # type: ignore[arg-type]
+    assert verify(Cluster(broker.connection), with_it).exit_status == EXIT_CLEAN  # type: ignore[arg-type]
+    assert verify(Cluster(broker.connection), without).exit_status == EXIT_DIFFERS  # type: ignore[arg-type]
 
 
 def test_the_estimator_follows(request: pytest.FixtureRequest) -> None:

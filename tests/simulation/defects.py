@@ -327,7 +327,7 @@ class _LossyOutbox(ports.Outbox):
 
 
 class _LossyCluster(ports.Cluster):
-    def outbox(self) -> ports.Outbox:
+    def outbox(self, *, patience_s: float | None = None) -> ports.Outbox:
         return _LossyOutbox(self._world, self._life)
 
 

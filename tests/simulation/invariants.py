@@ -19,7 +19,7 @@ from streamsvm.config import ModelConfig
 from streamsvm.coreset.moments import Moments
 from streamsvm.coreset.structure import Extent
 from streamsvm.errors import CorruptCheckpoint
-from streamsvm.kafka import stamp_of
+from streamsvm.kafka import Stamp
 from streamsvm.learning import naming
 from streamsvm.learning.partition import PartitionState
 from streamsvm.learning.tuning import is_due
@@ -176,7 +176,7 @@ def transactions(world: World) -> list[list[tuple[str, int, Entry]]]:
     """
     attempts: dict[object, list[tuple[str, int, Entry]]] = {}
     for place, (topic, offset, entry) in enumerate(world.broker.shown):
-        stamp = stamp_of(entry.headers)
+        stamp = Stamp.of(entry.headers)
         attempts.setdefault(place if stamp is None else stamp.attempt, []).append((topic, offset, entry))
     return list(attempts.values())
 

@@ -32,12 +32,12 @@ from streamsvm.kafka import (
     Place,
     PublishRefused,
     Record,
+    Stamp,
     Stored,
     TopicInfo,
     TopicSpec,
-    stamp_of,
-    stamped,
 )
+from streamsvm.kafka.attempts import stamped
 from streamsvm.learning import training
 from streamsvm.learning.cutting import Cut, DueCut
 from streamsvm.learning.recipe import Made, TrainFunction, make
@@ -170,7 +170,7 @@ class _Port:
 
 
 class Cluster(_Port):
-    """See `consumers.streams.ports.Cluster`."""
+    """See `streamsvm.kafka.Cluster`."""
 
     embedded = False
     max_message_bytes = MAX_MESSAGE_BYTES
@@ -278,7 +278,7 @@ class Cluster(_Port):
     def publisher(self, transactional_id: str, writer: str = "") -> Publisher:
         return Publisher(self._world, self._life, transactional_id, writer)
 
-    def outbox(self) -> Outbox:
+    def outbox(self, *, patience_s: float | None = None) -> Outbox:
         return Outbox(self._world, self._life)
 
     def input(self, topic: str, group: str) -> Input:
@@ -286,7 +286,7 @@ class Cluster(_Port):
 
 
 class Publisher(_Port):
-    """See `consumers.streams.ports.Publisher`."""
+    """See `streamsvm.kafka.Publisher`."""
 
     def __init__(self, world: World, life: Life, transactional_id: str, writer: str = "") -> None:
         super().__init__(world, life)
@@ -320,7 +320,7 @@ class Publisher(_Port):
         self._sent, sent = False, dict[str, int]()
         self._attempts += 1
         attempt, count = f"{self._writer}.{self._attempts}", len(messages)
-        self._life.hidden |= last is not None and all(stamp_of(message.headers) for message in messages)
+        self._life.hidden |= last is not None and all(Stamp.of(message.headers) for message in messages)
         self._point("begins a transaction")
         try:
             offsets = self._send(stamped(messages, attempt, self._id, 1, 0 if last else count), sent)
@@ -419,7 +419,7 @@ class Publisher(_Port):
 
 
 class Outbox(_Port):
-    """See `consumers.streams.ports.Outbox`: what is queued arrives at the latest by `flush`."""
+    """See `streamsvm.kafka.Outbox`: what is queued arrives at the latest by `flush`."""
 
     def __init__(self, world: World, life: Life) -> None:
         super().__init__(world, life)
@@ -446,7 +446,7 @@ class Outbox(_Port):
 
 
 class Input(_Port):
-    """See `consumers.streams.ports.Input`; one poll returns records of one partition.
+    """See `streamsvm.kafka.Input`; one poll returns records of one partition.
 
     As the client does, it notices that a topic was deleted, and that the log was cut off below where it reads
     (KIP-320).

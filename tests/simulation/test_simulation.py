@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import Iterator
 
 import pytest
 
 from consumers.host.runtime import Health
+from streamsvm import kafka
+from tests.simulation import ports
 from tests.simulation.__main__ import SMALLEST
 from tests.simulation.broker import Entry
 from tests.simulation.choices import Script
@@ -18,6 +21,8 @@ from tests.simulation.running import Tally, at_random, by_chance, by_script, exh
 from tests.simulation.stream import AUDIT, TRANSACTIONAL_ID
 from tests.simulation.world import IDLE_TURNS, LONGEST_DOUBT_S, Life, Profile, Violation, World
 
+NOT_SIMULATED = {"read_to_end", "reader", "tail", "subscription", "slots", "standings"}
+"""Methods of `Cluster` that a trainer does not call."""
 SCHEDULES = 200
 SMALL_WORLDS = 600
 CLEAN_WORLDS = 60
@@ -31,6 +36,42 @@ def _quiet() -> Iterator[None]:
 
 def broken(tally: Tally) -> list[str]:
     return [f"{violation.what}: python -m tests.simulation {violation.again}" for violation in tally.violations]
+
+
+def misfits(simulated: type, real: type) -> list[str]:
+    """Return the methods that do not take what the real ones take; a parameter that has a default may be left out."""
+    found = []
+    for name, method in vars(simulated).items():
+        if name.startswith("_") or not inspect.isfunction(method):
+            continue
+        taken = {one.name: one.kind for one in inspect.signature(method).parameters.values()}
+        there = inspect.signature(getattr(real, name)).parameters.values()
+        given = {one.name: one.kind for one in there if one.name in taken or one.default is inspect.Parameter.empty}
+        if list(taken.items()) != list(given.items()):
+            found.append(name)
+    return found
+
+
+def public(kind: type) -> set[str]:
+    return {name for name in dir(kind) if not name.startswith("_")}
+
+
+def test_the_simulated_broker_takes_what_the_real_one_takes() -> None:
+    """What the trainer drives here is what it drives there: the same methods, the same parameters."""
+    assert public(kafka.Cluster) - public(ports.Cluster) == NOT_SIMULATED
+    for kind in ("Cluster", "Publisher", "Outbox", "Input"):
+        assert misfits(getattr(ports, kind), getattr(kafka, kind)) == []
+
+
+def test_a_simulated_method_that_does_not_fit_would_be_found() -> None:
+    """The check can fail: a parameter that the real one does not have, and one that is missing."""
+
+    class Strange(ports.Cluster):
+        def describe(self, topic: str, again: bool) -> None: ...
+
+        def record(self, topic: str, offset: int) -> None: ...
+
+    assert misfits(Strange, kafka.Cluster) == ["describe", "record"]
 
 
 @pytest.mark.parametrize("first_seed", range(0, 8 * SCHEDULES, SCHEDULES))

@@ -21,7 +21,7 @@ from consumers.settings import Settings
 from consumers.trainer.session import STUCK_S
 from consumers.trainer.trainer import Trainer
 from streamsvm.errors import StateError, StreamsvmError
-from streamsvm.kafka import TRANSACTION_TIMEOUT_S, stamp_of
+from streamsvm.kafka import TRANSACTION_TIMEOUT_S, Stamp
 from streamsvm.model.pointers import owner_key
 from tests.simulation import people
 from tests.simulation.broker import Broker, Entry, Fate
@@ -279,7 +279,7 @@ class World:
             return
         for offsets in log.pending.values():
             entry = log.entries[offsets[-1]]
-            stamp = None if entry is None else stamp_of(entry.headers)
+            stamp = None if entry is None else Stamp.of(entry.headers)
             if entry is None or stamp is None or entry.key != owner_key(NAME).encode():
                 continue
             living = [one.life for one in self._instances() if one.life is not None and not one.life.dead]
@@ -288,7 +288,7 @@ class World:
 
     def writes(self, entry: Entry | None) -> bool:
         """Tell whether the producer that wrote a record is still in use."""
-        stamp = None if entry is None else stamp_of(entry.headers)
+        stamp = None if entry is None else Stamp.of(entry.headers)
         living = [one.life for one in self._instances() if one.life is not None and not one.life.dead]
         writers = {writer for life in living for writer in life.writers.values()}
         return stamp is not None and stamp.attempt.rsplit(".", 1)[0] in writers

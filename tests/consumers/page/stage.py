@@ -17,7 +17,7 @@ from consumers.settings import CheckpointConfig, HttpConfig, InputConfig, Output
 from streamsvm.config import CoresetConfig, PointsConfig, SvmConfig
 from streamsvm.datasets import load_htru2
 from streamsvm.ingest.decoder import encode
-from streamsvm.kafka import Connection, Message, Outbox, TopicSpec, create_topics
+from streamsvm.kafka import Cluster, Connection, Message, Outbox, TopicSpec
 from tests.consumers.trainers import Running
 
 NAME = "pulsar"
@@ -98,7 +98,7 @@ def staged(connection: Connection, topic: str, directory: Path, **options: Any) 
     """Run a trainer and its page; options are those of `settings_of`, and other `feature_names` than the survey's."""
     names = options.pop("feature_names", load_htru2()[2])
     settings = settings_of(topic, directory, names, **options)
-    create_topics(connection, [TopicSpec(topic, 2)])
+    Cluster(connection).create([TopicSpec(topic, 2)])
     running = Running(settings, connection)
     site = Site(settings, running.board, running.metrics, running.health)
     with running, HttpServer(settings.http, running.health, running.metrics.registry, site.answer) as http:

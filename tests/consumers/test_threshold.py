@@ -20,7 +20,7 @@ from streamsvm import CoresetSVC
 from streamsvm.config import ModelConfig, PointsConfig, SvmConfig
 from streamsvm.errors import ConfigurationError
 from streamsvm.ingest.scored import BatchScorer
-from streamsvm.kafka import Connection, Record, TopicSpec, create_topics
+from streamsvm.kafka import Cluster, Connection, Record, TopicSpec
 from streamsvm.learning.learner import Learner
 from streamsvm.learning.recipe import make
 from streamsvm.model import message as model_codec
@@ -58,7 +58,7 @@ def settings(broker: TestBroker, tmp_path: Path, request: pytest.FixtureRequest)
             "coreset": made.coreset.model_copy(update={"audit_points": 30, "audit_by_label": False}),
         }
     )
-    create_topics(broker.connection, [TopicSpec(made.input.topic, 4)])
+    Cluster(broker.connection).create([TopicSpec(made.input.topic, 4)])
     return made
 
 
@@ -114,11 +114,11 @@ def test_a_reader_answers_at_the_threshold(settings: Settings, connection: Conne
     scored = scorer.score(sources)
     assert [json.loads(one.value)["label"] for one in scored.records] == expected
     assert scored.border == threshold.value
-    assert verify(connection, settings).clean
+    assert verify(Cluster(connection), settings).clean
     forged = Forged(settings, connection)
     forged.change(published.number, nudged)
     forged.rechain()
-    report = verify(connection, forged.store())
+    report = verify(Cluster(connection), forged.store())
     assert not report.clean
     assert "threshold.value" in "; ".join(report.lines())
 

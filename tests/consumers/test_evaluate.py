@@ -446,7 +446,7 @@ def test_probabilities_are_judged_where_they_are_asked_for(arrays: Arrays, sourc
 
 def test_probabilities_without_ground_are_a_note(source: Source) -> None:
     """A memory whose audit sample has too few pulsars gives no figures, and says why."""
-    found = evaluate(source, replace(PLAN, probability="sigmoid", find_optimum=False))
+    found = evaluate(source, replace(PLAN, memory_points=180, probability="sigmoid", find_optimum=False))
     assert named(found, "streamsvm").probabilities is None
     assert "too few points of a label" in named(found, "streamsvm").note
 

@@ -10,8 +10,9 @@ from dataclasses import dataclass, field
 import pytest
 
 from streamsvm.errors import TransientError
-from streamsvm.kafka import Connection, Mark, Marks, TopicSpec
-from tests.brokers.cluster import NODES, Cluster
+from streamsvm.kafka import Cluster, Connection, Mark, Marks, TopicSpec
+from tests.brokers.cluster import NODES
+from tests.brokers.cluster import Cluster as Brokers
 from tests.brokers.jvm import CannotRun
 from tests.faults.faulty import Scene, Trainee
 
@@ -20,7 +21,7 @@ from tests.faults.faulty import Scene, Trainee
 class Nodes(Scene):
     """A scene with three brokers."""
 
-    cluster: Cluster = field(kw_only=True)
+    cluster: Brokers = field(kw_only=True)
 
     def wait_until_in_sync(self, trainee: Trainee, count: int) -> None:
         """Wait until so many nodes hold all of the trainer's pointers."""
@@ -31,7 +32,7 @@ class Nodes(Scene):
 @pytest.fixture(scope="module")
 def _nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nodes]:
     try:
-        cluster = Cluster()
+        cluster = Brokers()
         cluster.start()
     except CannotRun as error:
         pytest.skip(f"no cluster: {error}")

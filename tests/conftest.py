@@ -10,12 +10,16 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
+import hypothesis
 import pytest
 import structlog
 
 from tests import lengths
 
 pytest_plugins = ["tests.brokers.fixtures", "tests.faults.faulty"]
+
+hypothesis.settings.register_profile("unhurried", deadline=None)  # a shared machine makes any example late
+hypothesis.settings.load_profile("unhurried")
 
 ROOT: Final = Path(__file__).parent.parent
 SLOWEST: Final = (

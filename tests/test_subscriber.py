@@ -34,7 +34,7 @@ from tests.brokers.choice import FORCE
 from tests.brokers.fixtures import TestBroker
 from tests.brokers.jvm import CannotRun, JvmBroker
 
-DEADLINE_S = 20.0
+DEADLINE_S = 60.0
 NAME = "pulsar"
 CHAINED = 64
 """Versions of greater numbers name no others: each would have to be encoded for the next."""

@@ -9,6 +9,7 @@ from functools import cache
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
 
 from streamsvm.config import SvmConfig
@@ -112,9 +113,7 @@ def audited(trained: Trained, sample: Sequence[Sampled], config: SvmConfig) -> A
     """
     if not any(len(part.points) for part in sample):
         return None
-    points = Points.union([part.points for part in sample])
-    with limited(config):
-        decision = trained.model.decision_function(points.X)
+    points, decision = _answered(trained, sample, config)
     negative, positive = trained.fit.class_weight
     loss = np.where(points.y > 0, positive, negative) * np.maximum(0.0, 1.0 - points.y * decision)
     totals = estimate(sample, loss, boundary=max(negative, positive))
@@ -138,9 +137,7 @@ def audit_scores(trained: Trained, sample: Sequence[Sampled], config: SvmConfig)
     """
     if not any(len(part.points) for part in sample):
         return None
-    points = Points.union([part.points for part in sample])
-    with limited(config):
-        decision = trained.model.decision_function(points.X)
+    points, decision = _answered(trained, sample, config)
     own = points.weight.astype(np.float64)
     rows = np.divide(represented(sample), own, out=np.zeros(len(own)), where=own > 0.0)
     return deciles_of(np.asarray(decision, np.float64), rows)
@@ -195,12 +192,17 @@ def with_threshold(trained: Trained, sample: Sequence[Sampled], config: SvmConfi
     """
     if config.goal is None:
         return trained
-    points, weight = Points.union([part.points for part in sample]), represented(sample)
-    with limited(config):
-        decision = trained.model.decision_function(points.X)
+    points, decision = _answered(trained, sample, config)
     chosen_by = halves(points.y, generator(seed, Purpose.THRESHOLD, (0, 0, 0)))
-    threshold = fit_threshold(*config.goal, decision, points.y, weight, chosen_by)
+    threshold = fit_threshold(*config.goal, decision, points.y, represented(sample), chosen_by)
     return replace(trained, model=replace(trained.model, threshold=threshold))
+
+
+def _answered(trained: Trained, sample: Sequence[Sampled], config: SvmConfig) -> tuple[Points, NDArray[np.float64]]:
+    """Return the points of a sample, partition after partition, and the decision value of each."""
+    points = Points.union([part.points for part in sample])
+    with limited(config):
+        return points, trained.model.decision_function(points.X)
 
 
 def limited(config: SvmConfig) -> AbstractContextManager[object]:

@@ -405,14 +405,17 @@ def _goal(cost: str | None, target: str | None) -> dict[str, Any]:
 
     if cost is not None and target is not None:
         raise ConfigurationError("--cost and --target are both given", "Both set the same threshold: give only one.")
+    option = ""
     try:
-        return {
-            "cost": None if cost is None else two_costs(split_at_commas(cost)),
-            "target": None if target is None else one_target(target_in_words(target)),
-        }
+        if cost is not None:
+            option = "--cost"
+            return {"cost": two_costs(split_at_commas(cost))}
+        if target is not None:
+            option = "--target"
+            return {"target": one_target(target_in_words(target))}
     except ValueError as error:
-        name = "target" if cost is None else "cost"
-        raise ConfigurationError(f"--{name}: {error}", "See streamsvm evaluate --help.") from None
+        raise ConfigurationError(f"{option}: {error}", "See streamsvm evaluate --help.") from None
+    return {}
 
 
 def _class_weight(text: str | None) -> Literal["balanced"] | tuple[float, float] | None:

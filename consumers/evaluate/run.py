@@ -234,8 +234,14 @@ def _streamsvm(
 def at_threshold(value: float, costs: tuple[float, float] | None, decision: Float, test: Points) -> AtThreshold:
     """Return what answers above a threshold come to on points that were set aside."""
     told = judge(value, costs, decision, test.y, np.asarray(test.weight, np.float64))
-    figures = {figure: None if one is None else one.value for figure, one in told.items()}
-    return AtThreshold(value, figures["precision"], figures["recall"], figures["alarm_rate"] or 0.0, figures["cost"])
+    figures = {figure: judged.value for figure, judged in told.items() if judged is not None}
+    return AtThreshold(
+        threshold=value,
+        precision=figures.get("precision"),
+        recall=figures.get("recall"),
+        alarm_rate=figures.get("alarm_rate", 0.0),
+        cost=figures.get("cost"),
+    )
 
 
 def _beside(threshold: Threshold, decision: Float, test: Points) -> list[float]:

@@ -166,12 +166,11 @@ def with_probability(trained: Trained, sample: Sequence[Sampled], config: SvmCon
         return trained
     if not any(len(part.points) for part in sample):
         return replace(trained, no_probability="the audit sample is empty")
-    points, weight = Points.union([part.points for part in sample]), represented(sample)
+    points, decision = _answered(trained, sample, config)
+    if reason := objection(decision, points.y):
+        return replace(trained, no_probability=reason)
     with limited(config):
-        decision = trained.model.decision_function(points.X)
-        if reason := objection(decision, points.y):
-            return replace(trained, no_probability=reason)
-        probability = fit_probability(config.probability, decision, points.y, weight)
+        probability = fit_probability(config.probability, decision, points.y, represented(sample))
     return replace(trained, model=replace(trained.model, probability=probability))
 
 

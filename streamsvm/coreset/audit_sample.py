@@ -218,10 +218,10 @@ def warm_up(dtype: np.dtype[np.floating]) -> None:
 def shares(capacity: int, by_label: bool) -> dict[int, int]:
     """Return how many points are held of each label, or of `EVERY_LABEL`; none of a sample without capacity.
 
-    Half each, however rare a label is: what is asked about a label is answered from its points alone. A sample of one
-    point is not divided.
+    Half each, however rare a label is: what is asked about a label is answered from its points alone. A sample of which
+    a half would be one point is not divided: one point shows no variance, and an interval would be far too sure.
     """
-    if by_label and capacity >= len(LABELS):
+    if by_label and capacity >= 2 * len(LABELS):
         half = capacity // 2
         return dict(zip(LABELS, (capacity - half, half), strict=True))
     return {EVERY_LABEL: capacity} if capacity else {}

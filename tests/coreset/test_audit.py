@@ -97,7 +97,15 @@ def test_a_labels_sample_is_that_of_its_rows_alone(n: int, capacity: int, label:
 
 @pytest.mark.parametrize(
     ("capacity", "by_label", "told"),
-    [(0, True, {}), (1, True, {0: 1}), (7, True, {-1: 4, 1: 3}), (8, True, {-1: 4, 1: 4}), (7, False, {0: 7})],
+    [
+        (0, True, {}),
+        (1, True, {0: 1}),
+        (3, True, {0: 3}),
+        (4, True, {-1: 2, 1: 2}),
+        (7, True, {-1: 4, 1: 3}),
+        (8, True, {-1: 4, 1: 4}),
+        (7, False, {0: 7}),
+    ],
 )
 def test_a_sample_is_halved_by_label(capacity: int, by_label: bool, told: dict[int, int]) -> None:
     """Unless it is to be common, or too small; together never more than there is room for."""

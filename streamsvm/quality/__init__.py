@@ -1,1 +1,1 @@
-"""How good versions are: the gate, prequential scores, drift."""
+"""How good versions are: the gate, prequential scores, drift, and what a model looks at."""

@@ -502,6 +502,14 @@ TRAINER: Final = (
         ("scorer",),
     ),
     Definition(
+        "streamsvm_prequential_positive_share",
+        "gauge",
+        "Share of the weight of the same points that the current version answered with the second label (`answered`), "
+        "and share that has it (`true`).",
+        "answered far above true: false alarms; far below: missed ones. true moving: the stream changes.",
+        ("of",),
+    ),
+    Definition(
         "streamsvm_prequential_hinge_loss",
         "gauge",
         "Mean hinge loss on the same points, by weight; `majority` has none.",

@@ -104,7 +104,7 @@ def test_the_same_model_and_sample_give_the_same_bits() -> None:
 
 
 def test_the_work_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """However many features, points and support vectors: no more kernel values than the limit; what decides is found."""
+    """However many features, points and support vectors: no more kernel values than the limit."""
     X, y = circle(600, dimension=60)
     X[:, 1] += y  # a shift of the mean, by which features are chosen where not all can be looked at
     model, svc = rbf(X[:300], y[:300], gamma=1.0 / 60.0)

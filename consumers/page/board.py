@@ -9,18 +9,20 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from datetime import datetime
-from typing import Final, Generic, TypeVar
+from datetime import datetime, timedelta
+from typing import Final, Generic, Protocol, TypeVar
 
 from msgspec import structs
 
 from consumers.metrics import Metrics
 from consumers.page.boundary import Projection, project
+from consumers.page.past import NOTHING, Past, letter_of, version_line
 from consumers.page.status import (
     BucketPart,
     Figures,
     GatePart,
     LeafPart,
+    Letters,
     Moment,
     PartitionPart,
     ScoringMoment,
@@ -31,20 +33,26 @@ from consumers.page.verdict import Facts, verdict_of
 from consumers.settings import Settings
 from streamsvm.config import Label
 from streamsvm.coreset.structure import Bucket
+from streamsvm.ingest.decoder import RejectedRecord
 from streamsvm.learning.learner import Learner
 from streamsvm.learning.partition import OpenLeaf
 from streamsvm.learning.recipe import Made
-from streamsvm.model.machine import Machine
+from streamsvm.model.machine import LinearMachine, Machine, Model
 from streamsvm.model.pointers import Alias, Gate, Head
 from streamsvm.model.skill import Skill
 from streamsvm.model.threshold import described
 from streamsvm.model.version import Version
+from streamsvm.points import Points
+from streamsvm.quality.gate import audit_evidence
 from streamsvm.registry.loading import Loaded
 
 LOOK_EVERY_S: Final = 1.0
 MOST_VERSIONS: Final = 20
 MOST_MOMENTS: Final = 240
 """History kept; when it is full every second moment goes, and the next ones are twice as far apart."""
+MOST_HOURS: Final = 26
+DAY: Final = timedelta(days=1)
+HOUR: Final = timedelta(hours=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +67,25 @@ class Drawing:
     border: float = 0.0
 
 
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """What is asked what it looks at: a version's model, and for a kernel machine points to ask it about.
+
+    Attributes
+    ----------
+    number : int
+    feature_names : tuple of str
+    model : Model
+    sample : Points or None
+        The audit sample; None of a linear machine, and of a version that an earlier process published.
+    """
+
+    number: int
+    feature_names: tuple[str, ...]
+    model: Model
+    sample: Points | None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BoardSnapshot:
     """What a trainer left; a mapping in it is never changed."""
@@ -71,14 +98,22 @@ class BoardSnapshot:
     drawing: Drawing | None = None
     skill: Skill | None = None
     threshold: str = ""
+    subject: Subject | None = None
+    letters: Letters | None = None
+    yesterday: Moment | None = None
 
 
-Lived = TypeVar("Lived")
+class _Timed(Protocol):
+    @property
+    def time(self) -> datetime: ...
+
+
+Lived = TypeVar("Lived", bound=_Timed)
 
 
 @dataclass(slots=True)
 class History(Generic[Lived]):
-    """A few moments over the whole life of a process, however long that is.
+    """A few moments over the whole life of a process, however long that is, and one an hour of the last day.
 
     Attributes
     ----------
@@ -88,6 +123,7 @@ class History(Generic[Lived]):
 
     interval_s: float = LOOK_EVERY_S
     moments: tuple[Lived, ...] = ()
+    _hours: tuple[Lived, ...] = ()
     _next_at: float = field(default=-math.inf)
 
     def due(self, monotonic: float) -> bool:
@@ -100,7 +136,15 @@ class History(Generic[Lived]):
             self.moments = self.moments[::2]
             self.interval_s *= 2.0
         self.moments = (*self.moments, moment)
+        if not self._hours or moment.time - self._hours[-1].time >= HOUR:
+            self._hours = (*self._hours, moment)[-MOST_HOURS:]
         self._next_at = monotonic + self.interval_s
+
+    def day_before(self, now: datetime) -> Lived | None:
+        """Return the moment nearest to a day ago; None if there is none within an hour of that."""
+        wanted = now - DAY
+        nearest = min((*self._hours, *self.moments), key=lambda moment: abs(moment.time - wanted), default=None)
+        return nearest if nearest is not None and abs(nearest.time - wanted) <= HOUR else None
 
 
 class TrainerBoard:
@@ -120,7 +164,9 @@ class TrainerBoard:
         self._look_at = -math.inf
         self._history: History[Moment] = History()
         self._number, self._gate, self._current, self._skill = 0, None, None, None
-        self._threshold = ""
+        self._threshold, self._subject = "", None
+        self._letters, self._rejected = None, None
+        self._versions: tuple[VersionPart, ...] = ()
         config = settings.models()
         self._labels, self._weighted = config.points.labels, config.svm.class_weight != "none"
         self.snapshot: BoardSnapshot | None = None
@@ -129,28 +175,48 @@ class TrainerBoard:
     _gate: GatePart | None
     _current: int | None
     _skill: Skill | None
+    _subject: Subject | None
+    _letters: Letters | None
+    _rejected: RejectedRecord | None
 
-    def adopted(self, head: Head | None, current: Alias | None) -> None:
-        """Note what stands on the topic when a life begins."""
+    def adopted(self, head: Head | None, current: Alias | None, past: Past = NOTHING) -> None:
+        """Note what stands on the topics when a life begins."""
         self._number = 0 if head is None else head.number
         self._gate = None if head is None else _gate(head.gate)
         self._current = None if current is None else current.number
-        self._skill, self._threshold = None, ""
+        self._skill, self._threshold, self._subject = None, "", None
+        if past.newest is not None:
+            version = past.newest.version
+            self._skill, self._threshold = past.newest.skill, _threshold(version)
+            self._subject = Subject(version.number, version.feature_names, version.model, None)
+        self._versions = tuple(replace_current(part, self._current) for part in past.versions)
+        self._letters = past.letters
+        if not self._history.moments:
+            self._history.moments = past.moments
+        self._look_at = -math.inf
+
+    def rejected(self, newest: RejectedRecord | None, now: datetime) -> None:
+        """Note the record that was rejected last, if it is another one than before."""
+        if newest is None or newest is self._rejected:
+            return
+        self._rejected = newest
+        own = self._settings.input
+        letters = self._letters or Letters(topic=own.dead_letters, before=None, newest=None)
+        self._letters = structs.replace(letters, newest=letter_of(own.topic, newest, now))
         self._look_at = -math.inf
 
     def published(self, version: Version, result: Made, head: Head, now: datetime, skill: Skill | None = None) -> None:
         """Note a version whose transaction stands."""
-        self._skill = skill
-        threshold = version.model.threshold
-        self._threshold = "" if threshold is None else described(threshold)
+        self._skill, self._threshold = skill, _threshold(version)
         self._number, self._gate = version.number, _gate(head.gate)
         if self._gate is None or self._gate.outcome != "refused":
             self._current = version.number
         before = self.snapshot or BoardSnapshot(
             taken=now, verdict=Verdict(level="waiting", current=None, good=None, headline="Starting", detail="")
         )
-        line = _version(version, result, head, now)
-        versions = [replace_current(part, self._current) for part in (line, *before.versions)]
+        line = version_line(version, head.sha256, now, result.seconds, self._gate, skill)
+        self._versions = tuple(replace_current(part, self._current) for part in (line, *self._versions))[:MOST_VERSIONS]
+        self._subject = _subject(version, result)
         drawing = before.drawing
         if len(result.cut.points):
             model = version.model
@@ -158,7 +224,7 @@ class TrainerBoard:
             drawing = Drawing(
                 version.number, version.labels, version.feature_names, projection, model.machine, model.border
             )
-        self.snapshot = replace(before, versions=tuple(versions[:MOST_VERSIONS]), drawing=drawing)
+        self.snapshot = replace(before, versions=self._versions, drawing=drawing, subject=self._subject)
         self._look_at = -math.inf
 
     def look(self, learner: Learner, now: datetime, monotonic: float) -> None:
@@ -171,8 +237,9 @@ class TrainerBoard:
         learned, lag = sum(part.rows for part in partitions), lag_of(self._metrics)
         balanced = figures_of(self._metrics, "streamsvm_prequential_balanced_accuracy")
         if self._history.due(monotonic):
-            self._history.add(Moment(now, balanced, learned, None if lag is None else int(lag)), monotonic)
-        versions = before.versions if before else ()
+            answered, true = shares_of(self._metrics)
+            self._history.add(Moment(now, balanced, learned, lag, answered, true), monotonic)
+        versions = self._versions
         covered = versions[0].rows if versions and versions[0].number == self._number else None
         facts = Facts(
             number=self._number,
@@ -199,15 +266,28 @@ class TrainerBoard:
             drawing=drawing,
             skill=self._skill,
             threshold=self._threshold,
+            subject=self._subject,
+            letters=self._letters,
+            yesterday=self._history.day_before(now),
         )
 
 
 @dataclass(frozen=True, slots=True)
 class ServingSnapshot:
-    """What a scorer left: the version that serves now, and how scoring went."""
+    """What a scorer left: the version that serves now, how scoring went, and what was rejected."""
 
     loaded: Loaded | None = None
     history: tuple[ScoringMoment, ...] = ()
+    letters: Letters | None = None
+    yesterday: ScoringMoment | None = None
+
+    @property
+    def subject(self) -> Subject | None:
+        """What is asked what it looks at."""
+        if self.loaded is None:
+            return None
+        version = self.loaded.version
+        return Subject(version.number, version.feature_names, version.model, None)
 
 
 @dataclass(slots=True)
@@ -232,6 +312,15 @@ class ScorerBoard:
     def serving(self, loaded: Loaded) -> None:
         """Note the version that scores from now on."""
         self.snapshot = replace(self.snapshot, loaded=loaded)
+
+    def found(self, letters: Letters) -> None:
+        """Note what the dead-letter topic held at the start."""
+        self.snapshot = replace(self.snapshot, letters=letters)
+
+    def rejected(self, topic: str, dead_letters: str, newest: RejectedRecord, now: datetime) -> None:
+        """Note the record that was rejected last."""
+        letters = self.snapshot.letters or Letters(topic=dead_letters, before=None, newest=None)
+        self.snapshot = replace(self.snapshot, letters=structs.replace(letters, newest=letter_of(topic, newest, now)))
 
     def scored(self, records: int, points: int, positive: int, latency_s: float | None) -> None:
         """Note a committed batch: records, points scored, how many of them positive, and the longest latency."""
@@ -261,7 +350,7 @@ class ScorerBoard:
             drift=drift,
         )
         self._history.add(moment, monotonic)
-        self.snapshot = replace(self.snapshot, history=self._history.moments)
+        self.snapshot = replace(self.snapshot, history=self._history.moments, yesterday=self._history.day_before(now))
 
 
 def since(verdict: Verdict, before: Verdict | None, now: datetime) -> Verdict:
@@ -275,6 +364,12 @@ def lag_of(metrics: Metrics) -> int | None:
     """Return the records that wait in all partitions; None where no end is known."""
     lags = metrics.values("streamsvm_input_lag_records")
     return int(sum(lags.values())) if lags else None
+
+
+def shares_of(metrics: Metrics) -> tuple[float | None, float | None]:
+    """Return the shares of the newest points that were answered with the second label, and that have it."""
+    values = metrics.values("streamsvm_prequential_positive_share")
+    return _finite(values.get(("answered",))), _finite(values.get(("true",)))
 
 
 def figures_of(metrics: Metrics, name: str) -> Figures:
@@ -321,27 +416,14 @@ def _gate(gate: Gate | None) -> GatePart | None:
     return None if gate is None else GatePart(gate.outcome, gate.why, gate.candidate, gate.present)
 
 
-def _version(version: Version, result: Made, head: Head, now: datetime) -> VersionPart:
-    fit, stream, audit = version.fit, version.stream, version.audit
-    gap = None
-    if fit.dual_objective is not None and fit.objective:
-        gap = (fit.objective - fit.dual_objective) / fit.objective
-    return VersionPart(
-        number=version.number,
-        sha256=head.sha256,
-        parent=version.lineage.parent,
-        published=now,
-        current=False,
-        rows=stream.rows,
-        points=stream.points,
-        training_points=fit.points,
-        support_vectors=fit.support_vectors,
-        objective=fit.objective,
-        gap=gap,
-        audit_low=None if audit is None else audit.low,
-        audit_high=None if audit is None else audit.high,
-        converged=fit.converged,
-        seconds=result.seconds,
-        gate=_gate(head.gate),
-        cut={str(part.partition): (part.offset, part.row) for part in version.lineage.cut},
-    )
+def _threshold(version: Version) -> str:
+    threshold = version.model.threshold
+    return "" if threshold is None else described(threshold)
+
+
+def _subject(version: Version, result: Made) -> Subject:
+    sample = None
+    if not isinstance(version.model.machine, LinearMachine):
+        evidence = audit_evidence(result.cut.audit)
+        sample = None if evidence is None else evidence.points
+    return Subject(version.number, version.feature_names, version.model, sample)

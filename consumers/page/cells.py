@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 
-from consumers.page.markup import MINUS, Child, Markup, element
+from consumers.page import drawings
+from consumers.page.markup import MINUS, Child, Markup, element, join
 from consumers.page.status import (
+    Letters,
+    Looks,
     Status,
 )
 
@@ -39,7 +42,7 @@ def _mark(level: str) -> Markup:
     return element("span", MARKS[level], class_="mark", aria_hidden="true")
 
 
-def figure_of(name: str, value: Child, note: Child) -> Markup:
+def figure_of(name: Child, value: Child, note: Child) -> Markup:
     """Return one figure with what it means under it."""
     return element("div", element("dt", name), element("dd", value, element("small", note) if note else None))
 
@@ -73,6 +76,92 @@ def table_of(
         role="region",
         aria_label=caption,
         tabindex=0,
+    )
+
+
+def letters_of(
+    reasons: Mapping[str, int], path: str, letters: Letters | None, letters_path: str, now: datetime
+) -> Markup:
+    """Return what was rejected: counts by reason since this start, and the newest one, whenever that was.
+
+    Parameters
+    ----------
+    reasons : mapping of str to int
+    path, letters_path : str
+        Where they stand in the status.
+    letters : Letters or None
+    now : datetime
+    """
+    rows = [
+        [element("bdi", reason), number_of(f"{path}.{reason}", count)] for reason, count in reasons.items() if count
+    ]
+    newest = None if letters is None else letters.newest
+    parts = [
+        table_of("Rows rejected since this start, by reason", ["Reason", "Rows"], rows, numbers=1)
+        if rows
+        else element("p", "No row was rejected since this start.", class_="empty")
+    ]
+    if newest is not None:
+        when = None if newest.time is None else join(", ", age_of(newest.time, now), " ago")
+        parts += [
+            element("h3", "The newest one"),
+            element(
+                "p",
+                element("code", f"{newest.topic}[{newest.partition}]@{newest.offset}"),
+                when,
+                ": ",
+                element("bdi", newest.reason),
+                ". ",
+                element("bdi", newest.message),
+                class_="letter",
+            ),
+        ]
+    if letters is not None and letters.before:
+        parts.append(
+            element(
+                "p",
+                "At this start, ",
+                name_of(letters.topic),
+                " held at most ",
+                number_of(f"{letters_path}.before", letters.before),
+                "; `streamsvm dead-letters` shows them.",
+                class_="note",
+            )
+        )
+    return element("section", element("h2", "Dead letters"), *parts)
+
+
+def looks_of(looks: Looks | None, labels: tuple[str, str] | None) -> Markup:
+    """Return what the newest version looks at, as bars by feature."""
+    heading = element("h2", "What it looks at")
+    if looks is None or looks.why:
+        return element(
+            "section", heading, element("p", looks.why if looks else "There is no version yet.", class_="empty")
+        )
+    signed = looks.by == "coefficients"
+    names = labels or ("the first label", "the second label")
+    rows: list[list[Child]] = []
+    for place, feature in enumerate(looks.features):
+        positive = not signed or feature.value > 0.0
+        share = number_of(f"looks.features.{place}.share", feature.share, ".1%")
+        bar = drawings.bar(feature.share / looks.features[0].share, "positive" if positive else "negative")
+        speaks: list[Child] = [name_of(names[1 if positive else 0])] if signed else []
+        rows.append([name_of(feature.name), bar, share, *speaks])
+    caption = (
+        f"Shares of the coefficients of version {looks.number} over standardised features; a greater value of the "
+        "feature speaks for the label named"
+        if signed
+        else f"What the ranking of version {looks.number} loses when a feature's values are exchanged at random, as "
+        f"shares; asked on {looks.points:,} points of the audit sample"
+    )
+    headings = ["Feature", "", "Share", *(["Speaks for"] if signed else [])]
+    note = "" if not looks.others else f"{looks.others:,} more features have smaller shares, or none."
+    return element(
+        "section",
+        heading,
+        table_of(caption, headings, rows, numbers=1, first=2),
+        element("p", note, class_="note") if note else None,
+        class_="looks",
     )
 
 

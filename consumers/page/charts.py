@@ -6,12 +6,10 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Final
 
-from consumers.page.drawings import SPARK_WIDTH, described
+from consumers.page.drawings import FOOT, SPARK_WIDTH, described, time_axis
 from consumers.page.markup import MINUS, Markup, element
 
 HEIGHT: Final = 64.0
-FOOT: Final = 18.0
-"""Below a chart, for the numbers of its axis."""
 
 Bucket = tuple[float | None, int]
 
@@ -48,8 +46,7 @@ def line(
         (0.0, 0.0, SPARK_WIDTH, HEIGHT + FOOT),
         element("path", d="".join(pieces), class_="series model"),
         element("path", d=f"M0 {HEIGHT - 2:g}H{SPARK_WIDTH:g}", class_="axis"),
-        element("text", f"{times[0]:%H:%M:%S}", class_="tick", x=0, y=HEIGHT + 14),
-        element("text", f"{times[-1]:%H:%M:%S} UTC", class_="tick", x=SPARK_WIDTH, y=HEIGHT + 14, text_anchor="end"),
+        time_axis(times, HEIGHT + FOOT - 4.0),
         class_="spark small",
     )
 

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Literal
+from typing import Final, Literal
+
+import numpy as np
 
 from consumers.host.runtime import Health
 from consumers.metrics import Metrics
-from consumers.page.board import ScorerBoard, TrainerBoard, figures_of, lag_of
+from consumers.page.board import ScorerBoard, Subject, TrainerBoard, figures_of, lag_of, shares_of
 from consumers.page.scoring import ScorerFacts, is_rejecting, scoring_of, verdict_of
 from consumers.page.status import (
+    FeaturePart,
     Input,
+    Letters,
+    Looks,
     Memory,
     Process,
     Quality,
@@ -23,10 +28,14 @@ from consumers.page.status import (
 )
 from consumers.settings import Settings
 from streamsvm import __version__
+from streamsvm.model.machine import LinearMachine
 from streamsvm.model.skill import spelt
+from streamsvm.quality.importance import importance
 from streamsvm.registry.loading import Loaded
 
 MEBIBYTE = 1 << 20
+MOST_FEATURES: Final = 12
+"""That are listed; a page is no table of a thousand coefficients."""
 
 
 def status_of(
@@ -36,19 +45,58 @@ def status_of(
     health: Health,
     started: datetime,
     now: datetime,
+    looks: Looks | None = None,
 ) -> Status:
-    """Return the status of a daemon."""
+    """Return the status of a daemon; `looks` is what its newest version looks at."""
     process = _process(metrics, health, started)
     if isinstance(board, TrainerBoard):
-        return _trainer(settings, board, metrics, process, now)
-    return _scorer(settings, board, metrics, process, now)
+        return _trainer(settings, board, metrics, process, now, looks)
+    return _scorer(settings, board, metrics, process, now, looks)
+
+
+def looks_of(subject: Subject) -> Looks:
+    """Return what a version looks at, the features that decide most first."""
+    model = subject.model
+    linear = isinstance(model.machine, LinearMachine)
+    found = importance(model, subject.sample)
+    features, others, why = list[FeaturePart](), model.dimension, ""
+    if found is not None:
+        shown = [at for at in np.argsort(-found.share, kind="stable")[:MOST_FEATURES] if found.share[at] > 0.0]
+        names = subject.feature_names or tuple(f"x[{index}]" for index in range(model.dimension))
+        features = [
+            FeaturePart(name=names[at], share=float(found.share[at]), value=float(found.value[at])) for at in shown
+        ]
+        others -= len(features)
+        why = "" if features else "No feature changes an answer."
+    elif subject.sample is None:
+        why = (
+            "A kernel machine is asked about its audit sample, which is not in the version's record. The trainer's "
+            "page shows what it looks at as soon as this trainer has published another version."
+        )
+    else:
+        why = "The audit sample has too few points of one label."
+    return Looks(
+        number=subject.number,
+        by="coefficients" if linear else "permutation",
+        features=tuple(features),
+        others=others,
+        points=0 if found is None else found.points,
+        why=why,
+    )
 
 
 def _trainer(
-    settings: Settings, board: TrainerBoard, metrics: Metrics, process: Process, now: datetime
+    settings: Settings,
+    board: TrainerBoard,
+    metrics: Metrics,
+    process: Process,
+    now: datetime,
+    looks: Looks | None,
 ) -> TrainerStatus:
     snapshot = board.snapshot
     negative, positive = settings.models().points.labels
+    partitions = snapshot.partitions if snapshot else ()
+    answered, true = shares_of(metrics)
     verdict = (
         snapshot.verdict
         if snapshot
@@ -59,11 +107,12 @@ def _trainer(
         taken=snapshot.taken if snapshot else now,
         process=process,
         verdict=_unless_unwell(process, verdict),
-        input=_input(settings, metrics),
+        input=_input(settings, metrics, snapshot.letters if snapshot else None),
         structure=Structure(
             settings.coreset.structure or "tree",
             settings.coreset.fan_in,
-            snapshot.partitions if snapshot else (),
+            partitions,
+            rows=sum(part.rows for part in partitions),
         ),
         memory=Memory(
             _count(metrics, "streamsvm_points_held"),
@@ -80,12 +129,23 @@ def _trainer(
             labels=(spelt(negative), spelt(positive)),
             skill=snapshot.skill if snapshot else None,
             threshold=snapshot.threshold if snapshot else "",
+            answered=answered,
+            true=true,
+            yesterday=snapshot.yesterday if snapshot else None,
         ),
         versions=snapshot.versions if snapshot else (),
+        looks=looks,
     )
 
 
-def _scorer(settings: Settings, board: ScorerBoard, metrics: Metrics, process: Process, now: datetime) -> ScorerStatus:
+def _scorer(
+    settings: Settings,
+    board: ScorerBoard,
+    metrics: Metrics,
+    process: Process,
+    now: datetime,
+    looks: Looks | None,
+) -> ScorerStatus:
     snapshot = board.snapshot
     loaded, scored = snapshot.loaded, _count(metrics, "streamsvm_scored_points")
     scoring = scoring_of(settings, metrics, snapshot)
@@ -104,6 +164,8 @@ def _scorer(settings: Settings, board: ScorerBoard, metrics: Metrics, process: P
         refused_models=_count(metrics, "streamsvm_model_messages_refused"),
         serving=None if loaded is None else _serving(loaded),
         scoring=scoring,
+        letters=snapshot.letters,
+        looks=looks,
     )
 
 
@@ -146,7 +208,7 @@ def _unless_unwell(process: Process, verdict: Verdict) -> Verdict:
     return Verdict(level=level, current=None, good=None, headline=headline, detail=detail)
 
 
-def _input(settings: Settings, metrics: Metrics) -> Input:
+def _input(settings: Settings, metrics: Metrics, letters: Letters | None) -> Input:
     rows = _by_label(metrics, "streamsvm_input_rows")
     lag = dict(sorted(_by_label(metrics, "streamsvm_input_lag_records").items(), key=lambda part: int(part[0])))
     return Input(
@@ -157,6 +219,7 @@ def _input(settings: Settings, metrics: Metrics) -> Input:
         lag=lag,
         lag_total=lag_of(metrics),
         dead_letters=_by_label(metrics, "streamsvm_dead_letters"),
+        letters=letters,
     )
 
 

@@ -6,7 +6,8 @@ shape as well as by its colour. Every drawing has a title and a description for 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime, timedelta
 from typing import Final
 
 import numpy as np
@@ -21,6 +22,7 @@ WIDTH: Final = 720.0
 HEIGHT: Final = 460.0
 RADII: Final = np.array([1.6, 2.2, 3.0, 4.1, 5.6, 7.6, 10.4])
 """Radii of the symbols: a symbol's area goes with its point's weight, in steps, so that a step is one path."""
+BAR_WIDTH: Final = 100.0
 BOX: Final = 26.0
 GAP: Final = 5.0
 SPARK_WIDTH: Final = 560.0
@@ -28,6 +30,8 @@ GUTTER: Final = 46.0
 """Left of the lines of quality, for the numbers of their levels."""
 SPARK_HEIGHT: Final = 190.0
 LAG_HEIGHT: Final = 60.0
+FOOT: Final = 20.0
+"""Below a chart, for the numbers of its axis."""
 
 
 def described(
@@ -177,52 +181,71 @@ def _cells(structure: Structure, part: PartitionPart) -> list[tuple[str, int, in
 # ------------------------------------------------------------------ through time
 
 
-def lines_of_quality(moments: Sequence[Moment]) -> Markup | None:
-    """Return balanced accuracy through time, of the model and of SGD; None while there is nothing to draw.
+Series = Sequence[float | None]
 
-    That of always answering with the same class is a half for ever, and would only flatten the others.
+
+def lines(name: str, title: str, moments: Sequence[Moment], series: Mapping[str, Series]) -> Markup | None:
+    """Return shares through time, each with its class of lines; None while there is nothing to draw.
+
+    Parameters
+    ----------
+    name, title : str
+    moments : sequence of Moment
+        Whose times are the axis.
+    series : mapping of str to sequence
+        By the class of its line, the first one first told of; None breaks the line.
     """
-    named = {
-        "model": [moment.balanced_accuracy.model for moment in moments],
-        "sgd": [moment.balanced_accuracy.sgd for moment in moments],
-    }
-    known = [value for values in named.values() for value in values if value is not None]
-    if len(known) < 2:
+    known = [value for values in series.values() for value in values if value is not None]
+    first = next(iter(series.values()))
+    if len(known) < 2 or len(moments) < 2:
         return None
     low, high = min(known), max(known)
     pad = max(0.1 * (high - low), 0.005)
     low, high = low - pad, high + pad
-    times = _along([moment.time.timestamp() for moment in moments], GUTTER)
+    times = [moment.time for moment in moments]
+    along = _along([time.timestamp() for time in times], GUTTER)
     paths = [
-        element("path", d=_through(times, values, low, high), class_=f"series {name}") for name, values in named.items()
+        element("path", d=_through(along, values, low, high), class_=f"series {kind}")
+        for kind, values in series.items()
     ]
-    last = next((value for value in reversed(named["model"]) if value is not None), None)
+    newest = next((value for value in reversed(first) if value is not None), None)
     return described(
-        "quality",
-        "Balanced accuracy since the process started",
-        f"Between {min(known):.3f} and {max(known):.3f}; the model's newest is {_shown(last)}.",
-        (0.0, 0.0, SPARK_WIDTH, SPARK_HEIGHT),
+        name,
+        title,
+        f"Between {min(known):.3f} and {max(known):.3f}; the newest is {_shown(newest)}.",
+        (0.0, 0.0, SPARK_WIDTH, SPARK_HEIGHT + FOOT),
         _grid(low, high),
         *paths,
+        time_axis(times, SPARK_HEIGHT + FOOT - 4.0, GUTTER),
         class_="spark",
+    )
+
+
+def time_axis(times: Sequence[datetime], y: float, begin: float = 0.0) -> Markup:
+    """Return when a chart begins and ends, in UTC: the time of day, and the day where it spans more than one."""
+    form = "%H:%M:%S" if times[-1] - times[0] < timedelta(hours=20) else "%d %b %H:%M"
+    return join(
+        element("text", f"{times[0]:{form}}", class_="tick", x=begin, y=y),
+        element("text", f"{times[-1]:{form}} UTC", class_="tick", x=SPARK_WIDTH, y=y, text_anchor="end"),
     )
 
 
 def line_of_lag(moments: Sequence[Moment]) -> Markup | None:
     """Return the records that waited through time; None while there is nothing to draw."""
-    lags = [None if moment.lag is None else float(moment.lag) for moment in moments]
-    known = [lag for lag in lags if lag is not None]
-    if len(known) < 2:
+    shown = [moment for moment in moments if moment.lag is not None]
+    lags = [float(moment.lag) for moment in shown if moment.lag is not None]
+    if len(lags) < 2:
         return None
-    high = max(*known, 1.0) * 1.05
-    times = _along([moment.time.timestamp() for moment in moments])
+    times = [moment.time for moment in shown]
+    along = _along([time.timestamp() for time in times])
     return described(
         "lag",
-        "Records behind the end of the input since the process started",
-        f"At most {max(known):,.0f}; the newest is {known[-1]:,.0f}.",
-        (0.0, 0.0, SPARK_WIDTH, LAG_HEIGHT),
-        element("path", d=_through(times, lags, 0.0, high, LAG_HEIGHT), class_="series model"),
+        "Records behind the end of the input",
+        f"At most {max(lags):,.0f}; the newest is {lags[-1]:,.0f}.",
+        (0.0, 0.0, SPARK_WIDTH, LAG_HEIGHT + FOOT),
+        element("path", d=_through(along, lags, 0.0, max(*lags, 1.0) * 1.05, LAG_HEIGHT), class_="series model"),
         element("path", d=f"M0 {LAG_HEIGHT - 2:g}H{SPARK_WIDTH:g}", class_="axis"),
+        time_axis(times, LAG_HEIGHT + FOOT - 4.0),
         class_="spark small",
     )
 
@@ -261,6 +284,19 @@ def _grid(low: float, high: float) -> Markup:
         marks.append(element("path", d=f"M{GUTTER:g} {y:.1f}H{SPARK_WIDTH:g}", class_="axis"))
         marks.append(element("text", f"{level:.3f}".rstrip("0"), class_="tick", x=0, y=round(y + 4.5, 1)))
     return join(*marks)
+
+
+def bar(share: float, side: str) -> Markup:
+    """Return a share as a bar of a table's cell; `side` is the class of the label that it speaks for."""
+    width = round(max(1.5, BAR_WIDTH * min(1.0, share)), 1)
+    return element(
+        "svg",
+        element("rect", class_=f"bar {side}", x=0, y=0, width=width, height=10, rx=2),
+        class_="bars",
+        aria_hidden="true",
+        preserveAspectRatio="none",
+        view_box=f"0 0 {BAR_WIDTH:g} 10",
+    )
 
 
 ICON: Final = raw(

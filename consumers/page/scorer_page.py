@@ -6,7 +6,18 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 
 from consumers.page import charts
-from consumers.page.cells import NONE, age_of, figure_of, name_of, number_of, short_hash, table_of, verdict_of
+from consumers.page.cells import (
+    NONE,
+    age_of,
+    figure_of,
+    letters_of,
+    looks_of,
+    name_of,
+    number_of,
+    short_hash,
+    table_of,
+    verdict_of,
+)
 from consumers.page.markup import Child, Markup, element, join
 from consumers.page.status import (
     ScorerStatus,
@@ -37,7 +48,13 @@ def scorer_part(status: ScorerStatus, now: datetime) -> list[Markup]:
             ),
         ),
         *([] if status.scoring is None else _scoring(status.scoring)),
-        element("div", _serving(serving, now), _scorers_letters(status), class_="columns"),
+        element(
+            "div",
+            looks_of(status.looks, None if status.scoring is None else status.scoring.labels),
+            letters_of(status.dead_letters, "dead_letters", status.letters, "letters", now),
+            class_="columns even",
+        ),
+        _serving(serving, now),
     ]  # fmt: skip
 
 
@@ -47,11 +64,18 @@ def _glance_of_scoring(scoring: ScoringPart | None) -> list[Markup]:
     path, scores, drift = "scoring", scoring.positive + scoring.negative, scoring.drift
     share = f"{scoring.positive / scores:.1%}" if scores else NONE
     newest = scoring.history[-1].latency_s if scoring.history else None
+    before, day = scoring.yesterday, f"{path}.yesterday"
+    lag, waited = join("records"), join("record to score, longest of the newest")
+    positive = join("of ", number_of(f"{path}.accepted", scoring.accepted), " since this start")
+    if before is not None:
+        lag = join(number_of(f"{day}.lag", before.lag), " a day ago")
+        waited = join(number_of(f"{day}.latency_s", before.latency_s, ".3g"), " s a day ago")
+        positive = join(number_of(f"{day}.positive", before.positive, ".1%"), " a day ago")
     return [
-        figure_of("Lag", number_of(f"{path}.lag_total", scoring.lag_total), "records"),
-        figure_of("Latency", NONE if newest is None else f"{newest:.3g} s", "record to score, longest of the newest"),
-        figure_of("Positive", share, join("of ", number_of(f"{path}.accepted", scoring.accepted))),
-        figure_of("Rejected", number_of(f"{path}.rejected", scoring.rejected), "rows"),
+        figure_of("Lag", number_of(f"{path}.lag_total", scoring.lag_total), lag),
+        figure_of("Latency", NONE if newest is None else f"{newest:.3g} s", waited),
+        figure_of("Positive", share, positive),
+        figure_of("Rejected", number_of(f"{path}.rejected", scoring.rejected), "rows since this start"),
         figure_of("Drift of scores", number_of(f"{path}.drift.index", drift.index, ".3f"),
                 join("by chance below ", number_of(f"{path}.drift.chance", drift.chance, ".3f"))),
     ]  # fmt: skip
@@ -133,18 +157,3 @@ def _serving(serving: ServingPart | None, now: datetime) -> Markup:
             numbers=1,
         )
     return element("section", element("h2", "The model"), content)
-
-
-def _scorers_letters(status: ScorerStatus) -> Markup:
-    rows = [
-        [element("bdi", reason), number_of(f"dead_letters.{reason}", count)]
-        for reason, count in status.dead_letters.items()
-        if count
-    ]
-    return element(
-        "section",
-        element("h2", "Dead letters"),
-        table_of("Rejected rows by reason", ["Reason", "Rows"], rows, numbers=1)
-        if rows
-        else element("p", "None: every row could be scored.", class_="empty"),
-    )

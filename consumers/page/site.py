@@ -16,11 +16,12 @@ from consumers.host.web.answers import Answer
 from consumers.metrics import Metrics
 from consumers.page import drawings
 from consumers.page.board import Drawing, ScorerBoard, TrainerBoard
-from consumers.page.collect import status_of
+from consumers.page.collect import looks_of, status_of
 from consumers.page.markup import Markup
 from consumers.page.page import page_of
-from consumers.page.status import Status, encode
+from consumers.page.status import Looks, Status, encode
 from consumers.settings import Settings
+from streamsvm.model.machine import Model
 
 POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; "
@@ -41,6 +42,14 @@ class _Drawn:
 
     drawing: Drawing
     picture: Markup
+
+
+@dataclass(frozen=True, slots=True)
+class _Looked:
+    """What the newest version looks at, which is worked out once a version."""
+
+    model: Model
+    looks: Looks
 
 
 class Site:
@@ -72,6 +81,7 @@ class Site:
         self._now = now
         self._started = now()
         self._drawn: _Drawn | None = None
+        self._looked: _Looked | None = None
         here = files(__package__)
         self._constants = {
             "/page.css": Answer("text/css; charset=utf-8", here.joinpath("style.css").read_bytes(), HEADERS),
@@ -93,12 +103,25 @@ class Site:
 
     def status(self) -> Status:
         """Return the status now."""
-        return status_of(self._settings, self._board, self._metrics, self._health, self._started, self._now())
+        return status_of(
+            self._settings, self._board, self._metrics, self._health, self._started, self._now(), self._looks()
+        )
 
     def _page(self) -> bytes:
         drawn = self._picture()
         picture, drawing = (None, None) if drawn is None else (drawn.picture, drawn.drawing)
         return page_of(self.status(), picture, drawing, self._now())
+
+    def _looks(self) -> Looks | None:
+        """Return what the newest version looks at; two threads may both work it out, with the same result."""
+        snapshot = self._board.snapshot
+        subject = None if snapshot is None else snapshot.subject
+        if subject is None:
+            return None
+        looked = self._looked
+        if looked is None or looked.model is not subject.model:
+            self._looked = looked = _Looked(subject.model, looks_of(subject))
+        return looked.looks
 
     def _picture(self) -> _Drawn | None:
         """Return the newest training set's picture; two threads may both make it, and either's is as good."""

@@ -58,8 +58,51 @@ class Process(msgspec.Struct, frozen=True, kw_only=True):
     resident_bytes: int | None
 
 
+class LetterPart(msgspec.Struct, frozen=True, kw_only=True):
+    """The newest dead letter: where its record stood, and why its first bad row was rejected.
+
+    Attributes
+    ----------
+    topic : str
+        The input topic.
+    partition, offset, row : int
+    reason, message : str
+        The message is cut to 200 characters; control characters are escaped.
+    time : datetime or None
+        When it was written, or first seen.
+    """
+
+    topic: str
+    partition: int
+    offset: int
+    row: int
+    reason: str
+    message: str
+    time: datetime | None
+
+
+class Letters(msgspec.Struct, frozen=True, kw_only=True):
+    """Dead letters beyond the counts since the start.
+
+    Attributes
+    ----------
+    topic : str
+        The dead-letter topic.
+    before : int or None
+        How many it held, at most, when the process started; None where it could not be read.
+    newest : LetterPart or None
+    """
+
+    topic: str
+    before: int | None
+    newest: LetterPart | None
+
+
 class Input(msgspec.Struct, frozen=True, kw_only=True):
-    """What was read: records and rows, records behind the end of each partition, rejected rows by reason."""
+    """What was read since the start of the process.
+
+    Records and rows, records behind the end of each partition, rejected rows by reason; `letters` reaches further back.
+    """
 
     topic: str
     records: int
@@ -68,6 +111,7 @@ class Input(msgspec.Struct, frozen=True, kw_only=True):
     lag: dict[str, int]
     lag_total: int | None
     dead_letters: dict[str, int]
+    letters: Letters | None = None
 
 
 class BucketPart(msgspec.Struct, frozen=True, kw_only=True):
@@ -103,11 +147,15 @@ class PartitionPart(msgspec.Struct, frozen=True):
 
 
 class Structure(msgspec.Struct, frozen=True):
-    """The structures of all partitions; in a `tree`, `fan_in` buckets of one level merge into one of the next."""
+    """The structures of all partitions; in a `tree`, `fan_in` buckets of one level merge into one of the next.
+
+    `rows` is what all partitions learned, before this start, too.
+    """
 
     kind: Literal["tree", "chain"]
     fan_in: int
     partitions: tuple[PartitionPart, ...]
+    rows: int = 0
 
 
 class Memory(msgspec.Struct, frozen=True):
@@ -128,12 +176,18 @@ class Figures(msgspec.Struct, frozen=True):
 
 
 class Moment(msgspec.Struct, frozen=True):
-    """Figures at one moment in the past: balanced accuracies, rows learned, records behind."""
+    """Figures at one moment in the past: balanced accuracies, rows learned, records behind.
+
+    `answered` and `true` are the shares of the newest points, by weight, that were answered with the second label, and
+    that have it. Moments before the start of the process are those at which versions were published, as far as known.
+    """
 
     time: datetime
     balanced_accuracy: Figures
     rows: int
     lag: int | None
+    answered: float | None = None
+    true: float | None = None
 
 
 class Quality(msgspec.Struct, frozen=True):
@@ -149,9 +203,13 @@ class Quality(msgspec.Struct, frozen=True):
     labels : tuple of two str
         The negative and the positive label, as JSON.
     skill : Skill or None
-        What the newest version that this process published knows; None before there is one.
+        What the newest version knew when it was published; None before there is one, or where its record does not say.
     threshold : str
         The threshold of that version in words: what it was chosen for, and what is expected of it; empty without one.
+    answered, true : float or None
+        As in `Moment`, now.
+    yesterday : Moment or None
+        The moment nearest to 24 hours ago; None if there is none within an hour of that.
     """
 
     points: int | None
@@ -162,6 +220,54 @@ class Quality(msgspec.Struct, frozen=True):
     labels: tuple[str, str] | None = None
     skill: Skill | None = None
     threshold: str = ""
+    answered: float | None = None
+    true: float | None = None
+    yesterday: Moment | None = None
+
+
+class FeaturePart(msgspec.Struct, frozen=True, kw_only=True):
+    """How much a feature decides.
+
+    Attributes
+    ----------
+    name : str
+        Its name, or its place, such as `x[3]`.
+    share : float
+        Of all features together.
+    value : float
+        Its coefficient over standardised features, positive where a greater value speaks for the second label; of a
+        kernel machine, the fall of the AUC when the feature's values are exchanged at random.
+    """
+
+    name: str
+    share: float
+    value: float
+
+
+class Looks(msgspec.Struct, frozen=True, kw_only=True):
+    """What the newest version looks at.
+
+    Attributes
+    ----------
+    number : int
+        Of the version.
+    by : "coefficients" or "permutation"
+    features : tuple of FeaturePart
+        Those with the largest shares, the largest first.
+    others : int
+        How many features are not listed.
+    points : int
+        Points of the audit sample that a kernel machine was asked about.
+    why : str
+        Why there are no features; else empty.
+    """
+
+    number: int
+    by: Literal["coefficients", "permutation"]
+    features: tuple[FeaturePart, ...]
+    others: int
+    points: int
+    why: str
 
 
 class GatePart(msgspec.Struct, frozen=True):
@@ -174,7 +280,7 @@ class GatePart(msgspec.Struct, frozen=True):
 
 
 class VersionPart(msgspec.Struct, frozen=True, kw_only=True):
-    """One version that this process published, and its lineage.
+    """One published version, and its lineage.
 
     Attributes
     ----------
@@ -196,11 +302,17 @@ class VersionPart(msgspec.Struct, frozen=True, kw_only=True):
         95 % interval of the objective over the whole stream.
     converged : bool
     seconds : float
-        Of training.
+        Of training; 0 where an earlier process published it and its record does not say.
     gate : GatePart or None
         None where there is no gate.
     cut : dict of partition to (offset, row)
         The position in each partition up to which the input was learned.
+    balanced_accuracy, answered, true : float or None
+        Of the newest points when it was published, or else of its audit sample: as in `Moment`. None where not known.
+    skill : str
+        `some`, `none` or `unknown`; empty where not known.
+    earlier : bool
+        Whether an earlier process published it, so that this line is what its record says.
     """
 
     number: int
@@ -220,10 +332,15 @@ class VersionPart(msgspec.Struct, frozen=True, kw_only=True):
     seconds: float
     gate: GatePart | None
     cut: dict[str, tuple[int, int]]
+    balanced_accuracy: float | None = None
+    answered: float | None = None
+    true: float | None = None
+    skill: str = ""
+    earlier: bool = False
 
 
 class TrainerStatus(msgspec.Struct, frozen=True, kw_only=True, tag_field="role", tag="trainer"):
-    """What a trainer shows; `versions` are the newest ones that this process published, the newest first."""
+    """What a trainer shows; `versions` are the newest ones, also of earlier processes, the newest first."""
 
     format: str = FORMAT
     name: str
@@ -235,6 +352,7 @@ class TrainerStatus(msgspec.Struct, frozen=True, kw_only=True, tag_field="role",
     memory: Memory
     quality: Quality
     versions: tuple[VersionPart, ...]
+    looks: Looks | None = None
 
 
 class ServingPart(msgspec.Struct, frozen=True, kw_only=True):
@@ -307,6 +425,8 @@ class ScoringPart(msgspec.Struct, frozen=True, kw_only=True):
         its scores, are in each; the last one has no bound.
     drift : DriftPart
     history : tuple of ScoringMoment
+    yesterday : ScoringMoment or None
+        The moment nearest to 24 hours ago; None if there is none within an hour of that.
     """
 
     records: int
@@ -321,6 +441,7 @@ class ScoringPart(msgspec.Struct, frozen=True, kw_only=True):
     latency_s: tuple[tuple[float | None, int], ...]
     drift: DriftPart
     history: tuple[ScoringMoment, ...]
+    yesterday: ScoringMoment | None = None
 
 
 class ScorerStatus(msgspec.Struct, frozen=True, kw_only=True, tag_field="role", tag="scorer"):
@@ -339,6 +460,8 @@ class ScorerStatus(msgspec.Struct, frozen=True, kw_only=True, tag_field="role", 
     refused_models: int
     serving: ServingPart | None
     scoring: ScoringPart | None = None
+    letters: Letters | None = None
+    looks: Looks | None = None
 
 
 Status = TrainerStatus | ScorerStatus

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 
 from consumers.page import drawings
@@ -12,6 +12,8 @@ from consumers.page.cells import (
     age_of,
     bytes_of,
     figure_of,
+    letters_of,
+    looks_of,
     name_of,
     number_of,
     range_of,
@@ -36,29 +38,49 @@ MOST_PARTITIONS = 8
 MOST_OPEN_PARTITIONS = 2
 """With more partitions the lists of their buckets are folded."""
 
+KNOWS = {"some": "something", "none": "nothing", "unknown": "not clear yet"}
+
 SCORERS = (("model", "the model"), ("sgd", "SGD baseline"), ("majority", "majority class"))
 
 
 def trainer_part(status: TrainerStatus, picture: Markup | None, drawing: Drawing | None, now: datetime) -> list[Markup]:
-    """Return the parts of a trainer's page, in their order."""
+    """Return the parts of a trainer's page: what its user asks first, then the method under a fold."""
+    quality = status.quality
     return [
         verdict_of(status, now),
         _glance(status, now),
-        element("div", _picture(picture, drawing), _quality(status), class_="columns"),
-        _structure(status.structure),
+        element("div", _answers(quality), looks_of(status.looks, quality.labels), class_="columns even"),
+        element("div", _accuracy(quality), _shares(quality), class_="columns even"),
+        element(
+            "div",
+            _picture(picture, drawing, status),
+            element("div", _input(status), letters_of(status.input.dead_letters, "input.dead_letters",
+                    status.input.letters, "input.letters", now)),
+            class_="columns",
+        ),
         _versions(status.versions, now),
         element(
-            "div", _input(status), _dead_letters(status.input.dead_letters), _memory(status), class_="columns three"
+            "details",
+            element("summary", "Details: how the model is made"),
+            element("div", _quality(quality), _memory(status), class_="columns"),
+            _structure(status.structure),
+            _lineage(status.versions),
+            class_="method",
         ),
-    ]
+    ]  # fmt: skip
 
 
 def _glance(status: TrainerStatus, now: datetime) -> Markup:
     newest = status.versions[0] if status.versions else None
-    read, memory, balanced = status.input, status.memory, status.quality.balanced_accuracy
-    lead = None
+    read, quality, rows = status.input, status.quality, status.structure.rows
+    before, balanced = quality.yesterday, quality.balanced_accuracy
+    lead: Child = None
     if balanced.model is not None and balanced.sgd is not None:
         lead = f"{balanced.model - balanced.sgd:+.3f} to SGD".replace("-", MINUS)
+    day = "quality.yesterday"
+    if before is not None:
+        lead = _yesterday(f"{day}.balanced_accuracy.model", before.balanced_accuracy.model, ".3f")
+    positive = None if quality.labels is None else quality.labels[1]
     return element(
         "section",
         element("h2", "Overview", class_="unseen"),
@@ -67,21 +89,34 @@ def _glance(status: TrainerStatus, now: datetime) -> Markup:
             figure_of("Version", number_of("versions.0.number", newest.number if newest else None),
                     join(age_of(newest.published, now), " ago") if newest else None),
             figure_of("Balanced accuracy", number_of("quality.balanced_accuracy.model", balanced.model, ".3f"), lead),
-            figure_of("Lag", number_of("input.lag_total", read.lag_total), "records"),
-            figure_of("Rows learned", number_of("input.accepted", read.accepted),
-                    join(number_of("input.rejected", read.rejected), " rejected")),
-            figure_of("Points held", number_of("memory.points_held", memory.points_held),
-                    join("at most ", number_of("memory.points_held_peak", memory.points_held_peak))),
-            figure_of("Trained on",
-                    number_of("versions.0.training_points", newest.training_points if newest else None), "points"),
+            figure_of(join("Answered ", name_of(positive or "positive")),
+                    number_of("quality.answered", quality.answered, ".2%"),
+                    join("true of ", number_of("quality.true", quality.true, ".2%"))),
+            figure_of("Lag", number_of("input.lag_total", read.lag_total),
+                    "records" if before is None else _yesterday(f"{day}.lag", before.lag, ",")),
+            figure_of("Rows learned", number_of("structure.rows", rows),
+                    join(number_of("input.accepted", read.accepted), " since this start") if before is None
+                    else _yesterday(f"{day}.rows", before.rows, ",")),
+            figure_of("Rows rejected", number_of("input.rejected", read.rejected),
+                    join("since this start, ", age_of(status.process.started, now), " ago")),
             class_="glance",
         ),
     )  # fmt: skip
 
 
-def _picture(picture: Markup | None, drawing: Drawing | None) -> Markup:
+def _yesterday(field: str, value: float | None, form: str) -> Child:
+    return join(number_of(field, value, form), " a day ago")
+
+
+def _picture(picture: Markup | None, drawing: Drawing | None, status: TrainerStatus) -> Markup:
     if picture is None or drawing is None:
-        content = element("p", "There is no version yet.", class_="empty")
+        said = (
+            f"The training set of version {status.versions[0].number} was not kept: a picture comes with the next "
+            "version."
+            if status.versions
+            else "There is no version yet."
+        )
+        content = element("p", said, class_="empty")
     else:
         content = element("figure", picture, element("figcaption", *_legend(drawing)))
     return element("section", element("h2", "The coreset"), content, class_="picture")
@@ -120,8 +155,7 @@ def _legend(drawing: Drawing) -> list[Markup]:
     ]
 
 
-def _quality(status: TrainerStatus) -> Markup:
-    quality = status.quality
+def _quality(quality: Quality) -> Markup:
     columns: tuple[tuple[str, str, Figures], ...] = (
         ("accuracy", "Accuracy", quality.accuracy),
         ("balanced_accuracy", "Balanced", quality.balanced_accuracy),
@@ -129,10 +163,7 @@ def _quality(status: TrainerStatus) -> Markup:
     )
     rows = [
         [
-            join(
-                element("span", class_=f"key series {scorer}", aria_hidden="true") if scorer != "majority" else None,
-                title,
-            ),
+            title,
             *(
                 number_of(f"quality.{field}.{scorer}", getattr(figures, scorer), ".4f")
                 for field, _, figures in columns
@@ -140,53 +171,92 @@ def _quality(status: TrainerStatus) -> Markup:
         ]
         for scorer, title in SCORERS
     ]  # fmt: skip
-    spark = drawings.lines_of_quality(quality.history)
     return element(
         "section",
-        element("h2", "Quality"),
+        element("h2", "Beside the baselines"),
         table_of(
             "On the newest points, each scored before it was learned",
             ["", *(title for _, title, _ in columns)],
             rows,
             numbers=3,
         ),
-        element("figure", spark, element("figcaption", "Balanced accuracy since the start of the process."))
-        if spark is not None
-        else element("p", "The chart starts with the first scored points.", class_="empty"),
-        element("p", "Points scored: ", number_of("quality.points", quality.points), class_="note"),
-        element("p", f"Threshold {quality.threshold}.", class_="threshold") if quality.threshold else None,
-        *_answers(quality),
+        element("p", "Points scored since this start: ", number_of("quality.points", quality.points), class_="note"),
         class_="quality",
     )
 
 
-def _answers(quality: Quality) -> list[Markup]:
-    """Return the two-by-two table of the newest version, and what it comes to."""
-    figures = None if quality.skill is None else quality.skill.figures
-    if quality.skill is None or figures is None or quality.labels is None:
-        return []
-    negatives, false_alarms, missed, hits = figures.table
-    negative, positive = quality.labels
-    on = "newest points" if quality.skill.newest is not None else "audit sample"
-    return [
-        element("h3", "What it answers"),
-        table_of(
-            f"Shares of the {on}, {figures.points:,}, by weight",
-            ["", f"Answered {negative}", f"Answered {positive}", "All"],
-            [
-                [f"Is {negative}", _percent(negatives), _percent(false_alarms), _percent(1.0 - figures.true)],
-                [f"Is {positive}", _percent(missed), _percent(hits), _percent(figures.true)],
-                ["All", _percent(1.0 - figures.said), _percent(figures.said), ""],
-            ],
-            numbers=3,
-        ),
-        element(
-            "p",
-            f"AUC {_interval(figures.auc)}, balanced accuracy {_interval(figures.balanced_accuracy)}, average "
-            f"precision {figures.average_precision:.3f}; in brackets, what holds over all versions together.",
-            class_="note",
-        ),
+def _accuracy(quality: Quality) -> Markup:
+    """Return balanced accuracy through time, of the model and of SGD.
+
+    That of always answering with the same class is a half for ever, and would only flatten the others.
+    """
+    title, moments = "Balanced accuracy on the newest points", quality.history
+    series = {
+        "model": [moment.balanced_accuracy.model for moment in moments],
+        "sgd": [moment.balanced_accuracy.sgd for moment in moments],
+    }
+    legend = _keys(("series", "the model"), ("series sgd", "a plain SGD classifier, since this start"))
+    spark = drawings.lines("quality", title, moments, series)
+    return _through_time("Is it right?", spark, legend, "The chart starts with the first scored points.")
+
+
+def _shares(quality: Quality) -> Markup:
+    moments, labels = quality.history, quality.labels
+    positive = "the second label" if labels is None else labels[1]
+    title = f"Shares of the newest points answered {positive}, and that are"
+    series = {"model": [moment.answered for moment in moments], "true": [moment.true for moment in moments]}
+    legend = _keys(("series", f"answered {positive}"), ("series true", f"are {positive}"))
+    spark = drawings.lines("shares", title, moments, series)
+    heading = join("How often ", name_of(positive), "?")
+    return _through_time(heading, spark, legend, "The chart starts with the first scored points.")
+
+
+def _keys(*keys: tuple[str, str]) -> Markup:
+    spans = [
+        join(element("span", element("span", class_=f"key {kind}", aria_hidden="true"), element("bdi", said)), " ")
+        for kind, said in keys
     ]
+    return element("p", *spans, class_="legend")
+
+
+def _through_time(heading: Child, spark: Markup | None, legend: Markup, empty: str) -> Markup:
+    shown = element("p", empty, class_="empty") if spark is None else element(
+        "figure", spark, element("figcaption", legend)
+    )  # fmt: skip
+    return element("section", element("h2", heading), shown)
+
+
+def _answers(quality: Quality) -> Markup:
+    """Return the two-by-two table of the newest version, and what it comes to."""
+    skill = quality.skill
+    figures = None if skill is None else skill.figures
+    if skill is None or figures is None or quality.labels is None:
+        content = [element("p", "Not known yet: too few points of one label were judged.", class_="empty")]
+    else:
+        negatives, false_alarms, missed, hits = figures.table
+        negative, positive = quality.labels
+        on = "newest points" if skill.newest is not None else "audit sample"
+        content = [
+            table_of(
+                f"Shares of the {on}, {figures.points:,}, by weight, when the newest version was published",
+                ["", f"Answered {negative}", f"Answered {positive}", "All"],
+                [
+                    [f"Is {negative}", _percent(negatives), _percent(false_alarms), _percent(1.0 - figures.true)],
+                    [f"Is {positive}", _percent(missed), _percent(hits), _percent(figures.true)],
+                    ["All", _percent(1.0 - figures.said), _percent(figures.said), ""],
+                ],
+                numbers=3,
+            ),
+            element(
+                "p",
+                f"AUC {_interval(figures.auc)}, balanced accuracy {_interval(figures.balanced_accuracy)}, average "
+                f"precision {figures.average_precision:.3f}; in brackets, what holds over all versions together.",
+                class_="note",
+            ),
+        ]
+    if quality.threshold:
+        content.append(element("p", f"Threshold {quality.threshold}.", class_="threshold"))
+    return element("section", element("h2", "What it answers"), *content)
 
 
 def _percent(share: float) -> str:
@@ -278,14 +348,21 @@ def _partition(structure: Structure, index: int, part: PartitionPart) -> Markup:
 
 
 def _versions(versions: Sequence[VersionPart], now: datetime) -> Markup:
-    headings = ["Version", "Age", "Rows", "Trained on", "Objective", "Over the stream", "Gap", "Gate", "Hash", "Parent"]
+    headings = ["Version", "Age", "Rows", "Balanced accuracy", "Answered", "True", "Knows", "Gate"]
     rows = [_version(index, version, now) for index, version in enumerate(versions)]
     return element(
         "section",
         element("h2", "Versions"),
-        table_of("Published by this process, newest first; each names its parent", headings, rows, numbers=5, first=2)
+        table_of(
+            "The newest versions. Balanced accuracy and the shares of the second label, answered and true, are those "
+            "of the newest points when each was published, so each is of other points; the gate compares on the same.",
+            headings,
+            rows,
+            numbers=4,
+            first=2,
+        )
         if rows
-        else element("p", "This process has not published a version yet.", class_="empty"),
+        else element("p", "There is no version yet.", class_="empty"),
         class_="versions",
     )
 
@@ -293,20 +370,44 @@ def _versions(versions: Sequence[VersionPart], now: datetime) -> Markup:
 def _version(index: int, version: VersionPart, now: datetime) -> list[Child]:
     path = f"versions.{index}"
     number = number_of(f"{path}.number", version.number)
+    return [
+        join(number, " ", element("span", "current", class_="badge") if version.current else None),
+        age_of(version.published, now),
+        number_of(f"{path}.rows", version.rows),
+        number_of(f"{path}.balanced_accuracy", version.balanced_accuracy, ".3f"),
+        number_of(f"{path}.answered", version.answered, ".2%"),
+        number_of(f"{path}.true", version.true, ".2%"),
+        KNOWS.get(version.skill, NONE),
+        _gate(version),
+    ]
+
+
+def _lineage(versions: Sequence[VersionPart]) -> Markup:
+    headings = ["Version", "Trained on", "Objective", "Over the stream", "Gap", "Hash", "Parent"]
+    rows = [_made(index, version) for index, version in enumerate(versions)]
+    return element(
+        "section",
+        element("h2", "How the versions were made"),
+        table_of("The newest first; each names its parent", headings, rows, numbers=4)
+        if rows
+        else element("p", "There is no version yet.", class_="empty"),
+        class_="versions",
+    )
+
+
+def _made(index: int, version: VersionPart) -> list[Child]:
+    path = f"versions.{index}"
     between: Child = NONE
     if version.audit_low is not None and version.audit_high is not None:
         low = number_of(f"{path}.audit_low", version.audit_low, ".4g")
         between = join(low, " to ", number_of(f"{path}.audit_high", version.audit_high, ".4g"))
     gap: Child = number_of(f"{path}.gap", version.gap, ".1e")
     return [
-        join(number, " ", element("span", "current", class_="badge") if version.current else None),
-        age_of(version.published, now),
-        number_of(f"{path}.rows", version.rows),
+        f"{version.number:,}",
         number_of(f"{path}.training_points", version.training_points),
         number_of(f"{path}.objective", version.objective, ".5g"),
         between,
         gap if version.converged else join(gap, " not converged"),
-        _gate(version),
         short_hash(version.sha256),
         short_hash(version.parent),
     ]
@@ -338,20 +439,6 @@ def _input(status: TrainerStatus) -> Markup:
     )
 
 
-def _dead_letters(reasons: Mapping[str, int]) -> Markup:
-    path = "input.dead_letters"
-    rows = [
-        [element("bdi", reason), number_of(f"{path}.{reason}", count)] for reason, count in reasons.items() if count
-    ]
-    return element(
-        "section",
-        element("h2", "Dead letters"),
-        table_of("Rejected rows by reason", ["Reason", "Rows"], rows, numbers=1)
-        if rows
-        else element("p", "None: every row was a valid point.", class_="empty"),
-    )
-
-
 def _memory(status: TrainerStatus) -> Markup:
     memory = status.memory
     resident = status.process.resident_bytes
@@ -362,6 +449,8 @@ def _memory(status: TrainerStatus) -> Markup:
             "Memory of this process",
             ["", ""],
             [
+                ["Points held", number_of("memory.points_held", memory.points_held)],
+                ["Most points held since this start", number_of("memory.points_held_peak", memory.points_held_peak)],
                 ["Points of the coresets", bytes_of("memory.coreset_bytes", memory.coreset_bytes)],
                 ["Newest checkpoint", bytes_of("memory.checkpoint_bytes", memory.checkpoint_bytes)],
                 ["The whole process", bytes_of("process.resident_bytes", resident)],

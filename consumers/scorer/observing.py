@@ -22,6 +22,7 @@ from consumers.host.runtime import Health
 from consumers.host.untrusted_text import printable
 from consumers.metrics import Metrics
 from consumers.page.board import ScorerBoard
+from consumers.page.past import letters_of
 from consumers.settings import Settings
 from consumers.streams.rejection_limits import RejectionLimits
 from streamsvm.errors import ConfigurationError
@@ -138,6 +139,10 @@ class ScorerWatch:
             log.info("no_drift_shown", version=loaded.version.key, why=NO_REFERENCE)
         self._show_drift()
 
+    def started(self) -> None:
+        """Show what the dead-letter topic holds from before."""
+        self._board.found(letters_of(self._cluster, self._name, self._scoring.dead_letters, self._health.beat))
+
     # ------------------------------------------------------------- a batch
 
     def check(self, records: Sequence[Record], rejected: Sequence[RejectedRecord]) -> None:
@@ -177,6 +182,9 @@ class ScorerWatch:
         metrics.observe_all("streamsvm_score_latency_seconds", latency_s)
         if self._window is not None and self._reference is not None:
             self._window.add(values, self._reference)
+        if scored.rejected:
+            own = self._scoring
+            self._board.rejected(own.topic, own.dead_letters, scored.rejected[-1], datetime.fromtimestamp(now, UTC))
         self._scored_records += len(scored.records)
         self._board.scored(len(records), len(values), positive, float(latency_s.max()) if len(latency_s) else None)
 

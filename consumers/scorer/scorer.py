@@ -95,6 +95,7 @@ class Scorer:
             for condition in ("model", "broker"):
                 self._health.require(condition, "starting")
             life = begin(self._settings, self._components, self._watch, stack)
+            self._watch.started()
             stack.callback(self._give_up_seat, life)
             self._await_model(life)
             while not self._stop.is_set():

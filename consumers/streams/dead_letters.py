@@ -51,6 +51,8 @@ class DeadLetters:
         self._clock = clock
         self._unsaid, self._said_at = 0, -SAID_EVERY_S
         self._most_bytes = deadletter.LARGEST_BYTES
+        self.newest: RejectedRecord | None = None
+        """What was rejected last, for people; None before that."""
         metrics.begin("streamsvm_dead_letters", "reason", REASONS)
 
     def fit(self, topic: TopicInfo, client_bytes: int) -> None:
@@ -75,7 +77,7 @@ class DeadLetters:
         if not rejected:
             return []
         sources = {(record.partition, record.offset): record for record in records}
-        messages = []
+        messages, self.newest = [], rejected[-1]
         for bad in rejected:
             source = sources[bad.record.partition, bad.record.offset]
             letter = deadletter.encode(self._topic, bad, source.key, source.headers, self._most_bytes, self._model)

@@ -86,6 +86,11 @@ class Intake:
         return bool(self._undecoded)
 
     @property
+    def newest_rejected(self) -> RejectedRecord | None:
+        """What was rejected last; None before that."""
+        return self._dead_letters.newest
+
+    @property
     def ends(self) -> Ends:
         """Where each partition's end was last met."""
         return {partition: self._reader.seen_end(partition) for partition in self._pipeline.learner.positions}

@@ -12,6 +12,7 @@ import structlog
 from consumers.host.runtime import Health
 from consumers.metrics import Metrics
 from consumers.page.board import TrainerBoard
+from consumers.page.past import NOTHING, Past, past_of
 from consumers.settings import Settings
 from consumers.trainer.components import Components
 from consumers.trainer.coreset_conditions import Conditions
@@ -56,6 +57,8 @@ class Observer:
         self._metrics: Metrics = components.metrics
         self._health: Health = components.health
         self._clock = components.clock
+        self._components = components
+        self._shown = components.board is not None
         self._board = components.board or TrainerBoard(settings, components.metrics)
         self._gauges = Gauges(components.metrics)
         self._conditions = Conditions()
@@ -79,10 +82,29 @@ class Observer:
         self._freshness = Freshness(self._metrics, life.pipeline.learner, rows)
         self._training_since, self._measured_at = None, 0.0
         self._turns = Turns(self._clock.monotonic())
-        self._board.adopted(life.delivery.head, life.current)
+        past = self._past(life)
+        self._board.adopted(life.delivery.head, life.current, past)
         self._metrics.put("streamsvm_model_version", life.delivery.next_number - 1)
+        if past.newest is not None:
+            self._show_figures(past.newest.version, past.newest.published_at)
+            if past.newest.skill is not None:
+                show_skill(past.newest.skill, self._metrics)
         self._metrics.put("streamsvm_input_mostly_rejected", 0)
         self._health.require("input", "")
+
+    def _past(self, life: Life) -> Past:
+        """Return what the topics tell about the time before; nothing where nobody looks."""
+        if not self._shown:
+            return NOTHING
+        settings = self._settings
+        return past_of(
+            self._components.cluster,
+            settings.name,
+            settings.output.models_topic,
+            settings.input.dead_letters,
+            life.delivery.head,
+            self._health.beat,
+        )
 
     def turns(self) -> None:
         """Note that a turn of the main loop begins."""
@@ -202,14 +224,17 @@ class Observer:
 
     def _show_version(self, event: Published) -> None:
         version, metrics = event.version, self._metrics
-        figures = {**_figures(version), "streamsvm_model_published_timestamp_seconds": event.time.timestamp()}
-        for name, value in figures.items():
-            if value is not None:
-                metrics.put(name, value)
+        self._show_figures(version, event.time.timestamp())
         metrics.put("streamsvm_model_message_bytes", event.value_bytes)
         metrics.observe("streamsvm_training_seconds", event.made.seconds)
         metrics.increase("streamsvm_trainings", outcome="converged" if version.fit.converged else "iteration_limit")
         metrics.increase("streamsvm_publishes", outcome="published")
+
+    def _show_figures(self, version: Version, published_at: float | None) -> None:
+        figures = {**_figures(version), "streamsvm_model_published_timestamp_seconds": published_at}
+        for name, value in figures.items():
+            if value is not None:
+                self._metrics.put(name, value)
 
     def _skilled(self, event: Published) -> None:
         """Show what a version knows, and say once when it begins, or ceases, to know nothing."""
@@ -325,6 +350,7 @@ class Observer:
         self._gauges.headroom({p: at.offset - log_ranges[p][0] for p, at in positions.items() if p in log_ranges})
         self._metrics.put("streamsvm_training_running_seconds", self._training_s)
         self._metrics.put("streamsvm_loop_longest_turn_seconds", self._turns.longest_s)
+        self._board.rejected(life.intake.newest_rejected, self._clock.now())
         self._board.look(learner, self._clock.now(), self._clock.monotonic())
 
 

@@ -135,6 +135,12 @@ class QualityWatch:
                 value = getattr(quality, figure)
                 if not (scorer == "majority" and figure == "hinge_loss"):
                     self._metrics.put(f"streamsvm_prequential_{figure}", nan if value is None else value, scorer=scorer)
+        answered = self.prequential.answered()
+        if answered is not None:
+            shares = answered.said, np.asarray(answered.y > 0)
+            for of, share in zip(("answered", "true"), shares, strict=True):
+                value = float(answered.weight[share].sum() / answered.weight.sum())
+                self._metrics.put("streamsvm_prequential_positive_share", value, of=of)
 
     def _serve(self, version: Version | None) -> None:
         if self.prequential is not None and version is not None and version.model.dimension == self._dimension:

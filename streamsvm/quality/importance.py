@@ -92,7 +92,7 @@ def importance(model: Model, sample: Points | None) -> Importance | None:
 
 
 def _falls(machine: KernelMachine, Z: Float, y: NDArray[np.bool_], weight: Float, chosen: NDArray[np.intp]) -> Float:
-    """Return by how much the AUC falls when a feature is exchanged, the mean over `REPEATS` times; NaN if not chosen."""
+    """Return by how much the AUC falls, on average, when a feature is exchanged; NaN if not chosen."""
     random = np.random.Generator(np.random.PCG64(0))
     orders = [random.permutation(len(Z)) for _ in range(REPEATS)]
     whole = auc(y, weight, machine.decide(Z), 0.0).value

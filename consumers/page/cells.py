@@ -144,7 +144,8 @@ def looks_of(looks: Looks | None, labels: tuple[str, str] | None) -> Markup:
     for place, feature in enumerate(looks.features):
         positive = not signed or feature.value > 0.0
         share = number_of(f"looks.features.{place}.share", feature.share, ".1%")
-        bar = drawings.bar(feature.share / looks.features[0].share, "positive" if positive else "negative")
+        side = ("positive" if positive else "negative") if signed else "plain"
+        bar = drawings.bar(feature.share / looks.features[0].share, side)
         speaks: list[Child] = [name_of(names[1 if positive else 0])] if signed else []
         rows.append([name_of(feature.name), bar, share, *speaks])
     caption = (

@@ -91,7 +91,7 @@ def _glance(status: TrainerStatus, now: datetime) -> Markup:
             figure_of("Balanced accuracy", number_of("quality.balanced_accuracy.model", balanced.model, ".3f"), lead),
             figure_of(join("Answered ", name_of(positive or "positive")),
                     number_of("quality.answered", quality.answered, ".2%"),
-                    join("true of ", number_of("quality.true", quality.true, ".2%"))),
+                    join(number_of("quality.true", quality.true, ".2%"), " are")),
             figure_of("Lag", number_of("input.lag_total", read.lag_total),
                     "records" if before is None else _yesterday(f"{day}.lag", before.lag, ",")),
             figure_of("Rows learned", number_of("structure.rows", rows),

@@ -18,9 +18,14 @@ from streamsvm.kafka import EmbeddedBroker
 from tests.consumers.page.browser import chromium, photograph
 from tests.consumers.page.stage import staged
 
-HEIGHT = 1_290
+HEIGHT = 1_790
 """Of the picture for README."""
-LOOKS = {"wide-light": (1280, "light"), "wide-dark": (1280, "dark"), "narrow-light": (360, "light")}
+LOOKS = {
+    "wide-light": (1280, "light"),
+    "wide-dark": (1280, "dark"),
+    "half-light": (500, "light"),
+    "narrow-dark": (360, "dark"),
+}
 
 
 def main() -> None:

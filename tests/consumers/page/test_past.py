@@ -1,0 +1,196 @@
+"""What a page knows after a restart: what the topics tell, and no more."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from msgspec import structs
+
+from consumers.page.board import History
+from consumers.page.past import MOST_CHARACTERS, MOST_VERSIONS, letter_of, past_of
+from consumers.page.site import Site
+from consumers.page.status import Figures, Moment, TrainerStatus
+from consumers.settings import Settings, TrainingConfig
+from streamsvm.ingest.decoder import RejectedRecord, Rejection
+from streamsvm.kafka import Cluster, Connection, Message, Outbox, Record, TopicSpec
+from streamsvm.model import message as model_codec
+from streamsvm.model.pointers import Head
+from tests.brokers.fixtures import TestBroker
+from tests.consumers.trainers import Running, produce, records, run_until, settings_for, topic, versions
+
+NOW = datetime(2026, 3, 2, 12, 0, 0, tzinfo=UTC)
+
+
+@pytest.fixture
+def connection(broker: TestBroker) -> Connection:
+    return broker.connection
+
+
+@pytest.fixture
+def settings(broker: TestBroker, tmp_path: Path) -> Settings:
+    made = settings_for(broker.name("past"), tmp_path / "checkpoint")
+    Cluster(broker.connection).create([TopicSpec(made.input.topic, 1)])
+    return made
+
+
+def status_of(running: Running, settings: Settings) -> TrainerStatus:
+    status = Site(settings, running.board, running.metrics, running.health).status()
+    assert isinstance(status, TrainerStatus)
+    return status
+
+
+def test_a_restart_forgets_nothing_that_the_topics_know(settings: Settings, connection: Connection) -> None:
+    """Versions, skill, rows, what the model looks at, and dead letters are those of before, without a new version."""
+    produce(connection, settings.input.topic, [*records(130), b'{"x": [1], "y": 1}'])
+    before = run_until(settings, connection, 131)
+    old = status_of(before, settings)
+    with Running(settings, connection) as again:
+        again.wait_until_started()
+        again.wait_until(lambda: status_of(again, settings).structure.rows == 131)
+        new = status_of(again, settings)
+        numbers = [part.number for part in new.versions]
+        assert numbers == [version.number for version in versions(connection, settings)][::-1]
+        assert [part.sha256 for part in new.versions] == [part.sha256 for part in old.versions]
+        assert [part.earlier for part in new.versions] == [True] * len(numbers)
+        for one, other in zip(new.versions, old.versions, strict=True):
+            assert (one.rows, one.objective, one.gap, one.cut, one.current) == (
+                other.rows,
+                other.objective,
+                other.gap,
+                other.cut,
+                other.current,
+            )
+            assert one.seconds == pytest.approx(other.seconds, abs=1e-6)
+            assert abs(one.published - other.published) < timedelta(seconds=1)
+        assert (new.quality.skill is None) == (old.quality.skill is None)
+        assert new.looks == old.looks
+        assert new.looks is not None
+        assert new.looks.features
+        assert (new.input.accepted, new.input.rejected) == (0, 0)
+        assert "does not cover" not in new.verdict.detail
+        assert "has not published" not in new.verdict.detail
+        letters = new.input.letters
+        assert letters is not None
+        assert letters.newest is not None
+        assert letters.before is not None
+        assert letters.before >= 1
+        assert (letters.newest.offset, letters.newest.reason) == (130, "wrong_dimension")
+        assert again.value("streamsvm_model_points_covered") == before.value("streamsvm_model_points_covered") > 0
+
+
+def test_a_dead_letter_is_shown_as_it_comes(settings: Settings, connection: Connection) -> None:
+    """The newest, with its place and its reason; before it none."""
+    produce(connection, settings.input.topic, records(20))
+    with Running(settings, connection) as running:
+        running.wait_for_rows(20)
+        letters = status_of(running, settings).input.letters
+        assert letters is None or letters.newest is None
+        produce(connection, settings.input.topic, [b"nonsense", b'{"x": [1, 2], "y": "odd"}'])
+
+        def shown() -> bool:
+            found = status_of(running, settings).input.letters
+            return found is not None and found.newest is not None and found.newest.offset == 21
+
+        running.wait_until(shown)
+
+
+def test_a_version_with_another_hash_ends_the_walk(settings: Settings, connection: Connection) -> None:
+    """What does not follow from the head's hash is not shown, and nothing fails: the trainer starts all the same."""
+    produce(connection, settings.input.topic, records(130))
+    run_until(settings, connection, 130)
+    models = settings.output.models_topic
+    stood = [record for record in topic(connection, models) if record.value is not None]
+    newest = versions(connection, settings)[-1]
+    head = _head(newest.number, stood[-1])
+    names = settings.name, models, settings.input.dead_letters
+    found = past_of(Cluster(connection), *names, head, lambda: None)
+    assert [part.number for part in found.versions] == list(range(newest.number, 0, -1))
+    assert not past_of(Cluster(connection), *names, structs.replace(head, sha256="0" * 64), lambda: None).versions
+    assert not past_of(Cluster(connection), *names, structs.replace(head, offset=10_000), lambda: None).versions
+    # A stranger's version under the parent's number and place: the walk ends before it.
+    outbox = Outbox(connection)
+    headers = tuple(
+        (name, b"1000000" if name == "streamsvm.links" else value) for name, value in dict(stood[-1].headers).items()
+    )
+    outbox.send(Message(models, stood[-1].value, stood[-1].key, headers, 0))
+    outbox.flush(30.0)
+    outbox.close()
+    copied = [record for record in topic(connection, models) if record.value is not None][-1]
+    cut_short = past_of(Cluster(connection), *names, _head(newest.number, copied), lambda: None)
+    assert [part.number for part in cut_short.versions] == [newest.number]
+
+
+def _head(number: int, record: Record) -> Head:
+    return Head(
+        number=number,
+        incarnation=1,
+        cut=(),
+        sha256=model_codec.sha256(record.value or b""),
+        offset=record.offset,
+        training_set_sha256="",
+        build={},
+        tuning=None,
+    )
+
+
+def test_what_cannot_be_read_is_left_out() -> None:
+    """Nobody answers: an empty past, and no error."""
+    nowhere = Connection(options={"bootstrap.servers": "127.0.0.1:1"}, request_timeout_s=0.5)
+    found = past_of(Cluster(nowhere), "m", "models", "letters", None, lambda: None)
+    assert (found.versions, found.newest) == ((), None)
+    assert found.letters is not None
+    assert (found.letters.before, found.letters.newest) == (None, None)
+
+
+def test_a_letter_is_short_and_steers_nothing() -> None:
+    """What a stranger wrote is cut, and control characters are escaped."""
+    record = Record("t", 3, 17, None, None, (), None, None)
+    bad = RejectedRecord(record, 1, (Rejection(0, "unknown_label", "y is '\x1b[2J" + 1_000 * "a"),))
+    letter = letter_of("t", bad, NOW)
+    assert len(letter.message) == MOST_CHARACTERS
+    assert "\x1b" not in letter.message
+    assert letter.message.startswith("y is '\\x1b[2J")
+
+
+def test_yesterday_is_the_moment_a_day_ago() -> None:
+    """However long a process lives: the moment within an hour of a day ago, or none."""
+    history: History[Moment] = History()
+    for minute in range(5 * 24 * 60):
+        if history.due(60.0 * minute):
+            history.add(Moment(NOW + timedelta(minutes=minute), Figures(), minute, None), 60.0 * minute)
+    end = NOW + timedelta(days=5)
+    found = history.day_before(end)
+    assert found is not None
+    assert abs(found.time - (end - timedelta(days=1))) <= timedelta(hours=1)
+    young: History[Moment] = History()
+    young.add(Moment(NOW, Figures(), 0, None), 0.0)
+    assert young.day_before(NOW + timedelta(hours=20)) is None
+
+
+def test_no_more_versions_than_are_shown_are_read(settings: Settings, connection: Connection) -> None:
+    """A topic of many versions costs a start a bounded number of reads."""
+    settings = settings.model_copy(update={"training": TrainingConfig(policy="every", every_leaves=1)})
+    produce(connection, settings.input.topic, records(20 * (MOST_VERSIONS + 5)))
+    run_until(settings, connection, 20 * (MOST_VERSIONS + 5))
+    published = versions(connection, settings)
+    assert len(published) > MOST_VERSIONS
+    stood = [record for record in topic(connection, settings.output.models_topic) if record.value is not None]
+    beats = 0
+
+    def beat() -> None:
+        nonlocal beats
+        beats += 1
+
+    found = past_of(
+        Cluster(connection),
+        settings.name,
+        settings.output.models_topic,
+        settings.input.dead_letters,
+        _head(published[-1].number, stood[-1]),
+        beat,
+    )
+    assert len(found.versions) == MOST_VERSIONS
+    assert beats >= MOST_VERSIONS
+    assert [moment.time for moment in found.moments] == sorted(moment.time for moment in found.moments)

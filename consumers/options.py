@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from types import NoneType
-from typing import Annotated, Any, Literal, get_args, get_origin
+from typing import Annotated, Any, Final, Literal, get_args, get_origin
 
 import typer
 from pydantic import BaseModel
@@ -18,6 +18,18 @@ from consumers.settings import ENVIRONMENT_PREFIX, Settings
 from consumers.settings import section_class as settings_section
 from streamsvm.errors import ConfigurationError
 from streamsvm.secrecy import is_secret
+
+
+OFTEN: Final = (
+    "bootstrap_servers",
+    "name",
+    "input__topic",
+    "points__dimension",
+    "points__labels",
+    "checkpoint__directory",
+    "scoring__topic",
+)
+"""What one gives at a first start: a trainer has six of them, a scorer three."""
 
 
 def fields(section: str) -> dict[str, FieldInfo]:
@@ -101,7 +113,7 @@ def with_options(
     chosen : sequence of str
         Names of sections.
     """
-    made = [parameter for section in chosen for parameter in _parameters(section)]
+    made = _often_first([parameter for section in chosen for parameter in _parameters(section)])
 
     def wrapped(**given: Any) -> None:
         values = {parameter.name: given.pop(parameter.name) for parameter in made}
@@ -112,6 +124,14 @@ def with_options(
     wrapped.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     wrapped.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return wrapped
+
+
+def _often_first(made: list[inspect.Parameter]) -> list[inspect.Parameter]:
+    """Put what one needs first into a box of its own at the top of the help."""
+    often = [parameter for name in OFTEN for parameter in made if parameter.name == name]
+    for parameter in often:
+        parameter.annotation.__metadata__[0].rich_help_panel = "needed first"
+    return [*often, *(parameter for parameter in made if parameter.name not in OFTEN)]
 
 
 def _parameters(section: str) -> list[inspect.Parameter]:

@@ -160,7 +160,7 @@ class OutputConfig(Section):
         default="json",
         description="`onnx` adds a copy of every version as an ONNX model, in the same transaction and under the "
         "same key, in the topic models_topic + `.onnx`. The versions themselves are always JSON. Needs the extra: "
-        "pip install 'streamsvm[onnx]'.",
+        "pip install '.[onnx]' in the folder of the sources.",
     )
     gate_margin: Annotated[Annotated[float, Field(ge=0, lt=1)] | None, BeforeValidator(none_in_words)] = Field(
         default=0.1,
@@ -185,13 +185,14 @@ class OutputConfig(Section):
     signing_key_file: Path | None = Field(
         default=None,
         description="PEM file of the Ed25519 private key that the trainer signs every version with. Only its owner "
-        "may have access to the file. Needs the extra: pip install 'streamsvm[sign]'. Default: versions are not "
-        "signed.",
+        "may have access to the file. Needs the extra: pip install '.[sign]' in the folder of the "
+        "sources. Default: versions are not signed.",
     )
     trusted_keys_file: Path | None = Field(
         default=None,
         description="PEM file of one or more Ed25519 public keys. Readers (the scorer, `streamsvm model ...`) "
-        "accept only versions that one of these keys signed. Needs the extra: pip install 'streamsvm[sign]'.",
+        "accept only versions that one of these keys signed. Needs the extra: pip install '.[sign]' in the folder of "
+        "the sources.",
     )
     trusted_keys: Annotated[tuple[str, ...], BeforeValidator(split_at_commas)] = Field(
         default=(),

@@ -166,7 +166,7 @@ for read in (lambda: Signer.of(Path({str(file)!r})), lambda: TrustedKeys.of(text
         print(error)
 """
     finished = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert finished.stdout.count("pip install 'streamsvm[sign]'") == 2
+    assert finished.stdout.count("pip install '.[sign]'") == 2
     loaded = "streamsvm.registry.subscriber, consumers.trainer.publishing"
     plain = f"import sys, {loaded}; sys.exit('cryptography' in sys.modules)"
     subprocess.run([sys.executable, "-c", plain], check=True)

@@ -192,7 +192,7 @@ def replay_command(
     ] = False,
 ) -> None:
     """Write the points of a file, or of the bundled pulsar survey, to a topic."""
-    from consumers.cli.file_options import Labels, LeftOut, in_flags, next_step, source_of
+    from consumers.cli.file_options import Labels, LeftOut, first_look, in_flags, next_step, source_of
     from consumers.host.runtime import configure_logging, connect, schemas_of, stop_on_signals
     from consumers.replay.replay import expected_points, prepare_topic, progress_bar, replay
     from streamsvm.kafka import Cluster
@@ -202,8 +202,9 @@ def replay_command(
         raise ConfigurationError(
             "replay needs either a file or --dataset", "For example: streamsvm replay points.csv --topic labeled"
         )
-    cluster, stop, left_out, labels = Cluster(connect(settings, "replay")), stop_on_signals(), LeftOut(), Labels()
-    with in_flags(), schemas_of(settings) as schemas:
+    cluster, stop, labels = Cluster(connect(settings, "replay")), stop_on_signals(), Labels()
+    left_out = LeftOut(limit if shuffle is None else None)
+    with in_flags(sys.argv[1:]), schemas_of(settings) as schemas:
         source = source_of(
             file,
             dataset,
@@ -218,6 +219,10 @@ def replay_command(
             dimension=dimension,
             on_incomplete=left_out if skip_incomplete else None,
         )
+        for note in first_look(source):
+            typer.echo(printable(note), err=True)
+        left_out.forget()
+        source = left_out.noting(source)
         labeled = source.labeled and not unlabeled
         prepare_topic(cluster, topic, create_partitions=create, partition=partition)
         with closing(cluster.outbox()) as outbox:
@@ -310,8 +315,8 @@ def evaluate_command(
         bool | None,
         typer.Option(
             "--optimum/--no-optimum",
-            help="Also train on all points, which the gaps are measured against. Default: only if the points are not "
-            "too many.",
+            help="Also train on all points, which the gaps are measured against: most of the time that it all takes. "
+            "Default: only if points times features are at most 67 million.",
         ),
     ] = None,
     against: Annotated[
@@ -371,7 +376,7 @@ def evaluate_command(
         against=tuple(against or ()),
     )
     left_out = LeftOut()
-    with in_flags(), progress_bar() as step:
+    with in_flags(sys.argv[1:]), progress_bar() as step:
         source = source_of(
             file,
             dataset,

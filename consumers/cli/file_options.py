@@ -15,9 +15,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
+import numpy as np
+
 from streamsvm.config import Label, PointsConfig
 from streamsvm.datasets import dataset_source
 from streamsvm.errors import ConfigurationError
+from streamsvm.ingest.files.cells import LEAST_COUNTED
+from streamsvm.ingest.files.faults import UnusableColumns
 from streamsvm.ingest.files.opening import open_source
 from streamsvm.ingest.files.source import Source, SourceBatch
 
@@ -53,20 +57,85 @@ def source_of(file: Path | None, dataset: str | None, columns: str | None, **opt
 
 
 @contextmanager
-def in_flags() -> Iterator[None]:
-    """Let an error name flags where it names a parameter."""
+def in_flags(typed: Sequence[str] = ()) -> Iterator[None]:
+    """Let an error name flags where it names a parameter.
+
+    Parameters
+    ----------
+    typed : sequence of str
+        The command line, without the program: the error about columns ends in the whole command that fits.
+    """
     try:
         yield
+    except UnusableColumns as error:
+        raise ConfigurationError(error.what, f"With the other columns: {_with_columns(typed, error)}") from error
     except ConfigurationError as error:
         what, remedy = (_NAMED.sub(lambda found: FLAGS[found[0]], text) for text in (error.what, error.remedy))
         raise type(error)(what, remedy) from error
 
 
-class LeftOut:
-    """Counts the rows that were left out."""
+def _with_columns(typed: Sequence[str], error: UnusableColumns) -> str:
+    """Return what was typed, with the columns that are numbers."""
+    words, kept = iter(typed), ["streamsvm"]
+    for word in words:
+        if word == "--columns":
+            next(words, None)
+        elif not word.startswith("--columns="):
+            kept.append(word)
+    kept += ["--columns", ",".join(error.usable)]
+    if error.counting:
+        kept += ["--id", error.counting]
+    if error.lacking:
+        kept.append("--skip-incomplete")
+    return shlex.join(kept)
 
-    def __init__(self) -> None:
-        self._rows = 0
+
+def first_look(source: Source) -> list[str]:
+    """Read the first rows, so that what is wrong with them is said before anything is made; return notes about them.
+
+    Raises
+    ------
+    ConfigurationError
+        As reading does.
+    """
+    batch = next(iter(source.batches()), None)
+    if batch is None or len(batch) < LEAST_COUNTED or not source.feature_names:
+        return []
+    counting = [
+        name for name, values in zip(source.feature_names, batch.X.T, strict=True) if (np.diff(values) == 1.0).all()
+    ]
+    return [
+        f"note: the column {name} counts the rows. If it is not a feature, leave it out: --id {shlex.quote(name)}"
+        for name in counting
+    ]
+
+
+class LeftOut:
+    """Counts the rows that were left out.
+
+    Parameters
+    ----------
+    limit : int, optional
+        Points after which reading ends: rows behind them do not count.
+    """
+
+    def __init__(self, limit: int | None = None) -> None:
+        self._rows = self._kept = 0
+        self._limit = limit
+
+    def noting(self, source: Source) -> Source:
+        """Return the same source, of whose last batch only the rows up to the limit count."""
+
+        def batches() -> Iterator[SourceBatch]:
+            for batch in source.batches():
+                if self._limit is not None and self._kept + len(batch) >= self._limit:
+                    last = self._limit - self._kept - 1
+                    row = batch.first_row + last if batch.rows is None else int(batch.rows[last])
+                    self._rows = row + 1 - self._limit
+                self._kept += len(batch)
+                yield batch
+
+        return replace(source, batches=batches)
 
     def __call__(self, rows: int) -> None:
         """Count some more."""
@@ -74,7 +143,7 @@ class LeftOut:
 
     def forget(self) -> None:
         """Count anew, as for another reading."""
-        self._rows = 0
+        self._rows = self._kept = 0
 
     def __str__(self) -> str:
         return f", {self._rows:,} incomplete rows skipped" if self._rows else ""

@@ -197,11 +197,33 @@ def lines(letter: Letter, receipt: Receipt | None = None, *, name_model: bool = 
     one, first = letter.rejected, letter.rejected.rows[0]
     rows = "" if one.rejected == "1 of 1" else f" row {first.row}, {one.rejected} rows"
     by = f" by {one.model}" if name_model and one.model else ""
-    yield printable(f"{one.topic}[{one.partition}]@{one.offset}{rows}{by}  {first.reason}: {first.message}")
-    more = f" ... ({one.value_bytes:,} bytes)" if one.value_bytes > SHOWN_BYTES else ""
+    called = "".join(f" id {mark}" for mark in (point_id(one),) if mark is not None)
+    yield printable(f"{one.topic}[{one.partition}]@{one.offset}{rows}{called}{by}  {first.reason}: {first.message}")
+    more = f" ... ({one.value_bytes:,} bytes, --json shows them)" if one.value_bytes > SHOWN_BYTES else ""
     yield "    " + printable((one.value or b"")[:SHOWN_BYTES].decode(errors="backslashreplace")) + more
     if receipt is not None:
         yield printable(f"    sent again to {receipt.to} by {receipt.by} at {receipt.time}")
+
+
+class _Named(msgspec.Struct):
+    """What is read of a rejected point: whatever else it holds, it may have an id."""
+
+    id: str | int | None = None
+
+
+def point_id(one: Rejected) -> str | None:
+    """Return the id of a letter's first bad row; None where the record does not say it as JSON."""
+    try:
+        if one.rejected.endswith(" of 1"):
+            return _cut(msgspec.json.decode(one.value or b"", type=_Named).id)
+        rows = msgspec.json.decode(one.value or b"", type=list[msgspec.Raw])
+        return _cut(msgspec.json.decode(rows[one.rows[0].row], type=_Named).id)
+    except (msgspec.DecodeError, UnicodeDecodeError, IndexError, RecursionError):
+        return None
+
+
+def _cut(mark: str | int | None) -> str | None:
+    return None if mark is None else str(mark)[:SHOWN_BYTES]
 
 
 def report(found: Letters) -> Iterator[str]:
@@ -230,6 +252,7 @@ def plain(letter: Letter) -> dict[str, Any]:
     again, why_not = again_of(one)
     return {
         "id": one.id,
+        "point_id": point_id(one),
         "model": one.model or None,
         "topic": one.topic,
         "partition": one.partition,

@@ -309,7 +309,7 @@ def _sgd_pass(settings: dict[str, Any], plan: Plan, objective: Objectives, step:
 
 
 def _optimum(plan: Plan, objective: Objectives, test: Points, step: Step) -> tuple[Optima, EvaluationRow]:
-    step("the optimum on all training points", 0, None)
+    step("the optimum on all training points (--no-optimum leaves it out)", 0, None)
     begun = time.perf_counter()
     best = Optima(tuple(optimum(own) for own in objective.each))
     seconds = time.perf_counter() - begun

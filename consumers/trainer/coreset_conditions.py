@@ -19,6 +19,12 @@ SORTED: Final = (
     "shuffle the rows at the producer if possible, or raise coreset.memory_points; coreset.structure = chain suffers "
     "less from sorted streams"
 )
+LIVE: Final = (
+    "raise coreset.memory_points, or take coreset.structure = chain, which suffers less; either begins a new "
+    "incarnation. Where the old rows no longer hold, begin anew with --reset and a later input.start. Rows of a file "
+    "can be shuffled: streamsvm replay --shuffle 1"
+)
+"""The rows of a live stream come as they come."""
 SMALL: Final = "raise coreset.memory_points (or bucket_points), or lower coreset.max_partitions; see METHOD.md, Limits"
 CONDITIONS: Final[Mapping[str, tuple[str, str]]] = {
     "by_weight": (
@@ -30,7 +36,7 @@ CONDITIONS: Final[Mapping[str, tuple[str, str]]] = {
         "a leaf differs from everything its partition held before: the stream is sorted or drifts, older buckets "
         "kept the points that mattered at their time, and the model can be worse than one trained on a reservoir "
         "sample of the same memory",
-        SORTED,
+        LIVE,
     ),
     "uncalibrated": (
         "a coreset has too few points for so many features to keep totals exact: expect the error of a plain sample",

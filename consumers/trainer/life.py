@@ -6,7 +6,7 @@ left.
 
 from __future__ import annotations
 
-import logging
+import threading
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -53,6 +53,7 @@ SHORT_FLUSH_S: Final = 5.0
 """How long a checkpoint holds up the loop for dead letters that cannot be delivered; the next one tries again."""
 LONG_COMPILE_S: Final = 1.0
 """Loading what an earlier start compiled is over by then; compiling it takes a minute."""
+COMPILING: Final = "compiling, which takes up to a minute at the first start"
 
 
 @dataclass(slots=True, kw_only=True)
@@ -275,6 +276,7 @@ class WarmUp:
         self._stop = stop
         self._clock = clock
         self._since = clock.monotonic()
+        self._what, self._told = "", False
 
     @property
     def _seconds(self) -> float:
@@ -288,8 +290,16 @@ class WarmUp:
         Stopped
             If told to stop meanwhile.
         """
-        log.debug("compiling", solver=self._config.svm.solver, reducer=self._config.coreset.reducer)
-        self._compile()
+        log.debug("preparing", solver=self._config.svm.solver, reducer=self._config.coreset.reducer)
+        # A thread says it, because the first part alone may take half a minute: nothing in it can say so.
+        teller = threading.Timer(LONG_COMPILE_S, self._tell)
+        teller.daemon = True
+        teller.start()
+        try:
+            self._compile()
+        finally:
+            teller.cancel()
+            teller.join()
         if self._seconds > LONG_COMPILE_S:
             log.info(
                 "compiled",
@@ -313,5 +323,11 @@ class WarmUp:
         self._health.beat()
         if self._stop.is_set():
             raise Stopped
-        takes_long = self._seconds > LONG_COMPILE_S
-        log.log(logging.INFO if takes_long else logging.DEBUG, "compiling", what=what)
+        self._what = what
+        if self._told:
+            log.info("compiling", what=what)
+
+    def _tell(self) -> None:
+        self._told = True
+        self._health.require("start", COMPILING)
+        log.info("compiling", what=self._what, remedy="no action needed: a first start compiles for up to a minute")

@@ -10,8 +10,9 @@ from __future__ import annotations
 import sys
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
+from difflib import get_close_matches
 from typing import Final
 
 from rich.console import Console
@@ -80,7 +81,7 @@ def verify(
     survey = _surveyed(cluster, settings, timeout_s)
     after = read_aliases(cluster, settings.name, settings.output.aliases_topic, timeout_s)
     _judge_tombstones(cluster, settings, survey, after, timeout_s)
-    _require(survey, settings, number)
+    _require(survey, settings, number, after.others)
     auditor, at_head, incarnation, input_rows, done = Auditor(survey, number), {}, None, 0, 0
     total = sum(map(len, survey.found.values()))
     with schemas_of(settings) as schemas, _Replayed(cluster, timeout_s, schemas) as replayed:
@@ -125,12 +126,16 @@ def _judge_tombstones(
         survey.doubt(aliases.retired)
 
 
-def _require(survey: VersionSurvey, settings: Settings, number: int | None) -> None:
+def _require(survey: VersionSurvey, settings: Settings, number: int | None, others: Collection[str]) -> None:
     models_topic, name = settings.output.models_topic, settings.name
     if not survey.newest:
+        listed = ", ".join(sorted(others))
+        close = get_close_matches(name, others, 1)
         raise ConfigurationError(
             f"{models_topic} holds no version of {name}",
-            "Give the model's name with --name, and its topic with --output-models-topic.",
+            f"Choose one of its models with --name: {listed}." + (f" Did you mean {close[0]}?" if close else "")
+            if listed
+            else "Give the model's name with --name, and its topic with --output-models-topic.",
         )
     if number is not None and number not in survey.found:
         retired = "was retired" if survey.is_retired(number) else "does not exist"

@@ -463,7 +463,7 @@ def _fastavro() -> Any:
     except ModuleNotFoundError:
         raise ConfigurationError(
             "points.format is avro, but the package fastavro is not installed",
-            "Install it: pip install 'streamsvm[avro]'.",
+            "Install it: pip install '.[avro]' in the folder of the sources.",
         ) from None
 
 

@@ -12,7 +12,9 @@ registry, and a lack of memory.
 
 from __future__ import annotations
 
+import json
 import math
+import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -453,10 +455,37 @@ class PointDecoder:
         sign = self._signs.get((_kind(label), label))  # type: ignore[arg-type]
         if sign is None:
             negative, positive = self._config.labels
+            fits = _fitting_option(label, self._config.labels)
             raise InvalidPoint(
-                "unknown_label", f"y is {excerpt(repr(label))}; points.labels are {negative!r} and {positive!r}"
+                "unknown_label", f"y is {excerpt(repr(label))}; points.labels are {negative!r} and {positive!r}{fits}"
             )
         return sign
+
+
+def _fitting_option(label: Label | float, labels: tuple[Label, Label]) -> str:
+    """Name the option that fits where a label is a configured one but for its kind or its case; else nothing.
+
+    A CSV gives the text "true" where Parquet and JSON give the boolean.
+    """
+    for kind in (_as_text(str), _as_text(str.capitalize), _as_text(str.upper), _as_boolean, _as_number):
+        other = tuple(map(kind, labels))
+        if None not in other and (_kind(label), label) in [(_kind(one), one) for one in other]:
+            return f", which is not the same: --points-labels {shlex.quote(json.dumps(other))} fits"
+    return ""
+
+
+def _as_text(write: Callable[[str], str]) -> Callable[[Label], Label | None]:
+    return lambda label: write(label if isinstance(label, str) else json.dumps(label))
+
+
+def _as_boolean(label: Label) -> Label | None:
+    return {"true": True, "false": False, "1": True, "0": False}.get(str(label).lower())
+
+
+def _as_number(label: Label) -> Label | None:
+    if isinstance(label, str):
+        return int(label) if label.lstrip("+-").isdecimal() and len(label) < 20 else None
+    return int(label)
 
 
 @contextmanager

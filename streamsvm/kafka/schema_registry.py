@@ -237,7 +237,7 @@ def _library() -> Any:
     except ImportError:
         raise ConfigurationError(
             "registry.url is set, but the schema registry client is not installed",
-            "Install it: pip install 'streamsvm[avro]'.",
+            "Install it: pip install '.[avro]' in the folder of the sources.",
         ) from None
 
 

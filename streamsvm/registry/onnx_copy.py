@@ -58,7 +58,8 @@ def require_onnx() -> None:
         import onnx  # noqa: F401
     except ImportError as error:
         raise ConfigurationError(
-            f"the package onnx cannot be imported ({error})", "Install the extra: pip install 'streamsvm[onnx]'."
+            f"the package onnx cannot be imported ({error})",
+            "Install the extra: pip install '.[onnx]' in the folder of the sources.",
         ) from None
 
 

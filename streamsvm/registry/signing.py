@@ -27,7 +27,9 @@ if TYPE_CHECKING:
 DOMAIN: Final = "streamsvm.model.signature/1"
 MOST_KEY_BYTES: Final = 65_536
 """A larger file is not read as a file of keys."""
-EXTRA: Final = "pip install 'streamsvm[sign]', or 'streamsvm-reader[sign]' where only the reader is installed"
+EXTRA: Final = (
+    "pip install '.[sign]' in the folder of the sources, or 'streamsvm-reader[sign]' where only the reader is installed"
+)
 _BEGIN, _END = "-----BEGIN PUBLIC KEY-----", "-----END PUBLIC KEY-----"
 
 

@@ -51,7 +51,7 @@ def test_help_explains_every_option_of_a_trainer() -> None:
         for name in fields(section):
             assert is_secret(name) or flag(section, name) in text
     assert "--bootstrap-servers" in text
-    assert "'streamsvm[onnx]'" in text, "square brackets are markup to who prints the help"
+    assert "'.[onnx]'" in text, "square brackets are markup to who prints the help"
 
 
 @pytest.mark.parametrize(

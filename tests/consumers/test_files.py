@@ -5,14 +5,17 @@ from __future__ import annotations
 import shlex
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
 import pytest
 from typer.testing import CliRunner
 
 from consumers.cli.app import app
-from consumers.cli.file_options import Labels, LeftOut, in_flags, next_step
+from consumers.cli.file_options import Labels, LeftOut, first_look, in_flags, next_step
 from consumers.options import settings_from
 from streamsvm.config import Label, PointsConfig
-from streamsvm.errors import TopicMissing
+from streamsvm.errors import ConfigurationError, TopicMissing
 from streamsvm.ingest.files.array_files import from_arrays
 from streamsvm.ingest.files.opening import open_source
 
@@ -85,3 +88,78 @@ def test_the_options_stay_those_of_the_library(tmp_path: Path) -> None:
     from consumers.replay.replay import prepare_topic
 
     assert FLAGS.keys() <= signature(open_source).parameters.keys() | signature(prepare_topic).parameters.keys()
+
+
+EVENTS = "flight,carrier,km,minutes,due,late\n"
+
+
+def events(path: Path, rows: int = 60) -> Path:
+    """A table as people have it: a number of the row, text, a time, a gap."""
+    lines = [
+        f"{i + 1},{'AA' if i % 2 else 'UA'},{100 + i * 7 % 91},{'' if i % 9 == 4 else i * 3 % 17},2024-01-01,"
+        f"{'true' if i % 5 == 0 else 'false'}\n"
+        for i in range(rows)
+    ]
+    path.write_text(EVENTS + "".join(lines))
+    return path
+
+
+def test_all_unusable_columns_are_named_with_the_command_that_fits(tmp_path: Path) -> None:
+    """Text and times are named at once, so are gaps and what counts rows; the command can be typed as it stands."""
+    path = events(tmp_path / "a.csv")
+    typed = ["evaluate", str(path), "--no-optimum", "--columns", "flight,carrier,km,minutes,due"]
+    with pytest.raises(ConfigurationError) as refused, in_flags(typed):
+        first_look(open_source(path))
+    told = str(refused.value)
+    for part in ("carrier holds 'UA'", "due holds '2024-01-01'", "flight counts the rows", "missing in minutes"):
+        assert part in told
+    command = shlex.split(told.split("With the other columns: ")[1].removesuffix("."))
+    assert command == [
+        *("streamsvm", "evaluate", str(path), "--no-optimum"),
+        *("--columns", "km,minutes", "--id", "flight", "--skip-incomplete"),
+    ]
+    done = CliRunner().invoke(app, command[1:], catch_exceptions=False)
+    assert "2 features" in done.output
+
+
+def test_a_column_with_a_bad_cell_is_one_of_numbers(tmp_path: Path) -> None:
+    """Where most cells are numbers the bad one is named, with its row."""
+    path = tmp_path / "a.csv"
+    path.write_text("a,b,y\n" + "".join(f"{i}.5,{'x' if i == 7 else i % 3},{i % 2}\n" for i in range(20)))
+    with pytest.raises(ConfigurationError, match="row 8, column b: 'x' is not a number"):
+        first_look(open_source(path))
+
+
+def test_a_column_that_counts_rows_is_told_of(tmp_path: Path) -> None:
+    """It would be a feature without a word; with the flag named it is none, and nothing is said."""
+    path = tmp_path / "a.csv"
+    path.write_text("n,a,y\n" + "".join(f"{i},{i * i % 7},{i % 2}\n" for i in range(30)))
+    (note,) = first_look(open_source(path))
+    assert "the column n counts the rows" in note
+    assert note.endswith("--id n")
+    assert first_look(open_source(path, id_column="n")) == []
+
+
+@pytest.mark.parametrize("limit", [1, 3, 4, 5, 26, 52, 60, None])
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_rows_behind_the_limit_are_not_counted(tmp_path: Path, limit: int | None, ending: str) -> None:
+    """Skipped rows are those before the last point that was sent, of all blocks."""
+    path = events(tmp_path / "a.csv")
+    lacking = [i % 9 == 4 for i in range(60)]
+    if ending == "parquet":
+        table = pa.csv.read_csv(path)
+        path = tmp_path / "a.parquet"
+        pa.parquet.write_table(table, path)
+    left_out = LeftOut(limit)
+    source = left_out.noting(
+        open_source(path, columns=["km", "minutes"], label_column="late", on_incomplete=left_out)
+    )
+    sent = 0
+    for batch in source.batches():
+        sent += len(batch)
+        if limit is not None and sent >= limit:
+            break
+    kept = [row for row, lacks in enumerate(lacking) if not lacks]
+    through = 60 if limit is None or limit > len(kept) else kept[limit - 1] + 1
+    skipped = sum(lacking[:through])
+    assert str(left_out) == (f", {skipped} incomplete rows skipped" if skipped else "")

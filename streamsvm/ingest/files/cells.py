@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from streamsvm.config import Label
 from streamsvm.errors import ConfigurationError
 from streamsvm.ingest.decoder import LARGEST_WEIGHT, SMALLEST_WEIGHT
-from streamsvm.ingest.files.faults import NO_FEATURE, bad_cell, missing_cell, shown
+from streamsvm.ingest.files.faults import NO_FEATURE, UnusableColumns, bad_cell, listed, missing_cell, shown
 from streamsvm.ingest.files.roles import Roles
 from streamsvm.ingest.files.source import Id, OnIncomplete, SourceBatch
 
@@ -27,6 +27,12 @@ LONGEST_INTEGER: Final = 300
 """Most characters of a label that is read as an integer; longer numbers are beyond float64 in any case."""
 
 NUMBER: Final = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
+
+LEAST_COUNTED: Final = 20
+"""Rows without which a column is not said to count them."""
+
+MOST_NAMED: Final = 12
+"""Columns whose content an error quotes."""
 
 _INTEGER: Final = re.compile(r"[+-]?\d+", re.ASCII)
 
@@ -125,6 +131,8 @@ def table_batch(
     on_incomplete: OnIncomplete | None,
 ) -> SourceBatch:
     """Make a batch of Arrow's columns, by their index in the file."""
+    if first_row == 0:
+        _refuse_unusable(name, names, roles, column, on_incomplete)
     incomplete = np.zeros(len(column[roles.features[0]]), bool)
     if on_incomplete is not None:
         column, incomplete = _filled(roles, column)
@@ -145,6 +153,60 @@ def table_batch(
         return batch
     on_incomplete(int(incomplete.sum()))
     return _without(batch, incomplete)
+
+
+def _refuse_unusable(
+    name: object, names: Sequence[str], roles: Roles, column: Mapping[int, Any], on_incomplete: OnIncomplete | None
+) -> None:
+    """Name every feature column that is no column of numbers, and what to do, at once; looks at the first rows.
+
+    A column of which half the cells are numbers is one of numbers with bad cells, which are named one by one.
+    """
+    found = {index: _no_number(column[index]) for index in roles.features}
+    bad = {index: why for index, why in found.items() if why}
+    good = [index for index in roles.features if index not in bad]
+    counting = [index for index in good if _counts_rows(column[index])] if bad else []
+    usable = tuple(names[index] for index in good if index not in counting)
+    if not bad or not usable:
+        return
+    lacking = [names[index] for index in good if _missing_cells(column[index]).any()]
+    said = "; ".join(f"{names[index]} holds {why}" for index, why in list(bad.items())[:MOST_NAMED])
+    more = f"; and {len(bad) - MOST_NAMED} more" if len(bad) > MOST_NAMED else ""
+    lack = f". Values are missing in {listed(lacking)}" if lacking and on_incomplete is None else ""
+    counts = "".join(f". {names[index]} counts the rows" for index in counting)
+    raise UnusableColumns(
+        f"{name}: {len(bad)} of {len(roles.features)} feature columns are not numbers: {said}{more}{counts}{lack}",
+        f"Make numbers of them, or list the others as the columns: {listed(usable)}."
+        + (" Skip the rows that lack a value with on_incomplete." if lack else ""),
+        usable=usable,
+        lacking=bool(lack),
+        counting=names[counting[0]] if counting and roles.id is None else "",
+    )
+
+
+def _counts_rows(values: Any) -> bool:
+    """Tell whether each cell is one more than the one before: such a column is rarely a feature."""
+    try:
+        numbers = pc.cast(values, pa.int64()).to_numpy(zero_copy_only=False)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        return False
+    return len(values) >= LEAST_COUNTED and not values.null_count and bool((np.diff(numbers) == 1).all())
+
+
+def _no_number(values: Any) -> str:
+    """Say what a column holds instead of numbers; empty if at least half of its cells are numbers, or none is there."""
+    if pa.types.is_dictionary(values.type):
+        values = values.dictionary_decode()
+    if not _is_text(values.type):
+        numeric = pa.types.is_integer(values.type) or pa.types.is_floating(values.type)
+        other = pa.types.is_boolean(values.type) or pa.types.is_decimal(values.type) or pa.types.is_null(values.type)
+        return "" if numeric or other else str(values.type)
+    present = values.filter(pa.array(~_missing_cells(values)))
+    cells = pc.utf8_trim_whitespace(present)
+    right = pc.match_substring_regex(cells, rf"^({NUMBER.pattern}|[+-]?(?i:inf(inity)?))$")
+    if not len(present) or 2 * (pc.sum(right).as_py() or 0) >= len(present):
+        return ""
+    return shown(cells.filter(pc.invert(right))[0].as_py())
 
 
 def _filled(roles: Roles, column: Mapping[int, Any]) -> tuple[dict[int, Any], NDArray[np.bool_]]:
@@ -185,6 +247,7 @@ def _without(batch: SourceBatch, left_out: NDArray[np.bool_]) -> SourceBatch:
         None if batch.weight is None else batch.weight[kept],
         None if batch.ids is None else [batch.ids[row] for row in kept],
         batch.first_row,
+        np.asarray(batch.first_row + kept, np.int64),
     )
 
 

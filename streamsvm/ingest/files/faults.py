@@ -24,6 +24,28 @@ NO_FEATURE: Final = (
 )
 
 
+class UnusableColumns(ConfigurationError):
+    """Some columns are no features.
+
+    Attributes
+    ----------
+    usable : tuple of str
+        The columns that are numbers.
+    lacking : bool
+        Whether rows of these lack values, and are not skipped.
+    counting : str
+        A column, not among them, that counts the rows and is not named as the id; empty if there is none.
+    """
+
+    def __init__(
+        self, what: str, remedy: str = "", *, usable: tuple[str, ...] = (), lacking: bool = False, counting: str = ""
+    ) -> None:
+        super().__init__(what, remedy)
+        self.usable = usable
+        self.lacking = lacking
+        self.counting = counting
+
+
 @contextmanager
 def reading(path: Path) -> Iterator[None]:
     """Say which file it was that could not be read."""

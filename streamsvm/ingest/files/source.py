@@ -37,7 +37,9 @@ class SourceBatch:
     ids : list of str, int or None, or None
         Identifiers; None if no point has one.
     first_row : int
-        Index of the first point in the source, from 0.
+        Index in the source, from 0, of the first row that was read for the batch.
+    rows : ndarray of shape (n,), int64, or None
+        Index of each point in the source; None if no row was skipped: they follow on `first_row`.
     """
 
     X: NDArray[np.float64]
@@ -45,6 +47,7 @@ class SourceBatch:
     weight: NDArray[np.float64] | None
     ids: list[Id | None] | None
     first_row: int
+    rows: NDArray[np.int64] | None = None
 
     def __len__(self) -> int:
         return len(self.X)

@@ -145,7 +145,7 @@ def test_the_checker_of_accessibility_finds_nothing(stage: Stage, open_browser: 
     [
         ("image-alt", "/", b'<img src="/icon.svg">'),
         ("button-name", "/", b'<button type="button"></button>'),
-        ("color-contrast", "/page.css", b"main p { color: #aaa; background: #fff }"),
+        ("color-contrast", "/page.css", b"main p.detail { color: #aaa; background: #fff }"),
     ],
 )
 def test_the_checker_of_accessibility_finds_a_planted_fault(

@@ -19,7 +19,6 @@ from consumers.settings import section_class as settings_section
 from streamsvm.errors import ConfigurationError
 from streamsvm.secrecy import is_secret
 
-
 OFTEN: Final = (
     "bootstrap_servers",
     "name",

@@ -78,3 +78,15 @@ def test_the_wheel_carries_the_data_and_it_is_small(tmp_path: Path) -> None:
     (wheel,) = tmp_path.glob("*.whl")
     with zipfile.ZipFile(wheel) as archive:
         assert archive.getinfo("streamsvm/datasets/htru2.npz").file_size < 1_000_000
+
+
+def test_some_rows_can_be_written_in_words(tmp_path: Path) -> None:
+    """So many rows of the survey in another order, its labels in words: the same points."""
+    write_csv(tmp_path / "a.csv", rows=100, words=("noise", "pulsar"), shuffle_seed=3)
+    found = list(open_source(tmp_path / "a.csv").batches())
+    X, y, _ = load_htru2()
+    known = {x.tobytes(): label for x, label in zip(X.astype(np.float64), y, strict=True)}
+    rows = [(x, label) for batch in found for x, label in zip(batch.X, batch.y or (), strict=True)]
+    assert len(rows) == 100
+    assert {label for _, label in rows} == {"noise", "pulsar"}
+    assert all(known[x.tobytes()] == (1 if label == "pulsar" else -1) for x, label in rows)

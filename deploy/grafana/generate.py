@@ -72,9 +72,9 @@ def _quantile(share: float, metric: str, whose: str = ONE) -> str:
     return f"histogram_quantile({share}, sum by (le) (rate({metric}_bucket{whose}[{WINDOW}])))"
 
 
-def _by_scorer(title: str, unit: str, metric: str, width: int = 12) -> Panel:
+def _by_scorer(title: str, unit: str, metric: str) -> Panel:
     """Show the model beside what anybody can have without it."""
-    return Panel(title, unit, (metric,), (("{{scorer}}", f"avg by (scorer) ({metric}{ONE})"),), width=width, floor=None)
+    return Panel(title, unit, (metric,), (("{{scorer}}", f"avg by (scorer) ({metric}{ONE})"),), floor=None)
 
 
 def _stat(title: str, unit: str, metric: str, query: str) -> Panel:
@@ -84,6 +84,8 @@ def _stat(title: str, unit: str, metric: str, query: str) -> Panel:
 Rows = tuple[tuple[str, tuple[Panel, ...]], ...]
 
 MODEL_ACCURACY: Final = 'streamsvm_prequential_balanced_accuracy{instance=~"$instance",scorer="model"}'
+WITHOUT_MAJORITY: Final = 'streamsvm_prequential_balanced_accuracy{instance=~"$instance",scorer!="majority"}'
+"""Always answering the same is a half for ever, and would only flatten the others."""
 BASELINE_ACCURACY: Final = 'streamsvm_prequential_balanced_accuracy{instance=~"$instance",scorer="sgd"}'
 
 OVERVIEW: Final[Rows] = (
@@ -96,7 +98,6 @@ OVERVIEW: Final[Rows] = (
                 "streamsvm_model_published_timestamp_seconds",
                 _age("streamsvm_model_published_timestamp_seconds"),
             ),
-            _stat("Rows behind", "short", "streamsvm_model_rows_behind", f"max(streamsvm_model_rows_behind{ONE})"),
             _stat("Lag", "short", "streamsvm_input_lag_records", f"sum(streamsvm_input_lag_records{ONE})"),
             _stat(
                 "Balanced accuracy", "percentunit", "streamsvm_prequential_balanced_accuracy", f"min({MODEL_ACCURACY})"
@@ -107,39 +108,12 @@ OVERVIEW: Final[Rows] = (
                 "streamsvm_prequential_balanced_accuracy",
                 f"min({MODEL_ACCURACY} - ignoring (scorer) {BASELINE_ACCURACY})",
             ),
-            _stat("Coreset", "short", "streamsvm_coreset_points", f"sum(streamsvm_coreset_points{ONE})"),
-            _by_scorer("Balanced accuracy on new points", "percentunit", "streamsvm_prequential_balanced_accuracy"),
-            Panel(
-                "Lag by partition",
+            _stat("Knows (1: yes, -1: nothing)", "short", "streamsvm_model_skill", f"min(streamsvm_model_skill{ONE})"),
+            _stat(
+                "Dead letters an hour",
                 "short",
-                ("streamsvm_input_lag_records",),
-                (("partition {{partition}}", f"sum by (partition) (streamsvm_input_lag_records{ONE})"),),
-            ),
-            Panel(
-                "Coreset size by level",
-                "short",
-                ("streamsvm_coreset_points",),
-                (("level {{level}}", f"sum by (level) (streamsvm_coreset_points{ONE})"),),
-                width=8,
-                stacked=True,
-                steps=True,
-            ),
-            Panel(
-                "Training time",
-                "s",
-                ("streamsvm_training_seconds",),
-                (
-                    ("p50", _quantile(0.5, "streamsvm_training_seconds")),
-                    ("p95", _quantile(0.95, "streamsvm_training_seconds")),
-                ),
-                width=8,
-            ),
-            Panel(
-                "Model age",
-                "s",
-                ("streamsvm_model_published_timestamp_seconds",),
-                (("age", _age("streamsvm_model_published_timestamp_seconds")),),
-                width=8,
+                "streamsvm_dead_letters",
+                f"sum(increase(streamsvm_dead_letters_total{ONE}[1h]))",
             ),
         ),
     ),
@@ -175,7 +149,65 @@ OVERVIEW: Final[Rows] = (
                 f'sum(rate(streamsvm_scores_total{{instance=~"$scorer",label="positive"}}[{WINDOW}])) '
                 f"/ sum(rate(streamsvm_scores_total{SCORERS}[{WINDOW}]))",
             ),
-            _stat("Drift of scores", "short", "streamsvm_score_drift", f"max(streamsvm_score_drift{SCORERS})"),
+            _stat(
+                "Dead letters an hour",
+                "short",
+                "streamsvm_dead_letters",
+                f"sum(increase(streamsvm_dead_letters_total{SCORERS}[1h]))",
+            ),
+        ),
+    ),
+    (
+        "Through time",
+        (
+            Panel(
+                "Balanced accuracy on new points",
+                "percentunit",
+                ("streamsvm_prequential_balanced_accuracy",),
+                (("{{scorer}}", f"avg by (scorer) ({WITHOUT_MAJORITY})"),),
+                width=8,
+                floor=None,
+            ),
+            Panel(
+                "Share answered positive, share that is",
+                "percentunit",
+                ("streamsvm_prequential_positive_share",),
+                (("{{of}}", f"avg by (of) (streamsvm_prequential_positive_share{ONE})"),),
+                width=8,
+            ),
+            Panel(
+                "Dead letters by reason, trainer and scorer",
+                "cpm",
+                ("streamsvm_dead_letters",),
+                (
+                    (
+                        "{{job}}: {{reason}}",
+                        f"sum by (job, reason) (rate(streamsvm_dead_letters_total{EITHER}[{WINDOW}])) * 60 > 0",
+                    ),
+                ),
+                width=8,
+            ),
+            Panel(
+                "Lag by partition",
+                "short",
+                ("streamsvm_input_lag_records",),
+                (("partition {{partition}}", f"sum by (partition) (streamsvm_input_lag_records{ONE})"),),
+                width=8,
+            ),
+            Panel(
+                "Points scored a second",
+                "short",
+                ("streamsvm_scored_points",),
+                (("{{instance}}", f"sum by (instance) (rate(streamsvm_scored_points_total{SCORERS}[{WINDOW}]))"),),
+                width=8,
+            ),
+            Panel(
+                "Model age",
+                "s",
+                ("streamsvm_model_published_timestamp_seconds",),
+                (("age", _age("streamsvm_model_published_timestamp_seconds")),),
+                width=8,
+            ),
         ),
     ),
 )
@@ -213,6 +245,12 @@ DEEP_DIVE: Final[Rows] = (
             _by_scorer("Balanced accuracy on new points", "percentunit", "streamsvm_prequential_balanced_accuracy"),
             _by_scorer("Accuracy on new points", "percentunit", "streamsvm_prequential_accuracy"),
             _by_scorer("Hinge loss on new points", "short", "streamsvm_prequential_hinge_loss"),
+            Panel(
+                "Share of new points answered positive, share that is",
+                "percentunit",
+                ("streamsvm_prequential_positive_share",),
+                (("{{of}}", f"avg by (of) (streamsvm_prequential_positive_share{ONE})"),),
+            ),
             Panel(
                 "Points scored before they are learned, and the time it takes",
                 "cps",

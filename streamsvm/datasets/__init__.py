@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import csv
 from importlib.resources import files
+from itertools import islice
 from pathlib import Path
 from typing import Final
 
@@ -22,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamsvm.errors import ConfigurationError
-from streamsvm.ingest.files.array_files import from_arrays
+from streamsvm.ingest.files.array_files import from_arrays, shuffled
 from streamsvm.ingest.files.source import Source
 
 HTRU2_FEATURES: Final = (
@@ -72,10 +73,17 @@ def dataset_source(name: str) -> Source:
     return from_arrays(name, X, y, feature_names=names)
 
 
-def write_csv(path: str | Path, name: str = "htru2") -> None:
+def write_csv(
+    path: str | Path,
+    name: str = "htru2",
+    *,
+    rows: int | None = None,
+    words: tuple[str, str] | None = None,
+    shuffle_seed: int | None = None,
+) -> None:
     """Write a set that ships with the package as a CSV file, header and column `label` included.
 
-    The same points come out of the file as out of `dataset_source`, bit for bit.
+    The same points come out of the file as out of `dataset_source`, bit for bit, unless an option says otherwise.
 
     Parameters
     ----------
@@ -83,6 +91,12 @@ def write_csv(path: str | Path, name: str = "htru2") -> None:
         The file; an existing one is overwritten.
     name : str
         One of `DATASETS`.
+    rows : int, optional
+        Write the first so many; all by default.
+    words : tuple of two str, optional
+        In the place of the labels -1 and 1.
+    shuffle_seed : int, optional
+        Shuffle by this seed first.
 
     Raises
     ------
@@ -90,13 +104,18 @@ def write_csv(path: str | Path, name: str = "htru2") -> None:
         If there is no such set, or the file cannot be written.
     """
     source = dataset_source(name)
+    if shuffle_seed is not None:
+        source = shuffled(source, shuffle_seed)
     try:
         with Path(path).open("w", encoding="utf-8", newline="") as file:
             writer = csv.writer(file, lineterminator="\n")
             writer.writerow((*source.feature_names, "label"))
-            for batch in source.batches():
-                labels = batch.y or ()
-                writer.writerows((*x, label) for x, label in zip(batch.X.tolist(), labels, strict=True))
+            points = (
+                (*x, label if words is None else words[label > 0])  # type: ignore[operator] # its labels are numbers
+                for batch in source.batches()
+                for x, label in zip(batch.X.tolist(), batch.y or (), strict=True)
+            )
+            writer.writerows(islice(points, rows))
     except OSError as error:
         raise ConfigurationError(
             f"{path} cannot be written: {error.strerror}", "Choose a path that can be written."

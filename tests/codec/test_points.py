@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streamsvm.config import PointsConfig
+from streamsvm.config import Label, PointsConfig
 from streamsvm.errors import ConfigurationError, InvalidPoint, TransientError
 from streamsvm.ingest import dead_letter as deadletter
 from streamsvm.ingest.decoder import LARGEST_FEATURE, REASONS, Decoded, PointDecoder, encode
@@ -194,6 +195,36 @@ def test_labels_are_matched_by_type_and_value(
         assert rows.points.y[0] == (1 if y.rstrip(b".0") == accepted[-1].rstrip(b".0") or y == accepted[1] else -1)
     for y in rejected:
         assert not decode(b'{"x": [1], "y": ' + y + b"}", config=config).rows[0].accepted.any()
+
+
+@pytest.mark.parametrize(
+    ("labels", "y", "fits"),
+    [
+        ((False, True), b'"true"', '["false", "true"]'),
+        ((False, True), b'"True"', '["False", "True"]'),
+        ((False, True), b"0", "[0, 1]"),
+        (("false", "true"), b"true", "[false, true]"),
+        (("no", "yes"), b'"YES"', '["NO", "YES"]'),
+        (("0", "1"), b"1", "[0, 1]"),
+        ((-1, 1), b'"-1"', '["-1", "1"]'),
+        ((0, 1), b"true", "[false, true]"),
+        (("no", "yes"), b'"maybe"', None),
+        ((0, 1), b"2", None),
+    ],
+)
+def test_a_label_of_another_kind_is_told_with_the_option_that_fits(
+    labels: tuple[Label, Label], y: bytes, fits: str | None
+) -> None:
+    """What is the same but for its kind or its case: the option, which then takes the record; else no guess."""
+    value = b'{"x": [1, 2], "y": ' + y + b"}"
+    decoded = decode(value, config=PointsConfig(dimension=2, labels=labels))
+    (bad,) = decoded.rejected
+    told = bad.rejections[0].what
+    assert (f"--points-labels '{fits}' fits" in told) == (fits is not None), told
+    assert ("--points-labels" in told) == (fits is not None)
+    if fits is not None:
+        again = decode(value, config=PointsConfig(dimension=2, labels=tuple(json.loads(fits))))
+        assert not again.rejected
 
 
 @settings(max_examples=100, deadline=None)

@@ -151,9 +151,7 @@ def test_rows_behind_the_limit_are_not_counted(tmp_path: Path, limit: int | None
         path = tmp_path / "a.parquet"
         pa.parquet.write_table(table, path)
     left_out = LeftOut(limit)
-    source = left_out.noting(
-        open_source(path, columns=["km", "minutes"], label_column="late", on_incomplete=left_out)
-    )
+    source = left_out.noting(open_source(path, columns=["km", "minutes"], label_column="late", on_incomplete=left_out))
     sent = 0
     for batch in source.batches():
         sent += len(batch)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import os
 import re
 import shlex
@@ -10,14 +9,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-import numpy as np
-
-from streamsvm.datasets import load_htru2
 from tests.brokers.fixtures import TestBroker
 
 ROOT = Path(__file__).parents[2]
 TOPIC = "pulsars"
-ROWS = 6_000
 TRAIN = "streamsvm train"
 REPLAY_ODD = "streamsvm replay odd.csv"
 COMMAND = f"""#!/bin/sh
@@ -66,20 +61,9 @@ def install_command(directory: Path) -> str:
     return f"{directory}:{os.environ['PATH']}"
 
 
-def write_csv(path: Path) -> None:
-    """Write the survey's columns by name, and a label in words as the last one."""
-    X, y, names = load_htru2()
-    order = np.random.default_rng(0).permutation(len(y))[:ROWS]
-    with path.open("w", newline="") as file:
-        table = csv.writer(file)
-        table.writerow([*names, "label"])
-        table.writerows([*map(float, X[row]), "pulsar" if y[row] > 0 else "noise"] for row in order)
-
-
 def test_the_first_hour_goes_as_its_page_says(real_broker: TestBroker, tmp_path: Path) -> None:
     """A bad record, a kill and a rollback: every line that the page shows is printed, and the auditor finds nothing."""
     topic = real_broker.name("pulsars")
-    write_csv(tmp_path / f"{topic}.csv")
     console = console_of_the_first_hour()
     commands = [line.removeprefix("$ ").replace(TOPIC, topic) for line in console if line.startswith("$ ")]
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("STREAMSVM_")}

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 import consumers.trainer.life
+from consumers.host.clock import Clock
 from consumers.host.runtime import Health
 from consumers.metrics import TRAINER, Metrics
 from consumers.settings import Settings
@@ -23,6 +24,7 @@ from consumers.streams.topics import output_topics
 from consumers.trainer.components import Components
 from consumers.trainer.trainer import Trainer
 from streamsvm.checkpoint.format import decode
+from streamsvm.config import ModelConfig, PointsConfig
 from streamsvm.errors import ConfigurationError, Fenced, LogGap, StateError, TopicMissing
 from streamsvm.ingest.decoder import REMEDIES
 from streamsvm.kafka import Cluster, Connection, Message, OffsetOutOfRange, OutcomeUnknown, Publisher, Record, TopicSpec
@@ -392,6 +394,32 @@ def test_a_stop_while_it_compiles_takes_nothing_over(
     predecessor.close()
     assert topic(connection, settings.output.aliases_topic) == []
     assert not list(settings.checkpoint.directory.glob("checkpoint-*"))
+
+
+def test_compiling_is_said_while_the_first_part_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A first start compiles for half a minute in one call: readiness says so meanwhile, and a quick start never."""
+    told = threading.Event()
+
+    class Told(Health):
+        def require(self, condition: str, why: str) -> None:
+            super().require(condition, why)
+            if why == consumers.trainer.life.COMPILING:
+                told.set()
+
+    def compile_it(_: object, say: Callable[[str], None]) -> None:
+        say("the first part")
+        assert told.wait(30.0)
+
+    health, config = Told(stuck_after_s=60.0), ModelConfig(points=PointsConfig(dimension=2))
+    monkeypatch.setattr(consumers.trainer.life, "LONG_COMPILE_S", 0.01)
+    monkeypatch.setattr(consumers.trainer.life, "warm_up", compile_it)
+    consumers.trainer.life.WarmUp(config, health, threading.Event(), Clock()).run()
+    assert "compiling" in health.ready()[1]["waiting_for"]["start"]
+    told.clear()
+    monkeypatch.setattr(consumers.trainer.life, "LONG_COMPILE_S", 600.0)
+    monkeypatch.setattr(consumers.trainer.life, "warm_up", lambda config, say: say("the first part"))
+    consumers.trainer.life.WarmUp(config, health, threading.Event(), Clock()).run()
+    assert not told.is_set()
 
 
 def test_what_can_be_refused_is_refused_before_it_compiles(

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from consumers.dead_letters.listing import advice, lines, plain, read_letters
+from consumers.dead_letters.listing import Letter, advice, lines, plain, read_letters
 from streamsvm.errors import InvalidMessage
 from streamsvm.ingest import dead_letter as deadletter
 from streamsvm.ingest.dead_letter import RejectedRow
@@ -29,6 +29,30 @@ def test_a_letter_reads_as_it_was_written() -> None:
     assert read.rows == (RejectedRow(3, "not_finite", "x[2] is NaN"),)
     assert read.value is not None
     assert value.startswith(read.value)
+
+
+@pytest.mark.parametrize(
+    ("value", "row", "rows", "told"),
+    [
+        (b'{"x": [1], "y": 1, "id": "order-7"}', 0, 1, "in[0]@7 id order-7  "),
+        (b'{"x": [1], "y": 1, "id": 12}', 0, 1, "in[0]@7 id 12  "),
+        (b'[{"x": [1, 2], "id": "a"}, {"x": [1], "id": "b"}]', 1, 2, "in[0]@7 row 1, 1 of 2 rows id b  "),
+        (b'{"x": [1], "y": 1}', 0, 1, "in[0]@7  "),
+        (b'{"x": [1], "id": "' + b"z" * 500 + b'"}', 0, 1, f"in[0]@7 id {'z' * 80}  "),
+        (b"nonsense", 0, 1, "in[0]@7  "),
+        (b"\xff\xfe", 0, 1, "in[0]@7  "),
+        (b'[{"id": "a"}]', 5, 9, "in[0]@7 row 5, 1 of 9 rows  "),
+    ],
+)
+def test_the_id_of_the_point_is_told(value: bytes, row: int, rows: int, told: str) -> None:
+    """By it people find the row at its source; a record that is no JSON, or has none, is shown without."""
+    letter = letter_of(7, value, Rejection(row, "wrong_dimension", "x has 1 entries"), rows=rows)
+    one = Letter(deadletter.decode(letter.value, letter.headers), 0)
+    first, second = lines(one)
+    assert first.startswith(f"{told}wrong_dimension")
+    assert ("--json shows them" in second) == (len(value) > 80)
+    called = told.split(" id ")[1].strip() if " id " in told else None
+    assert plain(one)["point_id"] == called
 
 
 @pytest.mark.parametrize(

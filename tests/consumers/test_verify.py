@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_info
 
-from consumers.settings import Settings
+from consumers.settings import OutputConfig, Settings
 from consumers.verify.verify import summary_line, verify
 from streamsvm.build import build
 from streamsvm.config import SvmConfig
@@ -700,8 +700,14 @@ def blas_threads() -> set[int]:
 
 def test_a_name_without_versions_is_not_clean(trained: Settings, connection: Connection) -> None:
     """A wrong name, or a number that was never published, is an error and no finding."""
-    with pytest.raises(ConfigurationError, match="holds no version of nobody"):
+    with pytest.raises(ConfigurationError, match=r"holds no version of nobody.*with --name: m\.$"):
         verify(Cluster(connection), trained.model_copy(update={"name": "nobody"}))
+    with pytest.raises(ConfigurationError, match=r"Did you mean m\?$"):
+        verify(Cluster(connection), trained.model_copy(update={"name": "mm"}))
+    elsewhere = OutputConfig(models_topic=f"{trained.output.models_topic}-empty")
+    Cluster(connection).create([TopicSpec(topic) for topic in (elsewhere.models_topic, elsewhere.aliases_topic)])
+    with pytest.raises(ConfigurationError, match="--name, and its topic with --output-models-topic"):
+        verify(Cluster(connection), trained.model_copy(update={"output": elsewhere}))
     with pytest.raises(ConfigurationError, match="version 6 of m does not exist; the newest is 5"):
         verify(Cluster(connection), trained, number=6)
 

@@ -22,7 +22,10 @@ from rich.text import Text
 from consumers.page.cells import MARKS, NONE, age
 from consumers.page.status import (
     FORMAT,
+    Letters,
+    Looks,
     PartitionPart,
+    Quality,
     ScorerStatus,
     ScoringPart,
     Status,
@@ -174,7 +177,8 @@ def frame(status: Status, now: datetime) -> RenderableType:
 def _trainer(status: TrainerStatus, now: datetime) -> list[RenderableType]:
     return [
         _headline(status, status.verdict, status.input.topic, now),
-        Columns([_quality(status), _input(status)], padding=(0, 4)),
+        Columns([_quality(status), _input(status), *_looks(status.looks, status.quality)], padding=(0, 4)),
+        *_newest_letter(status.input.letters, now),
         _structure(status.structure),
         _versions(status.versions, now),
     ]
@@ -197,12 +201,40 @@ def _quality(status: TrainerStatus) -> Table:
     return table
 
 
+def _looks(looks: Looks | None, quality: Quality) -> list[RenderableType]:
+    """Return what the newest version looks at, and how often it answers with the second label."""
+    if looks is None or looks.why:
+        return []
+    signed, labels = looks.by == "coefficients", quality.labels or ("first label", "second label")
+    table = _table(f"What version {looks.number} looks at", "", "share", *(["speaks for"] if signed else []))
+    for feature in looks.features:
+        speaks = [Text(_plain(labels[1 if feature.value > 0.0 else 0]))] if signed else []
+        table.add_row(Text(_plain(feature.name)), f"{feature.share:.1%}", *speaks)
+    return [table]
+
+
+def _newest_letter(letters: Letters | None, now: datetime) -> list[RenderableType]:
+    newest = None if letters is None else letters.newest
+    if newest is None:
+        return []
+    when = "" if newest.time is None else f", {age((now - newest.time).total_seconds())} ago"
+    place = f"{newest.topic}[{newest.partition}]@{newest.offset}"
+    return [Text(_plain(f"The newest dead letter: {place}{when}: {newest.reason}. {newest.message}"))]
+
+
 def _input(status: TrainerStatus) -> Table:
-    read, memory = status.input, status.memory
+    read, memory, quality = status.input, status.memory, status.quality
+    shares = [
+        (f"percent {what} {_plain(quality.labels[1])}", round(100.0 * share, 2))
+        for what, share in (("answered", quality.answered), ("that are", quality.true))
+        if share is not None and quality.labels is not None
+    ]
     table = _table("Input and memory", "", "")
     for title, value in (
-        ("rows learned", read.accepted),
-        ("rows rejected", read.rejected),
+        *shares,
+        ("rows learned", status.structure.rows),
+        ("since this start", read.accepted),
+        ("rows rejected since this start", read.rejected),
         ("records behind", read.lag_total),
         ("points held", memory.points_held),
         ("at most", memory.points_held_peak),
@@ -267,7 +299,8 @@ def _scorer(status: ScorerStatus, now: datetime) -> list[RenderableType]:
         *((f"dead letters: {_plain(reason)}", count) for reason, count in status.dead_letters.items() if count),
     ):
         table.add_row(Text(title), _number(value))
-    return [_headline(status, status.verdict, f"{status.topic} to {status.output_topic}", now), table]
+    heading = _headline(status, status.verdict, f"{status.topic} to {status.output_topic}", now)
+    return [heading, table, *_newest_letter(status.letters, now)]
 
 
 def _figures_of(scoring: ScoringPart | None) -> list[tuple[str, float | None]]:
@@ -289,7 +322,9 @@ def _figures_of(scoring: ScoringPart | None) -> list[tuple[str, float | None]]:
 def _table(title: str, *headings: str) -> Table:
     table = Table(title=title, title_justify="left", title_style="bold", box=None, padding=(0, 2, 0, 0))
     for index, heading in enumerate(headings):
-        table.add_column(heading, justify="right" if index and heading not in ("levels", "gate", "hash") else "left")
+        table.add_column(
+            heading, justify="right" if index and heading not in ("levels", "gate", "hash", "speaks for") else "left"
+        )
     return table
 
 

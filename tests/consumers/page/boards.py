@@ -2,18 +2,30 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 from consumers.host.runtime import Health
 from consumers.metrics import TRAINER, Metrics
-from consumers.page.board import BoardSnapshot, Drawing, TrainerBoard
+from consumers.page.board import BoardSnapshot, Drawing, Subject, TrainerBoard
 from consumers.page.boundary import project
 from consumers.page.site import Site
-from consumers.page.status import BucketPart, Figures, GatePart, LeafPart, Moment, PartitionPart, Verdict, VersionPart
+from consumers.page.status import (
+    BucketPart,
+    Figures,
+    GatePart,
+    LeafPart,
+    LetterPart,
+    Letters,
+    Moment,
+    PartitionPart,
+    Verdict,
+    VersionPart,
+)
 from consumers.settings import InputConfig, Settings
 from streamsvm.config import PointsConfig
 from streamsvm.model.kernels import Float
 from streamsvm.model.machine import LinearMachine, Model, Scaler
+from streamsvm.model.skill import Estimate, SampleFigures, Skill
 from tests.streams import gaussian
 
 HOSTILE = "</title></bdi><script>window.hacked=1</script><img src=x onerror=window.hacked=1>\"'&"
@@ -57,6 +69,10 @@ def version(number: int, outcome: str = "passed") -> VersionPart:
         seconds=0.01,
         gate=gate,
         cut={"0": (100 * number, 0)},
+        balanced_accuracy=0.9,
+        answered=0.12,
+        true=0.1,
+        skill="some",
     )
 
 
@@ -68,11 +84,43 @@ def snapshot(picture: Drawing | None, partitions: int = 1) -> BoardSnapshot:
     )
     leaf = LeafPart((600, 2), (650, 0), 48, 200, 47)
     parts = tuple(PartitionPart(number, 3, 648, buckets, leaf) for number in range(partitions))
-    history = tuple(Moment(T0, Figures(0.9 + place / 100, 0.85, 0.5), 100 * place, place) for place in range(5))
-    verdict = Verdict(level="good", current=True, good=True, headline=f"Current {HOSTILE}", detail=HOSTILE, since=T0)
-    return BoardSnapshot(
-        taken=T0, verdict=verdict, partitions=parts, versions=(version(7), version(6)), history=history, drawing=picture
+    history = tuple(
+        Moment(T0 + timedelta(hours=place), Figures(0.9 + place / 100, 0.85, 0.5), 100 * place, place, 0.1, 0.2)
+        for place in range(5)
     )
+    verdict = Verdict(level="good", current=True, good=True, headline=f"Current {HOSTILE}", detail=HOSTILE, since=T0)
+    letter = LetterPart(topic=HOSTILE, partition=0, offset=5, row=1, reason=HOSTILE, message=HOSTILE, time=T0)
+    return BoardSnapshot(
+        taken=T0,
+        verdict=verdict,
+        partitions=parts,
+        versions=(version(7), version(6)),
+        history=history,
+        drawing=picture,
+        subject=None if picture is None else Subject(7, _names(), Model(Scaler.identity(3), picture.machine), None),
+        letters=Letters(topic=HOSTILE, before=12, newest=letter),
+        skill=skill(),
+        threshold=HOSTILE,
+        yesterday=history[0],
+    )
+
+
+def skill() -> Skill:
+    """Return what a good version knew."""
+    sure = Estimate(value=0.9, low=0.85, high=0.95)
+    figures = SampleFigures(
+        points=1_000,
+        positives=100,
+        said=0.12,
+        true=0.1,
+        table=(0.87, 0.03, 0.01, 0.09),
+        balanced_accuracy=sure,
+        auc=sure,
+        average_precision=0.8,
+        log_loss=None,
+        brier=None,
+    )
+    return Skill(state="some", answers="both", newest=figures, audit=None)
 
 
 def site(given: BoardSnapshot | None, now: datetime = T0, *, ready: bool = True, own: Settings | None = None) -> Site:

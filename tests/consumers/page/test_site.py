@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
+from html import unescape
 from html.parser import HTMLParser
 from importlib.resources import files
 from pathlib import Path
@@ -19,14 +20,17 @@ import pytest
 from consumers.host.runtime import Health
 from consumers.host.web.server import HttpServer
 from consumers.metrics import SCORER, TRAINER, Metrics
-from consumers.page.board import MOST_MOMENTS, History, ScorerBoard
+from consumers.page.board import MOST_MOMENTS, History, ScorerBoard, Subject
 from consumers.page.site import Site, etag, site_of
 from consumers.page.status import FORMAT, Figures, Moment, ScorerStatus, TrainerStatus, decode, encode, schema
 from consumers.settings import HttpConfig, Settings
 from streamsvm.model import message as model_codec
+from streamsvm.model.kernels import RbfKernel
+from streamsvm.model.machine import KernelMachine, Model, Scaler
 from streamsvm.registry.loading import Loaded
 from tests.consumers.page import boards
 from tests.consumers.page.boards import HOSTILE, T0
+from tests.streams import gaussian
 
 PICTURE = boards.drawing(np.array([1.0, -0.5, 0.2]))
 
@@ -88,6 +92,83 @@ def test_names_from_outside_stay_text(picture: object) -> None:
         assert "img" not in {tag for tag, _ in page.elements}
         assert not [name for _, given in page.elements for name in given if name.startswith("on")]
         assert not [given for _, given in page.elements if "style" in given]
+
+
+def text_of(site: Site) -> str:
+    """What a reader sees, without markup."""
+    answer = site.answer("/")
+    assert answer is not None
+    return unescape(re.sub(r"<[^>]*>", " ", answer.body.decode()))
+
+
+def test_the_page_says_what_the_model_looks_at() -> None:
+    """Features by their shares, the largest first, each with the label that it speaks for."""
+    site = boards.site(boards.snapshot(PICTURE))
+    status = site.status()
+    assert isinstance(status, TrainerStatus)
+    assert status.looks is not None
+    assert [round(feature.share, 4) for feature in status.looks.features] == [0.5882, 0.2941, 0.1176]
+    assert [feature.name for feature in status.looks.features] == [f"{place}{HOSTILE}" for place in (0, 1, 2)]
+    assert [feature.value for feature in status.looks.features] == [1.0, -0.5, 0.2]
+    text = text_of(site)
+    negative, positive = (f'"{word}' for word in ("no", "yes"))
+    table = text.split("What it looks at")[1].split("Is it right?")[0]
+    assert (table.count(positive), table.count(negative)) == (2, 1)
+
+
+def test_a_kernel_machine_is_asked_about_its_audit_sample() -> None:
+    """With a sample the page has shares; of a version that an earlier process published it says what is missing."""
+    points = gaussian(400)
+    machine = KernelMachine(RbfKernel(0.5), np.asarray(points.X[:20], np.float64), np.linspace(-1, 1, 20), 0.0)
+    model, names = Model(Scaler.identity(3), machine), ("a", "b", "c")
+    for sample in (points, None):
+        snapshot = replace(boards.snapshot(None), subject=Subject(7, names, model, sample))
+        site = boards.site(snapshot)
+        status = site.status()
+        assert isinstance(status, TrainerStatus)
+        assert status.looks is not None
+        assert status.looks.by == "permutation"
+        assert bool(status.looks.why) == (sample is None)
+        assert ("not in the version's record" in text_of(site)) == (sample is None)
+        if sample is not None:
+            assert sum(feature.share for feature in status.looks.features) == pytest.approx(1.0)
+
+
+def test_the_page_says_what_is_answered_and_why_a_row_was_rejected() -> None:
+    """The two-by-two table, the newest letter, a day ago beside now, and that counts are of this process."""
+    text = " ".join(text_of(boards.site(boards.snapshot(PICTURE))).split())
+    for part in (
+        "87.00 % 3.00 % 90.00 %",
+        "1.00 % 9.00 % 10.00 %",
+        f"{HOSTILE}[0]@5",
+        "The newest one",
+        "0.900 a day ago",
+        "since this start",
+        "held at most 12",
+    ):
+        assert part in text, part
+
+
+def test_the_method_is_under_a_fold() -> None:
+    """Objective, hashes, structure and memory come after what a user asks, inside of details that are closed."""
+    answer = boards.site(boards.snapshot(PICTURE)).answer("/")
+    assert answer is not None
+    first, fold = answer.body.decode().split('<details class="method">')
+    for word in ("Objective", "The structure", "Hash", "Memory of this process", "Hinge loss"):
+        assert word not in first
+        assert word in fold
+
+
+def test_every_chart_has_times() -> None:
+    """Where each begins and ends; the day, too, where it spans more than one."""
+    text = text_of(boards.site(boards.snapshot(PICTURE))).split("Figures of")[0]
+    assert text.count("12:00:00") == text.count("16:00:00 UTC") == 3
+    days = tuple(
+        Moment(T0 + timedelta(days=place), Figures(0.9 + place / 100), 100 * place, place, 0.1, 0.2)
+        for place in range(3)
+    )
+    text = text_of(boards.site(replace(boards.snapshot(PICTURE), history=days)))
+    assert text.count("01 Mar 12:00") == text.count("03 Mar 12:00 UTC") == 3
 
 
 def test_nothing_is_asked_of_another_host() -> None:

@@ -41,6 +41,14 @@ def test_a_frame_has_the_figures_of_the_page() -> None:
     assert "■1 ■0" in text
 
 
+def test_a_frame_says_what_the_model_looks_at_and_why_a_row_was_rejected() -> None:
+    """Shares by feature, and the newest dead letter, as on the page."""
+    text = shown(boards.site(boards.snapshot(PICTURE)).status())
+    assert "What version 7 looks at" in text
+    assert "58.8%" in text
+    assert "The newest dead letter" in text
+
+
 def test_names_from_outside_do_not_command_the_terminal() -> None:
     """What a terminal or its markup would obey is shown, not obeyed."""
     metrics_reason = "[red]\x1b[2J\x07bad"

@@ -35,7 +35,7 @@ from streamsvm.registry.loading import Loaded
 
 MEBIBYTE = 1 << 20
 MOST_FEATURES: Final = 12
-"""That are listed; a page is no table of a thousand coefficients."""
+"""That are listed: a table of a thousand coefficients says nothing."""
 
 
 def status_of(

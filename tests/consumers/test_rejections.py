@@ -110,4 +110,4 @@ def test_a_letter_cannot_steer_a_terminal(broker: TestBroker) -> None:
     where, beginning = lines(found)
     assert where == r"in[0]@5 row 1, 1 of 3 rows  malformed_json: y\r\nz"
     assert beginning.startswith(r'    \x1b[2J\n\xff{"x"')
-    assert beginning.endswith("... (110 bytes)")
+    assert beginning.endswith("... (110 bytes, --json shows them)")

@@ -158,7 +158,7 @@ def table_batch(
 def _refuse_unusable(
     name: object, names: Sequence[str], roles: Roles, column: Mapping[int, Any], on_incomplete: OnIncomplete | None
 ) -> None:
-    """Name every feature column that is no column of numbers, and what to do, at once; looks at the first rows.
+    """Name every feature column that does not hold numbers, and what to do, at once; looks at the first rows.
 
     A column of which half the cells are numbers is one of numbers with bad cells, which are named one by one.
     """

@@ -15,6 +15,7 @@ import pytest
 import structlog
 
 from tests import lengths
+from tests.brokers.choice import may_be_had
 
 pytest_plugins = ["tests.brokers.fixtures", "tests.faults.faulty"]
 
@@ -110,9 +111,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     lost = lengths.unmatched([item.nodeid for item in items]) if not any("::" in arg for arg in config.args) else []
     if lost:
         raise pytest.UsageError(f"tests/lengths.py names cases that do not exist: {', '.join(lost)}")
-    ids = {item.nodeid for item in items}
+    ids, real = {item.nodeid for item in items}, may_be_had()
     for item in items:
-        if lengths.is_long(item.nodeid, ids):
+        if lengths.is_long(item.nodeid, ids, real=real):
             item.add_marker("long")
         elif lengths.is_quick(item.nodeid, getattr(item, "fixturenames", ())):
             item.add_marker("quick")

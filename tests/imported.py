@@ -1,4 +1,7 @@
-"""Imports what most files of tests import and no daemon does, for the processes that `tests.workers` forks."""
+"""Imports what most files of tests import and no daemon does, and loads every compiled kernel.
+
+For the processes that `tests.workers` forks.
+"""
 
 import matplotlib.pyplot
 import onnxruntime
@@ -16,6 +19,12 @@ import sklearn.svm
 import sklearn.utils.estimator_checks
 
 import streamsvm.estimators
+from tests.compiled import is_compiled
+from tests.kernels import PARTS
+
+if is_compiled():
+    for part in PARTS.values():
+        part()
 
 __all__ = [
     "matplotlib",

@@ -124,7 +124,9 @@ def letters_of(
                 name_of(letters.topic),
                 " held at most ",
                 number_of(f"{letters_path}.before", letters.before),
-                "; `streamsvm dead-letters` shows them.",
+                "; ",
+                element("code", "streamsvm dead-letters"),
+                " shows them.",
                 class_="note",
             )
         )

@@ -35,6 +35,9 @@ from streamsvm.model.skill import Estimate
 MOST_PARTITIONS = 8
 """Of more partitions those beyond are folded, and only the lags of those that are furthest behind are listed."""
 
+MOST_LINES = 8
+"""Of more versions those before are folded: they look alike."""
+
 MOST_OPEN_PARTITIONS = 2
 """With more partitions the lists of their buckets are folded."""
 
@@ -80,6 +83,12 @@ def _glance(status: TrainerStatus, now: datetime) -> Markup:
     day = "quality.yesterday"
     if before is not None:
         lead = _yesterday(f"{day}.balanced_accuracy.model", before.balanced_accuracy.model, ".3f")
+    answered: Child = join(number_of("quality.true", quality.true, ".2%"), " are")
+    if before is not None:
+        answered = join(answered, "; ", _yesterday(f"{day}.answered", before.answered, ".2%"))
+    if newest is not None and balanced.model is None:  # after a start, until newer points are scored
+        lead = _when_published("versions.0.balanced_accuracy", newest.balanced_accuracy, ".3f")
+        answered = _when_published("versions.0.answered", newest.answered, ".2%")
     positive = None if quality.labels is None else quality.labels[1]
     return element(
         "section",
@@ -90,8 +99,7 @@ def _glance(status: TrainerStatus, now: datetime) -> Markup:
                     join(age_of(newest.published, now), " ago") if newest else None),
             figure_of("Balanced accuracy", number_of("quality.balanced_accuracy.model", balanced.model, ".3f"), lead),
             figure_of(join("Answered ", name_of(positive or "positive")),
-                    number_of("quality.answered", quality.answered, ".2%"),
-                    join(number_of("quality.true", quality.true, ".2%"), " are")),
+                    number_of("quality.answered", quality.answered, ".2%"), answered),
             figure_of("Lag", number_of("input.lag_total", read.lag_total),
                     "records" if before is None else _yesterday(f"{day}.lag", before.lag, ",")),
             figure_of("Rows learned", number_of("structure.rows", rows),
@@ -102,6 +110,10 @@ def _glance(status: TrainerStatus, now: datetime) -> Markup:
             class_="glance",
         ),
     )  # fmt: skip
+
+
+def _when_published(field: str, value: float | None, form: str) -> Child:
+    return None if value is None else join(number_of(field, value, form), " when published")
 
 
 def _yesterday(field: str, value: float | None, form: str) -> Child:
@@ -350,19 +362,25 @@ def _partition(structure: Structure, index: int, part: PartitionPart) -> Markup:
 def _versions(versions: Sequence[VersionPart], now: datetime) -> Markup:
     headings = ["Version", "Age", "Rows", "Balanced accuracy", "Answered", "True", "Knows", "Gate"]
     rows = [_version(index, version, now) for index, version in enumerate(versions)]
+    caption = (
+        "The newest versions. Balanced accuracy and the shares of the second label, answered and true, are those of "
+        "the newest points when each was published, so each is of other points; the gate compares on the same."
+    )
+    older = rows[MOST_LINES:]
     return element(
         "section",
         element("h2", "Versions"),
-        table_of(
-            "The newest versions. Balanced accuracy and the shares of the second label, answered and true, are those "
-            "of the newest points when each was published, so each is of other points; the gate compares on the same.",
-            headings,
-            rows,
-            numbers=4,
-            first=2,
-        )
+        table_of(caption, headings, rows[:MOST_LINES], numbers=4, first=2)
         if rows
         else element("p", "There is no version yet.", class_="empty"),
+        element(
+            "details",
+            element("summary", f"{len(older)} earlier {'version' if len(older) == 1 else 'versions'}"),
+            table_of("Earlier versions", headings, older, numbers=4, first=2),
+            class_="more",
+        )
+        if older
+        else None,
         class_="versions",
     )
 

@@ -116,6 +116,8 @@ def _headline(facts: Facts) -> str:
 def _unjudged(facts: Facts) -> str:
     """Say why it is not known whether the version is good."""
     told = doubt(facts.skill, facts.labels) if facts.skill is not None else ""
+    if not told and facts.skill is not None and facts.skill.state == "some":
+        return "it knew something when it was published; no newer points of both labels were scored since this start"
     return told or "its quality has not been measured yet"
 
 

@@ -57,7 +57,7 @@ class Gauges:
     def points(self, held: int, peak: int) -> None:
         """Show points held at once, now and at most."""
         self._metrics.put("streamsvm_points_held", held)
-        self._metrics.put("streamsvm_points_held_peak", peak)
+        self._metrics.put("streamsvm_points_held_peak", max(peak, held))  # a checkpoint's points count, too
 
     def coreset(self, learner: Learner) -> None:
         """Show the points of each level, the bytes of all buckets, and what reductions met."""

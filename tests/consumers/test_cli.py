@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -52,6 +53,15 @@ def test_help_explains_every_option_of_a_trainer() -> None:
             assert is_secret(name) or flag(section, name) in text
     assert "--bootstrap-servers" in text
     assert "'.[onnx]'" in text, "square brackets are markup to who prints the help"
+
+
+def test_help_begins_with_what_is_needed_first() -> None:
+    """Six options of a trainer stand in a box of their own, before all others, and nowhere else."""
+    text = run("train", "--help").stdout
+    first, others = text.split(" needed first ")[1].split(" sources ")
+    needed = ("bootstrap-servers", "name", "input-topic", "points-dimension", "points-labels", "checkpoint-directory")
+    assert re.findall(r"^│ --([\w-]+)", first, re.MULTILINE) == list(needed)
+    assert not set(re.findall(r"^│ --([\w-]+)", others, re.MULTILINE)) & set(needed)
 
 
 @pytest.mark.parametrize(

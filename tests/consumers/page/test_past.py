@@ -71,6 +71,7 @@ def test_a_restart_forgets_nothing_that_the_topics_know(settings: Settings, conn
         assert (new.input.accepted, new.input.rejected) == (0, 0)
         assert "does not cover" not in new.verdict.detail
         assert "has not published" not in new.verdict.detail
+        assert new.memory.points_held_peak >= new.memory.points_held > 0
         letters = new.input.letters
         assert letters is not None
         assert letters.newest is not None

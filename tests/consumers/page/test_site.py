@@ -149,6 +149,13 @@ def test_the_page_says_what_is_answered_and_why_a_row_was_rejected() -> None:
         assert part in text, part
 
 
+def test_until_newer_points_are_scored_the_figures_of_the_newest_version_stand_beside() -> None:
+    """After a restart the tiles say how good it was when it was published, instead of nothing."""
+    text = " ".join(text_of(boards.site(replace(boards.snapshot(PICTURE), yesterday=None))).split())
+    assert "0.900 when published" in text
+    assert "12.00% when published" in text
+
+
 def test_the_method_is_under_a_fold() -> None:
     """Objective, hashes, structure and memory come after what a user asks, inside of details that are closed."""
     answer = boards.site(boards.snapshot(PICTURE)).answer("/")
@@ -208,6 +215,16 @@ def test_a_scorer_shows_the_version_that_serves() -> None:
         expected = value_at(document, field)
         assert shown == ("" if expected is None else repr(expected)), field
     assert page.numbers()["scored_points"] == "1234"
+
+
+def test_many_versions_fold() -> None:
+    """Eight lines are shown, the others are one click away."""
+    many = tuple(boards.version(number) for number in range(20, 0, -1))
+    page = page_of(boards.site(replace(boards.snapshot(PICTURE), versions=many)))
+    assert page.open == []
+    assert {f"versions.{place}.balanced_accuracy" for place in range(20)} <= page.numbers().keys()
+    assert "12 earlier versions" in text_of(boards.site(replace(boards.snapshot(PICTURE), versions=many)))
+    assert "earlier version" not in text_of(boards.site(replace(boards.snapshot(PICTURE), versions=many[:8])))
 
 
 def test_many_partitions_fold() -> None:

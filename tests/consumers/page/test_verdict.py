@@ -96,6 +96,14 @@ def test_what_is_not_measured_is_not_called_good() -> None:
     assert "due every 1,000" in none.detail
 
 
+def test_after_a_restart_the_skill_of_before_is_said() -> None:
+    """The newest version's record says that it knew something; that nothing newer was scored is said, too."""
+    verdict = verdict_of(replace(FINE, accuracy=Figures(), balanced_accuracy=Figures()))
+    assert "it knew something when it was published; no newer points of both labels were scored" in verdict.detail
+    unknown = verdict_of(replace(FINE, accuracy=Figures(), balanced_accuracy=Figures(), skill=None))
+    assert "its quality has not been measured yet" in unknown.detail
+
+
 def test_behind_and_worse_says_both() -> None:
     """One trouble does not hide the other."""
     verdict = verdict_of(replace(FINE, lag=9_000, balanced_accuracy=Figures(0.7, 0.9, 0.5)))

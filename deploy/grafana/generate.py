@@ -110,7 +110,7 @@ OVERVIEW: Final[Rows] = (
             ),
             _stat("Knows (1: yes, -1: nothing)", "short", "streamsvm_model_skill", f"min(streamsvm_model_skill{ONE})"),
             _stat(
-                "Dead letters an hour",
+                "Dead letters an hour, trainer",
                 "short",
                 "streamsvm_dead_letters",
                 f"sum(increase(streamsvm_dead_letters_total{ONE}[1h]))",
@@ -150,7 +150,7 @@ OVERVIEW: Final[Rows] = (
                 f"/ sum(rate(streamsvm_scores_total{SCORERS}[{WINDOW}]))",
             ),
             _stat(
-                "Dead letters an hour",
+                "Dead letters an hour, scorer",
                 "short",
                 "streamsvm_dead_letters",
                 f"sum(increase(streamsvm_dead_letters_total{SCORERS}[1h]))",
@@ -166,6 +166,7 @@ OVERVIEW: Final[Rows] = (
                 ("streamsvm_prequential_balanced_accuracy",),
                 (("{{scorer}}", f"avg by (scorer) ({WITHOUT_MAJORITY})"),),
                 width=8,
+                height=6,
                 floor=None,
             ),
             Panel(
@@ -174,6 +175,7 @@ OVERVIEW: Final[Rows] = (
                 ("streamsvm_prequential_positive_share",),
                 (("{{of}}", f"avg by (of) (streamsvm_prequential_positive_share{ONE})"),),
                 width=8,
+                height=6,
             ),
             Panel(
                 "Dead letters by reason, trainer and scorer",
@@ -186,6 +188,7 @@ OVERVIEW: Final[Rows] = (
                     ),
                 ),
                 width=8,
+                height=6,
             ),
             Panel(
                 "Lag by partition",
@@ -193,13 +196,15 @@ OVERVIEW: Final[Rows] = (
                 ("streamsvm_input_lag_records",),
                 (("partition {{partition}}", f"sum by (partition) (streamsvm_input_lag_records{ONE})"),),
                 width=8,
+                height=5,
             ),
             Panel(
-                "Points scored a second",
+                "Points scored a second, by scorer",
                 "short",
                 ("streamsvm_scored_points",),
                 (("{{instance}}", f"sum by (instance) (rate(streamsvm_scored_points_total{SCORERS}[{WINDOW}]))"),),
                 width=8,
+                height=5,
             ),
             Panel(
                 "Model age",
@@ -207,6 +212,7 @@ OVERVIEW: Final[Rows] = (
                 ("streamsvm_model_published_timestamp_seconds",),
                 (("age", _age("streamsvm_model_published_timestamp_seconds")),),
                 width=8,
+                height=5,
             ),
         ),
     ),

@@ -72,7 +72,9 @@ def test_the_overview_fits_a_screen() -> None:
     """What it must tell in ten seconds is there without scrolling: 22 of Grafana's rows are a screen."""
     overview = dashboards()["streamsvm-overview"]
     titles = " ".join(panel["title"] for panel in overview["panels"]).lower()
-    assert all(word in titles for word in ("coreset", "training time", "age", "accuracy", "lag"))
+    asked = ("age", "accuracy", "lag", "knows", "share answered", "scored a second", "record to score", "rejected")
+    assert all(word in titles for word in asked)
+    assert all(f"dead letters an hour, {who}" in titles for who in ("trainer", "scorer"))
     assert max(panel["gridPos"]["y"] + panel["gridPos"]["h"] for panel in overview["panels"]) <= 22
 
 

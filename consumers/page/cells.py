@@ -158,7 +158,13 @@ def looks_of(looks: Looks | None, labels: tuple[str, str] | None) -> Markup:
         f"shares; asked on {looks.points:,} points of the audit sample"
     )
     headings = ["Feature", "", "Share", *(["Speaks for"] if signed else [])]
-    note = "" if not looks.others else f"{looks.others:,} more features have smaller shares, or none."
+    total = len(looks.features) + looks.others
+    note = f"{looks.others:,} more features have smaller shares, or none." if looks.others else ""
+    if looks.asked < total:
+        note = (
+            f"Of {total:,} features it was asked about {looks.asked:,}, those in whose means the labels differ most; "
+            f"{looks.asked - len(looks.features):,} of these have smaller shares, or none."
+        )
     return element(
         "section",
         heading,

@@ -81,6 +81,7 @@ def looks_of(subject: Subject) -> Looks:
         features=tuple(features),
         others=others,
         points=0 if found is None else found.points,
+        asked=0 if found is None else int(np.isfinite(found.value).sum()),
         why=why,
     )
 

@@ -258,6 +258,8 @@ class Looks(msgspec.Struct, frozen=True, kw_only=True):
         How many features are not listed.
     points : int
         Points of the audit sample that a kernel machine was asked about.
+    asked : int
+        Features that were looked at: all, or of a large kernel machine those in whose means the labels differ most.
     why : str
         Why there are no features; else empty.
     """
@@ -267,6 +269,7 @@ class Looks(msgspec.Struct, frozen=True, kw_only=True):
     features: tuple[FeaturePart, ...]
     others: int
     points: int
+    asked: int
     why: str
 
 

@@ -134,6 +134,20 @@ def test_a_kernel_machine_is_asked_about_its_audit_sample() -> None:
             assert sum(feature.share for feature in status.looks.features) == pytest.approx(1.0)
 
 
+def test_what_a_large_kernel_machine_was_not_asked_about_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where not every feature can be exchanged at a bounded cost, the page says of how many it knows."""
+    monkeypatch.setattr("streamsvm.quality.importance.MOST_KERNEL_VALUES", 2 * 2 * 20 * 200)
+    points = gaussian(400)
+    machine = KernelMachine(RbfKernel(0.5), np.asarray(points.X[:20], np.float64), np.linspace(-1, 1, 20), 0.0)
+    subject = Subject(7, ("a", "b", "c"), Model(Scaler.identity(3), machine), points)
+    site = boards.site(replace(boards.snapshot(None), subject=subject))
+    status = site.status()
+    assert isinstance(status, TrainerStatus)
+    assert status.looks is not None
+    assert (status.looks.asked, status.looks.points) == (2, 200)
+    assert "Of 3 features it was asked about 2" in text_of(site)
+
+
 def test_the_page_says_what_is_answered_and_why_a_row_was_rejected() -> None:
     """The two-by-two table, the newest letter, a day ago beside now, and that counts are of this process."""
     text = " ".join(text_of(boards.site(boards.snapshot(PICTURE))).split())

@@ -166,7 +166,6 @@ OVERVIEW: Final[Rows] = (
                 ("streamsvm_prequential_balanced_accuracy",),
                 (("{{scorer}}", f"avg by (scorer) ({WITHOUT_MAJORITY})"),),
                 width=8,
-                height=6,
                 floor=None,
             ),
             Panel(
@@ -175,7 +174,6 @@ OVERVIEW: Final[Rows] = (
                 ("streamsvm_prequential_positive_share",),
                 (("{{of}}", f"avg by (of) (streamsvm_prequential_positive_share{ONE})"),),
                 width=8,
-                height=6,
             ),
             Panel(
                 "Dead letters by reason, trainer and scorer",
@@ -188,7 +186,6 @@ OVERVIEW: Final[Rows] = (
                     ),
                 ),
                 width=8,
-                height=6,
             ),
             Panel(
                 "Lag by partition",
@@ -196,7 +193,6 @@ OVERVIEW: Final[Rows] = (
                 ("streamsvm_input_lag_records",),
                 (("partition {{partition}}", f"sum by (partition) (streamsvm_input_lag_records{ONE})"),),
                 width=8,
-                height=5,
             ),
             Panel(
                 "Points scored a second, by scorer",
@@ -204,7 +200,6 @@ OVERVIEW: Final[Rows] = (
                 ("streamsvm_scored_points",),
                 (("{{instance}}", f"sum by (instance) (rate(streamsvm_scored_points_total{SCORERS}[{WINDOW}]))"),),
                 width=8,
-                height=5,
             ),
             Panel(
                 "Model age",
@@ -212,7 +207,6 @@ OVERVIEW: Final[Rows] = (
                 ("streamsvm_model_published_timestamp_seconds",),
                 (("age", _age("streamsvm_model_published_timestamp_seconds")),),
                 width=8,
-                height=5,
             ),
         ),
     ),
@@ -851,7 +845,7 @@ class Dashboard:
 def _lower(rows: Rows) -> Rows:
     """Return rows whose curves are low, so that all of them are on one screen."""
     return tuple(
-        (title, tuple(panel if panel.kind == "stat" else replace(panel, height=6) for panel in panels))
+        (title, tuple(replace(panel, height=3 if panel.kind == "stat" else 6) for panel in panels))
         for title, panels in rows
     )
 

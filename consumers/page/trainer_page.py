@@ -77,18 +77,17 @@ def _glance(status: TrainerStatus, now: datetime) -> Markup:
     newest = status.versions[0] if status.versions else None
     read, quality, rows = status.input, status.quality, status.structure.rows
     before, balanced = quality.yesterday, quality.balanced_accuracy
-    lead: Child = None
+    day, lead = "quality.yesterday", None
     if balanced.model is not None and balanced.sgd is not None:
-        lead = f"{balanced.model - balanced.sgd:+.3f} to SGD".replace("-", MINUS)
-    day = "quality.yesterday"
-    if before is not None:
-        lead = _yesterday(f"{day}.balanced_accuracy.model", before.balanced_accuracy.model, ".3f")
-    answered: Child = join(number_of("quality.true", quality.true, ".2%"), " are")
-    if before is not None:
-        answered = join(answered, "; ", _yesterday(f"{day}.answered", before.answered, ".2%"))
+        lead = join(f"{balanced.model - balanced.sgd:+.3f} to SGD".replace("-", MINUS))
+    answered = join(number_of("quality.true", quality.true, ".2%"), " are")
     if newest is not None and balanced.model is None:  # after a start, until newer points are scored
-        lead = _when_published("versions.0.balanced_accuracy", newest.balanced_accuracy, ".3f")
-        answered = _when_published("versions.0.answered", newest.answered, ".2%")
+        lead = join(number_of("versions.0.balanced_accuracy", newest.balanced_accuracy, ".3f"), " when published")
+        answered = join(number_of("versions.0.answered", newest.answered, ".2%"), " when published")
+    if before is not None:
+        own = _yesterday(f"{day}.balanced_accuracy.model", before.balanced_accuracy.model, ".3f")
+        lead = own if lead is None else join(lead, "; ", own)
+        answered = join(answered, "; ", _yesterday(f"{day}.answered", before.answered, ".2%"))
     positive = None if quality.labels is None else quality.labels[1]
     return element(
         "section",
@@ -103,8 +102,8 @@ def _glance(status: TrainerStatus, now: datetime) -> Markup:
             figure_of("Lag", number_of("input.lag_total", read.lag_total),
                     "records" if before is None else _yesterday(f"{day}.lag", before.lag, ",")),
             figure_of("Rows learned", number_of("structure.rows", rows),
-                    join(number_of("input.accepted", read.accepted), " since this start") if before is None
-                    else _yesterday(f"{day}.rows", before.rows, ",")),
+                    join(number_of("input.accepted", read.accepted), " since this start",
+                         None if before is None else join("; ", _yesterday(f"{day}.rows", before.rows, ",")))),
             figure_of("Rows rejected", number_of("input.rejected", read.rejected),
                     join("since this start, ", age_of(status.process.started, now), " ago")),
             class_="glance",
@@ -112,11 +111,7 @@ def _glance(status: TrainerStatus, now: datetime) -> Markup:
     )  # fmt: skip
 
 
-def _when_published(field: str, value: float | None, form: str) -> Child:
-    return None if value is None else join(number_of(field, value, form), " when published")
-
-
-def _yesterday(field: str, value: float | None, form: str) -> Child:
+def _yesterday(field: str, value: float | None, form: str) -> Markup:
     return join(number_of(field, value, form), " a day ago")
 
 

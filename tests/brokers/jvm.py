@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import ctypes
+import hashlib
 import os
 import shutil
 import signal
@@ -27,6 +28,7 @@ JAVA_FLAGS = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 HEAP_MB = 512
 START_TIMEOUT_S = 60.0
 STOP_TIMEOUT_S = 15.0
+ARCHIVE_TIMEOUT_S = 120.0
 POLL_S = 0.05
 PR_SET_PDEATHSIG = 1
 
@@ -55,6 +57,31 @@ def kafka_jars() -> Path:
         with contextlib.suppress(OSError):  # another test run was faster: its jars are as good
             fresh.rename(jars)
     return jars
+
+
+def class_archive(java: str) -> Path | None:
+    """Return the archive of the classes that a broker loads, for this Java: a start takes a third less of it.
+
+    The first call on a machine makes it, which takes two starts' time. None where it cannot be made.
+    """
+    program, jars = Path(java).resolve(), kafka_jars()
+    made_for = hashlib.sha256(f"{program} {program.stat().st_mtime_ns} {JAVA_FLAGS}".encode()).hexdigest()[:12]
+    archive = jars.with_name(f"{jars.name}-classes-{made_for}.jsa")
+    if archive.exists():
+        return archive
+    with tempfile.TemporaryDirectory(dir=jars.parent) as work:
+        fresh = Path(work) / archive.name
+        broker = JvmBroker(classes=f"-XX:ArchiveClassesAtExit={fresh}")
+        try:
+            broker.start()
+            broker.shut_down(ARCHIVE_TIMEOUT_S)
+        finally:
+            broker.stop()
+        if not fresh.exists():
+            return None
+        with contextlib.suppress(OSError):  # another test run was faster: its archive is as good
+            fresh.rename(archive)
+    return archive
 
 
 @dataclass(frozen=True)
@@ -97,6 +124,8 @@ class JvmBroker:
         Its largest heap.
     port : int
         Where it listens; 0: anywhere.
+    classes : str
+        Java's option about an archive of classes; by default the one of `class_archive` is used.
     """
 
     def __init__(
@@ -108,11 +137,15 @@ class JvmBroker:
         advertised: str = "",
         heap_mb: int = HEAP_MB,
         port: int = 0,
+        classes: str = "",
     ) -> None:
         java = shutil.which("java")
         if java is None:
             raise CannotRun("java is not installed")
-        self._java = [java, f"-Xmx{heap_mb}m", *JAVA_FLAGS, "-cp", str(kafka_jars() / "*")]
+        if not classes and (archive := class_archive(java)) is not None:
+            classes = f"-XX:SharedArchiveFile={archive}"
+        flags = [f"-Xmx{heap_mb}m", *JAVA_FLAGS, *filter(None, [classes])]
+        self._java = [java, *flags, "-cp", str(kafka_jars() / "*")]
         self._directory = Path(tempfile.mkdtemp(prefix="streamsvm-kafka-"))
         self._settings = self._directory / "server.properties"
         self._log = self._directory / "broker.log"
@@ -174,13 +207,13 @@ class JvmBroker:
             self.restart()
         self.resume()
 
-    def shut_down(self) -> None:
+    def shut_down(self, timeout_s: float = STOP_TIMEOUT_S) -> None:
         """End it in good order, as an upgrade does; the data remain."""
         if self._process is not None:
             self.resume()
             self._process.terminate()
             with contextlib.suppress(subprocess.TimeoutExpired):
-                self._process.wait(STOP_TIMEOUT_S)
+                self._process.wait(timeout_s)
             self.kill()
 
     def stop(self) -> None:

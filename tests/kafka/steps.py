@@ -8,7 +8,7 @@ from typing import Protocol
 
 from streamsvm.kafka import Connection, Message, Outbox, Record
 
-PATIENCE_S = 30.0
+PATIENCE_S = 60.0
 """How long a test waits for what must happen; never how long it takes."""
 
 

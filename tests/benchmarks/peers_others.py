@@ -1,9 +1,9 @@
 """River and LightGBM on points of a file: `python peers_others.py`, then lines on stdin.
 
-Needs none of this project, so that it runs in an environment of its own (numpy, and river and lightgbm where they are to
-be measured). A line is `CONTENDER TRAIN TEST ANSWER SEED`: two npz files with `X`, in the first one `y` (-1 or +1), too,
-and the file in which the probabilities of +1 are to stand as an npy. The answer is one line of JSON. Imports and files
-are outside of the clock.
+Needs none of this project, so that it runs in an environment of its own (numpy; river and lightgbm where they are to be
+measured). A line is `CONTENDER TRAIN TEST ANSWER SEED`: two npz files with `X`, the first one with `y` (-1 or +1), too;
+the npy file for the probabilities of +1; a number. The answer is one line of JSON. Imports and files are outside of the
+clock.
 """
 
 from __future__ import annotations

@@ -27,8 +27,11 @@ demo: env
 broker: env
 	@$(BIN)/python -m tests.brokers
 
-# Three processes for two processors: many tests wait for brokers and daemons, and with four some came too late.
-PYTEST := $(BIN)/pytest -n 3 --dist loadfile --no-loadscope-reorder
+# More processes than processors: half of the tests wait for brokers and daemons.
+PYTEST := $(BIN)/pytest -n 6 --dist loadfile --no-loadscope-reorder
+
+# Compiled tests are kept, else each of those processes compiles them all.
+test test-quick test-long: export PYTHONDONTWRITEBYTECODE :=
 
 # Every test but the long ones: minutes. With STREAMSVM_TEST_SHARE=COMMIT (.ci/run) also a share of those.
 test: env

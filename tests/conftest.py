@@ -15,6 +15,7 @@ import pytest
 import structlog
 
 from tests import lengths
+from tests.brokers.choice import may_be_had
 
 pytest_plugins = ["tests.brokers.fixtures", "tests.faults.faulty"]
 
@@ -49,6 +50,9 @@ def pytest_configure(config: pytest.Config) -> None:
     refuse_the_tree_where_the_wheel_is_tested()
     if not hasattr(config, "workerinput") and config.getoption("numprocesses", None) and not config.option.collectonly:
         compile_for_trainers()
+        from tests.workers import fork_workers  # not where the wheel is tested: it imports the product
+
+        fork_workers()
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
@@ -107,9 +111,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     lost = lengths.unmatched([item.nodeid for item in items]) if not any("::" in arg for arg in config.args) else []
     if lost:
         raise pytest.UsageError(f"tests/lengths.py names cases that do not exist: {', '.join(lost)}")
-    ids = {item.nodeid for item in items}
+    ids, real = {item.nodeid for item in items}, may_be_had()
     for item in items:
-        if lengths.is_long(item.nodeid, ids):
+        if lengths.is_long(item.nodeid, ids, real=real):
             item.add_marker("long")
         elif lengths.is_quick(item.nodeid, getattr(item, "fixturenames", ())):
             item.add_marker("quick")

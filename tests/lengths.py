@@ -16,7 +16,9 @@ from typing import Final
 LONG: Final[Mapping[str, tuple[str, ...]]] = {
     # Simulated worlds: fewer schedules, and the planted defects that are found soon.
     "tests/simulation/test_simulation.py::test_the_promise_holds_in_random_worlds": ("0",),
-    "tests/simulation/test_simulation.py::test_the_shipped_code_breaks_nothing_where_a_defect_is_found": ("1*",),
+    "tests/simulation/test_simulation.py::test_the_shipped_code_breaks_nothing_where_a_defect_is_found": (
+        "1 a pending cut is kept as positions only",
+    ),
     # The fault matrix: of each row that takes a process and a broker, the shortest form; rows of which none is kept are
     # about what the simulation does to the same code (clocks, kills, frozen and lost processes, lost answers).
     "tests/faults/test_broker.py::test_a_pause_only_delays": (),
@@ -99,9 +101,37 @@ LONG: Final[Mapping[str, tuple[str, ...]]] = {
     # Subscribers in other languages: the linear machine.
     "tests/interop/test_subscribers.py::test_every_language_follows_and_agrees": ("linear",),
     "tests/interop/test_subscribers.py::test_every_language_refuses_what_no_trusted_key_signed": (),
+    # A session of commands after one another: what each does has tests of its own.
+    "tests/consumers/test_first_hour.py::test_the_first_hour_goes_as_its_page_says": (),
+    # Large files: a smaller one, or the other format.
+    "tests/test_sources.py::test_a_wide_row_of_a_csv_is_read": (),
+    "tests/test_sources.py::test_reading_takes_memory_for_a_batch_and_not_for_the_file": (".csv",),
+    # Batches, restarts and copies of the default reducer; each other reducer, structure and option is in the long form.
+    "tests/test_learner.py::test_a_restored_learner_goes_on_as_if_never_stopped": ("calibrated-tree", "uniform-chain"),
+    "tests/test_learner.py::test_batches_do_not_matter": ("calibrated-tree", "uniform-chain"),
+    "tests/coreset/test_screening.py::test_a_restart_within_a_screened_leaf_changes_nothing": ("tree",),
+    "tests/coreset/test_screening.py::test_batches_do_not_matter_to_a_screened_leaf": ("chain",),
+    "tests/estimators/test_classes.py::test_portions_do_not_matter": ("options0",),
+    "tests/estimators/test_classes.py::test_skops_brings_it_back": ("options0",),
+    "tests/estimators/test_coresetsvc.py::test_a_copy_goes_on_to_the_last_bit": ("True-options0", "False-options2"),
+    "tests/estimators/test_coresetsvc.py::test_skops_brings_it_back": ("options0",),
+    # Optima that take long to reach, and bounds that many models are tried against.
+    "tests/svm/test_fast.py::test_large_unequal_boxes_reach_the_optimum": ("htru2-*",),
+    "tests/coreset/test_sensitivity.py::test_no_model_gives_a_point_more_than_its_bound": ("1.0-4",),
+    "tests/codec/test_points.py::test_far_exponents_have_one_value": ("True",),
+    # Intervals that are to hold in so many of many draws: the hardest streams.
+    "tests/coreset/test_audit.py::test_the_interval_covers_the_truth": ("heavy-log-uniform-*", "fraud-*", "htru2-1-*"),
+    "tests/svm/test_threshold.py::test_intervals_hold_what_comes": ("recall-0.9",),
     # Statistics over many draws: the default reducer and the plain one.
+    "tests/estimators/test_coresetsvc.py::test_a_weight_is_worth_repetitions_in_distribution": ("2",),
+    "tests/estimators/test_coresetsvc.py::test_accuracy_holds_on_average": ("200-options0-2", "1000-options2-2"),
+    "tests/estimators/test_coresetsvc.py::test_class_weights_hold_on_average": ("1000-options2",),
+    "tests/estimators/test_coresetsvc.py::test_probabilities_come_near_those_of_all_the_data": (
+        "sigmoid-linear",
+        "isotonic-rbf",
+    ),
     "tests/coreset/test_reduce.py::test_a_bias_of_two_percent_would_be_found": ("*-uniform", "*-sensitivity"),
-    "tests/coreset/test_reduce.py::test_estimates_have_no_bias": ("uniform", "sensitivity"),
+    "tests/coreset/test_reduce.py::test_estimates_have_no_bias": ("uniform",),
     "tests/coreset/test_reduce.py::test_total_weight_is_right_in_expectation": ("sensitivity",),
     # scikit-learn's checks: one linear and one kernel machine of each estimator, each by itself.
     "tests/estimators/test_coresetsvc.py::test_scikit_learns_checks": ("CoresetSVC(C=1.0,tol=1e-08)-*",),
@@ -114,7 +144,7 @@ LONG: Final[Mapping[str, tuple[str, ...]]] = {
     # Benchmarks: that each can be loaded (`test_loading.py`), and what they compute with.
     "tests/benchmarks/test_classes.py::test_every_method_has_its_row": (),
     "tests/benchmarks/test_coreset.py::test_kernel_rows_compare_accuracies_at_equal_memory": (),
-    "tests/benchmarks/test_coreset.py::test_partitions_share_the_memory": ("tree",),
+    "tests/benchmarks/test_coreset.py::test_partitions_share_the_memory": (),
     "tests/benchmarks/test_ingest.py::test_every_format_comes_from_topic_to_model": (),
     "tests/benchmarks/test_paper_a.py::test_a_stopped_run_goes_on": (),
     "tests/benchmarks/test_paper_a.py::test_a_tiny_run_has_the_table_and_every_figure": (),
@@ -158,6 +188,19 @@ EMBEDDED_ENOUGH: Final[Mapping[str, tuple[str, ...]]] = {
 
 They are about what stands in topics. How a real broker keeps topics is what `tests/kafka` and the daemons' tests show.
 """
+
+REAL_ENOUGH: Final = (
+    "tests/consumers/test_gatekeeping.py",
+    "tests/consumers/test_outliers.py",
+    "tests/consumers/test_quality.py",
+    "tests/consumers/test_scorer.py",
+    "tests/consumers/test_threshold.py",
+    "tests/consumers/test_trainer.py",
+    "tests/faults/test_damage.py",
+    "tests/test_bad_models.py",
+    "tests/test_subscriber.py",
+)
+"""Files of daemons whose tests run on both brokers, and in `make test` on the real one where one can be had."""
 
 QUICK: Final = (
     "tests/codec/",
@@ -203,8 +246,8 @@ def examples(many: int) -> int:
     return many if os.environ.get("STREAMSVM_TEST_EXAMPLES") == "all" else many // 10
 
 
-def is_long(nodeid: str, all_ids: Collection[str]) -> bool:
-    """Tell whether a test, one of these, is left to `make test-long`."""
+def is_long(nodeid: str, all_ids: Collection[str], *, real: bool) -> bool:
+    """Tell whether a test, one of these, is left to `make test-long`, where there is a real broker or none."""
     name, _, case = nodeid.partition("[")
     case = case.removesuffix("]")
     if name in LONG:
@@ -212,10 +255,17 @@ def is_long(nodeid: str, all_ids: Collection[str]) -> bool:
     if case in LONG_CASES.get(name, ()):
         return True
     file, _, function = name.partition("::")
-    if "real" not in case.split("-") or function in EMBEDDED_ENOUGH.get(file, (function,)):
-        return False
-    on_embedded = "-".join("embedded" if part == "real" else part for part in case.split("-"))
-    return f"{name}[{on_embedded}]" in all_ids
+    if real and file in REAL_ENOUGH:
+        return _on_another_broker(name, case, "embedded", "real") in all_ids
+    if function not in EMBEDDED_ENOUGH.get(file, (function,)):
+        return _on_another_broker(name, case, "real", "embedded") in all_ids
+    return False
+
+
+def _on_another_broker(name: str, case: str, this: str, other: str) -> str:
+    """Return the id of the same case on the other broker; of a case that is not on this one, an empty text."""
+    parts = case.split("-")
+    return f"{name}[{'-'.join(other if part == this else part for part in parts)}]" if this in parts else ""
 
 
 def is_quick(nodeid: str, fixtures: Collection[str]) -> bool:

@@ -6,6 +6,7 @@ import ast
 import inspect
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -69,6 +70,7 @@ PURE = {
 }
 
 
+@cache
 def modules() -> dict[str, Path]:
     found = {}
     for package in ("streamsvm", "consumers"):
@@ -78,17 +80,22 @@ def modules() -> dict[str, Path]:
     return found
 
 
-def imports_of(path: Path) -> set[str]:
-    tree = ast.parse(path.read_text())
+@cache
+def nodes_of(path: Path) -> tuple[ast.AST, ...]:
+    return tuple(ast.walk(ast.parse(path.read_text())))
+
+
+@cache
+def imports_of(path: Path) -> frozenset[str]:
     found: set[str] = set()
-    for node in ast.walk(tree):
+    for node in nodes_of(path):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path}: relative import"
             assert node.module
             found |= {node.module} | {f"{node.module}.{alias.name}" for alias in node.names}
-    return found
+    return frozenset(found)
 
 
 def height(module: str, layers: list[set[str]]) -> int | None:
@@ -203,9 +210,9 @@ CLIENTS = {
 
 def past_the_door(path: Path) -> list[str]:
     """Return how a module reaches a broker, or into the package that does, otherwise than by a `Cluster`."""
-    found, tree = list[str](), ast.parse(path.read_text())
+    found = list[str]()
     clients = {name for name in CLIENTS if f"streamsvm.kafka.{name}" in imports_of(path)}  # others have an Input, too
-    for node in ast.walk(tree):
+    for node in nodes_of(path):
         match node:
             case ast.Import(names=names):
                 found += [alias.name for alias in names if alias.name.startswith("streamsvm.kafka")]
@@ -241,9 +248,7 @@ def test_a_way_past_the_door_would_be_found(tmp_path: Path) -> None:
 def test_the_core_reads_no_clock_and_no_chance(module: str) -> None:
     """The numerical core takes time, randomness and files as arguments."""
     assert {name.split(".")[0] for name in imports_of(modules()[module])} & CLOCKS_AND_CHANCE == set()
-    asked = {
-        node.attr for node in ast.walk(ast.parse(modules()[module].read_text())) if isinstance(node, ast.Attribute)
-    }
+    asked = {node.attr for node in nodes_of(modules()[module]) if isinstance(node, ast.Attribute)}
     assert asked & READ_A_CLOCK == set()
 
 

@@ -12,6 +12,7 @@ from tests import lengths
 
 ROOT = Path(__file__).parent.parent
 KEPT = "tests/faults/test_kill.py::test_a_kill_at_any_named_point_changes_nothing"
+TRAINER = "tests/consumers/test_trainer.py"
 VERIFY = "tests/consumers/test_verify.py"
 
 
@@ -41,7 +42,20 @@ def test_every_name_is_of_a_test() -> None:
 )
 def test_a_test_is_long_if_a_shorter_one_stands_for_it(nodeid: str, is_long: bool) -> None:
     """Another case of it, or the same on the embedded broker."""
-    assert lengths.is_long(nodeid, {f"{VERIFY}::test_one_version_alone[embedded]", nodeid}) == is_long
+    ids = {f"{VERIFY}::test_one_version_alone[embedded]", nodeid}
+    assert lengths.is_long(nodeid, ids, real=False) == is_long
+    assert lengths.is_long(nodeid, ids, real=True) == is_long
+
+
+def test_daemons_run_on_a_real_broker_where_there_is_one() -> None:
+    """On the embedded one where there is none, or the test has no other case."""
+    on_embedded, on_real = (
+        f"{TRAINER}::test_versions_are_those_of_the_stream[{kind}]" for kind in ("embedded", "real")
+    )
+    ids = {on_embedded, on_real}
+    assert [lengths.is_long(each, ids, real=True) for each in (on_embedded, on_real)] == [True, False]
+    assert [lengths.is_long(each, ids, real=False) for each in (on_embedded, on_real)] == [False, False]
+    assert not lengths.is_long(on_embedded, {on_embedded}, real=True)
 
 
 def test_a_case_that_is_not_there_is_told() -> None:

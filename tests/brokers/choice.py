@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -44,6 +45,14 @@ class RealBroker:
     bootstrap_servers: str
     description: str
     stop: Callable[[], None]
+
+
+def may_be_had() -> bool:
+    """Tell whether a real broker was named, or what starts one is installed; whether it starts is not known yet."""
+    if forced := os.environ.get(FORCE, ""):
+        return forced != "none"
+    started = shutil.which("docker") or (shutil.which("java") and shutil.which("mvn"))
+    return bool(os.environ.get(SERVERS) or started)
 
 
 def start_real_broker() -> RealBroker:

@@ -445,10 +445,11 @@ def shown(row: Row) -> str:
 
 COLUMNS: Final[Mapping[str, str]] = {
     "streamsvm": "streamsvm",
-    "streamsvm_balanced": "with balanced class weights",
+    "streamsvm_balanced": "streamsvm, balanced",
+    "streamsvm_rbf": "streamsvm, RBF",
     "svm_all": "SVM, all rows",
     "sgd": "SGD, tuned",
-    "sgd_balanced": "the same, balanced",
+    "sgd_balanced": "SGD, balanced",
     "river": "River",
     "hist_gb": "HistGradientBoosting",
     "lightgbm": "LightGBM",

@@ -530,7 +530,9 @@ def verify_command(
     if all_ and version is not None:
         raise ConfigurationError("--version and --all are both given", "Keep one.")
     with progress_bar(settings.name) as progress:
-        report = verify(Cluster(connect(settings, "verify")), settings, number=version, progress=progress)
+        cluster = Cluster(connect(settings, "verify"))
+        with cluster.keeping():
+            report = verify(cluster, settings, number=version, progress=progress)
     if as_json:
         typer.echo(json.dumps(report.plain(), indent=2))
     else:

@@ -73,10 +73,11 @@ def list_versions(
     from streamsvm.kafka import Cluster
 
     cluster = Cluster(connect(settings, "cli"))
-    names = read_names(cluster, settings)
     enough = holds_newest(sys.maxsize if all_ else last)
     span = sys.maxsize if all_ else OFFSETS_A_VERSION * last
-    catalogue = read_catalogue(cluster, settings, names, enough, figures=True, span=span)
+    with cluster.keeping():
+        names = read_names(cluster, settings)
+        catalogue = read_catalogue(cluster, settings, names, enough, figures=True, span=span)
     chosen = catalogue.standing if all_ else catalogue.standing[-last:]
     rows = listed([catalogue.entries[number] for number in chosen], names, settings.name)
     for warning in doubts(catalogue):

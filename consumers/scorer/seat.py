@@ -51,7 +51,8 @@ class Seat:
         publisher = life.cluster.publisher(self.slot.transactional_id)
         try:
             publisher.start()
-            self.settlement.settle(publisher)
+            with life.cluster.keeping():
+                self.settlement.settle(publisher)
         except BaseException:
             publisher.close()
             raise

@@ -107,15 +107,16 @@ class Trainer:
         checkpoints = stack.enter_context(CheckpointDirectory(self._disk, self._settings.checkpoint.generations))
         # Who starts over takes the model from its owner, its own former life, as a new process does.
         session = self._name if self._lives == 1 else f"{self._name}.{self._lives}"
-        life = begin(
-            self._settings,
-            self._components,
-            checkpoints,
-            stack,
-            session=session,
-            reset=self._reset,
-            signer=self._signer,
-        )
+        with self._components.cluster.keeping():
+            life = begin(
+                self._settings,
+                self._components,
+                checkpoints,
+                stack,
+                session=session,
+                reset=self._reset,
+                signer=self._signer,
+            )
         self._observer.adopted(life)
         life.save()
         crash_point("start.saved")

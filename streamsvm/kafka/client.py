@@ -12,14 +12,15 @@ import math
 import re
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from streamsvm.errors import ConfigurationError, StreamsvmError
+from streamsvm.errors import ConfigurationError, StreamsvmError, TopicMissing
 from streamsvm.kafka.connection import Connection, Option
 from streamsvm.kafka.failures import (
     Fault,
@@ -307,6 +308,48 @@ def make_consumer(
         return Consumer({**options, **callbacks}, logger=CLIENT_LOG)
     except (KafkaException, ValueError, TypeError) as error:
         raise _bad_options(error, connection) from error
+
+
+@contextmanager
+def lent_consumer(connection: Connection, topic: str, fixed: Mapping[str, Option]) -> Iterator[tuple[Consumer, Link]]:
+    """Lend a consumer without an assignment for questions about a topic: a kept one if it answers, else a new one.
+
+    Afterwards it is kept or closed; closed after an error, since it may know what is no longer so.
+    """
+    purpose = frozenset(fixed.items())
+    lent: _Lendable | None = connection.kept.take(purpose)
+    if lent is not None and not lent.answers(connection, topic):
+        lent.close()
+        lent = None
+    if lent is None:
+        link = Link(connection)
+        lent = _Lendable(make_consumer(connection, link, fixed=fixed), link)
+    try:
+        yield lent.consumer, lent.link
+        lent.consumer.unassign()
+    except BaseException:
+        lent.close()
+        raise
+    connection.kept.give(purpose, lent)
+
+
+@dataclass(frozen=True, slots=True)
+class _Lendable:
+    """A consumer for one thread at a time."""
+
+    consumer: Consumer
+    link: Link
+
+    def answers(self, connection: Connection, topic: str) -> bool:
+        """Tell whether a broker answers it; where its connection broke meanwhile, a new client would wait for one."""
+        try:
+            partitions_of(self.consumer, self.link, connection, topic)
+        except StreamsvmError as error:
+            return isinstance(error, TopicMissing)
+        return True
+
+    def close(self) -> None:
+        self.consumer.close()
 
 
 def make_producer(

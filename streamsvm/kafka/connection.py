@@ -10,8 +10,10 @@ import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
+from typing import Any
 
 from streamsvm.errors import ConfigurationError
+from streamsvm.kafka.kept import Kept
 from streamsvm.secrecy import MASK, is_secret
 
 Option = str | int | bool
@@ -90,6 +92,8 @@ class Connection:
     accepted : threading.Event
         Set by the first client of this connection that a broker answered. From then on its credentials and its trust
         in the broker are known to be right, and a refusal is something that may pass.
+    kept : Kept
+        Clients that wait for another question.
 
     Raises
     ------
@@ -103,6 +107,7 @@ class Connection:
     request_timeout_s: float = field(default=10.0)
     allow_insecure_tls: bool = False
     accepted: threading.Event = field(default_factory=threading.Event, init=False, compare=False)
+    kept: Kept[Any] = field(default_factory=Kept, init=False, compare=False)
 
     def __post_init__(self) -> None:
         for name, value in self.options.items():

@@ -13,7 +13,7 @@ from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
 
 from streamsvm.errors import ConfigurationError, StreamsvmError, TopicMissing, TransientError
-from streamsvm.kafka.client import Link, make_admin, make_consumer, partitions_of
+from streamsvm.kafka.client import Link, lent_consumer, make_admin, partitions_of
 from streamsvm.kafka.connection import Connection
 from streamsvm.kafka.failures import error_of
 from streamsvm.kafka.topics import describe_topic
@@ -199,13 +199,9 @@ def require_partitions(topic: str, wanted: Iterable[int], existing: Iterable[int
 def _questions(
     connection: Connection, topic: str, partitions: Iterable[int], isolation: str
 ) -> Iterator[tuple[Consumer, Link]]:
-    link = Link(connection)
-    consumer = make_consumer(connection, link, fixed={"isolation.level": isolation})
-    try:
+    with lent_consumer(connection, topic, {"isolation.level": isolation}) as (consumer, link):
         require_partitions(topic, partitions, partitions_of(consumer, link, connection, topic))
         yield consumer, link
-    finally:
-        consumer.close()
 
 
 def _watermarks(consumer: Consumer, link: Link, connection: Connection, topic: str, partition: int) -> tuple[int, int]:

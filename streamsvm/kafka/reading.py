@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from confluent_kafka import Consumer, TopicPartition
 
 from streamsvm.errors import BrokerUnavailable, TransientError
-from streamsvm.kafka.client import SLICE_S, Link, make_consumer
+from streamsvm.kafka.client import SLICE_S, Link, lent_consumer, make_consumer
 from streamsvm.kafka.connection import Connection, Option
 from streamsvm.kafka.consuming import assign_positions, buffer_of
 from streamsvm.kafka.failures import OffsetOutOfRange
@@ -25,6 +25,13 @@ _FETCHED_BYTES = 64 * 2**10
 """What is fetched for a single record beyond its batch, which comes whole however large it is."""
 _TO_THE_END: dict[str, Option] = {"enable.partition.eof": True, "fetch.wait.max.ms": 50}
 _WHATEVER_IS_STORED: dict[str, Option] = {**_TO_THE_END, "isolation.level": "read_uncommitted"}
+_ONE_AT_A_TIME: dict[str, Option] = {
+    **_TO_THE_END,
+    **buffer_of(_BUFFERED_BYTES),
+    # Fetching ahead of the one record that is wanted would be thrown away with the next assignment.
+    "queued.min.messages": 1,
+    "fetch.message.max.bytes": _FETCHED_BYTES,
+}
 
 
 def read_to_end(
@@ -135,10 +142,8 @@ def _read_ranges(
     at = {partition: low for partition, (low, high) in ranges.items() if low < high}
     if not at:
         return
-    link = Link(connection)
-    consumer = make_consumer(connection, link, fixed={**buffer_of(_BUFFERED_BYTES), **options})
-    feed = Feed(consumer, link, connection, topic)
-    try:
+    with lent_consumer(connection, topic, {**buffer_of(_BUFFERED_BYTES), **options}) as (consumer, link):
+        feed = Feed(consumer, link, connection, topic)
         assign_positions(consumer, link, connection, topic, at)
         since = time.monotonic()
         while at:
@@ -159,8 +164,6 @@ def _read_ranges(
                 _, high = ranges[partition]
                 raise _stuck(topic, partition, at[partition], high, timeout_s, feed.ends.get(partition))
             at = _unread(consumer, topic, at, ranges)
-    finally:
-        consumer.close()
 
 
 def _unread(
@@ -259,6 +262,12 @@ class Tail:
         self._consumer.close()
 
 
+def fetch_one(connection: Connection, topic: str, partition: int, offset: int, timeout_s: float) -> Record | None:
+    """See `Reader.fetch_one`."""
+    with lent_consumer(connection, topic, _ONE_AT_A_TIME) as client:
+        return Reader(connection, _client=client).fetch_one(topic, partition, offset, timeout_s)
+
+
 class Reader:
     """Fetches single records by coordinates over one kept connection. Not thread-safe.
 
@@ -268,20 +277,12 @@ class Reader:
         The broker; nothing blocks or fails here for want of one.
     """
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Connection, *, _client: tuple[Consumer, Link] | None = None) -> None:
         self._connection = connection
-        self._link = Link(connection)
-        self._consumer = make_consumer(
-            connection,
-            self._link,
-            # One record is wanted at a time; fetching ahead of it would be thrown away with the next assignment.
-            fixed={
-                **_TO_THE_END,
-                **buffer_of(_BUFFERED_BYTES),
-                "queued.min.messages": 1,
-                "fetch.message.max.bytes": _FETCHED_BYTES,
-            },
-        )
+        if _client is None:
+            link = Link(connection)
+            _client = make_consumer(connection, link, fixed=_ONE_AT_A_TIME), link
+        self._consumer, self._link = _client
 
     def fetch_one(self, topic: str, partition: int, offset: int, timeout_s: float) -> Record | None:
         """Return the record at an offset, None if no committed record is there (any more, or yet).

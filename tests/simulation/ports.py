@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 import structlog
@@ -175,6 +175,9 @@ class Cluster(_Port):
     embedded = False
     max_message_bytes = MAX_MESSAGE_BYTES
     servers = "simulated"
+
+    def keeping(self) -> AbstractContextManager[None]:
+        return nullcontext()
 
     def describe(self, topic: str) -> TopicInfo:
         if topic == INPUT:

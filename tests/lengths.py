@@ -151,6 +151,7 @@ LONG: Final[Mapping[str, tuple[str, ...]]] = {
     "tests/benchmarks/test_paper_b.py::test_a_stopped_run_goes_on": (),
     "tests/benchmarks/test_paper_b.py::test_another_number_of_rows_is_another_run": (),
     "tests/benchmarks/test_paper_b.py::test_it_measures_reports_and_draws": (),
+    "tests/benchmarks/test_peers.py::test_each_contender_at_hand_has_its_row": (),
     "tests/benchmarks/test_pipeline.py::test_a_tiny_run_reports_every_contender": (),
     "tests/benchmarks/test_reader_start.py::test_a_tiny_run_measures_every_move": (),
     "tests/benchmarks/test_scorer.py::test_rates_and_pins_are_measured": (),

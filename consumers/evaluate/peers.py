@@ -13,11 +13,11 @@ from sklearn.base import BaseEstimator, is_classifier
 
 from consumers.evaluate.plan import EvaluationRow, Plan, Step
 from streamsvm.errors import ConfigurationError
-from streamsvm.estimators.evaluation import Objectives, decisions_of, scores
+from streamsvm.estimators.evaluation import Objectives, ProbabilityScores, decisions_of, probability_scores, scores
 from streamsvm.learning.tasks import OneVsRest
 from streamsvm.model.kernels import RbfKernel
 from streamsvm.model.machine import Model
-from streamsvm.points import Points
+from streamsvm.points import Features, Points
 
 
 def resolve(name: str) -> Any:
@@ -69,7 +69,8 @@ def peer(name: str, classifier: Any, plan: Plan, objective: Objectives, test: Po
             else:
                 classifier.fit(Z, train.y, sample_weight=train.weight)
             seconds = time.perf_counter() - begun
-            scored = scores(test, decisions_of(classifier, objective.scaler.transform(test.X)))
+            aside = objective.scaler.transform(test.X)
+            scored, judged = scores(test, decisions_of(classifier, aside)), _judged(classifier, plan, aside, test)
         except Exception as error:  # noqa: BLE001 - foreign code: what it raises is not ours to know
             return EvaluationRow(name=name, note=f"failed: {one_line(error)}")
     note += "".join(f"; {one_line(text)}" for text in dict.fromkeys(str(warning.message) for warning in caught))
@@ -85,7 +86,15 @@ def peer(name: str, classifier: Any, plan: Plan, objective: Objectives, test: Po
         seconds=seconds,
         points_held=len(train),
         note=note,
+        probabilities=judged,
     )
+
+
+def _judged(classifier: Any, plan: Plan, Z: Features, test: Points) -> ProbabilityScores | None:
+    """Score a peer's own probabilities of two labels, if probabilities are asked for and it has any."""
+    if plan.probability is None or not hasattr(classifier, "predict_proba"):
+        return None
+    return probability_scores(test, np.asarray(classifier.predict_proba(Z)[:, 1], np.float64))
 
 
 def _given(classifier: Any, plan: Plan, objective: Objectives) -> dict[str, Any]:

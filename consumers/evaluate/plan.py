@@ -18,7 +18,9 @@ DEFAULT_TRAIN_POINTS: Final = 20_000
 LEAST_MEMORY: Final = 16
 
 Step = Callable[[str, int, int | None], None]
-"""Told what is going on, how many points of it are done, and of how many; None where that is not known."""
+"""Told what is going on, how many points of it are done, and of how many; None where that is not known. Of nothing
+(`REMARK`): a remark, which stays for the person to read."""
+REMARK: Final = 0
 
 
 def silent(what: str, done: int, total: int | None) -> None:
@@ -163,7 +165,7 @@ class EvaluationRow:
         At most.
     note : str
     probabilities : ProbabilityScores or None
-        On what was set aside; of streamsvm and the optimum, if they were asked for.
+        On what was set aside, if they were asked for; of streamsvm, the optimum and peers that have any.
     at : AtThreshold or None
         Of streamsvm, at the threshold that it chose, if that was asked for.
     """
@@ -215,10 +217,15 @@ class EvaluationReport:
 
     def plain(self) -> dict[str, Any]:
         """Return it as what JSON can hold; each row flat, its name as `contender`."""
-        return asdict(self) | {"rows": [_flat(row) for row in self.rows]}
+        return asdict(self) | {"rows": [_flat(row, self.labels) for row in self.rows]}
 
 
-def _flat(row: EvaluationRow) -> dict[str, Any]:
+def label_of(answer: int, labels: tuple[Label, ...]) -> Label:
+    """Return the label for which `Points.y` has a number."""
+    return labels[(answer + 1) // 2 if len(labels) == 2 else answer]
+
+
+def _flat(row: EvaluationRow, labels: tuple[Label, ...]) -> dict[str, Any]:
     nested = asdict(row)
     scores, probabilities = nested.pop("scores") or {}, nested.pop("probabilities") or {}
     at = nested.pop("at") or {}
@@ -228,6 +235,7 @@ def _flat(row: EvaluationRow) -> dict[str, Any]:
     return {
         "contender": nested.pop("name"),
         **figures,
+        "only_answer": None if (one := scores.get("only_answer")) is None else label_of(one, labels),
         "log_loss": probabilities.get("log_loss"),
         "brier": probabilities.get("brier"),
         **nested,

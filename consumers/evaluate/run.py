@@ -12,8 +12,9 @@ import numpy as np
 from sklearn.linear_model import SGDClassifier
 
 from consumers.evaluate.peers import class_weighted, one_line, peer, resolve
-from consumers.evaluate.plan import AtThreshold, EvaluationReport, EvaluationRow, Plan, Step, silent
+from consumers.evaluate.plan import REMARK, AtThreshold, EvaluationReport, EvaluationRow, Plan, Step, label_of, silent
 from consumers.evaluate.reading import check_parts, load
+from streamsvm.config import Label
 from streamsvm.errors import ConfigurationError
 from streamsvm.estimators import CoresetSVC
 from streamsvm.estimators.evaluation import (
@@ -90,7 +91,7 @@ def evaluate(source: Source, plan: Plan, *, curve: bool = False, step: Step | No
     task = _task(plan, labels)
     without = _without_optimum(plan, train, curve=curve)
     if without:
-        step(f"the optimum is left out: {without}", 0, None)
+        step(f"the optimum is left out: {without}", 0, REMARK)
     objective = _prepared(plan, train, task, step)
     ours, thresholds = _streamsvm(plan, objective, test, step)
     rows = [ours, *(method(plan, objective, test, step) for method in (_reservoir, _sgd))]
@@ -110,7 +111,7 @@ def evaluate(source: Source, plan: Plan, *, curve: bool = False, step: Step | No
         C=objective.penalty,
         gamma=objective.kernel.gamma if isinstance(objective.kernel, RbfKernel) else None,
         uncertainty=None if best is None else best.uncertainty,
-        rows=tuple(_said(_with_gap(row, best), rows, test) for row in rows),
+        rows=tuple(_said(_with_gap(row, best), rows, test, labels, plan) for row in rows),
         curve=tuple(_curve(plan, objective, best, step)) if curve and best is not None else (),
         thresholds=thresholds,
     )
@@ -330,7 +331,9 @@ def _with_gap(row: EvaluationRow, best: Optima | None) -> EvaluationRow:
     return row if best is None or row.objective is None else replace(row, gap=best.gap(row.objective))
 
 
-def _said(row: EvaluationRow, rows: Sequence[EvaluationRow], test: Points) -> EvaluationRow:
+def _said(
+    row: EvaluationRow, rows: Sequence[EvaluationRow], test: Points, labels: tuple[Label, ...], plan: Plan
+) -> EvaluationRow:
     """Add to a row's note what its gap is worth in errors, and that it answers the same to everything."""
     notes = [row.note] if row.note else []
     best = next((one for one in rows if one.name == "optimum"), None)
@@ -338,8 +341,11 @@ def _said(row: EvaluationRow, rows: Sequence[EvaluationRow], test: Points) -> Ev
         errors = round((best.scores.accuracy - row.scores.accuracy) * len(test))
         count = "no" if not errors else f"{abs(errors):,} {'more' if errors > 0 else 'fewer'}"
         notes.append(f"its gap of {row.gap:.2g} goes with {count} errors on {len(test):,} held-out rows")
-    if row.scores is not None and row.scores.skill is False:
-        notes.append("it answers one label to everything, or at the level of chance: try --class-weight balanced")
+    remedy = "" if plan.class_weight is not None else ": try --class-weight balanced"
+    if row.scores is not None and row.scores.only_answer is not None:
+        notes.append(f"it answers {label_of(row.scores.only_answer, labels)!r} to every held-out row{remedy}")
+    elif row.scores is not None and row.scores.skill is False:
+        notes.append(f"its answers are not better than chance{remedy}")
     return replace(row, note="; ".join(notes))
 
 

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from consumers.evaluate.plan import EvaluationReport, EvaluationRow, Step
+from consumers.evaluate.plan import REMARK, EvaluationReport, EvaluationRow, Step
 
 
 def headline(report: EvaluationReport) -> str:
@@ -105,11 +105,18 @@ def _lines() -> Step:
 
 @contextmanager
 def progress_bar() -> Iterator[Step]:
-    """Show on standard error how far the block is: a bar on a terminal, else a line a phase."""
+    """Show on standard error how far the block is: a bar on a terminal, with remarks above it; else a line a phase."""
     if not sys.stderr.isatty():
         yield _lines()
         return
     columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     with Progress(*columns, TimeRemainingColumn(), console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task("", total=None)
-        yield lambda what, done, total: bar.update(task, description=what, completed=done, total=total)
+
+        def step(what: str, done: int, total: int | None) -> None:
+            if total == REMARK:
+                bar.console.print(what, highlight=False, markup=False)
+            else:
+                bar.update(task, description=what, completed=done, total=total)
+
+        yield step

@@ -356,6 +356,8 @@ class Scores:
     skill : bool or None
         Whether the answers are better than chance and not all the same; None where that is not clear, and of more than
         two classes.
+    only_answer : int or None
+        The label that every point is answered with, as `Points.y` has it; None where the answers differ.
     """
 
     accuracy: float
@@ -363,6 +365,7 @@ class Scores:
     auc: float | None
     average_precision: float | None = None
     skill: bool | None = None
+    only_answer: int | None = None
 
 
 def scores(test: Points, decision: Float) -> Scores:
@@ -385,6 +388,7 @@ def scores(test: Points, decision: Float) -> Scores:
         float((_mean_auc if several else roc_auc_score)(test.y, decision, **weighted)) if both else None,
         float(average_precision_score(test.y, decision, pos_label=1, **weighted)) if both and two else None,
         _skill(test, decision) if two else None,
+        int(predicted[0]) if (predicted == predicted[0]).all() else None,
     )
 
 

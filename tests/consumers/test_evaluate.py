@@ -423,7 +423,7 @@ def test_the_command_refuses_in_one_line() -> None:
 def test_probabilities_are_judged_where_they_are_asked_for(arrays: Arrays, source: Source, method: str) -> None:
     """Brier score and log loss of ours and of cross-validation over everything stand in the table; of SGD, none do."""
     plan = replace(PLAN, memory_points=1_500, probability=method)
-    found = evaluate(source, plan)
+    found = evaluate(source, replace(plan, against=("sklearn.tree.DecisionTreeClassifier", "sklearn.svm.LinearSVC")))
     X, y = arrays
     order = np.random.Generator(np.random.PCG64(PLAN.seed)).permutation(len(y))
     train, test = order[600:], order[:600]
@@ -438,6 +438,11 @@ def test_probabilities_are_judged_where_they_are_asked_for(arrays: Arrays, sourc
     assert best is not None
     assert best.brier == pytest.approx(brier_score_loss(y[test], expected), rel=0.02)
     assert named(found, "SGD").probabilities is None
+    assert named(found, "sklearn.svm.LinearSVC").probabilities is None
+    tree, Z = DecisionTreeClassifier(random_state=PLAN.seed), StandardScaler().fit(X[train])
+    expected = tree.fit(Z.transform(X[train]), y[train]).predict_proba(Z.transform(X[test]))[:, 1]
+    judged = {row["contender"]: row["log_loss"] for row in found.plain()["rows"]}
+    assert judged["sklearn.tree.DecisionTreeClassifier"] == pytest.approx(log_loss(y[test], expected), rel=0.05)
     console = Console(width=80, record=True)
     console.print(describe(found))
     text = console.export_text()
@@ -492,8 +497,25 @@ def test_rows_without_skill_are_named() -> None:
     ours = named(found, "streamsvm")
     assert ours.scores is not None
     assert ours.scores.skill is False
-    assert "try --class-weight balanced" in ours.note
-    assert {row["contender"]: row["skill"] for row in found.plain()["rows"]}["streamsvm"] is False
+    assert "it answers -1 to every held-out row: try --class-weight balanced" in ours.note
+    (row,) = (row for row in found.plain()["rows"] if row["contender"] == "streamsvm")
+    assert (row["skill"], row["only_answer"], row["balanced_accuracy"]) == (False, -1, 0.5)
+    weighed = named(evaluate(from_arrays("noise", X, y), replace(PLAN, test_share=0.5, class_weight="balanced")), "SGD")
+    assert weighed.scores is not None
+    assert weighed.scores.only_answer is None
+    assert "class-weight" not in weighed.note
+
+
+def test_a_gap_is_told_in_errors_too(report: EvaluationReport) -> None:
+    """The difference of the rows that are answered right, of the reservoir's model and of the optimum."""
+    reservoir, best = named(report, "reservoir"), named(report, "optimum")
+    assert reservoir.scores is not None
+    assert best.scores is not None
+    assert reservoir.gap is not None
+    errors = round(600 * best.scores.accuracy) - round(600 * reservoir.scores.accuracy)
+    said = f"{abs(errors)} {'more' if errors > 0 else 'fewer'}" if errors else "no"
+    assert f"its gap of {reservoir.gap:.2g} goes with {said} errors on 600 held-out rows" in reservoir.note
+    assert "goes with" not in best.note
 
 
 def test_each_phase_has_a_line_where_there_is_no_terminal(source: Source, capsys: pytest.CaptureFixture[str]) -> None:
@@ -504,3 +526,18 @@ def test_each_phase_has_a_line_where_there_is_no_terminal(source: Source, capsys
     assert len(lines) == len(set(lines))
     optimum = "the optimum on all training points (--no-optimum leaves it out)"
     assert {"streamsvm, 200 points", "SGD", optimum} <= set(lines)
+
+
+def test_an_optimum_that_is_left_out_is_said_first_and_stays(
+    source: Source, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before anything is learned; on a terminal it stands above the bar, which is wiped in the end."""
+    said = "the optimum is left out: not computed"
+    with progress_bar() as step:
+        evaluate(source, replace(PLAN, find_optimum=False), step=step)
+    lines = capsys.readouterr().err.splitlines()
+    assert lines.index(said) < lines.index("streamsvm, 200 points")
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    with progress_bar() as step:
+        evaluate(source, replace(PLAN, find_optimum=False), step=step)
+    assert f"\x1b[2K{said}\n" in capsys.readouterr().err

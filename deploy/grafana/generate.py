@@ -182,7 +182,7 @@ OVERVIEW: Final[Rows] = (
                 (
                     (
                         "{{job}}: {{reason}}",
-                        f"sum by (job, reason) (rate(streamsvm_dead_letters_total{EITHER}[{WINDOW}])) * 60 > 0",
+                        f"topk(8, sum by (job, reason) (rate(streamsvm_dead_letters_total{EITHER}[{WINDOW}]))) * 60",
                     ),
                 ),
                 width=8,

@@ -96,6 +96,6 @@ def test_a_missing_extra_is_told_before_anything_is_written(
 ) -> None:
     """The trainer does not start."""
     monkeypatch.setitem(sys.modules, "onnx", None)
-    with pytest.raises(ConfigurationError, match=r"streamsvm\[onnx\]"):
+    with pytest.raises(ConfigurationError, match=r"\.\[onnx\]"):
         run_until(settings, broker.connection, 1)
     assert Cluster(broker.connection).log_range(settings.input.topic, 0) == (0, 0)

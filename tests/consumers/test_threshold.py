@@ -245,16 +245,14 @@ def test_gate_skill_and_stream_answer_at_the_threshold() -> None:
 def test_the_page_has_a_line_for_it() -> None:
     """What was asked for, and what is expected of it; nothing without a threshold."""
     from consumers.page.status import Figures, Quality
-    from consumers.page.trainer_page import _quality
+    from consumers.page.trainer_page import _answers
 
-    class Status:
-        quality = Quality(None, Figures(), Figures(), Figures(), ())
-
-    assert "Threshold" not in str(_quality(Status()))  # type: ignore[arg-type]
-    Status.quality = msgspec.structs.replace(Status.quality, threshold=described(golden.THRESHOLDS["linear"]))
+    quality = Quality(None, Figures(), Figures(), Figures(), ())
+    assert "Threshold" not in str(_answers(quality))
+    quality = msgspec.structs.replace(quality, threshold=described(golden.THRESHOLDS["linear"]))
     assert (
         "Threshold -0.3333, chosen for recall 0.9: expected recall 0.91 (0.86 to 0.94), precision 0.81, alarms 25 %."
-    ) in str(_quality(Status()))  # type: ignore[arg-type]
+    ) in str(_answers(quality))
 
 
 @pytest.mark.parametrize("goal", [["--cost", "10,1"], ["--target", "recall=0.9"]])

@@ -38,6 +38,16 @@ def judged(newest: Answered | None, audit: Answered | None = None, number: int =
     return skill_of(newest, audit, number)
 
 
+def test_an_interval_of_the_auc_is_of_shares() -> None:
+    """A few points that a model ranks all but perfectly: no value above 1, and none below 0 the other way round."""
+    sample = made(60, 0.2, 0.97)
+    y = sample.y > 0
+    right = auc(y, sample.weight, sample.values, 5.0)
+    wrong = auc(y, sample.weight, -sample.values, 5.0)
+    assert 0.9 < right.value <= right.high == 1.0
+    assert 0.0 == wrong.low <= wrong.value < 0.1
+
+
 def test_figures_are_those_of_scikit_learn() -> None:
     """Of all figures, with weights and tied scores."""
     random = np.random.default_rng(SEED)

@@ -255,7 +255,7 @@ class Ranked:
         )
         chance = (1.0 / self.n[0] + 1.0 / self.n[1]) / 12.0
         half = deviate * math.sqrt(max(spread, chance))
-        return Estimate(value=value, low=value - half, high=value + half)
+        return Estimate(value=value, low=max(0.0, value - half), high=min(1.0, value + half))
 
     def average_precision(self) -> float:
         """Return the mean, over the positive weight, of the precision at each point's own score."""

@@ -277,12 +277,12 @@ def _through(
 def _grid(low: float, high: float) -> Markup:
     """Return a few levels with their numbers: tenths, or finer where the range is small."""
     step = next((step for step in (0.2, 0.1, 0.05, 0.02, 0.01, 0.005) if (high - low) / step >= 2), 0.005)
-    levels = np.arange(np.ceil(low / step), np.floor(high / step) + 1) * step
+    levels = np.arange(np.ceil(low / step), np.floor(high / step) + 1) * step + 0.0  # no -0
     marks = []
     for level in levels[:6]:
         y = (SPARK_HEIGHT - 4) * (1.0 - (float(level) - low) / (high - low)) + 2
         marks.append(element("path", d=f"M{GUTTER:g} {y:.1f}H{SPARK_WIDTH:g}", class_="axis"))
-        marks.append(element("text", f"{level:.3f}".rstrip("0"), class_="tick", x=0, y=round(y + 4.5, 1)))
+        marks.append(element("text", f"{level:.3f}".rstrip("0").rstrip("."), class_="tick", x=0, y=round(y + 4.5, 1)))
     return join(*marks)
 
 

@@ -192,6 +192,19 @@ def test_every_chart_has_times() -> None:
     assert text.count("01 Mar 12:00") == text.count("03 Mar 12:00 UTC") == 3
 
 
+def test_levels_of_a_chart_are_numbers_as_people_write_them() -> None:
+    """From a share of almost nothing to one of all: 0 and 1, not -0. and 1. with a point after them."""
+    moments = tuple(
+        Moment(T0 + timedelta(hours=place), Figures(1.0 - place), 100 * place, place, 0.0005, 1.0) for place in range(2)
+    )
+    page = boards.site(replace(boards.snapshot(PICTURE), history=moments)).answer("/")
+    assert page is not None
+    ticks = re.findall(r'class="tick"[^>]*>([^<]*)<', page.body.decode())
+    levels = [tick for tick in ticks if ":" not in tick]
+    assert {"0", "1", "0.2"} <= set(levels)
+    assert all(re.fullmatch(r"0|1|0\.\d*[1-9]", level) for level in levels), levels
+
+
 def test_nothing_is_asked_of_another_host() -> None:
     """Every reference of page, style and script is a path of this server."""
     page = page_of(boards.site(boards.snapshot(PICTURE)))

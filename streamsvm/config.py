@@ -330,15 +330,16 @@ class CoresetConfig(Section):
 
     def _rule_of_merging(self) -> Self:
         """Let `buckets` be none wherever another rule holds. If `structure` is not given, `settled` does this again."""
-        given = self.model_fields_set
-        if "fan_in" in given and "buckets" in given and self.buckets is not None:
+        asked = "buckets" in self.model_fields_set and self.buckets is not None
+        if asked and self.fan_in != type(self).model_fields["fan_in"].default:
             raise ValueError("coreset.fan_in and coreset.buckets are both given; give only one")
-        if "fan_in" in given or self.structure == "chain" or self.reducer != "calibrated":
-            if "buckets" in given and self.buckets is not None:
-                raise ValueError(
-                    f"coreset.buckets is the rule of a `tree` with the reducer `calibrated`, not of a {self.structure} "
-                    f"with `{self.reducer}`; remove it"
-                )
+        is_tree = self.structure != "chain" and self.reducer == "calibrated"
+        if asked and not is_tree:
+            raise ValueError(
+                f"coreset.buckets = {self.buckets} is the rule of a `tree` with the reducer `calibrated`, not of a "
+                f"`{self.structure or 'tree'}` with `{self.reducer}`; remove it"
+            )
+        if not asked and ("fan_in" in self.model_fields_set or not is_tree):
             object.__setattr__(self, "buckets", None)
         return self
 
@@ -438,7 +439,7 @@ class CoresetConfig(Section):
         if self.memory_bytes is None:
             return self
         rules = {"structure": self.structure, "buckets": self.buckets}
-        given = self.model_dump(include=self.model_fields_set - {"memory_bytes"}) | rules
+        given = self.model_dump(include=self.model_fields_set - {"memory_bytes", "memory_points"}) | rules
 
         def of(memory_points: int) -> CoresetConfig | None:
             try:
@@ -461,7 +462,7 @@ class CoresetConfig(Section):
                 "bucket_points or audit_points"
             )
         sizes = {name: getattr(made, name) for name in ("leaf_rows", "bucket_points", "audit_points")}
-        return _with_defaults(self, {"memory_points": made.max_partitions * made.partition_points, **sizes})
+        return _with_defaults(self, sizes)
 
 
 def _least_bytes(of: Callable[[int], CoresetConfig | None], points: PointsConfig) -> int:

@@ -4,10 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from consumers.streams.settling import FAMILY, SHORT_SLACK_MS, SLACK_MS, Settlement, messages_of, part_of, since_ms
+from consumers.streams.settling import (
+    FAMILY,
+    SHORT_SLACK_MS,
+    SLACK_MS,
+    Settlement,
+    filler_messages,
+    messages_of,
+    part_of,
+    since_ms,
+)
 from consumers.streams.topics import READ_TIMEOUT_S
 from streamsvm.crashpoints import crash_point
-from streamsvm.delivery import AttemptVerdict, Judgement, judge, redirected
+from streamsvm.delivery import NOT_STORED, AttemptVerdict, Judgement, Part, judge, redirected
 from streamsvm.errors import StateError
 from streamsvm.kafka import Cluster, Message, Place, Publisher, Record, Stamp, Stored
 from streamsvm.model.pointers import decode_head, head_key
@@ -22,7 +31,9 @@ class VersionSettlement(Settlement):
     Every attempt of more than one record has a record in the aliases topic. This topic is small, and keeps aborted
     records long enough, so it shows whether a predecessor died between its abort and the completion. If a person
     aborted the transaction before any settlement ran, the aliases topic shows nothing; so the parts of the newest
-    attempt are looked for even if nothing hangs.
+    attempt are looked for even if nothing hangs. If a late copy of an earlier commit ended the transaction half sent,
+    the aliases topic never got its record: a version past the one that the newest head names shows that, and the
+    process that sent it knows the rest.
 
     Parameters
     ----------
@@ -58,6 +69,27 @@ class VersionSettlement(Settlement):
         )
         self._models_topic = models_topic
         self._name = name
+        self._remembered: tuple[Part, ...] = ()
+
+    def remember(self, attempted: Sequence[Message]) -> None:
+        """Keep the stamped messages of an attempt that failed: the log may not hold all of them."""
+        stamps = [(message, Stamp.of(message.headers)) for message in attempted]
+        self._remembered = tuple(
+            Part(
+                attempt=stamp.attempt,
+                number=stamp.part,
+                parts=stamp.parts,
+                topic=message.topic,
+                partition=message.partition or 0,  # of one partition, as all that a trainer writes in transactions
+                offset=NOT_STORED,
+                key=message.key,
+                value=message.value,
+                headers=tuple(message.headers),
+                visible=False,
+            )
+            for message, stamp in stamps
+            if stamp is not None
+        )
 
     def _of(self, transactional_id: str) -> VersionSettlement:
         return VersionSettlement(
@@ -79,11 +111,18 @@ class VersionSettlement(Settlement):
         mine = self._cluster.stored([aliases], self._is_mine, timeout_s=READ_TIMEOUT_S)
         newest = next((at for at in reversed(range(len(mine))) if mine[at].committed), 0)
         doubtful = bool(left_open) or not all(one.committed for one in mine[newest:])
-        if not doubtful and not self._lacks_parts(mine, others):
+        unnamed = self._unnamed(mine)
+        if unnamed:
+            # Whoever took the id from us meanwhile may be publishing: this fails for all but the id's owner.
+            publisher.sweep(filler_messages({aliases}))
+            mine = self._cluster.stored([aliases], self._is_mine, timeout_s=READ_TIMEOUT_S)
+            unnamed = self._unnamed(mine)
+        if not doubtful and not unnamed and not self._lacks_parts(mine, others):
             return
-        attempts = {part_of(one).attempt for one in mine[newest:]}
+        attempts = {part_of(one).attempt for one in (*mine[newest:], *unnamed)}
         concerned = [one for one in mine if part_of(one).attempt in attempts]
-        parts = [*map(part_of, concerned), *self._parts(others, attempts, since_ms(concerned, SLACK_MS))]
+        parts = [*map(part_of, concerned), *self._parts(others, attempts, since_ms((*concerned, *unnamed), SLACK_MS))]
+        parts += [part for part in self._remembered if part.attempt in attempts]
         for judgement in judge(parts, self._models_topic):
             if judgement.verdict in (AttemptVerdict.TORN, AttemptVerdict.LOST):
                 self._report(judgement)
@@ -91,10 +130,27 @@ class VersionSettlement(Settlement):
         if self._name and self._unstamped(left_open):
             self._refuse_unpaired()
 
-    def _lacks_parts(self, mine: Sequence[Stored], others: Sequence[Place]) -> bool:
-        """Tell whether readers receive the newest attempt without some of the parts that the log holds.
+    def _unnamed(self, mine: Sequence[Stored]) -> list[Stored]:
+        """Return versions of ours that readers receive, although they are past the one that the newest head names."""
+        if not self._name or not mine:
+            return []
+        key = head_key(self._name).encode()
+        values = [one.record.value for one in mine if one.committed and one.record.key == key]
+        head = decode_head(values[-1]) if values and values[-1] else None
 
-        A part that the log no longer holds, such as a retired version, cannot be completed.
+        def wanted(record: Record) -> bool:
+            number = version_number(record.key, self._name)
+            return number is not None and number > (head.number if head else 0) and self._is_mine(record)
+
+        start, since = (head.offset + 1, None) if head else (None, since_ms(mine, SLACK_MS))
+        models = [(self._models_topic, 0)]
+        found = self._cluster.stored(models, wanted, start=start, since_ms=since, timeout_s=READ_TIMEOUT_S)
+        return [one for one in found if one.committed]
+
+    def _lacks_parts(self, mine: Sequence[Stored], others: Sequence[Place]) -> bool:
+        """Tell whether readers receive the newest attempt without some of the parts that the log or this process holds.
+
+        A part that neither holds, such as a retired version, cannot be completed.
         """
         newest = [one for one in mine if part_of(one).attempt == part_of(mine[-1]).attempt]
         parts = [part_of(one) for one in newest]
@@ -103,6 +159,7 @@ class VersionSettlement(Settlement):
             return False
         found = self._parts(others, {parts[0].attempt}, since_ms(newest, SHORT_SLACK_MS))
         visible |= {part.number for part in found if part.visible}
+        found += [part for part in self._remembered if part.attempt == parts[0].attempt]
         return any(part.number not in visible for part in found)
 
     def _publish_again(self, judgement: Judgement, publisher: Publisher) -> None:

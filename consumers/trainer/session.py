@@ -143,6 +143,7 @@ class Session:
             # Remembered, because a fence may be another process's, or a broker's that ended a slow transaction; the
             # owner record tells.
             self._fenced_at = self._monotonic() if isinstance(error, Fenced) else None
+            self._settlement.remember(self._publisher.attempted if self._publisher is not None else ())
             self._delivery.doubts()
             self._postpone(error)
             log.error(

@@ -21,10 +21,11 @@ from streamsvm.delivery.decision import (
 )
 from streamsvm.delivery.machine import TRANSITIONS, Delivery, Event, State
 from streamsvm.delivery.pipeline import Pipeline
-from streamsvm.delivery.settlement import AttemptVerdict, Judgement, Part, judge, redirected
+from streamsvm.delivery.settlement import NOT_STORED, AttemptVerdict, Judgement, Part, judge, redirected
 from streamsvm.delivery.survey import Look, Survey, survey
 
 __all__ = [
+    "NOT_STORED",
     "TRANSITIONS",
     "AttemptVerdict",
     "Begin",

@@ -31,6 +31,9 @@ settler's abort                             nothing hangs
 the settler's repair was torn as well       the parts visible in either try count  TORN: what is missing in both
 a commit answered, the answer not believed  as any of the above                    nobody is told before readers have
 before the stable offsets have passed it                                           passed every part: so VOID is safe
+a late copy of an earlier commit ended the  a version past the one that the newest TORN: the process that sent it
+attempt half sent, and the broker refused   head names                             remembers the rest; LOST if it died,
+the rest                                                                           too
 the bytes of a version or of its head are   the other one visible                  LOST: refuses, names the records
 gone, or do not hash to what is visible
 the bytes of another part are gone          the rest visible                       says so, completes the rest
@@ -64,6 +67,8 @@ import msgspec
 from streamsvm.model import message as model_codec
 from streamsvm.model.pointers import Alias, Head, decode_alias, decode_head, encode_alias, encode_head
 
+NOT_STORED: Final = -1
+"""Offset of a part that the log never held, and that the process which made it remembers."""
 _HEAD: Final = "@head"
 _CURRENT: Final = "@current"
 
@@ -114,6 +119,8 @@ class Part:
     @property
     def where(self) -> str:
         """Its coordinates, for people."""
+        if self.offset == NOT_STORED:
+            return f"{self.topic} (not stored)"
         return f"{self.topic}[{self.partition}]@{self.offset}"
 
 

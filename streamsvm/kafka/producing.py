@@ -73,6 +73,7 @@ class Publisher:
         # Random, not the transactional id: a successor has the same id, and its attempts must not be taken for ours.
         self._writer = writer or uuid.uuid4().hex[:16]
         self._attempts = 0
+        self._attempted: tuple[Message, ...] = ()
         self._marks = Marks(connection)
         self._unmarked: dict[Place, int] = {}
         self._timeout_s = transaction_timeout_s
@@ -171,6 +172,15 @@ class Publisher:
                 continue
         return self._publish(messages, last, progress)
 
+    @property
+    def attempted(self) -> tuple[Message, ...]:
+        """The stamped messages of the newest group if it failed, as far as they were made; empty if it was published.
+
+        A broker that takes a late copy of an earlier commit for the end of this group commits what it has by then, and
+        refuses the rest: then the log does not hold all that a settlement needs.
+        """
+        return self._attempted
+
     def confirm(self) -> None:
         """Wait until readers of committed records can read past the group that was published last.
 
@@ -268,12 +278,15 @@ class Publisher:
         self.confirm()
         self._begin()
         attempt, count = self._new_attempt(), len(messages)
+        self._attempted = tuple(self._stamped(messages, attempt, 1, 0 if last else count))
         try:
-            stored = self._store(self._stamped(messages, attempt, 1, 0 if last else count))
+            stored = self._store(self._attempted)
             places, offsets = list(stored.places), stored.offsets
             if last is not None:
                 pointers = last(offsets)
-                stored = self._store(self._stamped(pointers, attempt, count + 1, count + len(pointers)))
+                made = self._stamped(pointers, attempt, count + 1, count + len(pointers))
+                self._attempted += tuple(made)
+                stored = self._store(made)
                 places += stored.places
                 crash_point("publish.sent")
             if progress is not None:
@@ -285,6 +298,7 @@ class Publisher:
             self._abort(cause)
             raise
         self._commit()
+        self._attempted = ()
         if not self._connection.embedded:
             self._unmarked = _last(places)
         return offsets

@@ -26,7 +26,7 @@ from streamsvm.model.pointers import decode_head, head_key
 from tests.brokers.jvm import CannotRun, JvmBroker
 from tests.consumers.test_scorer import Running as Scoring
 from tests.consumers.trainers import Running, produce, records, settings_for, topic, versions
-from tests.faults.proxy import Proxy
+from tests.faults.proxy import END_TXN, PRODUCE, Proxy
 from tests.faults.unmarked import UNVERIFIED, Unmarked
 from tests.test_subscriber import NAME, eventually, version_of
 from tests.test_subscriber import Trainer as ModelTrainer
@@ -110,6 +110,61 @@ def test_a_version_whose_markers_are_lost_is_published_once(
         running.wait_until(network.happened.is_set)
         running.wait_until(lambda: running.value("streamsvm_model_version") == 6)
     check_whole(connection, settings, 6)
+
+
+class Doubling(Proxy):
+    """Delivers a copy of one end of a transaction when two parts of three of the next transaction are stored."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.writer, self.answers = b"?", list[int]()
+        self.copy: bytes | None = b""
+        self._produced = 0
+
+    def breaks_on(self, frame: bytes) -> bool:
+        """Look at a request before it is forwarded: the broker has the requests before it, or gets them at once."""
+        key = int.from_bytes(frame[:2], "big")
+        if self.writer in frame and key == END_TXN and self.copy == b"":
+            self.copy, self._produced = frame, 0
+        elif self.writer in frame and key == PRODUCE and self.copy:
+            self._produced += 1
+            if self._produced == 3:
+                time.sleep(0.05)  # the fault itself: the parts before it are stored
+                self.answers.append(self.deliver_late(self.copy))
+                self.copy = None
+        return super().breaks_on(frame)
+
+
+@pytest.fixture
+def doubling() -> Iterator[Doubling]:
+    """Give a network that can deliver a request twice, before a broker that verifies what it stores."""
+    try:
+        with Doubling() as network:
+            broker = JvmBroker(advertised=network.address)
+            network.forward_to(broker.behind_proxy)
+            try:
+                broker.start()
+                yield network
+            finally:
+                broker.stop()
+    except CannotRun as missing:
+        pytest.skip(str(missing))
+
+
+def test_a_commit_that_arrives_twice_doubles_no_version(doubling: Doubling, tmp_path: Path) -> None:
+    """The copy ends the next transaction half sent, and the broker refuses the rest, which only the trainer knows."""
+    connection = Connection(options={"bootstrap.servers": doubling.address, "fetch.wait.max.ms": 10})
+    settings = settings_for("twice", tmp_path / "checkpoint")
+    Cluster(connection).create([TopicSpec(settings.input.topic, 1)])
+    with Running(settings, connection, Cluster(connection, transaction_timeout_s=TIMEOUT_S)) as running:
+        for copies in range(1, 7):
+            doubling.writer, doubling.copy = f"streamsvm/{settings.name}/".encode(), b""
+            produce(connection, settings.input.topic, records(80, seed=copies))
+            running.wait_for_rows(80 * copies)
+            running.wait_until(lambda copies=copies: running.value("streamsvm_model_version") == 2 * copies)
+        assert doubling.answers == [0] * 6, "a copy was not taken for the end of a transaction"
+        assert running.value("streamsvm_producer_renewals_total") == 6
+    check_whole(connection, settings, 12)
 
 
 class Died(Exception):

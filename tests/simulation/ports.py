@@ -300,6 +300,7 @@ class Publisher(_Port):
         self._producer = (-1, -1)
         self._ended: StreamsvmError | None = None
         self._sent = False
+        self.attempted: tuple[Message, ...] = ()
 
     def start(self) -> None:
         self._point("init_transactions")
@@ -325,16 +326,20 @@ class Publisher(_Port):
         attempt, count = f"{self._writer}.{self._attempts}", len(messages)
         self._life.hidden |= last is not None and all(Stamp.of(message.headers) for message in messages)
         self._point("begins a transaction")
+        self.attempted = tuple(stamped(messages, attempt, self._id, 1, 0 if last else count))
         try:
-            offsets = self._send(stamped(messages, attempt, self._id, 1, 0 if last else count), sent)
+            offsets = self._send(self.attempted, sent)
             if last is not None:
                 self._point("sends what points at it")
                 pointers = last(offsets)
-                self._send(stamped(pointers, attempt, self._id, count + 1, count + len(pointers)), sent)
+                made = stamped(pointers, attempt, self._id, count + 1, count + len(pointers))
+                self.attempted += tuple(made)
+                self._send(made, sent)
             self._point("commits")
             self._commit()
         except Refused as refusal:
             raise self._failure(refusal) from None
+        self.attempted = ()
         self._unmarked = sent
         self._point("committed")
         return offsets

@@ -61,7 +61,7 @@ STRAINED: Final = 1e-3
 class CalibratedReducer:
     """Reduces by mixed importance, ordered sampling and calibration; see the module.
 
-    With one label only, or a pilot without a positive bound, it samples as `UniformReducer` does. If both labels are
+    With points of one label only, or a pilot without a positive bound, it samples as `UniformReducer` does. If both labels are
     present and m >= 2, the result holds both.
 
     Parameters
@@ -88,7 +88,7 @@ class CalibratedReducer:
             return points
         assert pilot is not None
         self.observed.reductions += 1
-        if pilot.lower_bound <= 0.0 or m < 2:
+        if pilot.lower_bound <= 0.0 or m < 2 or not _has_both_labels(points.y):  # the pilot may be of more points
             self.observed.by_weight += 1
             return UniformReducer().reduce(points, m, random, None)
         rows, margin, share = _linear(points, pilot) if pilot.decisions is None else _of_a_kernel(points, pilot)
@@ -102,6 +102,10 @@ class CalibratedReducer:
         if self._calibrated:
             weight = _calibrated(rows, points, margin, chosen, weight, self.observed)
         return points.take(chosen).reweighted(weight)
+
+
+def _has_both_labels(y: Signs) -> bool:
+    return bool(abs(int(y.sum(dtype=np.int64))) < len(y))
 
 
 def _linear(points: Points, pilot: Pilot) -> tuple[Float, Float, Float]:

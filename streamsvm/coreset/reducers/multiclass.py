@@ -74,6 +74,11 @@ class SharedPilot:
         """The pilots whose optimum has a bound, by class."""
         return {label: pilot for label, pilot in enumerate(self.pilots) if pilot.lower_bound > 0.0}
 
+    def bounded_for(self, points: Points) -> dict[int, Pilot]:
+        """The bounded pilots of classes that some of the points are of, and some are not; pilots may be of more points."""
+        of_class = np.bincount(points.y, minlength=len(self.pilots))
+        return {label: pilot for label, pilot in self.bounded.items() if 0 < of_class[label] < len(points)}
+
 
 class SharedSensitivityReducer:
     """Independent draws in proportion to the greatest of each point's K sensitivities: all K bounds hold at once.
@@ -129,10 +134,11 @@ class SharedReducer:
             return points
         assert pilot is not None
         self.observed.reductions += 1
-        if not pilot.bounded or m < 2:
+        pilots = pilot.bounded_for(points)
+        if not pilots or m < 2:
             self.observed.by_weight += 1
             return UniformReducer().reduce(points, m, random, None)
-        problems = _Problems.of(points, pilot)
+        problems = _Problems.of(points, pilots)
         share = every_class(problems.importance(), points.y, m)
         inclusion = inclusion_probabilities(share, m)
         order = np.lexsort((problems.own_margin, points.y))
@@ -187,8 +193,7 @@ class _Problems:
     margins: dict[int, Float]
 
     @staticmethod
-    def of(points: Points, pilot: SharedPilot) -> _Problems:
-        pilots = pilot.bounded
+    def of(points: Points, pilots: dict[int, Pilot]) -> _Problems:
         any_pilot = next(iter(pilots.values()))
         ones = np.ones((len(points), 1))
         kernel = any_pilot.decisions is not None

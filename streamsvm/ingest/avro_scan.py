@@ -34,9 +34,8 @@ MOST_LEVELS: Final = 64
 """Records, unions, arrays and maps within one another."""
 
 # What an instruction reads. Those up to VECTOR begin with an integer of variable length.
-LONG, ENUM, UNION, BYTES, TEXT, BLOCK, VECTOR, FLOAT, DOUBLE, BOOLEAN, FIXED, JUMP, NEXT, BEGIN, ROW, END, REFUSE = range(
-    17
-)
+LONG, ENUM, UNION, BYTES, TEXT, BLOCK, VECTOR = range(7)
+FLOAT, DOUBLE, BOOLEAN, FIXED, JUMP, NEXT, BEGIN, ROW, END, REFUSE = range(7, 17)
 # What becomes of it.
 SKIP, FEATURE, WEIGHT, LABEL, SYMBOL, WORDS, NUMBER_ID, TEXT_ID = range(8)
 NUMERIC: Final = {"int": LONG, "long": LONG, "float": FLOAT, "double": DOUBLE}
@@ -141,7 +140,7 @@ def scan(
     taken = which >= 0
     room = np.where(taken, np.minimum(most[which], size // least[which]), 0)
     n = int(room.sum())
-    X, weight = np.empty((n, config.dimension), config.numpy_dtype), np.empty(n)
+    X, weight = np.empty((n, config.dimension)), np.empty(n)  # of one dtype: the reader is compiled once
     sign, ids, rows = np.empty(n, np.int8), np.empty((n, 2), np.int64), np.empty(len(size), np.int64)
     buffer = b"".join([*(value if good else b"" for value, good in zip(values, taken.tolist(), strict=True)), PADDING])
     words, lengths = _words(config.labels)
@@ -162,12 +161,13 @@ def scan(
         ids,
         rows,
     )
-    return Scanned(rows, X[:count], sign[:count], weight[:count], ids[:count], buffer)
+    features = X[:count].astype(config.numpy_dtype, copy=False)
+    return Scanned(rows, features, sign[:count], weight[:count], ids[:count], buffer)
 
 
-def warm_up(dtype: np.dtype[np.floating]) -> None:
+def warm_up() -> None:
     """Compile the reader, or load it from numba's file cache."""
-    config = PointsConfig(dimension=1, dtype="float32" if dtype == np.float32 else "float64")
+    config = PointsConfig(dimension=1)
     schema = {"type": "record", "name": "P", "fields": [{"name": "x", "type": {"type": "array", "items": "double"}}]}
     program = compile_schema(schema, many=False, features=(), config=config, labeled=False, least_bytes=1)
     assert program is not None
@@ -420,7 +420,7 @@ def _scan(
     words: NDArray[np.uint8],
     lengths: NDArray[np.int64],
     largest: float,
-    X: NDArray[np.floating],
+    X: NDArray[np.float64],
     sign: NDArray[np.int8],
     weight: NDArray[np.float64],
     ids: NDArray[np.int64],
@@ -664,7 +664,7 @@ def _is_text(at, stop):  # type: ignore[no-untyped-def]
 @inlined()
 def _equals(at, words, first, size):  # type: ignore[no-untyped-def]
     """Tell whether bytes at an address are those of `words` from a place on."""
+    different = 0
     for index in range(size):
-        if byte(at + np.uint64(index)) != words[first + index]:
-            return False
-    return True
+        different += byte(at + np.uint64(index)) != words[first + index]
+    return different == 0

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from streamsvm.config import Label, PointsConfig
 from streamsvm.errors import InvalidPoint, StreamsvmError
-from streamsvm.ingest import arrow, json_rows, json_scan
+from streamsvm.ingest import arrow, avro_scan, json_rows, json_scan
 from streamsvm.ingest.arrow import ArrowRows, Columns
 from streamsvm.ingest.avro import AvroReader, Schemas
 from streamsvm.ingest.bounds import ENTRY_BYTES, ROW_BYTES, refuse_expansion, too_many_rows
@@ -147,6 +147,23 @@ class Decoded:
     rejected: list[RejectedRecord]
     ids: list[str | int | None]
     unread: Unread = NOTHING_UNREAD
+
+
+def warm_up(config: PointsConfig, *, labeled: bool, registry: bool) -> None:
+    """Compile, or load from numba's file cache, what a decoder of this configuration runs.
+
+    Parameters
+    ----------
+    config : PointsConfig
+    labeled : bool
+        Whether a row must have `y`; the compiled parser of JSON reads such rows only.
+    registry : bool
+        Whether there is a source of Avro's schemas.
+    """
+    if labeled and config.format in ("auto", "json"):
+        json_scan.warm_up(config.numpy_dtype)
+    if registry and config.format in ("auto", "avro"):
+        avro_scan.warm_up()
 
 
 class PointDecoder:

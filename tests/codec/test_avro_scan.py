@@ -71,11 +71,16 @@ def both(
     return reader.taken
 
 
+def schema_of(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the schema of a point."""
+    return {"type": "record", "name": "P", "fields": [{"name": name, "type": kind} for name, kind in fields.items()]}
+
+
 def framed(body: bytes, schema_id: int = 1) -> bytes:
     return struct.pack(">bI", 0, schema_id) + body
 
 
-# ------------------------------------------------------------------------------------------- schemas and data, by chance
+# ----------------------------------------------------------------------------------------- schemas and data, by chance
 
 
 def long(number: int) -> bytes:
@@ -84,6 +89,10 @@ def long(number: int) -> bytes:
     while left > 127:
         out, left = out + bytes([left & 127 | 128]), left >> 7
     return out + bytes([left])
+
+
+def double(number: float) -> bytes:
+    return struct.pack("<d", number)
 
 
 def sized(body: bytes) -> bytes:
@@ -145,7 +154,10 @@ def record(name: str, fields: Mapping[str, Kind]) -> Kind:
 
 
 TEXTS = st.text(max_size=12).map(lambda text: sized(text.encode())) | st.sampled_from(
-    [sized(bad) for bad in (b"\xff", b"\xc0\x80", b"\xed\xa0\x80", b"abcdefgh\xe2\x82", b"\xf4\x90\x80\x80", b"\xf0\x8f")]
+    [
+        sized(bad)
+        for bad in (b"\xff", b"\xc0\x80", b"\xed\xa0\x80", b"abcdefgh\xe2\x82", b"\xf4\x90\x80\x80", b"\xf0\x8f")
+    ]
 )
 WHOLE = st.sampled_from([-1, 0, 1, 2, 2**53, 2**53 + 1, 2**63 - 1, -(2**63)]) | st.integers(-(2**63), 2**63 - 1)
 REAL = st.sampled_from([-1.0, 0.0, -0.0, 1.0, 1e-15, 1e15, 1e101, float("nan"), float("inf")]) | st.floats(-1e6, 1e6)
@@ -211,7 +223,9 @@ def points(draw: Any, name: str) -> tuple[Kind, bool]:
     else:
         fields |= {feature: draw(st.sampled_from(NUMBERS) | usual(FLOAT)) for feature in ("a", "b")}
     if draw(st.integers(0, 7)):
-        fields["y"] = draw(usual(LONG) | usual(BOOLEAN, STRING, DOUBLE) | st.just(enum(name + "y")) | any_kind(name + "y"))
+        fields["y"] = draw(
+            usual(LONG) | usual(BOOLEAN, STRING, DOUBLE) | st.just(enum(name + "y")) | any_kind(name + "y")
+        )
     if draw(st.booleans()):
         fields["w"] = draw(usual(DOUBLE) | usual(FLOAT, INT) | any_kind(name + "w"))
     if draw(st.booleans()):
@@ -273,12 +287,12 @@ def test_what_most_people_write_is_read_by_it() -> None:
 
 
 SHAPES: list[tuple[str, dict[str, Any], bytes, PointsConfig]] = [
-    ("floats", {"x": array(FLOAT).schema, "y": "int"}, long(2) + struct.pack("<2f", 0.1, 2) + long(0) + long(-1), CONFIG),
+    ("floats", {"x": array(FLOAT).schema, "y": "int"}, long(2) + struct.pack("<ff", 1, 2) + long(0) + long(-1), CONFIG),
     ("longs", {"x": array(LONG).schema, "y": "long"}, long(2) + long(2**60) + long(-5) + long(0) + long(1), CONFIG),
     (
         "blocks",
         {"x": array(DOUBLE).schema, "y": ["null", "double"]},
-        long(-1) + long(8) + struct.pack("<d", 1) + long(1) + struct.pack("<d", 2) + long(0) + long(1) + struct.pack("<d", 1),
+        long(-1) + long(8) + double(0.1) + long(1) + double(2) + long(0) + long(1) + double(1),
         CONFIG,
     ),
     (
@@ -309,7 +323,7 @@ def test_shapes_that_it_reads_and_every_cut_and_change_of_them(
     fields: dict[str, Any], body: bytes, config: PointsConfig
 ) -> None:
     """A valid row of the shape is read by it; cut at each byte, or with any byte changed, all is as without it."""
-    row = {"type": "record", "name": "P", "fields": [{"name": name, "type": kind} for name, kind in fields.items()]}
+    row = schema_of(fields)
     shelf = Shelf({1: json.dumps(row), 2: json.dumps({"type": "array", "items": row})})
     values = [framed(body), framed(long(2) + body * 2 + long(0), 2), framed(long(-1) + long(9) + body + long(0), 2)]
     assert both(values, shelf, config) == [1, 2, 1]
@@ -337,7 +351,7 @@ def test_odd_schemas_are_read_by_it_where_they_hold_points() -> None:
 def test_text_is_utf_8_where_python_says_so(text: str, junk: bytes) -> None:
     """Every text of Python is; bytes are where Python can decode them."""
     for body in (text.encode(), text.encode() + junk, junk + text.encode()):
-        shape = {"type": "record", "name": "P", "fields": [{"name": "x", "type": array(INT).schema}, {"name": "id", "type": "string"}]}
+        shape = schema_of({"x": array(INT).schema, "id": "string"})
         value = framed(long(2) + long(1) + long(1) + long(0) + sized(body))
         try:
             body.decode()
@@ -350,7 +364,7 @@ def test_text_is_utf_8_where_python_says_so(text: str, junk: bytes) -> None:
 
 def test_integers_of_every_length_are_read_alike() -> None:
     """Those of ten bytes too; what is longer, or beyond 64 bits, is left to the general reader."""
-    shape = {"type": "record", "name": "P", "fields": [{"name": "x", "type": array(LONG).schema}, {"name": "y", "type": "long"}]}
+    shape = schema_of({"x": array(LONG).schema, "y": "long"})
     shelf = Shelf({1: json.dumps(shape)})
     for power in range(63):
         for number in (2**power, -(2**power), 2**power - 1):
@@ -368,26 +382,27 @@ def test_schemas_that_are_too_large_are_left_to_the_general_reader() -> None:
         for level in range(1, 14):
             kind = {"type": "record", "name": f"L{level}", "fields": [
                 {"name": "a", "type": kind}, {"name": "b", "type": f"L{level - 1}"}]}  # fmt: skip
-        row = {"type": "record", "name": "P", "fields": [
-            {"name": "x", "type": array(INT).schema}, {"name": "y", "type": "int"}, {"name": "z", "type": kind}]}  # fmt: skip
+        row = schema_of({"x": array(INT).schema, "y": "int", "z": kind})
         body = long(2) + long(1) + long(1) + long(0) + long(1) + long(3) * (2**13 if leaf else 0)
-        assert both([framed(body)], Shelf({1: json.dumps(row)}), CONFIG.model_copy(update={"max_record_bytes": 10**6})) == []
+        assert (
+            both([framed(body)], Shelf({1: json.dumps(row)}), CONFIG.model_copy(update={"max_record_bytes": 10**6}))
+            == []
+        )
     assert avro_scan.MOST_INSTRUCTIONS < 2**13
 
 
 def test_a_block_that_announces_any_number_of_items_takes_no_memory() -> None:
     """Neither of rows nor of what is passed over."""
-    row = {"type": "record", "name": "P", "fields": [
-        {"name": "z", "type": {"type": "array", "items": "int"}}, {"name": "x", "type": array(INT).schema},
-        {"name": "y", "type": "int"}]}  # fmt: skip
+    row = schema_of({"z": array(INT).schema, "x": array(INT).schema, "y": "int"})
     shelf = Shelf({1: json.dumps(row), 2: json.dumps({"type": "array", "items": row})})
     good = long(0) + long(2) + long(1) + long(1) + long(0) + long(1)
     for count in (2**62, -(2**62), -(2**63), 2**63 - 1, 7, -7):
         block = long(count) + (long(1) if count < 0 else b"")
-        assert both([framed(block + good), framed(long(1) + block + good, 2), framed(block + good, 2)], shelf) == [-1] * 3
-    assert both([framed(good), framed(long(6) + good * 6 + long(0), 2), framed(long(7) + good * 7 + long(0), 2)], shelf) == [
-        1, 6, -1,
-    ]  # fmt: skip
+        assert (
+            both([framed(block + good), framed(long(1) + block + good, 2), framed(block + good, 2)], shelf) == [-1] * 3
+        )
+    six, seven = (framed(long(count) + good * count + long(0), 2) for count in (6, 7))
+    assert both([framed(good), six, seven], shelf) == [1, 6, -1]
 
 
 def test_a_record_that_is_too_large_asks_nobody() -> None:

@@ -44,7 +44,7 @@ class Compiled:
     functions: int = 0
 
 
-class _Counter(event.Listener):  # type: ignore[misc]
+class _Counter(event.Listener):
     """Counts what numba compiles: it tells of nothing that it loads."""
 
     def __init__(self, counted: Compiled) -> None:

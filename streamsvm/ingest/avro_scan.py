@@ -136,7 +136,7 @@ def scan(
     entry = np.cumsum([0, *(len(program.instructions) for program in programs[:-1])])
     code = np.concatenate([program.instructions for program in programs]) if len(programs) > 1 else None
     least = np.array([program.least_row for program in programs])
-    most = np.array([most_rows if program.many else 1 for program in programs])
+    most = np.array([most_rows if program.many else min(1, most_rows) for program in programs])
     taken = which >= 0
     room = np.where(taken, np.minimum(most[which], size // least[which]), 0)
     n = int(room.sum())

@@ -429,7 +429,7 @@ def _scan(
     """Fill `rows`, and `X`, `sign`, `weight` and `ids` row after row; return how many rows there are."""
     base = np.uint64(buffer.ctypes.data)
     begin, left = np.empty(DEEPEST, np.int64), np.empty(DEEPEST, np.int64)
-    row, stop = 0, base
+    row, stop = np.int64(0), base  # a literal 0 would have what it calls compiled once more
     for record in range(len(size)):
         at = stop
         stop = at + np.uint64(size[record])
@@ -550,7 +550,7 @@ def _scan(
                 text = at - np.uint64(value)
                 if value == lengths[1] and _equals(text, words, lengths[0], value):
                     sign[row] = 1
-                elif value == lengths[0] and _equals(text, words, 0, value):
+                elif value == lengths[0] and _equals(text, words, np.int64(0), value):
                     sign[row] = -1
                 else:
                     break

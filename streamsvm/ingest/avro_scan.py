@@ -5,8 +5,8 @@ of it. One compiled loop runs the programs of a batch over its bytes, and writes
 decoder keeps them. A schema that cannot become a program is left to the general reader, and so is a record that the
 loop declines: it may be valid or not. `streamsvm.ingest.avro` is that reader, and the reference for what is accepted.
 
-No library does this. A reader of columns (arrow-avro, polars) takes container files of data that its user trusts: it
-does not tell where one datum of a block ends too late, and one that is damaged loses all of them.
+No library does this: the readers of columns that there are (arrow-avro, polars) take container files that their user
+trusts, and answer for a file, not for a record.
 
 Invariant: an accepted record has the rows that the general reader gives it. No byte of its neighbours is read, and what
 is allocated is bounded by the bytes there are.

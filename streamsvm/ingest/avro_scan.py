@@ -560,7 +560,7 @@ def _scan(
                 ids[row, 0], ids[row, 1] = value, A_NUMBER
         if rows[record] < 0:
             row = first
-    return row
+    return int(row)
 
 
 @inlined()

@@ -304,7 +304,7 @@ class WarmUp:
         finally:
             teller.cancel()
             teller.join()
-        if self._seconds > LONG_COMPILE_S:
+        if self._compiled.functions and self._seconds > LONG_COMPILE_S:
             log.info(
                 "compiled",
                 functions=self._compiled.functions,

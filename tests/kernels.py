@@ -9,12 +9,10 @@ from typing import Final
 
 import numpy as np
 
+from consumers.trainer import kernels
 from streamsvm.config import ModelConfig, SvmConfig
 from streamsvm.estimators import STDASVC, CoresetSVC
-from streamsvm.ingest import json_scan
-from streamsvm.learning import tuning
 from streamsvm.learning.learner import warm_up
-from streamsvm.quality import prequential
 from tests.consumers.trainers import settings_for
 
 X: Final = np.random.default_rng(0).standard_normal((200, 2))
@@ -23,11 +21,7 @@ Y: Final = (X[:, 0] + X[:, 1] > 0).astype(int)
 
 def linear() -> None:
     """Compile what a trainer of a linear machine runs."""
-    config = trainers()
-    warm_up(config)
-    tuning.warm_up(config)
-    prequential.warm_up(config.points.numpy_dtype)
-    json_scan.warm_up(config.points.numpy_dtype)
+    kernels.prepare(trainers(), registry=True)
 
 
 def rbf() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import time
 import traceback
 from contextlib import closing
 from pathlib import Path
@@ -128,6 +129,36 @@ def train(
         log_start(settings, http.url)
         components = Components(cluster=Cluster(connection), metrics=metrics, health=health, stop=stop, board=board)
         Trainer(settings, components, reset=reset).run()
+
+
+@app.command(name="compile", cls=OptionsOnDemand)
+@with_settings(*TRAINER_SECTIONS)
+def compile_command(
+    settings: Settings,
+    check: Annotated[
+        bool, typer.Option("--check", help="End with status 1 if anything had to be compiled: nothing was prepared.")
+    ] = False,
+) -> None:
+    """Compile what `train` with the same options runs, so that its first start does not wait; asks no broker."""
+    from consumers.host.runtime import configure_logging
+    from consumers.trainer import kernels
+    from streamsvm.build import build
+
+    configure_logging(settings.log)
+    config, began = settings.models(), time.perf_counter()
+    with kernels.counting() as compiled:
+        kernels.prepare(
+            config,
+            lambda part: typer.echo(f"{compiled.functions:>4} functions compiled; {part}", err=True),
+            registry=bool(settings.registry.url),
+        )
+    place = os.environ.get("NUMBA_CACHE_DIR") or "__pycache__ beside the sources"
+    typer.echo(
+        f"{compiled.functions} functions compiled into {place} for the CPU {build()['cpu']} "
+        f"in {time.perf_counter() - began:,.1f} s; all others were there"
+    )
+    if check and compiled.functions:
+        raise typer.Exit(1)
 
 
 @app.command(cls=OptionsOnDemand)

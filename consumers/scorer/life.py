@@ -18,6 +18,7 @@ from consumers.streams.dead_letters import DeadLetters
 from consumers.streams.settling import TIMEOUTS
 from consumers.streams.standstill import Standstill
 from consumers.streams.topics import refuse_shared
+from streamsvm.ingest import avro_scan
 from streamsvm.kafka import Slots, TopicSpec
 from streamsvm.registry.signing import TrustedKeys
 from streamsvm.registry.subscriber import ModelSubscriber
@@ -87,6 +88,8 @@ def begin(settings: Settings, components: Components, watch: ScorerWatch, stack:
     schemas = components.schemas
     if schemas is None:
         schemas = stack.enter_context(schemas_of(settings))
+    if schemas is not None:
+        avro_scan.warm_up()  # before anything is read: a first start compiles it, which takes seconds
     cluster = BoundedCluster(connection, transaction_timeout_s=TRANSACTION_TIMEOUT_S, lost_s=LOST_S)
     partitions = cluster.describe(scoring.topic).partitions
     cluster.create([TopicSpec(scoring.output_topic, len(partitions)), TopicSpec(scoring.dead_letters, 1)])

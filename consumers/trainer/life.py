@@ -21,6 +21,7 @@ from consumers.streams.dead_letters import DeadLetters
 from consumers.streams.ports import Stop, Worker
 from consumers.streams.standstill import Standstill
 from consumers.streams.topics import written_places
+from consumers.trainer import kernels
 from consumers.trainer.checkpointing import Saver
 from consumers.trainer.components import Components
 from consumers.trainer.intake import FLUSH_TIMEOUT_S, Intake
@@ -36,13 +37,9 @@ from streamsvm.config import ModelConfig
 from streamsvm.delivery import Delivery
 from streamsvm.delivery.pipeline import Pipeline
 from streamsvm.errors import TransientError
-from streamsvm.ingest import json_scan
 from streamsvm.ingest.decoder import PointDecoder
-from streamsvm.learning import tuning
-from streamsvm.learning.learner import warm_up
 from streamsvm.learning.training import limited
 from streamsvm.model.pointers import Alias
-from streamsvm.quality import prequential
 from streamsvm.registry.signing import Signer
 
 log = structlog.get_logger("streamsvm.trainer")
@@ -172,7 +169,7 @@ def begin(
     startup.look(dead_letters)
     schemas = stack.enter_context(schemas_of(settings)) if components.schemas is None else components.schemas
     # Between look and run: the predecessor goes on publishing while this process compiles.
-    WarmUp(settings.models(), components.health, components.stop, clock).run()
+    WarmUp(settings.models(), components.health, components.stop, clock, registry=schemas is not None).run()
     started = startup.run()
     # An older checkpoint may keep older defaults alive: everything below must be made with those.
     settings = started.settings
@@ -268,15 +265,21 @@ class WarmUp:
     health : Health
     stop : Stop
     clock : Clock
+    registry : bool
+        Whether there is a source of Avro's schemas.
     """
 
-    def __init__(self, config: ModelConfig, health: Health, stop: Stop, clock: Clock) -> None:
+    def __init__(
+        self, config: ModelConfig, health: Health, stop: Stop, clock: Clock, *, registry: bool = False
+    ) -> None:
         self._config = config
+        self._registry = registry
         self._health = health
         self._stop = stop
         self._clock = clock
         self._since = clock.monotonic()
         self._what, self._told = "", False
+        self._compiled = kernels.Compiled()
 
     @property
     def _seconds(self) -> float:
@@ -296,27 +299,20 @@ class WarmUp:
         teller.daemon = True
         teller.start()
         try:
-            self._compile()
+            with kernels.counting() as self._compiled:
+                kernels.prepare(self._config, self._part, registry=self._registry)
         finally:
             teller.cancel()
             teller.join()
-        if self._seconds > LONG_COMPILE_S:
+        if self._compiled.functions and self._seconds > LONG_COMPILE_S:
             log.info(
                 "compiled",
+                functions=self._compiled.functions,
                 seconds=round(self._seconds, 1),
                 remedy="the compiled code is cached; the next start loads it",
             )
         if self._stop.is_set():
             raise Stopped
-
-    def _compile(self) -> None:
-        dtype = self._config.points.numpy_dtype
-        warm_up(self._config, self._part)
-        tuning.warm_up(self._config, self._part)
-        self._part("preparing the baseline")
-        prequential.warm_up(dtype)
-        self._part("preparing the parser of JSON")
-        json_scan.warm_up(dtype)
 
     def _part(self, what: str) -> None:
         """Look whether to stop before each part, for a part may take many seconds; say it where it takes a while."""
@@ -325,9 +321,15 @@ class WarmUp:
             raise Stopped
         self._what = what
         if self._told:
-            log.info("compiling", what=what)
+            log.info("compiling", what=what, functions=self._compiled.functions)
 
     def _tell(self) -> None:
         self._told = True
         self._health.require("start", COMPILING)
-        log.info("compiling", what=self._what, remedy="no action needed: a first start compiles for up to a minute")
+        log.info(
+            "compiling",
+            what=self._what,
+            functions=self._compiled.functions,
+            remedy="no action needed: a first start compiles for up to a minute; to compile beforehand, run "
+            "`streamsvm compile` with the same options",
+        )

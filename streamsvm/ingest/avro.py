@@ -19,12 +19,17 @@ import struct
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any, BinaryIO, Final, Protocol
 
 import msgspec
+import numpy as np
+from numpy.typing import NDArray
 
-from streamsvm.config import Label
+from streamsvm.config import Label, PointsConfig
 from streamsvm.errors import ConfigurationError, InvalidPoint
+from streamsvm.ingest import avro_scan
+from streamsvm.ingest.avro_scan import Program, Scanned, compile_schema
 from streamsvm.ingest.bounds import refuse_expansion, too_many_rows
 from streamsvm.ingest.json_rows import DEEPEST_NESTING, convert_row, nesting
 from streamsvm.ingest.row import Point
@@ -115,13 +120,14 @@ class Schemas(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Schema:
-    """A schema that points can be read by, that of a row of it, and what a row takes."""
+    """A schema that points can be read by, that of a row of it, what a row takes, and the program that reads many."""
 
     parsed: Any
     row: Any
     many: bool
     features: tuple[str, ...]
     cost: _Cost
+    program: Program | None = None
     unread: tuple[str, ...] = ()
     characters: int = 0
 
@@ -133,7 +139,9 @@ class AvroReader:
     ----------
     schemas : Schemas or None
         None: no registry is configured, and every schema is unknown.
-    feature_names : tuple of str
+    config : PointsConfig
+    labeled : bool
+        Whether a row must have `y`.
 
     Raises
     ------
@@ -141,9 +149,10 @@ class AvroReader:
         If there are schemas, and the package that reads Avro is not installed.
     """
 
-    def __init__(self, schemas: Schemas | None, feature_names: tuple[str, ...] = ()) -> None:
+    def __init__(self, schemas: Schemas | None, config: PointsConfig, *, labeled: bool = True) -> None:
         self._schemas = schemas
-        self._feature_names = feature_names
+        self._config = config
+        self._labeled = labeled
         self._known: OrderedDict[int, _Schema | InvalidPoint] = OrderedDict()
         self._characters = 0
         self._fastavro: Any = None if schemas is None else _fastavro()
@@ -186,9 +195,8 @@ class AvroReader:
         body.seek(FRAME.size)
         if schema.many:
             _refuse_many(value, most_rows)
-        counted = schema.many and _largest(schema.cost, len(value), len(value)) > most_bytes
-        rows = most_rows if counted else len(value) if schema.many else 1
-        refuse_expansion(_largest(schema.cost, len(value), rows), most_bytes)
+        counted, needed = _most_memory(schema, len(value), most_rows, most_bytes)
+        refuse_expansion(needed, most_bytes)
         datum: Any
         try:
             datum = self._counted(body, schema, most_rows) if counted else self._read(body, schema.parsed)
@@ -199,6 +207,78 @@ class AvroReader:
         if body.tell() != len(value):
             raise InvalidPoint("malformed_avro", f"{len(value) - body.tell()} bytes follow the datum")
         return _points(datum if schema.many else [datum], schema.features)
+
+    def scan(
+        self, values: Sequence[bytes | None], size: NDArray[np.int64], largest: float, most_rows: int
+    ) -> tuple[Scanned, list[tuple[tuple[str, ...], int]]] | None:
+        """Read many values at once; None if no value is of a schema that a program reads.
+
+        What is declined may be valid or not; `rows_of` tells.
+
+        Parameters
+        ----------
+        values : sequence of n bytes or None
+        size : ndarray of shape (n,), int64
+            Bytes of each value.
+        largest : float
+            A value with a feature of larger magnitude is declined.
+        most_rows : int
+            A value with more rows is declined.
+
+        Returns
+        -------
+        Scanned
+        list of (tuple of str, int)
+            For each schema the fields that nobody reads, and how many accepted rows there are.
+
+        Raises
+        ------
+        TransientError
+            If the registry cannot be asked now.
+        """
+        readable = (size > FRAME.size) & (size <= self._config.max_record_bytes)
+        kept = [value if good and value else b"" for value, good in zip(values, readable.tolist(), strict=True)]
+        places: dict[bytes, int] = {}
+        schemas: list[_Schema] = []
+        which, start = np.full(len(size), -1), 0
+        for frame, same in groupby(kept, key=_frame):
+            stop = start + sum(1 for _ in same)
+            if frame not in places:
+                schema = self._with_program(frame)
+                places[frame] = -1 if schema is None else len(schemas)
+                schemas += [] if schema is None else [schema]
+            if places[frame] >= 0:
+                affordable = self._affordable(schemas[places[frame]], size[start:stop])
+                which[start:stop] = np.where(affordable, places[frame], -1)
+            start = stop
+        if not schemas:
+            return None
+        programs = [schema.program for schema in schemas if schema.program is not None]
+        found = avro_scan.scan(kept, size, programs, which, FRAME.size, self._config, largest, most_rows)
+        rows = np.bincount(which[found.rows > 0], found.rows[found.rows > 0], len(schemas)).astype(int)
+        return found, [(schema.unread, count) for schema, count in zip(schemas, rows.tolist(), strict=True)]
+
+    def _with_program(self, frame: bytes) -> _Schema | None:
+        """Return the schema that a frame names; None if there is none, or no program for it.
+
+        Raises
+        ------
+        TransientError
+            If the registry cannot be asked now.
+        """
+        try:
+            schema = self._schema_of(frame)
+        except InvalidPoint:
+            return None
+        return None if schema.program is None else schema
+
+    def _affordable(self, schema: _Schema, size: NDArray[np.int64]) -> NDArray[np.bool_] | bool:
+        """Tell whether values may be decoded without taking too much memory: what is true of the largest is of all."""
+        most_rows, most_bytes = self._config.max_rows_per_record, self._config.decoded_bytes
+        if _most_memory(schema, int(size.max()), most_rows, most_bytes)[1] <= most_bytes:
+            return True
+        each = [_most_memory(schema, one, most_rows, most_bytes)[1] <= most_bytes for one in size.tolist()]
+        return np.array(each)
 
     def _read(self, body: BinaryIO, parsed: Any) -> Any:
         return self._fastavro.schemaless_reader(body, parsed, None)
@@ -279,7 +359,7 @@ class AvroReader:
         if not isinstance(record, dict) or record.get("type") != "record":
             raise ValueError("the schema is neither a record nor an array of records")
         fields = {field["name"]: field["type"] for field in record["fields"]}
-        features = () if "x" in fields else self._feature_names
+        features = () if "x" in fields else self._config.feature_names
         if "x" in fields:
             x = fields["x"]
             if not (isinstance(x, dict) and x.get("type") == "array" and _plain_name(x.get("items")) in NUMBERS):
@@ -288,12 +368,21 @@ class AvroReader:
             raise ValueError("there is no field x, and no numeric field for each of points.feature_names")
         unread = [name for name in fields if name not in READ and name not in features][:MOST_FIELDS]
         row = self._fastavro.parse_schema(_bare(record))
+        program = compile_schema(
+            parsed,
+            many=many,
+            features=features,
+            config=self._config,
+            labeled=self._labeled,
+            least_bytes=examined.of_a_row.least_bytes,
+        )
         return _Schema(
             parsed=parsed,
             row=row,
             many=many,
             features=features,
             cost=examined.of_a_row,
+            program=program,
             unread=tuple(unread),
             characters=len(text),
         )
@@ -308,6 +397,18 @@ def _largest(cost: _Cost, value_bytes: int, rows: int) -> float:
     if cost.least_bytes:
         rows = min(rows, max(1, value_bytes // cost.least_bytes))
     return rows * (cost.fixed + _POINT) + cost.for_a_byte * value_bytes
+
+
+def _most_memory(schema: _Schema, value_bytes: int, most_rows: int, most_bytes: int) -> tuple[bool, float]:
+    """Tell whether a value's rows must be counted as they are read, and return the most memory that it then takes."""
+    if not schema.many:
+        return False, _largest(schema.cost, value_bytes, 1)
+    needed = _largest(schema.cost, value_bytes, value_bytes)
+    return (False, needed) if needed <= most_bytes else (True, _largest(schema.cost, value_bytes, most_rows))
+
+
+def _frame(value: bytes) -> bytes:
+    return value[: FRAME.size]
 
 
 def _points(rows: Sequence[dict[str, Any]], features: tuple[str, ...]) -> Sequence[Point | InvalidPoint]:

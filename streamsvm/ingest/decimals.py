@@ -82,7 +82,7 @@ def byte(typing: Any, at: Any) -> Any:  # noqa: ARG001
 
 
 @_intrinsic  # type: ignore[untyped-decorator]
-def _word(typing: Any, at: Any) -> Any:  # noqa: ARG001
+def word(typing: Any, at: Any) -> Any:  # noqa: ARG001
     """Return the eight bytes at an address, which need not be aligned, the first one lowest."""
 
     def load(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:  # noqa: ARG001
@@ -113,7 +113,7 @@ def number(at):  # type: ignore[no-untyped-def]
     """
     negative = np.uint64(byte(at) == MINUS)
     at += negative
-    length, digits, places = _short(_word(at))
+    length, digits, places = _short(word(at))
     if length:
         magnitude = np.float64(digits) / _TENS[places]
         fractional = places > NONE
@@ -176,7 +176,7 @@ def _joined(digits, count):  # type: ignore[no-untyped-def]
 def _run(at, value):  # type: ignore[no-untyped-def]
     """Append all digits from a place on to a number, modulo 2^64; return where they end, and the number."""
     while True:
-        digits, marks = _digits(_word(at))
+        digits, marks = _digits(word(at))
         count = _before(marks)
         if count:
             value = value * _WHOLE_TENS[count] + _joined(digits, count)

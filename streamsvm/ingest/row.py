@@ -8,6 +8,13 @@ import msgspec
 
 EXCERPT_CHARACTERS: Final = 80
 
+SMALLEST_WEIGHT: Final = 1e-15
+LARGEST_WEIGHT: Final = 1e15
+"""Within these bounds a weight times C neither underflows to 0 nor overflows. LIBSVM refuses a class of weight 0."""
+
+LARGEST_EXACT: Final = 2**53
+"""Largest magnitude of a label up to which float64 represents all integers."""
+
 
 class Point(msgspec.Struct):
     """What every format's rows become, typed but not checked against the configuration."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from streamsvm.config import PointsConfig
 from streamsvm.ingest.columns import RawRecord, Run, or_unknown
@@ -76,6 +77,30 @@ class RowsBuilder:
                 accepted=accepted,
                 points=points,
                 leader_epoch=epoch,
+            )
+        )
+        if self._keeps_ids:
+            self.ids.extend([None] * n if ids is None else ids)
+
+    def add_several(
+        self, run: Run, counts: NDArray[np.int64], points: Points, ids: list[str | int | None] | None
+    ) -> None:
+        """Add records of so many rows each, at least one."""
+        self._end_block()
+        end = np.cumsum(counts)
+        n = len(points)
+        last = np.zeros(n, dtype=np.bool_)
+        last[end - 1] = True
+        self._blocks.append(
+            Rows(
+                partition=self._partition,
+                offset=np.repeat(run.offset, counts),
+                row=np.arange(n) - np.repeat(end - counts, counts),
+                last=last,
+                time_ms=np.repeat(run.time_ms, counts),
+                accepted=np.ones(n, dtype=np.bool_),
+                points=points,
+                leader_epoch=np.repeat(run.leader_epoch, counts),
             )
         )
         if self._keeps_ids:

@@ -21,6 +21,7 @@ from consumers.host.runtime import Health
 from consumers.metrics import TRAINER, Metrics
 from consumers.settings import Settings
 from consumers.streams.topics import output_topics
+from consumers.trainer import kernels
 from consumers.trainer.components import Components
 from consumers.trainer.trainer import Trainer
 from streamsvm.checkpoint.format import decode
@@ -379,14 +380,14 @@ def test_a_stop_while_it_compiles_takes_nothing_over(
     predecessor.start()
     parts: list[str] = []
 
-    def compile_parts(_: object, say: Callable[[str], None]) -> None:
+    def compile_parts(_: object, say: Callable[[str], None], **named: object) -> None:
         for part in ("first", "second", "third"):
             say(part)
             parts.append(part)
             if part == "second":
                 running.ask_to_stop()
 
-    monkeypatch.setattr(consumers.trainer.life, "warm_up", compile_parts)
+    monkeypatch.setattr(kernels, "prepare", compile_parts)
     with Running(settings, connection) as running:
         running.wait_until(lambda: len(parts) == 2)
     assert parts == ["first", "second"]
@@ -406,18 +407,18 @@ def test_compiling_is_said_while_the_first_part_runs(monkeypatch: pytest.MonkeyP
             if why == consumers.trainer.life.COMPILING:
                 told.set()
 
-    def compile_it(_: object, say: Callable[[str], None]) -> None:
+    def compile_it(_: object, say: Callable[[str], None], **named: object) -> None:
         say("the first part")
         assert told.wait(30.0)
 
     health, config = Told(stuck_after_s=60.0), ModelConfig(points=PointsConfig(dimension=2))
     monkeypatch.setattr(consumers.trainer.life, "LONG_COMPILE_S", 0.01)
-    monkeypatch.setattr(consumers.trainer.life, "warm_up", compile_it)
+    monkeypatch.setattr(kernels, "prepare", compile_it)
     consumers.trainer.life.WarmUp(config, health, threading.Event(), Clock()).run()
     assert "compiling" in health.ready()[1]["waiting_for"]["start"]
     told.clear()
     monkeypatch.setattr(consumers.trainer.life, "LONG_COMPILE_S", 600.0)
-    monkeypatch.setattr(consumers.trainer.life, "warm_up", lambda config, say: say("the first part"))
+    monkeypatch.setattr(kernels, "prepare", lambda config, say, registry: say("the first part"))
     consumers.trainer.life.WarmUp(config, health, threading.Event(), Clock()).run()
     assert not told.is_set()
 
@@ -429,7 +430,7 @@ def test_what_can_be_refused_is_refused_before_it_compiles(
     produce(connection, settings.input.topic, records(5))
     run_until(settings, connection, 5)
     compiled: list[object] = []
-    monkeypatch.setattr(consumers.trainer.life, "warm_up", lambda *given: compiled.append(given))
+    monkeypatch.setattr(kernels, "prepare", lambda *given, **named: compiled.append(given))
     with pytest.raises(StateError, match=r"coreset\.leaf_rows"):
         run_until(changed(settings, "coreset", leaf_rows=21), connection, 0)
     assert not compiled

@@ -14,6 +14,7 @@ import pytest
 
 from consumers.settings import RegistryConfig, Settings
 from consumers.verify.verify import verify
+from streamsvm.config import PointsConfig
 from streamsvm.errors import InvalidPoint
 from streamsvm.ingest.avro import AvroReader, AvroWriter
 from streamsvm.kafka import Cluster, Message, Outbox, RegistryUnavailable, SchemaRegistry, TopicSpec
@@ -74,7 +75,7 @@ def test_an_answer_is_taken_up_to_a_bound(registry: HostileRegistry, client: Cli
 def test_a_schema_that_is_too_large_is_asked_for_once(registry: HostileRegistry, client: Client) -> None:
     """So that a record after a record of it costs nothing."""
     registry.answer = Large(20)
-    reader = AvroReader(client(registry.url))
+    reader = AvroReader(client(registry.url), PointsConfig(dimension=2))
     for _ in range(3):
         with pytest.raises(InvalidPoint, match="over"):
             reader.prepare(b"\0" + struct.pack(">I", 7) + b"\0")
@@ -132,7 +133,7 @@ def test_parsed_schemas_are_bounded_by_their_texts(registry: HostileRegistry) ->
             asked.append(schema_id)
             return POINT + " " * (MEGABYTE - len(POINT))
 
-    reader = AvroReader(Books())
+    reader = AvroReader(Books(), PointsConfig(dimension=2))
     for number in (*range(6), 5, 0):
         reader.prepare(b"\0" + struct.pack(">I", number) + b"\0")
     assert asked == [*range(6), 0]

@@ -1,0 +1,66 @@
+"""Everything compiled that a trainer runs: made, or loaded from numba's file cache, before it reads its first record.
+
+One list for the daemon, for `streamsvm compile`, for the image's build and for the tests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from numba.core import event
+
+from streamsvm.config import ModelConfig
+from streamsvm.ingest import decoder
+from streamsvm.learning import learner, tuning
+from streamsvm.quality import prequential
+
+
+def prepare(config: ModelConfig, say: Callable[[str], None] = lambda _: None, *, registry: bool) -> None:
+    """Compile, or load from numba's file cache, what a trainer of a configuration runs.
+
+    Parameters
+    ----------
+    config : ModelConfig
+    say : callable
+        Told before each part what is prepared; what it raises ends the preparation.
+    registry : bool
+        Whether there is a source of Avro's schemas.
+    """
+    learner.warm_up(config, say)
+    tuning.warm_up(config, say)
+    say("preparing the baseline")
+    prequential.warm_up(config.points.numpy_dtype)
+    say("preparing the parsers of records")
+    decoder.warm_up(config.points, labeled=True, registry=registry)
+
+
+@dataclass(slots=True)
+class Compiled:
+    """How many functions were compiled; those loaded from the file cache are not among them."""
+
+    functions: int = 0
+
+
+class _Counter(event.Listener):
+    """Counts what numba compiles: it tells of nothing that it loads."""
+
+    def __init__(self, counted: Compiled) -> None:
+        self._counted = counted
+
+    def on_start(self, event: Any) -> None:
+        """Pass over the beginning."""
+
+    def on_end(self, event: Any) -> None:  # noqa: ARG002
+        """Count."""
+        self._counted.functions += 1
+
+
+@contextmanager
+def counting() -> Iterator[Compiled]:
+    """Count the functions that are compiled meanwhile, by any thread of this process."""
+    counted = Compiled()
+    with event.install_listener("numba:compile", _Counter(counted)):
+        yield counted

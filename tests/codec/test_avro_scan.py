@@ -1,0 +1,429 @@
+"""The compiled reader of Avro: whatever it accepts, the general reader accepts with the same bits."""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from streamsvm.config import PointsConfig
+from streamsvm.errors import TransientError
+from streamsvm.ingest import avro_scan
+from streamsvm.ingest.avro import AvroReader
+from streamsvm.ingest.decoder import Decoded, PointDecoder
+from tests.codec.rows import AVRO, POINT, POINTS, SHELF, Raw, Shelf, as_avro
+from tests.fuzz.targets import ODD
+from tests.fuzz.targets import SHELF as ODD_SHELF
+from tests.lengths import examples
+
+CONFIG = PointsConfig(dimension=2, labels=(-1, 1), dtype="float64", max_rows_per_record=6)
+
+
+class Watched(AvroReader):
+    """Notes how many rows the compiled reader gave of each record, or reads nothing by it."""
+
+    taken: list[int]
+    compiled = True
+
+    def scan(self, *given: Any) -> Any:
+        found = super().scan(*given) if self.compiled else None
+        self.taken = [] if found is None else found[0].rows.tolist()
+        return found
+
+
+def decoder(config: PointsConfig, shelf: Shelf, *, labeled: bool, compiled: bool) -> tuple[PointDecoder, Watched]:
+    made, reader = PointDecoder(config, labeled=labeled, schemas=shelf), Watched(shelf, config, labeled=labeled)
+    reader.compiled = compiled
+    made._avro = reader
+    return made, reader
+
+
+def told(decoded: Decoded) -> Any:
+    """Return everything that a batch became, in bytes where they count."""
+    arrays = [
+        (array.dtype.str, array.tobytes())
+        for rows in decoded.rows
+        for array in (
+            rows.offset, rows.row, rows.last, rows.time_ms, rows.accepted, rows.leader_epoch,
+            rows.points.X, rows.points.y, rows.points.weight,
+        )
+    ]  # fmt: skip
+    rejected = [(one.record.offset, one.rows, one.rejections) for one in decoded.rejected]
+    ids = [(type(mark), mark) for mark in decoded.ids]
+    return arrays, rejected, ids, decoded.unread.rows
+
+
+def both(
+    values: Sequence[bytes | None], shelf: Shelf, config: PointsConfig = CONFIG, *, labeled: bool = True
+) -> list[int]:
+    """Decode a batch with the compiled reader and without; return how many rows it gave of each record."""
+    records = [Raw(value, offset, leader_epoch=offset % 3, headers=AVRO) for offset, value in enumerate(values)]
+    fast, reader = decoder(config, shelf, labeled=labeled, compiled=True)
+    slow, _ = decoder(config, shelf, labeled=labeled, compiled=False)
+    assert told(fast.decode(records)) == told(slow.decode(records))
+    return reader.taken
+
+
+def schema_of(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the schema of a point."""
+    return {"type": "record", "name": "P", "fields": [{"name": name, "type": kind} for name, kind in fields.items()]}
+
+
+def framed(body: bytes, schema_id: int = 1) -> bytes:
+    return struct.pack(">bI", 0, schema_id) + body
+
+
+# ----------------------------------------------------------------------------------------- schemas and data, by chance
+
+
+def long(number: int) -> bytes:
+    """Encode an integer as Avro does."""
+    left, out = (number << 1) ^ (number >> 63), b""
+    while left > 127:
+        out, left = out + bytes([left & 127 | 128]), left >> 7
+    return out + bytes([left])
+
+
+def double(number: float) -> bytes:
+    return struct.pack("<d", number)
+
+
+def sized(body: bytes) -> bytes:
+    return long(len(body)) + body
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A type: its schema, and what draws one value's bytes."""
+
+    schema: Any
+    draw: Callable[[Any], bytes]
+
+
+def drawn(schema: Any, strategy: st.SearchStrategy[bytes]) -> Kind:
+    return Kind(schema, lambda data: data.draw(strategy))
+
+
+def blocks(items: Callable[[Any], bytes], least: int = 0, most: int = 4) -> Callable[[Any], bytes]:
+    """Return what draws an array's bytes: in one block or several, some of which say their size."""
+
+    def draw(data: Any) -> bytes:
+        left, out = data.draw(st.integers(least, most)), b""
+        while left:
+            count = data.draw(st.integers(1, left))
+            body = b"".join(items(data) for _ in range(count))
+            known = data.draw(st.booleans())
+            out += (long(-count) + long(len(body)) if known else long(count)) + body
+            left -= count
+        return out + long(0)
+
+    return draw
+
+
+def array(items: Kind, least: int = 0, most: int = 4) -> Kind:
+    return Kind({"type": "array", "items": items.schema}, blocks(items.draw, least, most))
+
+
+def table(values: Kind) -> Kind:
+    return Kind(
+        {"type": "map", "values": values.schema}, blocks(lambda data: data.draw(TEXTS) + values.draw(data), 0, 2)
+    )
+
+
+def union(branches: Sequence[Kind]) -> Kind:
+    def draw(data: Any) -> bytes:
+        index = data.draw(st.integers(0, len(branches) - 1))
+        return long(index) + branches[index].draw(data)
+
+    return Kind([branch.schema for branch in branches], draw)
+
+
+def record(name: str, fields: Mapping[str, Kind]) -> Kind:
+    listed = [{"name": field, "type": kind.schema} for field, kind in fields.items()]
+    return Kind(
+        {"type": "record", "name": name, "fields": listed},
+        lambda data: b"".join(kind.draw(data) for kind in fields.values()),
+    )
+
+
+TEXTS = st.text(max_size=12).map(lambda text: sized(text.encode())) | st.sampled_from(
+    [
+        sized(bad)
+        for bad in (b"\xff", b"\xc0\x80", b"\xed\xa0\x80", b"abcdefgh\xe2\x82", b"\xf4\x90\x80\x80", b"\xf0\x8f")
+    ]
+)
+WHOLE = st.sampled_from([-1, 0, 1, 2, 2**53, 2**53 + 1, 2**63 - 1, -(2**63)]) | st.integers(-(2**63), 2**63 - 1)
+REAL = st.sampled_from([-1.0, 0.0, -0.0, 1.0, 1e-15, 1e15, 1e101, float("nan"), float("inf")]) | st.floats(-1e6, 1e6)
+SMALL = REAL.filter(lambda real: not abs(real) > 1e38 or real == float("inf"))
+INT, LONG = (drawn(name, WHOLE.map(long)) for name in ("int", "long"))
+DOUBLE = drawn("double", REAL.map(lambda real: struct.pack("<d", real)))
+FLOAT = drawn("float", SMALL.map(lambda real: struct.pack("<f", real)))
+BOOLEAN = drawn("boolean", st.sampled_from([b"\0", b"\1", b"\2"]))
+BYTES = drawn("bytes", st.binary(max_size=5).map(sized))
+STRING = drawn("string", TEXTS | st.sampled_from([sized(b"yes"), sized(b"no")]))
+NULL = drawn("null", st.just(b""))
+DATE = drawn({"type": "int", "logicalType": "date"}, WHOLE.map(long))
+NUMBERS = [INT, LONG, DOUBLE, FLOAT]
+PRIMITIVES = [*NUMBERS, BOOLEAN, BYTES, STRING, NULL]
+
+
+def enum(name: str) -> Kind:
+    symbols = ["no", "yes", "other"]
+    return drawn({"type": "enum", "name": name, "symbols": symbols}, st.sampled_from([-1, 0, 1, 1, 2, 3]).map(long))
+
+
+def fixed(name: str) -> Kind:
+    return drawn({"type": "fixed", "name": name, "size": 3}, st.binary(min_size=3, max_size=3))
+
+
+@st.composite
+def any_kind(draw: Any, name: str, depth: int = 3) -> Kind:
+    """Draw a type of whatever shape; names of types begin with `name`."""
+    shape = draw(st.sampled_from(["plain"] * 4 + ["enum", "fixed", "array", "map", "union", "record"] * (depth > 0)))
+    if shape == "plain":
+        return draw(st.sampled_from([*PRIMITIVES, DATE]))
+    if shape == "enum":
+        return enum(name + "e")
+    if shape == "fixed":
+        return fixed(name + "f")
+    if shape == "array":
+        return array(draw(any_kind(name + "a", depth - 1)))
+    if shape == "map":
+        return table(draw(any_kind(name + "m", depth - 1)))
+    if shape == "union":
+        plain = draw(st.lists(st.sampled_from(PRIMITIVES), max_size=3, unique_by=lambda kind: str(kind.schema)))
+        return union([*plain, record(name + "r", {"a": draw(any_kind(name + "u", depth - 1))})])
+    fields = draw(st.lists(any_kind(name + "g", depth - 1), max_size=1))
+    first = fields[0] if fields else NULL
+    again = Kind(first.schema["name"], first.draw) if _named(first) else first
+    return record(name + "r", {"a": first, "b": again})
+
+
+def _named(kind: Kind) -> bool:
+    return isinstance(kind.schema, dict) and kind.schema["type"] in ("record", "enum", "fixed")
+
+
+def usual(*kinds: Kind) -> st.SearchStrategy[Kind]:
+    return st.sampled_from([*kinds, union([NULL, *kinds]), union([*kinds, NULL])])
+
+
+@st.composite
+def points(draw: Any, name: str) -> tuple[Kind, bool]:
+    """Draw the type of a record of points, and whether it is an array of them."""
+    fields: dict[str, Kind] = {}
+    if draw(st.integers(0, 3)):
+        fields["x"] = array(draw(st.sampled_from(NUMBERS)), 2, draw(st.sampled_from([2, 2, 2, 3])))
+    else:
+        fields |= {feature: draw(st.sampled_from(NUMBERS) | usual(FLOAT)) for feature in ("a", "b")}
+    if draw(st.integers(0, 7)):
+        fields["y"] = draw(
+            usual(LONG) | usual(BOOLEAN, STRING, DOUBLE) | st.just(enum(name + "y")) | any_kind(name + "y")
+        )
+    if draw(st.booleans()):
+        fields["w"] = draw(usual(DOUBLE) | usual(FLOAT, INT) | any_kind(name + "w"))
+    if draw(st.booleans()):
+        fields["id"] = draw(usual(STRING, LONG) | st.just(enum(name + "i")) | any_kind(name + "i"))
+    if draw(st.integers(0, 3)) == 0:
+        fields["op"] = draw(usual(STRING) | any_kind(name + "o"))
+    for other in draw(st.sets(st.sampled_from(["p", "q", "r"]))):
+        fields[other] = draw(any_kind(name + other))
+    order = draw(st.permutations(list(fields)))
+    row = record(name, {field: fields[field] for field in order})
+    many = draw(st.booleans())
+    return (array(row, 0, 7) if many else row), many
+
+
+@st.composite
+def damaged(draw: Any, value: bytes) -> bytes:
+    """Draw a value, or one that was cut, continued or changed."""
+    change = draw(st.sampled_from(["none"] * 3 + ["cut", "more", "byte"]))
+    if change == "cut":
+        return value[: draw(st.integers(0, len(value)))]
+    if change == "more":
+        return value + draw(st.binary(min_size=1, max_size=3))
+    at = draw(st.integers(0, len(value)))
+    return value if change == "none" else value[:at] + draw(st.binary(min_size=1, max_size=1)) + value[at + 1 :]
+
+
+@settings(max_examples=examples(400), deadline=None)
+@given(data=st.data())
+def test_batches_of_any_schemas_are_what_the_general_reader_makes_of_them(data: Any) -> None:
+    """Rows, dead letters, ids and unread fields, whatever stands beside a record in its batch."""
+    names = data.draw(st.sampled_from([(), ("a", "b")]))
+    labels = data.draw(st.sampled_from([(-1, 1), (0, 1), (False, True), ("no", "yes"), (2**53, 1)]))
+    config = PointsConfig(
+        dimension=2,
+        labels=labels,
+        dtype=data.draw(st.sampled_from(["float32", "float64"])),
+        feature_names=names,
+        max_rows_per_record=6,
+        max_record_bytes=data.draw(st.sampled_from([100, 10_000])),
+    )
+    kinds = [data.draw(points(f"P{index}"))[0] for index in range(data.draw(st.integers(1, 3)))]
+    shelf = Shelf({index: json.dumps(kind.schema) for index, kind in enumerate(kinds)})
+    values = [
+        data.draw(damaged(framed(kinds[index].draw(data), index)))
+        for index in data.draw(st.lists(st.integers(0, len(kinds) - 1), min_size=1, max_size=5))
+    ]
+    both([*values, None, b"", framed(b"", 99)], shelf, config, labeled=data.draw(st.booleans()))
+
+
+def test_what_most_people_write_is_read_by_it() -> None:
+    """Otherwise comparing it with the general reader would say nothing."""
+    X = np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
+    several, weighted = as_avro(X, [1, -1, 1]), as_avro(X, [1, 1, 1], [1.0, 2.0, 3.0])
+    assert both([several, weighted, several], SHELF) == [3, 3, 3]
+    assert both([several, weighted, several], SHELF, labeled=False) == [3, 3, 3]
+    bad = as_avro(X, [1, 7, 1])
+    assert both([several, bad, weighted], SHELF) == [3, -1, 3]
+    assert both([bad, bad], SHELF, labeled=False) == [3, 3]
+
+
+SHAPES: list[tuple[str, dict[str, Any], bytes, PointsConfig]] = [
+    ("floats", {"x": array(FLOAT).schema, "y": "int"}, long(2) + struct.pack("<ff", 1, 2) + long(0) + long(-1), CONFIG),
+    ("longs", {"x": array(LONG).schema, "y": "long"}, long(2) + long(2**60) + long(-5) + long(0) + long(1), CONFIG),
+    (
+        "blocks",
+        {"x": array(DOUBLE).schema, "y": ["null", "double"]},
+        long(-1) + long(8) + double(0.1) + long(1) + double(2) + long(0) + long(1) + double(1),
+        CONFIG,
+    ),
+    (
+        "named features, text for labels, an enum to pass over",
+        {"b": ["null", "float"], "z": enum("E").schema, "y": "string", "a": "int", "id": "long"},
+        long(1) + struct.pack("<f", 2.5) + long(2) + sized(b"yes") + long(-3) + long(4),
+        CONFIG.model_copy(update={"labels": ("no", "yes"), "feature_names": ("a", "b")}),
+    ),
+    (
+        "an enum for a label, a map, a fixed, a record within a union",
+        {
+            "x": array(FLOAT).schema,
+            "z": {"type": "map", "values": ["null", {"type": "record", "name": "R", "fields": [
+                {"name": "f", "type": {"type": "fixed", "name": "F", "size": 3}}, {"name": "g", "type": "F"}]}]},
+            "y": enum("E").schema,
+        },
+        long(2) + struct.pack("<2f", 1, 2) + long(0) + long(2) + sized("ü".encode()) + long(1) + b"abcdef" + sized(b"k")
+        + long(0) + long(0) + long(0),
+        CONFIG.model_copy(update={"labels": ("no", "yes")}),
+    ),
+    ("booleans", {"x": array(INT).schema, "y": "boolean"}, long(2) + long(1) + long(2) + long(0) + b"\2",
+     CONFIG.model_copy(update={"labels": (False, True)})),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("fields", "body", "config"), [shape[1:] for shape in SHAPES], ids=[s[0] for s in SHAPES])
+def test_shapes_that_it_reads_and_every_cut_and_change_of_them(
+    fields: dict[str, Any], body: bytes, config: PointsConfig
+) -> None:
+    """A valid row of the shape is read by it; cut at each byte, or with any byte changed, all is as without it."""
+    row = schema_of(fields)
+    shelf = Shelf({1: json.dumps(row), 2: json.dumps({"type": "array", "items": row})})
+    values = [framed(body), framed(long(2) + body * 2 + long(0), 2), framed(long(-1) + long(9) + body + long(0), 2)]
+    assert both(values, shelf, config) == [1, 2, 1]
+    assert both(values, shelf, config, labeled=False) == [1, 2, 1]
+    cuts = [value[:end] for value in values for end in range(len(value))]
+    both([*values, *cuts, *values], shelf, config)
+    for at in range(5, len(values[1])):
+        both([values[1][:at] + bytes([one]) + values[1][at + 1 :] for one in range(0, 256, 5)], shelf, config)
+
+
+def test_odd_schemas_are_read_by_it_where_they_hold_points() -> None:
+    """A union of labels, an `op` that is null, weights as floats."""
+    body = long(2) + struct.pack("<2f", 1, 2) + long(0) + long(1) + long(1) + long(0) + long(1) + struct.pack("<f", 2)
+    assert both([framed(long(1) + body + long(0), 3)], ODD_SHELF) == [1]
+    operation = body.replace(long(1) + long(0) + long(1), long(1) + long(1) + long(0) + long(1))
+    assert operation != body
+    assert both([framed(long(1) + operation + long(0), 3)], ODD_SHELF) == [-1]
+    assert ODD["type"] == "array"
+
+
+@given(text=st.text(max_size=20) | st.text(st.sampled_from("aé€😀\x7f\x80"), max_size=20), junk=st.binary(max_size=12))
+@settings(max_examples=examples(1500), deadline=None)
+@example(text="", junk=b"\xed\x9f\xbf\xee\x80\x80")
+@example(text="abcdefg", junk=b"\xf4\x8f\xbf\xbf")
+def test_text_is_utf_8_where_python_says_so(text: str, junk: bytes) -> None:
+    """Every text of Python is; bytes are where Python can decode them."""
+    for body in (text.encode(), text.encode() + junk, junk + text.encode()):
+        shape = schema_of({"x": array(INT).schema, "id": "string"})
+        value = framed(long(2) + long(1) + long(1) + long(0) + sized(body))
+        try:
+            body.decode()
+        except UnicodeDecodeError:
+            expected = -1
+        else:
+            expected = 1
+        assert both([value], Shelf({1: json.dumps(shape)}), labeled=False) == [expected]
+
+
+def test_integers_of_every_length_are_read_alike() -> None:
+    """Those of ten bytes too; what is longer, or beyond 64 bits, is left to the general reader."""
+    shape = schema_of({"x": array(LONG).schema, "y": "long"})
+    shelf = Shelf({1: json.dumps(shape)})
+    for power in range(63):
+        for number in (2**power, -(2**power), 2**power - 1):
+            assert both([framed(long(2) + long(number) + long(1) + long(0) + long(1))], shelf) == [1]
+    padded = [bytes([0x82] + [0x80] * more + [0]) for more in range(12)]
+    taken = both([framed(long(2) + one + long(1) + long(0) + long(1)) for one in padded], shelf)
+    assert taken == [1] * 9 + [-1] * 3
+    assert both([framed(long(2) + b"\xff" * 9 + b"\x03" + long(1) + long(0) + long(1))], shelf) == [-1]
+
+
+def test_schemas_that_are_too_large_are_left_to_the_general_reader() -> None:
+    """Few named types can stand for very many instructions, or, where they are empty, for none at all."""
+    for leaf in ([{"name": "a", "type": "int"}], []):
+        kind: Any = {"type": "record", "name": "L0", "fields": leaf}
+        for level in range(1, 14):
+            kind = {"type": "record", "name": f"L{level}", "fields": [
+                {"name": "a", "type": kind}, {"name": "b", "type": f"L{level - 1}"}]}  # fmt: skip
+        row = schema_of({"x": array(INT).schema, "y": "int", "z": kind})
+        body = long(2) + long(1) + long(1) + long(0) + long(1) + long(3) * (2**13 if leaf else 0)
+        assert (
+            both([framed(body)], Shelf({1: json.dumps(row)}), CONFIG.model_copy(update={"max_record_bytes": 10**6}))
+            == []
+        )
+    assert avro_scan.MOST_INSTRUCTIONS < 2**13
+
+
+def test_a_block_that_announces_any_number_of_items_takes_no_memory() -> None:
+    """Neither of rows nor of what is passed over."""
+    row = schema_of({"z": array(INT).schema, "x": array(INT).schema, "y": "int"})
+    shelf = Shelf({1: json.dumps(row), 2: json.dumps({"type": "array", "items": row})})
+    good = long(0) + long(2) + long(1) + long(1) + long(0) + long(1)
+    for count in (2**62, -(2**62), -(2**63), 2**63 - 1, 7, -7):
+        block = long(count) + (long(1) if count < 0 else b"")
+        assert (
+            both([framed(block + good), framed(long(1) + block + good, 2), framed(block + good, 2)], shelf) == [-1] * 3
+        )
+    six, seven = (framed(long(count) + good * count + long(0), 2) for count in (6, 7))
+    assert both([framed(good), six, seven], shelf) == [1, 6, -1]
+
+
+def test_a_record_that_is_too_large_asks_nobody() -> None:
+    """What its size decides must not wait for a registry that is away."""
+    shelf = Shelf({1: POINT, 2: POINTS}, away=True)
+    made, _ = decoder(CONFIG.model_copy(update={"max_record_bytes": 100}), shelf, labeled=True, compiled=True)
+    (rejected,) = made.decode([Raw(framed(bytes(200)), 0, headers=AVRO)]).rejected
+    assert rejected.rejections[0].reason == "oversize_record"
+    with pytest.raises(TransientError):
+        made.decode([Raw(framed(bytes(50)), 0, headers=AVRO)])
+    assert shelf.asked == [1]
+
+
+def test_memory_that_decoding_may_take_decides_as_without_it() -> None:
+    """A record that could take more is rejected, however little it takes here."""
+    X = np.ones((40, 2))
+    config = PointsConfig(dimension=2, max_decoded_bytes=1 << 20, max_rows_per_record=10_000)
+    sizes = [10, 100, 500, 900, 1100, 1200, 1500, 2000, 2500, 3000, 5000, 9000]
+    values = [as_avro(np.resize(X, (size, 2)), [1] * size) for size in sizes]
+    taken = both(values, SHELF, config)
+    assert taken[0] == 10
+    assert taken[-1] == -1
+    for value, size in zip(values, taken, strict=True):
+        assert both([value], SHELF, config) == ([size])

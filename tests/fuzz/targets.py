@@ -38,7 +38,14 @@ from streamsvm.config import PointsConfig
 from streamsvm.errors import CorruptCheckpoint, InvalidMessage
 from streamsvm.ingest import dead_letter as deadletter
 from streamsvm.ingest.avro import FRAME
-from streamsvm.ingest.decoder import DEEPEST_NESTING, LARGEST_FEATURE, LARGEST_WEIGHT, SMALLEST_WEIGHT, Decoded, PointDecoder
+from streamsvm.ingest.decoder import (
+    DEEPEST_NESTING,
+    LARGEST_FEATURE,
+    LARGEST_WEIGHT,
+    SMALLEST_WEIGHT,
+    Decoded,
+    PointDecoder,
+)
 from streamsvm.model import message as model_codec
 from streamsvm.model.pointers import decode_alias, decode_head, decode_owner, decode_retired
 from tests.codec.rows import ARROW, AVRO, POINT, POINTS, Raw, Shelf

@@ -402,6 +402,10 @@ class Chunk:
         """Return how many records the scorer has answered."""
         return len(self.scores.keys() | self.letters[SCORER].keys())
 
+    def rows(self) -> int:
+        """Return how many rows the scorer has answered: what the trainer must have read, too."""
+        return sum(map(len, self.scores.values())) + sum(map(_rejected, self.letters[SCORER].values()))
+
     def latencies_s(self) -> list[float]:
         """Return how long the good records took to their scores."""
         good = [at for at, mark in enumerate(self.marks) if mark and self.first + at in self.scored_at_ms]
@@ -505,22 +509,20 @@ class Attack:
             for record in site.fresh(site.scores):
                 chunk.take_score(record)
             restarted |= site.revive()
-            said = site.said() if not restarted else None
-            learned = len(chunk) if said is None else said[TRAINER]["records"] - before[TRAINER]["records"]
-            letters = sum(_rejected(letter) for letter in chunk.letters[TRAINER].values())
-            told = letters if said is None else said[TRAINER]["rejected"] - before[TRAINER]["rejected"]
-            if chunk.answered() >= len(chunk) and learned >= len(chunk) and letters >= told and self._idle(restarted):
-                return restarted
+            if restarted and chunk.answered() >= len(chunk):
+                return True
+            grown = _less(site.said()[TRAINER], before[TRAINER])
+            letters = sum(map(_rejected, chunk.letters[TRAINER].values()))
+            learned = grown["accepted"] + grown["rejected"]
+            read = min(chunk.answered(), grown["records"]) >= len(chunk)
+            if read and learned >= chunk.rows() and letters >= grown["rejected"]:
+                return False
             if standing != (now := (chunk.answered(), letters + learned)):
                 moved, standing = time.monotonic(), now
             if time.monotonic() - moved > DEADLINE_S:
                 self._count.escape(f"{len(chunk) - chunk.answered()} records are not scored, {learned} are learned")
                 return restarted
             pause.wait(WAIT_S)
-
-    def _idle(self, restarted: bool) -> bool:
-        """Tell whether the trainer has no lag; what a new process counts does not begin where the old one ended."""
-        return not restarted or self._site.metrics(TRAINER).get(LAG, -1.0) == 0.0
 
     def _check(self, chunk: Chunk) -> None:
         """Compare what the daemons say of each record."""
@@ -539,7 +541,7 @@ class Attack:
     def _check_rows(self, chunk: Chunk, before: dict[str, dict[str, int]], *, counted: bool) -> None:
         """Compare what the daemons count with what they wrote."""
         after = self._site.said()
-        grown = {name: {word: after[name][word] - before[name][word] for word in after[name]} for name in after}
+        grown = {name: _less(after[name], before[name]) for name in after}
         scored = sum(map(len, chunk.scores.values()))
         rejected = {name: sum(map(_rejected, letters.values())) for name, letters in chunk.letters.items()}
         labels = rejected[TRAINER] - rejected[SCORER]
@@ -569,7 +571,8 @@ class Attack:
         count.good_learned += sum(offset not in chunk.letters[TRAINER] for offset, _ in good)
 
 
-LAG: Final = 'streamsvm_input_lag_records{partition="0"}'
+def _less(after: dict[str, int], before: dict[str, int]) -> dict[str, int]:
+    return {word: after[word] - before[word] for word in after}
 
 
 def _rejected(letter: deadletter.Rejected) -> int:

@@ -29,6 +29,7 @@ def test_a_record_is_a_function_of_its_number() -> None:
     assert first.record(5) != Flood(8).record(5)
 
 
+@pytest.mark.timeout(3_600)
 @pytest.mark.parametrize("records", [4_000, 200_000])
 def test_a_flood_ends_nothing_and_adds_up(
     stage: Stage, records: int, record_property: Callable[[str, object], None]
@@ -42,6 +43,7 @@ def test_a_flood_ends_nothing_and_adds_up(
     ("planted", "found"),
     [("dies-of-far-exponents", "ended with status"), ("learns-bad-rows", "the trainer counts")],
 )
+@pytest.mark.timeout(1_200)
 @pytest.mark.faults_long
 def test_a_flood_finds_a_defect(stage: Stage, planted: str, found: str) -> None:
     """Planted: a kind of record ends a daemon; a rejected row is learned."""

@@ -107,6 +107,17 @@ LARGEST_EXPANSION: Final = 256
 SectionType = TypeVar("SectionType", bound=Section)
 
 
+def _with_defaults(section: SectionType, values: Mapping[str, object]) -> SectionType:
+    """Return a section with other values for options that are not given; they still count as not given."""
+    return _as_given(section.model_copy(update=values), section)
+
+
+def _as_given(section: SectionType, other: SectionType) -> SectionType:
+    """Return a section in which those options count as given that another was given."""
+    object.__setattr__(section, "__pydantic_fields_set__", set(other.model_fields_set))
+    return section
+
+
 class PointsConfig(Section):
     """What a valid point is. Other rows are rejected."""
 
@@ -192,7 +203,8 @@ class CoresetConfig(Section):
     )
     structure: Literal["tree", "chain"] | None = Field(
         default=None,
-        description="How buckets merge: `tree` carries like a counter of base `fan_in`; `chain` keeps one bucket, "
+        description="How buckets merge: `tree` keeps up to `buckets`, and merges the two neighbours that stand for the "
+        "least weight (with `fan_in`, it carries like a counter of that base instead); `chain` keeps one bucket, "
         "which is reduced again with every leaf, and so makes the most of little memory. Default: `tree` for a "
         "linear kernel and `chain` for `rbf`, because the small buckets of a tree mislead the pilot of an `rbf` "
         "model.",
@@ -213,9 +225,18 @@ class CoresetConfig(Section):
         "train_points is one, too). On top come training, the Kafka client, points that a cut still holds although "
         "its partitions have merged them, and a cut's own reduction, which may run beside one of a partition.",
     )
+    buckets: Annotated[Annotated[int, Field(ge=2, le=64)] | None, BeforeValidator(none_in_words)] = Field(
+        default=4,
+        description="Most buckets of a `tree` with the reducer `calibrated`. Under the same memory budget, more "
+        "buckets hold fewer points each. none: a counter of base `fan_in`, which has room for a bucket on every level "
+        "of a stream of 2^40 rows, and therefore uses a fifth of its budget. That is also the rule if `fan_in` is "
+        "given, with other reducers, and of checkpoints and versions older than this option, which continue with it "
+        "unless the option is given.",
+    )
     fan_in: Annotated[int, Field(ge=2, le=64)] = Field(
         default=2,
-        description="Number of buckets of one level that merge into one of the next level; 2 is Alg. 2 of the paper.",
+        description="If `buckets` is none: number of buckets of one level that merge into one of the next level; 2 is "
+        "Alg. 2 of the paper.",
     )
     leaf_rows: Annotated[int, Field(ge=1, le=1 << 24)] = Field(
         default=2_000,
@@ -304,6 +325,25 @@ class CoresetConfig(Section):
         return self
 
     @model_validator(mode="after")
+    def _merges_by_one_rule(self) -> Self:
+        return self._rule_of_merging()
+
+    def _rule_of_merging(self) -> Self:
+        """Let `buckets` be none wherever another rule holds. If `structure` is not given, `settled` does this again."""
+        asked = "buckets" in self.model_fields_set and self.buckets is not None
+        if asked and self.fan_in != type(self).model_fields["fan_in"].default:
+            raise ValueError("coreset.fan_in and coreset.buckets are both given; give only one")
+        is_tree = self.structure != "chain" and self.reducer == "calibrated"
+        if asked and not is_tree:
+            raise ValueError(
+                f"coreset.buckets = {self.buckets} is the rule of a `tree` with the reducer `calibrated`, not of a "
+                f"`{self.structure or 'tree'}` with `{self.reducer}`; remove it"
+            )
+        if not asked and ("fan_in" in self.model_fields_set or not is_tree):
+            object.__setattr__(self, "buckets", None)
+        return self
+
+    @model_validator(mode="after")
     def _settled_by_the_memory(self) -> Self:
         return self._sizes_of_the_memory()
 
@@ -334,7 +374,9 @@ class CoresetConfig(Section):
         )
         if self.structure == "chain":
             return memory.chain_sizes(points, self.CHAIN_BUCKET_SHARE, leaf, bucket)
-        return memory.tree_sizes(points, self.fan_in, leaf, bucket)
+        if self.buckets is not None:
+            return memory.tree_sizes(points, self.buckets, leaf, bucket)
+        return memory.counter_sizes(points, self.fan_in, leaf, bucket)
 
     @property
     def screens(self) -> bool:
@@ -346,7 +388,9 @@ class CoresetConfig(Section):
         """The most points that a partition holds at once, its audit sample included."""
         if self.structure == "chain":
             return memory.chain_points(self.leaf_rows, self.bucket_points) + self.audit_points
-        return memory.tree_points(self.fan_in, self.leaf_rows, self.bucket_points) + self.audit_points
+        if self.buckets is not None:
+            return memory.tree_points(self.buckets, self.leaf_rows, self.bucket_points) + self.audit_points
+        return memory.counter_points(self.fan_in, self.leaf_rows, self.bucket_points) + self.audit_points
 
     @property
     def coreset_points(self) -> int:
@@ -356,8 +400,8 @@ class CoresetConfig(Section):
     @property
     def reduced_points(self) -> int:
         """The most points of one reduction or pilot: of a node, of all partitions, or of one partition's screen."""
-        if self.structure == "chain":
-            node = self.leaf_rows + self.bucket_points
+        if self.structure == "chain" or self.buckets is not None:  # a pilot is of everything that is held
+            node = self.partition_points - self.audit_points
         else:
             node = max(self.leaf_rows, self.fan_in * self.bucket_points)
             if self.screens:  # the pilot of a screen is solved on all buckets of a partition
@@ -387,14 +431,15 @@ class CoresetConfig(Section):
             If the budget is too small. For `memory_bytes` the message names the smallest sufficient budget.
         """
         if self.structure is None:
-            chosen = self.model_copy(update={"structure": "tree" if kernel == "linear" else "chain"})
-            return chosen._sizes_of_the_memory()._sizes_of_the_bytes(points)
+            chosen = _with_defaults(self, {"structure": "tree" if kernel == "linear" else "chain"})
+            return chosen._rule_of_merging()._sizes_of_the_memory()._sizes_of_the_bytes(points)
         return self._sizes_of_the_bytes(points)
 
     def _sizes_of_the_bytes(self, points: PointsConfig) -> CoresetConfig:
         if self.memory_bytes is None:
             return self
-        given = self.model_dump(include=self.model_fields_set - {"memory_bytes"})
+        rules = {"structure": self.structure, "buckets": self.buckets}
+        given = self.model_dump(include=self.model_fields_set - {"memory_bytes", "memory_points"}) | rules
 
         def of(memory_points: int) -> CoresetConfig | None:
             try:
@@ -417,7 +462,7 @@ class CoresetConfig(Section):
                 "bucket_points or audit_points"
             )
         sizes = {name: getattr(made, name) for name in ("leaf_rows", "bucket_points", "audit_points")}
-        return made.model_copy(update={"memory_points": made.max_partitions * made.partition_points, **sizes})
+        return _with_defaults(self, sizes)
 
 
 def _least_bytes(of: Callable[[int], CoresetConfig | None], points: PointsConfig) -> int:
@@ -609,18 +654,11 @@ def require_audit(svm: SvmConfig, coreset: CoresetConfig) -> None:
 
 
 BEFORE_THERE_WAS: Final[Mapping[str, Mapping[str, bool | None]]] = {
-    "coreset": {"max_leverage": None, "audit_by_label": False},
+    "coreset": {"max_leverage": None, "audit_by_label": False, "buckets": None},
     "svm": {"cost": None, "target": None},
 }
 """Options added after versions had been published, each with the value that leaves models as they were before it, by
 section. An option with this value is left out of the canonical configuration, so that old hashes stay the same."""
-
-
-def _with_defaults(section: SectionType, values: Mapping[str, object]) -> SectionType:
-    """Return a section with other values for options that are not given; they still count as not given."""
-    changed = section.model_copy(update=values)
-    object.__setattr__(changed, "__pydantic_fields_set__", set(section.model_fields_set))
-    return changed
 
 
 class ModelConfig(Section):
@@ -644,6 +682,8 @@ class ModelConfig(Section):
             del plain["points"]["format"]
         if self.points.max_decoded_bytes is None:
             del plain["points"]["max_decoded_bytes"]
+        if self.coreset.buckets is not None:
+            del plain["coreset"]["fan_in"]
         for section, options in BEFORE_THERE_WAS.items():
             for option, old in options.items():
                 if plain[section][option] == old:
@@ -679,7 +719,11 @@ class ModelConfig(Section):
                 for option, old in options.items()
                 if option not in own.model_fields_set | begun.keys() and getattr(own, option) != old
             }
-            if left:
+            if left and section == "coreset":  # sizes that follow from a budget follow from its rules
+                given = own.model_dump(include=own.model_fields_set)
+                older = _as_given(CoresetConfig.model_validate({**given, **left}), own)
+                sections[section] = older.settled(self.points, self.svm.kernel)
+            elif left:
                 sections[section] = _with_defaults(own, left)
         return self.model_copy(update=sections) if sections else self
 
@@ -703,6 +747,8 @@ class ModelConfig(Section):
             own = getattr(self, section)
             given = [option for option in options if type(own).model_fields[option].default is not None]
             tables[section] |= {option: "none" for option in given if getattr(own, option) is None}
+        if self.coreset.buckets is not None:
+            del tables["coreset"]["fan_in"]
         lines = [f"seed = {tables.pop('seed')}"]
         for table, options in tables.items():
             lines += ["", f"[{table}]", *(f"{name} = {_toml(value)}" for name, value in options.items())]

@@ -1,7 +1,7 @@
 """How a budget of points is divided into a leaf and buckets: what holds most at the end of the longest stream.
 
-Integers only; no option is read here. A tree of fan-in f keeps at most f - 1 buckets a level, and a level more each
-time the stream grows f-fold; a chain keeps one bucket. Beside them stands one open leaf.
+Integers only; no option is read here. A tree keeps so many buckets, a chain one. A counter of fan-in f keeps at most
+f - 1 buckets a level, and a level more each time the stream grows f-fold. Beside them stands one open leaf.
 """
 
 from __future__ import annotations
@@ -10,14 +10,19 @@ from collections.abc import Callable
 from typing import Final
 
 LONGEST_STREAM: Final = 1 << 40
-"""Rows of a partition for which a tree's levels are counted."""
+"""Rows of a partition for which a counter's levels are counted."""
 SMALLEST_BUDGET: Final = 16
 LARGEST_BUDGET: Final = 1 << 30
 """Points; no budget in bytes is given more."""
 
 
-def tree_points(fan_in: int, leaf: int, bucket: int) -> int:
-    """Return the most points that a tree holds over the longest stream, its open leaf included."""
+def tree_points(buckets: int, leaf: int, bucket: int) -> int:
+    """Return the most points that a tree of so many buckets holds, its open leaf included."""
+    return leaf + buckets * bucket
+
+
+def counter_points(fan_in: int, leaf: int, bucket: int) -> int:
+    """Return the most points that a counter holds over the longest stream, its open leaf included."""
     levels = 1
     while leaf * fan_in**levels < LONGEST_STREAM:
         levels += 1
@@ -29,8 +34,18 @@ def chain_points(leaf: int, bucket: int) -> int:
     return leaf + bucket
 
 
-def tree_sizes(memory: int, fan_in: int, leaf: int | None, bucket: int | None) -> tuple[int, int]:
-    """Return leaf and bucket of a tree that holds `memory` points at the end of the longest stream.
+def tree_sizes(memory: int, buckets: int, leaf: int | None, bucket: int | None) -> tuple[int, int]:
+    """Return leaf and bucket of a tree that holds `memory` points; parameters as those of `counter_sizes`.
+
+    A leaf is as large as a bucket where neither is given.
+    """
+    if bucket is None:
+        bucket = memory // (buckets + 1) if leaf is None else (memory - leaf) // buckets
+    return min(bucket, memory - buckets * bucket) if leaf is None else leaf, bucket
+
+
+def counter_sizes(memory: int, fan_in: int, leaf: int | None, bucket: int | None) -> tuple[int, int]:
+    """Return leaf and bucket of a counter that holds `memory` points at the end of the longest stream.
 
     Parameters
     ----------
@@ -52,13 +67,13 @@ def tree_sizes(memory: int, fan_in: int, leaf: int | None, bucket: int | None) -
     if bucket is not None:
         return leaf_of(bucket), bucket
     found = memory // 2
-    while found and tree_points(fan_in, leaf_of(found), found) > memory:
+    while found and counter_points(fan_in, leaf_of(found), found) > memory:
         found -= max(1, found // 100)
     return leaf_of(found), found
 
 
 def chain_sizes(memory: int, bucket_share: float, leaf: int | None, bucket: int | None) -> tuple[int, int]:
-    """Return leaf and bucket of a chain that holds `memory` points; parameters as those of `tree_sizes`.
+    """Return leaf and bucket of a chain that holds `memory` points; parameters as those of `counter_sizes`.
 
     `bucket_share` is the bucket's share of the memory where neither is given.
     """

@@ -168,19 +168,23 @@ def test_the_hash_does_not_drift() -> None:
     """A configuration's hash is part of lineages: it may change only together with the checkpoint format."""
     points = PointsConfig(dimension=2)
     assert ModelConfig(points=points).sha256().startswith(GOLDEN)
-    common = ModelConfig(points=points, coreset=CoresetConfig(audit_by_label=False))
+    counter = ModelConfig(points=points, coreset=CoresetConfig(buckets=None))
+    assert counter.sha256().startswith(GOLDEN_BEFORE_BUCKETS)
+    common = ModelConfig(points=points, coreset=CoresetConfig(buckets=None, audit_by_label=False))
     assert common.sha256().startswith(GOLDEN_BEFORE_AUDIT_BY_LABEL)
-    before = ModelConfig(points=points, coreset=CoresetConfig(max_leverage=None, audit_by_label=False))
+    before = ModelConfig(points=points, coreset=CoresetConfig(buckets=None, max_leverage=None, audit_by_label=False))
     assert before.sha256().startswith(GOLDEN_BEFORE_MAX_LEVERAGE)
 
 
-GOLDEN = "9bcc4182c2dfd16a"
+GOLDEN = "7333dd9ed75adee2"
+GOLDEN_BEFORE_BUCKETS = "9bcc4182c2dfd16a"
 GOLDEN_BEFORE_AUDIT_BY_LABEL = "353743ec4adf0851"
 GOLDEN_BEFORE_MAX_LEVERAGE = "b43b561e3663a298"
 
 
 @pytest.mark.parametrize(
-    ("option", "old", "word", "new"), [("max_leverage", None, "none", 0.1), ("audit_by_label", False, False, True)]
+    ("option", "old", "word", "new"),
+    [("max_leverage", None, "none", 0.1), ("audit_by_label", False, False, True), ("buckets", None, "none", 4)],
 )
 def test_a_changed_default_holds_for_what_begins_anew(option: str, old: object, word: object, new: object) -> None:
     """What goes on from an older configuration has the old value, unless the option is given; a file says either."""
@@ -259,8 +263,8 @@ def test_one_budget_settles_the_sizes(structure: str, given: dict[str, int], par
     config = CoresetConfig.model_validate(options)
     assert config.partition_points <= 4_000
     assert all(getattr(config, name) == value for name, value in given.items())
-    if structure == "chain":
-        assert config.partition_points == 4_000
+    if structure == "chain" or config.buckets is not None:
+        assert config.partition_points >= 0.9 * 4_000 or "bucket_points" in given
     assert CoresetConfig.model_validate(config.model_dump()) == config
 
 
@@ -314,6 +318,30 @@ def test_bytes_that_hold_nothing_are_refused_with_what_would_do() -> None:
         load({"points": {"dimension": 8}, "coreset": {"memory_bytes": 10**9, "memory_points": 10_000}})
 
 
+@pytest.mark.parametrize("budget", [{}, {"memory_points": 10_000}, {"memory_bytes": 30_000_000}, {"leaf_rows": 500}])
+@pytest.mark.parametrize("structure", [None, "tree", "chain"])
+def test_what_goes_on_by_an_older_rule_has_its_sizes(budget: dict[str, int], structure: str | None) -> None:
+    """The same budget gives a counter other sizes than a tree; what began as a counter has the counter's."""
+    given = {"max_partitions": 2, **budget} | ({} if structure is None else {"structure": structure})
+    points = PointsConfig(dimension=8)
+    older = ModelConfig(points=points, coreset=CoresetConfig.model_validate({**given, "buckets": None}))
+    now = ModelConfig(points=points, coreset=CoresetConfig.model_validate(given))
+    assert now.continuing(older.canonical()).canonical() == older.canonical()
+    assert now.continuing(now.canonical()).canonical() == now.canonical()
+    assert ModelConfig.of_canonical(older.canonical()).sha256() == older.sha256()
+    assert (now.sha256() == older.sha256()) == (structure == "chain")
+
+
+def test_a_base_of_the_counter_asks_for_the_counter() -> None:
+    """Alg. 2 by its own option; both at once contradict each other, and so does a number of buckets of a chain."""
+    assert CoresetConfig(fan_in=2).buckets is None
+    assert CoresetConfig(reducer="sensitivity").buckets is None
+    with pytest.raises(ValueError, match=r"coreset\.fan_in and coreset\.buckets are both given"):
+        CoresetConfig(fan_in=3, buckets=4)
+    with pytest.raises(ValueError, match=r"coreset\.buckets = 4 is the rule of a `tree`"):
+        CoresetConfig(structure="chain", buckets=4)
+
+
 def test_the_sizes_are_hashed_not_the_budget() -> None:
     """A model does not depend on how its sizes were said."""
     said = CoresetConfig(structure="chain", memory_points=1_000, max_partitions=1)
@@ -343,17 +371,17 @@ def test_the_kernel_decides_the_structure_unless_it_is_given(
 
 def test_a_budget_waits_for_the_structure() -> None:
     """One that no tree fits into is no error where the kernel takes a chain."""
-    coreset = CoresetConfig(memory_points=4_096, max_partitions=64)
+    coreset = CoresetConfig(memory_points=256, max_partitions=64)
     points = PointsConfig(dimension=2)
-    assert ModelConfig(points=points, coreset=coreset, svm=SvmConfig(kernel="rbf")).coreset.partition_points == 64
-    with pytest.raises(ValueError, match=r"memory_points = 1024 .* too few for a tree"):
-        ModelConfig(points=points, coreset=CoresetConfig(memory_points=1_024, max_partitions=64))
+    assert ModelConfig(points=points, coreset=coreset, svm=SvmConfig(kernel="rbf")).coreset.partition_points == 4
+    with pytest.raises(ValueError, match=r"memory_points = 256 .* too few for a tree"):
+        ModelConfig(points=points, coreset=CoresetConfig(memory_points=256, max_partitions=64))
 
 
 @pytest.mark.parametrize(
     "options",
     [
-        {"structure": "tree", "max_partitions": 1_000},
+        {"structure": "tree", "max_partitions": 2_500},
         {"structure": "chain", "max_partitions": 10_000},
         {"structure": "chain", "max_partitions": 1, "leaf_rows": 6_000, "bucket_points": 4_001},
         {"structure": "chain", "max_partitions": 1, "leaf_rows": 10_000},

@@ -255,7 +255,10 @@ def _structure(structure: Structure) -> Table:
 
 
 def _levels(structure: Structure, part: PartitionPart) -> Text:
-    """Draw the counter: a filled square for each bucket, an empty one for each free place, the highest level first."""
+    """Draw a filled square for each bucket, an empty one for each free place; of a counter the highest level first."""
+    if structure.buckets is not None:
+        held = len(part.buckets)
+        return Text("■" * held, style="cyan").append("□" * (structure.buckets - held), style="dim")
     levels = [bucket.level for bucket in part.buckets]
     text = Text()
     for level in reversed(range(max(levels, default=-1) + 1)):

@@ -114,6 +114,7 @@ def _trainer(
             settings.coreset.fan_in,
             partitions,
             rows=sum(part.rows for part in partitions),
+            buckets=settings.coreset.buckets,
         ),
         memory=Memory(
             _count(metrics, "streamsvm_points_held"),

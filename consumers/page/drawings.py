@@ -138,7 +138,7 @@ def component(projection: Projection, index: int, names: Sequence[str]) -> str:
 
 
 def counter(structure: Structure, part: PartitionPart) -> Markup:
-    """Return a partition's structure as the digits of a counter, the highest level first, then the open leaf."""
+    """Return a partition's buckets, of a counter the highest level first, then the open leaf."""
     cells = _cells(structure, part)
     wide = BOX if structure.kind == "tree" else 2 * BOX
     boxes = []
@@ -158,11 +158,13 @@ def counter(structure: Structure, part: PartitionPart) -> Markup:
         element("rect", class_="leaf", x=x + 3, y=3, width=max(0.0, (width - 6) * share), height=BOX - 6, rx=2),
         element("text", "leaf", class_="level", x=x + width / 2, y=BOX + 15, text_anchor="middle"),
     ]
-    held = ", ".join(f"level {label}: {filled} of {slots}" for label, filled, slots in cells) or "no bucket yet"
+    level = "" if structure.buckets is not None else "level "
+    held = ", ".join(f"{level}{label}: {filled} of {slots}" for label, filled, slots in cells) or "no bucket yet"
     return described(
         f"counter-{part.partition}",
-        f"The structure of partition {part.partition} as a counter",
-        f"Buckets by level, the highest first: {held}. The open leaf holds {leaf.rows} of {leaf.span} rows.",
+        f"The structure of partition {part.partition}",
+        f"Buckets held, of a counter by level, the highest first: {held}. "
+        f"The open leaf holds {leaf.rows} of {leaf.span} rows.",
         (0.0, 0.0, max(x + width, 1.0), BOX + 20),
         *boxes,
         class_="counter",
@@ -170,9 +172,11 @@ def counter(structure: Structure, part: PartitionPart) -> Markup:
 
 
 def _cells(structure: Structure, part: PartitionPart) -> list[tuple[str, int, int]]:
-    """Return label, buckets held and places of each level, the highest first; a chain is one place."""
+    """Return label, buckets held and places: of all, or of each level of a counter, the highest first."""
     if structure.kind == "chain":
         return [("chain", min(1, len(part.buckets)), 1)]
+    if structure.buckets is not None:
+        return [("buckets", len(part.buckets), structure.buckets)]
     highest = max((bucket.level for bucket in part.buckets), default=-1)
     held = [sum(bucket.level == level for bucket in part.buckets) for level in range(highest + 1)]
     return [(str(level), held[level], structure.fan_in - 1) for level in reversed(range(highest + 1))]

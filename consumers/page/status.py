@@ -147,7 +147,7 @@ class PartitionPart(msgspec.Struct, frozen=True):
 
 
 class Structure(msgspec.Struct, frozen=True):
-    """The structures of all partitions; in a `tree`, `fan_in` buckets of one level merge into one of the next.
+    """The structures of all partitions: a `tree` of at most `buckets`, or of a counter of base `fan_in`; or a `chain`.
 
     `rows` is what all partitions learned, before this start, too.
     """
@@ -156,6 +156,7 @@ class Structure(msgspec.Struct, frozen=True):
     fan_in: int
     partitions: tuple[PartitionPart, ...]
     rows: int = 0
+    buckets: int | None = None
 
 
 class Memory(msgspec.Struct, frozen=True):

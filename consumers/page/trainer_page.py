@@ -310,7 +310,7 @@ def _folded(parts: Sequence[Markup]) -> Markup | None:
 def _partition(structure: Structure, index: int, part: PartitionPart) -> Markup:
     path = f"structure.partitions.{index}"
     digits = None
-    if structure.kind == "tree" and structure.fan_in == 2 and part.sealed:
+    if structure.kind == "tree" and not structure.buckets and structure.fan_in == 2 and part.sealed:
         digits = join(", in binary ", element("code", f"{part.sealed:b}"))
     rows = [
         [

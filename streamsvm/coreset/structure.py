@@ -4,14 +4,17 @@ Invariant: the structure is a pure function of the partition's rows in log order
 seals after a count of rows *seen*, accepted or not, never of points kept; so neither batches nor the clock can move a
 border, and two readers of one log build the same bytes.
 
-There are two structures. A *tree* is the paper's: a point passes one reduction per level, and memory grows with the
-logarithm of the stream. A *chain* has one bucket, which is reduced again together with every leaf. There an old point
-passes as many reductions as leaves came after it; but each reduction sees everything known of the partition, and memory
-does not grow, so that bucket and leaf can each take a large share of it.
+There are three structures. A *counter* is the paper's tree: a point passes one reduction per level, and memory grows
+with the logarithm of the stream. A *tree* has a bounded number of buckets: when there is one too many, the two
+neighbours that stand for the least weight become one. Its memory is used all the time, while a counter has room for a
+bucket on every level of a stream that never comes, and holds half of them. A *chain* has one bucket, which is reduced
+again together with every leaf. There an old point passes as many reductions as leaves came after it; but each reduction
+sees everything known of the partition, and bucket and leaf can each take a large share of the memory.
 
-Source: Alg. 2 of Tukan, Baykal, Feldman and Rus 2020 (fan-in 2). Where we differ: the stream has no end, so the tree
-has no root, and the union of all buckets and the open leaf represents the stream at any moment. A leaf's bucket holds
-at most `bucket_points` points for any size of leaf, while the paper ties both to one parameter l. The chain is our own.
+Source: Alg. 2 of Tukan, Baykal, Feldman and Rus 2020 (a counter of fan-in 2). Where we differ: the stream has no end,
+so there is no root, and the union of all buckets and the open leaf represents the stream at any moment. A leaf's bucket
+holds at most `bucket_points` points for any size of leaf, while the paper ties both to one parameter l. Tree and chain
+are our own.
 """
 
 from __future__ import annotations
@@ -19,6 +22,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -82,9 +86,10 @@ class Bucket:
     Attributes
     ----------
     level : int
-        0 for a sealed leaf.
+        0 for a sealed leaf. Of a counter, the number of merges above it; of a tree, 1 for what was merged.
     index : int
-        Number of nodes of this level that were made before it. Partition, level and index name the node.
+        Of a counter, the number of nodes of this level that were made before it; else the number of leaves that were
+        sealed before it was made. Partition, level and index name the node.
     points : Points
     extent : Extent
     """
@@ -140,7 +145,7 @@ class Structure(ABC):
 
     @property
     def buckets(self) -> tuple[Bucket, ...]:
-        """All buckets, the oldest first; levels never increase from one to the next."""
+        """All buckets, the oldest first."""
         return self._buckets
 
     @property
@@ -194,7 +199,7 @@ class Structure(ABC):
         return Bucket(level, index, reduce_for(self._reducer, points, self._bucket_points, random, pilot), extent)
 
 
-class Tree(Structure):
+class Counter(Structure):
     """Buckets as the digits of a counter in base `fan_in`: `fan_in` buckets of a level are reduced to one of the next.
 
     Parameters
@@ -220,6 +225,69 @@ class Tree(Structure):
             whole = joined([node.extent for node in siblings])
             buckets[-self._fan_in :] = [self._node(level, index, union, whole, pilot_of)]
         return buckets
+
+
+class Tree(Structure):
+    """At most so many buckets: one too many, and the two neighbours that stand for the least weight become one.
+
+    Where leaves grow with the stream, as screened ones do, the oldest buckets are the light ones, and what is old is
+    thinned out as its share falls. Where all leaves are alike, buckets double from the newest to the oldest, about. One
+    pilot, of everything that is held, serves both reductions that a leaf may need: each keeps the gradient where the
+    optimum of all is, not that of its own rows.
+
+    Parameters
+    ----------
+    partition, seed, bucket_points, reducer
+        As in `Structure`.
+    most : int
+        Buckets, at least 2.
+    """
+
+    def __init__(self, partition: int, seed: int, most: int, bucket_points: int, reducer: Reducer[Any]) -> None:
+        super().__init__(partition, seed, bucket_points, reducer)
+        self._most = most
+
+    def _with(self, points: Points, extent: Extent, pilot_of: PilotOf | None) -> list[Bucket]:
+        buckets = [*self._buckets, Bucket(0, self._sealed, points, extent)]
+        groups = [slice(at, at + 1) for at in range(len(buckets))]
+        if len(buckets) > self._most:
+            at = lightest_neighbours([bucket.extent.moments.weight for bucket in buckets])
+            groups[at : at + 2] = [slice(at, at + 2)]
+        whole = _Whole(buckets, pilot_of)
+        return [self._grouped(buckets[group], group, whole) for group in groups]
+
+    def _grouped(self, group: list[Bucket], at: slice, whole: _Whole) -> Bucket:
+        """Return the bucket that a leaf, or two neighbours, become; an old bucket by itself stays as it is."""
+        last = group[-1]
+        if len(group) == 1 and last.index < self._sealed:
+            return last
+        points = last.points if len(group) == 1 else Points.union([bucket.points for bucket in group])
+        extent = joined([bucket.extent for bucket in group])
+        return self._node(len(group) - 1, self._sealed, points, extent, lambda *_: whole.pilot(at))
+
+
+class _Whole:
+    """Everything that a tree holds before it reduces, and its pilot, which is solved when it is first asked for."""
+
+    def __init__(self, buckets: Sequence[Bucket], pilot_of: PilotOf | None) -> None:
+        self._buckets, self._pilot_of = buckets, pilot_of
+        self._solved: Any = None
+
+    def pilot(self, group: slice) -> Any:
+        """Return the pilot as that of the points of some buckets."""
+        if self._pilot_of is None:
+            return None
+        if self._solved is None:
+            points = Points.union([bucket.points for bucket in self._buckets])
+            self._solved = self._pilot_of(points, joined([bucket.extent for bucket in self._buckets]))
+        ends = np.cumsum([0, *(len(bucket.points) for bucket in self._buckets)])
+        return self._solved.of(slice(int(ends[group.start]), int(ends[group.stop])))
+
+
+def lightest_neighbours(weights: Sequence[float]) -> int:
+    """Return the place of the first of the two neighbours with the least weight together; the oldest of several."""
+    together = [older + newer for older, newer in pairwise(weights)]
+    return together.index(min(together))
 
 
 class Chain(Structure):

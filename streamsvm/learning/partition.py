@@ -22,7 +22,7 @@ from streamsvm.coreset.outliers import Found, Outlier, OutlierBounds, Tally
 from streamsvm.coreset.reducers.base import Observed, Pilot, Purpose, generator
 from streamsvm.coreset.screening import LEAST_CAPACITY, Screen, Screened, Screener, calibrated, make_screen, turned
 from streamsvm.coreset.shift import ShiftWatch
-from streamsvm.coreset.structure import Bucket, Chain, Extent, Structure, Tree, joined
+from streamsvm.coreset.structure import Bucket, Chain, Counter, Extent, Structure, Tree, joined
 from streamsvm.learning.pilots import linear_pilot
 from streamsvm.learning.tasks import Task
 from streamsvm.points import Points, Position, Rows
@@ -413,7 +413,9 @@ def make_structure(partition: int, seed: int, config: CoresetConfig, task: Task)
     reducer = task.reducer(config)
     if config.structure == "chain":
         return Chain(partition, seed, config.bucket_points, reducer)
-    return Tree(partition, seed, config.fan_in, config.bucket_points, reducer)
+    if config.buckets is not None:
+        return Tree(partition, seed, config.buckets, config.bucket_points, reducer)
+    return Counter(partition, seed, config.fan_in, config.bucket_points, reducer)
 
 
 def make_reservoirs(partition: int, config: ModelConfig, task: Task) -> tuple[Reservoir, ...]:

@@ -17,6 +17,7 @@ import time
 import uuid
 from base64 import urlsafe_b64encode
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -150,6 +151,8 @@ class JvmBroker:
         self._settings = self._directory / "server.properties"
         self._log = self._directory / "broker.log"
         self._process: subprocess.Popen[bytes] | None = None
+        # A child that dies with its parent dies with the thread that started it; a fault is a thread, and a short one.
+        self._starter = ThreadPoolExecutor(1, "broker")
         free_port, self.behind_proxy, controller_port = free_ports(3)
         self._port = port or free_port
         self.node = node
@@ -172,14 +175,15 @@ class JvmBroker:
         if not (self._directory / "logs").exists():
             self._format()
         with self._log.open("ab") as log:
-            self._process = subprocess.Popen(
+            self._process = self._starter.submit(
+                subprocess.Popen,
                 [*self._java, "kafka.Kafka", str(self._settings)],
                 stdout=log,
                 stderr=log,
                 cwd=self._directory,
                 start_new_session=True,  # Ctrl-C is for the tests, which then stop the broker
                 preexec_fn=die_with_parent,
-            )
+            ).result()
 
     def kill(self) -> None:
         """Kill it as a power failure of the process would; the data remain."""
@@ -225,6 +229,7 @@ class JvmBroker:
         """Kill it and delete its data: a node lost for good."""
         atexit.unregister(self.stop)
         self.kill()
+        self._starter.shutdown(wait=False)
         shutil.rmtree(self._directory, ignore_errors=True)
 
     def _write_settings(self, advertised: str, extra: Mapping[str, str]) -> None:
@@ -277,7 +282,7 @@ class JvmBroker:
 
 
 def die_with_parent() -> None:
-    """Ask the kernel to end this child even if the tests are killed; elsewhere than on Linux, hope."""
+    """Ask the kernel to end this child with the thread that started it, even if that is killed; only Linux does."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 

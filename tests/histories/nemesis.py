@@ -58,9 +58,16 @@ def kill_operator(world: World, chance: random.Random, stop: threading.Event) ->
 
 
 def _at_work(daemons: Sequence[Daemon], chance: random.Random, stop: threading.Event) -> Daemon:
-    """Wait until one of them works, and return one that does; any of them if none will."""
+    """Wait until one of them has committed something from now on, and return one that has; any of them if none does.
+
+    One that survived the last fault has worked before it. A fault after which nobody has come back to work only lasts
+    longer; on a slow machine a broker would be killed each time before anybody has found it again.
+    """
+    before = [daemon.committed for daemon in daemons]
     for _ in range(int(AT_WORK_S / LOOK_S)):
-        working = [daemon for daemon in daemons if daemon.works and daemon.runs]
+        working = [
+            daemon for daemon, once in zip(daemons, before, strict=True) if daemon.runs and daemon.committed > once
+        ]
         if working or stop.is_set():
             return chance.choice(working or list(daemons))
         _wait(stop, LOOK_S)

@@ -80,8 +80,8 @@ class Daemon:
         self.unit = unit
         self.lives = 0
         self.batches = 0
-        self.works = False
-        """Whether its life of now has committed something."""
+        self.committed = 0
+        """Versions and batches that it is known to have committed, in all of its lives."""
         self._recorder, self._logs, self._chance, self._may_reset = recorder, logs, chance, may_reset
         self._process: subprocess.Popen[str] | None = None
         self._stopping = threading.Event()
@@ -146,7 +146,7 @@ class Daemon:
 
     def _live(self) -> int:
         self.lives += 1
-        self._killed, self._http, self._counted, self.works = False, "", 0, False
+        self._killed, self._http, self._counted = False, "", 0
         self._recorder.tell(self.client, "invoke", "life", daemon=self.unit.name)
         given = ["--reset", self._reset] if self._reset else []
         self._reset = ""
@@ -186,7 +186,7 @@ class Daemon:
         if event.get("event") == "configuration":
             self._http = str(event.get("http", ""))
         elif event.get("event") == "model_published":
-            self.works = True
+            self.committed += 1
             model, _, number = str(event["version"]).rpartition("@")
             self._recorder.tell(self.client, "ok", "publish", model=model, number=int(number))
 
@@ -219,9 +219,10 @@ class Daemon:
     def _count(self, client: str, metrics: str) -> None:
         points, batches = (found[1] if (found := each.search(metrics)) else "0" for each in (POINTS, BATCHES))
         counted = int(float(batches))
-        self.batches += max(counted - self._counted, 0)
+        fresh = max(counted - self._counted, 0)
+        self.batches += fresh
+        self.committed += fresh
         self._counted = counted
-        self.works = self.works or counted > 0
         self._recorder.tell(
             client, "ok", "score", group=self.unit.group, points=int(float(points)), batches=int(float(batches))
         )

@@ -4,7 +4,7 @@
 // Each time it joins its group it begins anew, for it commits nothing, and says so: {"joined": true}.
 import { createHash, randomUUID } from "node:crypto";
 import { decompress } from "fzstd";
-import kafkajs from "kafkajs";
+import kafkajs from "./committed.mjs";
 
 const [bootstrap, ...topics] = process.argv.slice(2);
 kafkajs.CompressionCodecs[kafkajs.CompressionTypes.ZSTD] = () => ({ decompress: async (b) => Buffer.from(decompress(b)) });

@@ -1,11 +1,16 @@
-"""The parts of a live run that need no broker: the late end of a transaction, acknowledgements, sums of runs."""
+"""The parts of a live run: the late end of a transaction, acknowledgements, sums of runs, brokers that come back."""
 
 from __future__ import annotations
 
 import struct
+import threading
 from collections import Counter
 from pathlib import Path
+from subprocess import TimeoutExpired
 
+import pytest
+
+from tests.brokers.jvm import CannotRun, JvmBroker
 from tests.faults.proxy import END_TXN, PRODUCE
 from tests.histories import results
 from tests.histories.anomalies import Anomaly
@@ -89,3 +94,21 @@ def test_runs_add_up_in_a_file(tmp_path: Path) -> None:
 def test_every_defect_has_a_nemesis_that_exists() -> None:
     """What is to bring a defect to light can be brought about."""
     assert {name for defect in DEFECTS.values() for name in defect.nemeses} <= set(NEMESES)
+
+
+def test_a_broker_that_a_fault_started_again_outlives_the_fault() -> None:
+    """A fault is a thread of its own, and what the kernel ends with its parent it ends with that thread."""
+    try:
+        broker = JvmBroker()
+        broker.start()
+    except CannotRun as missing:
+        pytest.skip(f"no broker: {missing}")
+    try:
+        fault = threading.Thread(target=broker.restart)
+        fault.start()
+        fault.join()
+        assert broker._process is not None
+        with pytest.raises(TimeoutExpired):
+            broker._process.wait(0.5)
+    finally:
+        broker.stop()

@@ -21,6 +21,8 @@ from tests.npm import packages
 HERE = Path(__file__).parent
 NODE = HERE / "node"
 JAVA = HERE / "java"
+COMMITTED = "committed.mjs"
+"""The client library as readers need it."""
 INSTALL_TIMEOUT_S = 300.0
 STOP_TIMEOUT_S = 20.0
 
@@ -43,7 +45,8 @@ def node_program(name: str, directory: Path) -> list[str]:
     packages = node_packages()
     with contextlib.suppress(FileExistsError):
         (directory / "node_modules").symlink_to(packages, target_is_directory=True)
-    shutil.copy(NODE / name, directory)
+    for source in (name, COMMITTED):
+        shutil.copy(NODE / source, directory)
     return ["node", str(directory / name)]
 
 

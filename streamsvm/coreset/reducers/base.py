@@ -6,7 +6,7 @@ index) through Philox, a counter-based generator, so that no node's numbers depe
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
 from typing import Any, ClassVar, Protocol, TypeVar
 
@@ -52,6 +52,10 @@ class Pilot:
     lower_bound: float
     class_weight: tuple[float, float] = (1.0, 1.0)
     decisions: NDArray[np.float64] | None = None
+
+    def of(self, part: slice) -> Pilot:
+        """Return the pilot as that of some of its points, in their order."""
+        return self if self.decisions is None else replace(self, decisions=self.decisions[part])
 
     def transform(self, X: Features) -> NDArray[np.float64]:
         """Return the scaled features, float64."""

@@ -19,7 +19,7 @@ Sources: those of `streamsvm.coreset.reducers.calibrated`.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, Final
 
 import numpy as np
@@ -59,6 +59,10 @@ class SharedPilot:
 
     pilots: tuple[Pilot, ...]
     class_weight: tuple[float, ...]
+
+    def of(self, part: slice) -> SharedPilot:
+        """Return the pilots as those of some of their points, in their order."""
+        return replace(self, pilots=tuple(pilot.of(part) for pilot in self.pilots))
 
     @property
     def lower_bound(self) -> float:

@@ -11,7 +11,7 @@ import { createHash, createPublicKey, randomUUID, verify } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { setTimeout } from "node:timers/promises";
 import { decompress } from "fzstd";
-import kafkajs from "kafkajs";
+import kafkajs from "./committed.mjs";
 import * as ort from "onnxruntime-node";
 
 const [bootstrap, models, name, pointsFile, keysFile] = process.argv.slice(2);

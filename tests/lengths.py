@@ -32,6 +32,7 @@ LONG: Final[Mapping[str, tuple[str, ...]]] = {
     "tests/faults/test_deadletters.py::test_an_outage_of_the_dead_letters_only_delays_them": (),
     "tests/faults/test_disk.py::test_a_daemon_goes_on_without_its_disk": (),
     "tests/faults/test_frozen.py::test_a_frozen_trainer_whose_copy_went_on_is_fenced": (),
+    "tests/faults/test_hostile_records.py::test_a_flood_ends_nothing_and_adds_up": ("4000",),
     "tests/faults/test_hostile_http.py::test_probes_are_answered_among_hostile_connections": ("http",),
     "tests/faults/test_kill.py::test_a_kill_at_any_named_point_changes_nothing": ("0",),
     "tests/faults/test_kill.py::test_a_kill_at_a_random_moment_changes_nothing": (),

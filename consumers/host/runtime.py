@@ -28,13 +28,21 @@ COLLECT_AFTER_OBJECTS: Final = 50_000
 """How many more objects there must be before the cyclic collector looks at the young ones."""
 
 
+HTTP_CLIENTS: Final = ("httpx", "httpx2", "httpcore", "httpcore2")
+"""Loggers of what the schema registry is asked by. They tell each request at level info, and whoever may write records
+decides how many there are: each unknown schema id is one."""
+
+
 def writes_json(config: LogConfig) -> bool:
     """Tell whether log lines are for machines: JSON unless standard error is a terminal."""
     return config.format == "json" or (config.format == "auto" and not sys.stderr.isatty())
 
 
 def configure_logging(config: LogConfig) -> None:
-    """Send every log line of ours, and of the libraries, to standard error: JSON unless that is a terminal."""
+    """Send every log line of ours, and of the libraries, to standard error: JSON unless that is a terminal.
+
+    Requests to the schema registry are told at level debug only.
+    """
     last_words.follow(writes_json=writes_json(config))
     level = logging.getLevelNamesMapping()[config.level.upper()]
     shared: list[structlog.typing.Processor] = [
@@ -57,6 +65,8 @@ def configure_logging(config: LogConfig) -> None:
     root = logging.getLogger()
     root.handlers = [handler]
     root.setLevel(level)
+    for name in HTTP_CLIENTS:
+        logging.getLogger(name).setLevel(level if level <= logging.DEBUG else max(level, logging.WARNING))
     structlog.configure(
         processors=[
             structlog.stdlib.filter_by_level,

@@ -159,6 +159,18 @@ def learns_bad_rows() -> None:
     wrap(PointDecoder, "decode", decode)
 
 
+def dies_of_far_exponents() -> None:
+    """A record with a number beyond any exponent ends the process."""
+
+    def decode(original: Any, decoder: PointDecoder, records: Sequence[Any]) -> Decoded:
+        if any(b"1e12345678" in (record.value or b"") for record in records):
+            raise RuntimeError("the exponent is too far")
+        decoded: Decoded = original(decoder, records)
+        return decoded
+
+    wrap(PointDecoder, "decode", decode)
+
+
 def drops_duplicates() -> None:
     """A record whose bytes were seen before is taken for a copy and passed over."""
     seen: set[bytes | None] = set()
@@ -400,6 +412,7 @@ DEFECTS = {
         loses_dead_letters,
         has_no_patience_with_dead_letters,
         learns_bad_rows,
+        dies_of_far_exponents,
         drops_duplicates,
         takes_a_refusal_for_success,
         takes_refusals_for_outages,

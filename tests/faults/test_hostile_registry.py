@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import gzip
+import io
 import json
 import struct
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 from pathlib import Path
@@ -12,7 +14,8 @@ from typing import Any
 
 import pytest
 
-from consumers.settings import RegistryConfig, Settings
+from consumers.host.runtime import configure_logging
+from consumers.settings import LogConfig, RegistryConfig, Settings
 from consumers.verify.verify import verify
 from streamsvm.config import PointsConfig
 from streamsvm.errors import InvalidPoint
@@ -80,6 +83,20 @@ def test_a_schema_that_is_too_large_is_asked_for_once(registry: HostileRegistry,
         with pytest.raises(InvalidPoint, match="over"):
             reader.prepare(b"\0" + struct.pack(">I", 7) + b"\0")
     assert registry.asked == ["/schemas/ids/7"]
+
+
+def test_asking_writes_no_line_of_the_log(
+    registry: HostileRegistry, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever may write records decides how many unknown ids are asked for: a line for each would fill the disk."""
+    stream = io.StringIO()
+    monkeypatch.setattr(sys, "stderr", stream)
+    configure_logging(LogConfig())
+    registry.answer = plain(b'{"error_code": 40403, "message": "Schema not found"}', 404)
+    asking = client(registry.url)
+    assert [asking.schema(number) for number in range(20)] == [None] * 20
+    assert len(registry.asked) == 20
+    assert stream.getvalue() == ""
 
 
 def test_an_answer_is_not_unpacked(registry: HostileRegistry, client: Client) -> None:

@@ -14,8 +14,8 @@ from typing import Final
 from tests.fuzz.targets import Target
 
 SAVED_EVERY_S: Final = 30.0
-TOGETHER: Final = 32
-"""Cases that are looked at together: records of one batch."""
+TOGETHER: Final = 512
+"""Cases that are looked at together: records of a few batches."""
 MOST_KEPT: Final = 50
 """Escapes that are written down whole."""
 

@@ -61,8 +61,8 @@ STRAINED: Final = 1e-3
 class CalibratedReducer:
     """Reduces by mixed importance, ordered sampling and calibration; see the module.
 
-    With points of one label only, or a pilot without a positive bound, it samples as `UniformReducer` does. If both labels are
-    present and m >= 2, the result holds both.
+    With points of one label only, or a pilot without a positive bound, it samples as `UniformReducer` does. If both
+    labels are present and m >= 2, the result holds both.
 
     Parameters
     ----------

@@ -75,7 +75,7 @@ class SharedPilot:
         return {label: pilot for label, pilot in enumerate(self.pilots) if pilot.lower_bound > 0.0}
 
     def bounded_for(self, points: Points) -> dict[int, Pilot]:
-        """The bounded pilots of classes that some of the points are of, and some are not; pilots may be of more points."""
+        """Return the bounded pilots of classes that some of the points are of, and some are not."""
         of_class = np.bincount(points.y, minlength=len(self.pilots))
         return {label: pilot for label, pilot in self.bounded.items() if 0 < of_class[label] < len(points)}
 

@@ -15,11 +15,11 @@ nearer.
 
 - `offline`: one reduction of all data to `--memory` points; peer `reservoir` is a uniform sample of as many.
 - `stream`: one pass. All memory counts: buckets, the open leaf and the audit sample together hold `--memory` points at
-  most, as `memory_points` measures; a reservoir has as many. `alg2` is the paper's tree (sensitivity, fan-in 2), its
-  buckets as large as the budget lets them be for a stream of this length; so is our `tree`, of fan-in 2 unless
-  `--fan-in` says otherwise. SGD, river and Vowpal Wabbit hold a model only, pass once as well, and each is the best of
-  its stated settings by its own gap (`tests.benchmarks.summaries`). The last two are no requirements: absent, they are
-  left out.
+  most, as `memory_points` measures; a reservoir has as many. Chain and tree have the shipped sizes. `alg2` is the
+  paper's tree (sensitivity, fan-in 2), its buckets as large as the budget lets them be for a stream of this length; so
+  is ours with `--fan-in`, which asks for the counter. SGD, river and Vowpal Wabbit hold a model only, pass once as
+  well, and each is the best of its stated settings by its own gap (`tests.benchmarks.summaries`). The last two are no
+  requirements: absent, they are left out.
 - `--partitions P` deals the stream to P partitions in turn; each has a P-th of the memory. `--train-points` reduces the
   union to so many.
 - `--C` is a number or `k/n`: `--C 100/n` weights the margin heavily.
@@ -181,8 +181,15 @@ def first_component(points: Points) -> Float:
     return np.asarray(Z @ (axis * np.sign(axis[np.argmax(np.abs(axis))])), dtype=np.float64)
 
 
+def shipped(structure: str, memory: int, **shape: Any) -> CoresetConfig:
+    """Return what a user gets who gives a budget and a structure."""
+    return CoresetConfig.model_validate(
+        {"reducer": "calibrated", "structure": structure, "memory_points": memory, **shape}
+    )
+
+
 def tree_of(memory: int, n: int, fan_in: int = 2, leaf: float = LEAF_BUCKETS) -> dict[str, int]:
-    """Return leaf, bucket and fan-in of a tree that holds `memory` points at its most over n rows.
+    """Return leaf, bucket and fan-in of a counter that holds `memory` points at its most over n rows.
 
     A leaf is `leaf` buckets long. With L levels at most (fan_in - 1) L buckets are held, and one full leaf.
     """
@@ -206,9 +213,8 @@ def methods(case: Case, options: argparse.Namespace, memory: int, partitions: in
     paper = CoresetConfig(reducer="sensitivity", audit_points=0, **tree_of(own, n), **shape)
     if not streaming:
         yield "ours", offline("calibrated", memory, svm)
-    elif options.structure == "chain":
-        chain = CoresetConfig(reducer="calibrated", structure="chain", memory_points=memory, **shape)
-        yield "ours", learned(chain, svm)
+    elif options.structure == "chain" or not options.fan_in:
+        yield "ours", learned(shipped(options.structure, memory, **shape), svm)
     else:
         audited = int(own * CoresetConfig.AUDIT_SHARE)
         sizes = tree_of(own - audited, n, options.fan_in, options.leaf)
@@ -277,7 +283,7 @@ def _label(case: Case, options: argparse.Namespace, memory: int, partitions: int
     structure = ""
     if options.mode == "stream":
         shape = (options.fan_in, options.leaf)
-        fan_in = "-{}x{:g}".format(*shape) if options.structure == "tree" and shape != (2, LEAF_BUCKETS) else ""
+        fan_in = "-{}x{:g}".format(*shape) if options.structure == "tree" and options.fan_in else ""
         shared = f"/{partitions}-partitions" if partitions > 1 else ""
         trained = f"/to-{options.train_points}" if options.train_points < NO_REDUCTION else ""
         structure = f"/{options.structure}{fan_in}{shared}{trained}"
@@ -356,7 +362,7 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     weight.add_argument("--alpha", dest="svm", type=lambda text: SvmConfig(alpha=float(text)))
     parser.add_argument("--mode", choices=("offline", "stream"), default="stream")
     parser.add_argument("--structure", choices=("tree", "chain"), default="chain")
-    parser.add_argument("--fan-in", type=int, default=2, help="of our tree; the paper's stays at 2")
+    parser.add_argument("--fan-in", type=int, default=0, help="take the counter of this base for our tree")
     parser.add_argument("--leaf", type=float, default=LEAF_BUCKETS, help="length of our tree's leaf, in buckets")
     parser.add_argument("--partitions", type=lambda text: [int(part) for part in text.split(",")], default=[1])
     parser.add_argument("--train-points", type=int, default=NO_REDUCTION, help="most points of the union; all without")

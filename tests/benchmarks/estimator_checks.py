@@ -31,8 +31,8 @@ from streamsvm import STDASVC, CoresetSVC
 
 LEAST_CHAIN: Final = 16
 """Least `memory_points` of a chain: that of the option."""
-LEAST_TREE: Final = 41
-"""Least `memory_points` of a tree: a bucket of one point for every level of the longest stream."""
+LEAST_TREE: Final = 16
+"""Least `memory_points` of a tree: that of the option, too."""
 SEEDS: Final = range(5)
 
 REASONS: Final = {
@@ -40,7 +40,7 @@ REASONS: Final = {
     "different rows and meet different random numbers, so other points stand for the stream; seven digits are left "
     "only where what was drawn has no part in the solution. On average both come near the same optimum.",
     "check_classifiers_train": "It asks an accuracy above 0.83 of one set of three classes and of one of two. A tree "
-    "so small has buckets of one to three points, and a chain of 16 points a bucket of 11, for three classes few: they "
+    "so small has buckets of three points, and a chain of 16 points a bucket of 11, for three classes few: they "
     "hold the planes by chance only. A chain of 30 points holds them.",
     "check_class_weight_classifiers": "It asks that nearly all points go to the class that weighs 10^7 times as much, "
     "and a bucket of a single point has a single label. A chain of 16 points holds it.",

@@ -48,8 +48,8 @@ def _svm(options: argparse.Namespace, n: int) -> SvmConfig:
 
 def _methods(svm: SvmConfig, n: int, memory: int, options: argparse.Namespace) -> Iterator[tuple[str, Method]]:
     shape: dict[str, Any] = {"reducer": "calibrated", "train_points": coreset.NO_REDUCTION, "max_partitions": 1}
-    if options.structure == "chain":
-        yield "ours", learned(CoresetConfig(structure="chain", memory_points=memory, **shape), svm)
+    if options.structure == "chain" or not options.fan_in:
+        yield "ours", learned(coreset.shipped(options.structure, memory, **shape), svm)
     else:
         audited = int(memory * CoresetConfig.AUDIT_SHARE)
         sizes = coreset.tree_of(memory - audited, n, options.fan_in, options.leaf)

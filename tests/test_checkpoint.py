@@ -322,6 +322,21 @@ def names(disk: VolatileDisk) -> list[str]:
     return sorted(name.removeprefix("checkpoint-000001-0000000000") for name in disk.names())
 
 
+def test_a_directory_that_goes_once_the_file_is_written_is_a_failed_checkpoint(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Found out where older files are looked for: an error that is tried again, not one that ends the process."""
+
+    def go(name: str) -> None:
+        if name == "checkpoint.durable":
+            (tmp_path / "held").rename(tmp_path / "gone")
+
+    with CheckpointDirectory(FileSystem(tmp_path / "held"), 3) as directory:
+        monkeypatch.setattr("streamsvm.checkpoint.directory.crash_point", go)
+        with pytest.raises(TransientError, match="cannot be written"):
+            directory.save(snapshot(1))
+
+
 @pytest.mark.parametrize("method", ["write", "sync", "rename", "sync_names"])
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO, errno.EROFS])
 def test_a_disk_that_refuses_leaves_the_old_checkpoint(method: str, number: int) -> None:

@@ -144,14 +144,14 @@ class CheckpointDirectory:
         name, content = _name(snapshot), encode(snapshot)
         try:
             self._write(name, content)
+            self._good[name] = True
+            self._models[name] = snapshot.name
+            self._prune(name, snapshot.name)  # fails if the directory was removed since the file was written
         except OSError as error:
             raise TransientError(
                 f"the checkpoint {name} in {self._disk} cannot be written: {error.strerror}",
                 "Free space or repair the disk. The previous checkpoints are untouched.",
             ) from None
-        self._good[name] = True
-        self._models[name] = snapshot.name
-        self._prune(name, snapshot.name)
         crash_point("checkpoint.pruned")
         return len(content)
 

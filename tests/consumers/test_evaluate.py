@@ -222,7 +222,6 @@ def test_progress_counts_the_points_of_the_pass(source: Source) -> None:
         (Plan(C=-1.0), "--C is -1.0"),
         (Plan(kernel="rbf", gamma=0.0), "--gamma is 0.0"),
         (Plan(memory_points=3), "--memory-points is 3"),
-        (Plan(memory_points=16, structure="tree"), "too few for a tree"),
         (Plan(alpha=2.0), "alpha: Input should be less than or equal to 1"),
         (Plan(test_share=1.0), "--test-share is 1.0"),
         (Plan(test_share=1e-9), "holds out none of them"),

@@ -102,7 +102,8 @@ REDUCED = [
 @pytest.mark.parametrize(("points", "options"), REDUCED)
 def test_accuracy_holds_on_average(points, options, centers) -> None:
     """Where points are reduced (m < n / 4), the accuracy that scikit-learn's check asks of one fit holds on average
-    over seeds, and the average is near that of all the points: within two hundredths, but for three classes in a tree."""
+    over seeds, and the average is near that of all the points: within two hundredths, but for three classes in a tree.
+    """
     X, y = make_blobs(points, centers=centers, random_state=0)
     whole = CoresetSVC(C=1.0).fit(X, y).score(X, y)
     mean = np.mean([CoresetSVC(C=1.0, seed=seed, **options).fit(X, y).score(X, y) for seed in range(10)])

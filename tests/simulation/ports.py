@@ -654,14 +654,14 @@ def quiet():
             warm_up(self)
             compiled.add(self._config.sha256())
 
-    before, warm_up, solver = structlog.get_config(), WarmUp._compile, training.warm_up
+    before, warm_up, solver = structlog.get_config(), WarmUp.run, training.warm_up
     structlog.configure(
         wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL),
         logger_factory=structlog.ReturnLoggerFactory(),
     )
-    WarmUp._compile, training.warm_up = compile_once, lambda config, say: None
+    WarmUp.run, training.warm_up = compile_once, lambda config, say: None
     try:
         yield
     finally:
         structlog.configure(**before)
-        WarmUp._compile, training.warm_up = warm_up, solver
+        WarmUp.run, training.warm_up = warm_up, solver

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from streamsvm.model.kernels import Float, RbfKernel
@@ -62,6 +62,7 @@ class Block:
 
 
 @settings(deadline=None, max_examples=60)
+@example(seed=5906, m=55, box=0.1, pairs=20, limit=2, precision=np.float32)  # ends where several met bounds at once
 @given(
     st.integers(0, 10_000),
     st.integers(2, 60),

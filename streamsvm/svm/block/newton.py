@@ -441,7 +441,11 @@ def _hold(face, held, i):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def _finish(face, K, F, b, low, high):  # type: ignore[no-untyped-def]
-    """Add x to b and update F; the point furthest from its bounds absorbs the rounding error in the sum of x."""
+    """Add x to b and update F; the point furthest from its bounds absorbs the rounding error in the sum of x.
+
+    A descent that ends just after several points met their bounds at once, because it may make no more steps or fix no
+    more points, leaves more than rounding: then the points absorb it one after another, each up to its bound.
+    """
     x, down, up = face.x, face.down, face.up
     roomy, room = 0, 0.0
     for j in range(len(x)):
@@ -449,7 +453,13 @@ def _finish(face, K, F, b, low, high):  # type: ignore[no-untyped-def]
         if own > room:
             roomy, room = j, own
     excess = _sum(x)
-    x[roomy] -= excess if abs(excess) < room else 0.0
+    if abs(excess) < room:
+        x[roomy] -= excess
+    else:
+        for j in range(len(x)):
+            taken = min(max(excess, x[j] - up[j]), x[j] - down[j])
+            x[j] -= taken
+            excess -= taken
     for j in range(len(x)):
         i = face.free[j]
         b[i] = high[i] if x[j] >= up[j] else low[i] if x[j] <= down[j] else min(max(b[i] + x[j], low[i]), high[i])

@@ -109,14 +109,14 @@ class VersionSettlement(Settlement):
     def _complete(self, publisher: Publisher, left_open: Mapping[Place, int]) -> None:
         aliases, *others = self._places
         mine = self._cluster.stored([aliases], self._is_mine, timeout_s=READ_TIMEOUT_S)
-        newest = next((at for at in reversed(range(len(mine))) if mine[at].committed), 0)
-        doubtful = bool(left_open) or not all(one.committed for one in mine[newest:])
         unnamed = self._unnamed(mine)
         if unnamed:
             # Whoever took the id from us meanwhile may be publishing: this fails for all but the id's owner.
             publisher.sweep(filler_messages({aliases}))
             mine = self._cluster.stored([aliases], self._is_mine, timeout_s=READ_TIMEOUT_S)
             unnamed = self._unnamed(mine)
+        newest = next((at for at in reversed(range(len(mine))) if mine[at].committed), 0)
+        doubtful = bool(left_open) or not all(one.committed for one in mine[newest:])
         if not doubtful and not unnamed and not self._lacks_parts(mine, others):
             return
         attempts = {part_of(one).attempt for one in (*mine[newest:], *unnamed)}

@@ -12,9 +12,11 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
+from streamsvm.kafka import Cluster
 from tests.brokers.fixtures import TestBroker
 from tests.brokers.jvm import CannotRun, die_with_parent
 from tests.interop.programs import NODE, node_packages
+from tests.test_subscriber import eventually
 
 TIMEOUT_S = 60.0
 READER = """
@@ -47,7 +49,7 @@ def bootstrap(broker: TestBroker) -> str:
 
 def producer_of(broker: TestBroker, transactional_id: str) -> Producer:
     """Return a producer within a transaction."""
-    producer = Producer({"bootstrap.servers": bootstrap(broker), "transactional.id": transactional_id, "linger.ms": 0})
+    producer = Producer({"bootstrap.servers": bootstrap(broker), "transactional.id": transactional_id, "log_level": 0})
     producer.init_transactions(TIMEOUT_S)
     producer.begin_transaction()
     return producer
@@ -94,6 +96,9 @@ def test_of_overlapping_aborted_transactions_nothing_is_given_out(
         producer.produce(topic, value, partition=0)
         assert producer.flush(TIMEOUT_S) == 0
     second.abort_transaction(TIMEOUT_S)
+    # An abort is answered before its marker is written, and the order of the markers is what the broker tells.
+    place, cluster = (topic, 0), Cluster(real_broker.connection)
+    eventually(lambda: cluster.marks([place])[place].end == 3, "the marker of the first abort")
     first.abort_transaction(TIMEOUT_S)
     last = producer_of(real_broker, f"{topic}-last")
     last.produce(topic, b"last", partition=0)

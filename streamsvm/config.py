@@ -235,8 +235,8 @@ class CoresetConfig(Section):
     )
     fan_in: Annotated[int, Field(ge=2, le=64)] = Field(
         default=2,
-        description="Used if `buckets` is none: as many buckets of one level merge into one bucket of the next level. "
-        "The value 2 gives Alg. 2 of the paper.",
+        description="Number of buckets of one level that merge into a bucket of the next level. Used only without "
+        "`buckets`. The value 2 gives Alg. 2 of the paper.",
     )
     leaf_rows: Annotated[int, Field(ge=1, le=1 << 24)] = Field(
         default=2_000,

@@ -286,6 +286,8 @@ class Scorer:
         self._trouble = error.what
         seat.subscription.rewind()
         if isinstance(error, OutcomeUnknown | Fenced):
+            if seat.publisher is not None:
+                seat.settlement.remember_at(seat.publisher.attempted, round(1000 * time.time()))
             self._let_go(seat)
         self._stop.wait(RETRY_S)
 

@@ -25,7 +25,7 @@ from consumers.streams.topics import READ_TIMEOUT_S
 from streamsvm.crashpoints import crash_point
 from streamsvm.delivery import AttemptVerdict, Judgement, Part, judge
 from streamsvm.ingest.scored import SOURCE_HEADER
-from streamsvm.kafka import Cluster, Place, Progress, Publisher, Standing
+from streamsvm.kafka import Cluster, Message, Place, Progress, Publisher, Standing
 
 
 class Group(Protocol):
@@ -87,6 +87,12 @@ class ScoreSettlement(Settlement):
         self._input_topic = input_topic
         self._group = group
         self._doubted_at: float | None = None
+        self._remembered_at_ms = 0
+
+    def remember_at(self, attempted: Sequence[Message], time_ms: int) -> None:
+        """Keep the stamped messages of a batch that failed, and when it did: the log may not hold all of them."""
+        self.remember(attempted)
+        self._remembered_at_ms = time_ms
 
     def _of(self, transactional_id: str) -> ScoreSettlement:
         return ScoreSettlement(
@@ -118,13 +124,17 @@ class ScoreSettlement(Settlement):
         for one in chain.from_iterable(looked_at):
             attempt, time_ms = part_of(one).attempt, one.record.timestamp_ms or 0
             begun[attempt] = min(time_ms, begun.get(attempt, time_ms))
+        for part in self._remembered:
+            begun.setdefault(part.attempt, self._remembered_at_ms)
         if begun:
             parts = self._parts_of(begun, decided)
+            parts += [part for part in self._remembered if not _passed(part, self._input_topic, standings)]
             for judgement in judge(parts, decided=decided):
                 if judgement.verdict is not AttemptVerdict.VOID:
                     mine = [part for part in parts if part.attempt == judgement.attempt]
                     moved = {} if judgement.attempt in decided else positions_of(mine, self._input_topic)
                     self._publish_again(judgement, moved, publisher)
+        self._remembered = ()
         self._give_positions_back(publisher)
 
     def _standings(self) -> dict[int, Standing]:
@@ -205,6 +215,15 @@ class ScoreSettlement(Settlement):
             "--broker-id ID --topic __consumer_offsets --max-transaction-timeout 1; then abort it with the command "
             "that is printed.",
         )
+
+
+def _passed(part: Part, input_topic: str, standings: Mapping[int, Standing]) -> bool:
+    """Tell whether the group is past the record that a part was made from: then another scorer has scored it."""
+    position = positions_of([part], input_topic)
+    return any(
+        (at := standings.get(partition)) is not None and (at.offset or 0) >= offset
+        for partition, offset in position.items()
+    )
 
 
 def positions_of(parts: Iterable[Part], input_topic: str) -> dict[int, int]:

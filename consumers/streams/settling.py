@@ -19,7 +19,7 @@ import structlog
 
 from consumers.streams.topics import READ_TIMEOUT_S
 from streamsvm.crashpoints import crash_point
-from streamsvm.delivery import AttemptVerdict, Judgement, Part
+from streamsvm.delivery import NOT_STORED, AttemptVerdict, Judgement, Part
 from streamsvm.errors import StateError, TransientError
 from streamsvm.kafka import Cluster, Message, Place, Publisher, Record, Stamp, Stored
 
@@ -47,6 +47,9 @@ missing."""
 
 FAMILY: Final = "streamsvm/"
 """Prefix of the transactional ids of trainers and of people's moves."""
+
+NO_PARTITION: Final = -1
+"""Partition of a part that was to go to whichever partition the client chooses."""
 
 FILLER_KEY: Final = b"streamsvm@settling"
 """Key of the record that is aborted: a compacted topic accepts no record without a key. No reader receives it."""
@@ -99,6 +102,11 @@ class Settlement(ABC):
         self._monotonic = monotonic
         self._wait = wait
         self._since: dict[tuple[Place, int], float] = {}
+        self._remembered: tuple[Part, ...] = ()
+
+    def remember(self, attempted: Sequence[Message]) -> None:
+        """Keep the stamped messages of an attempt that failed: the log may not hold all of them."""
+        self._remembered = parts_not_stored(attempted)
 
     @property
     def _patience_s(self) -> float:
@@ -313,9 +321,32 @@ def since_ms(stored: Iterable[Stored], slack_ms: int) -> int | None:
     return min(times) - slack_ms if times else None
 
 
+def parts_not_stored(attempted: Iterable[Message]) -> tuple[Part, ...]:
+    """Return stamped messages as parts of their attempt that the log does not hold, as far as anybody knows."""
+    return tuple(
+        Part(
+            attempt=stamp.attempt,
+            number=stamp.part,
+            parts=stamp.parts,
+            topic=message.topic,
+            partition=NO_PARTITION if message.partition is None else message.partition,
+            offset=NOT_STORED,
+            key=message.key,
+            value=message.value,
+            headers=tuple(message.headers),
+            visible=False,
+        )
+        for message in attempted
+        if (stamp := Stamp.of(message.headers)) is not None
+    )
+
+
 def messages_of(parts: Iterable[Part]) -> list[Message]:
-    """Return messages that publish the parts again, each to its own partition."""
-    return [Message(part.topic, part.value, part.key, part.headers, part.partition) for part in parts]
+    """Return messages that publish the parts again, each to its own partition, or to any if it never had one."""
+    return [
+        Message(part.topic, part.value, part.key, part.headers, None if part.partition < 0 else part.partition)
+        for part in parts
+    ]
 
 
 def filler_messages(places: Iterable[Place]) -> list[Message]:

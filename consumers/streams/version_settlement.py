@@ -16,7 +16,7 @@ from consumers.streams.settling import (
 )
 from consumers.streams.topics import READ_TIMEOUT_S
 from streamsvm.crashpoints import crash_point
-from streamsvm.delivery import NOT_STORED, AttemptVerdict, Judgement, Part, judge, redirected
+from streamsvm.delivery import AttemptVerdict, Judgement, judge, redirected
 from streamsvm.errors import StateError
 from streamsvm.kafka import Cluster, Message, Place, Publisher, Record, Stamp, Stored
 from streamsvm.model.pointers import decode_head, head_key
@@ -69,27 +69,6 @@ class VersionSettlement(Settlement):
         )
         self._models_topic = models_topic
         self._name = name
-        self._remembered: tuple[Part, ...] = ()
-
-    def remember(self, attempted: Sequence[Message]) -> None:
-        """Keep the stamped messages of an attempt that failed: the log may not hold all of them."""
-        stamps = [(message, Stamp.of(message.headers)) for message in attempted]
-        self._remembered = tuple(
-            Part(
-                attempt=stamp.attempt,
-                number=stamp.part,
-                parts=stamp.parts,
-                topic=message.topic,
-                partition=message.partition or 0,  # of one partition, as all that a trainer writes in transactions
-                offset=NOT_STORED,
-                key=message.key,
-                value=message.value,
-                headers=tuple(message.headers),
-                visible=False,
-            )
-            for message, stamp in stamps
-            if stamp is not None
-        )
 
     def _of(self, transactional_id: str) -> VersionSettlement:
         return VersionSettlement(

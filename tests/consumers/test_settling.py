@@ -12,6 +12,7 @@ from uuid import uuid4
 import msgspec
 import pytest
 from confluent_kafka import KafkaException
+from structlog.testing import capture_logs
 
 import consumers.scorer.life as life_module
 import consumers.scorer.scorer as scorer_module
@@ -113,22 +114,24 @@ def test_a_version_whose_markers_are_lost_is_published_once(
 
 
 class Doubling(Proxy):
-    """Delivers a copy of one end of a transaction when two parts of three of the next transaction are stored."""
+    """Delivers a copy of one end of a transaction when all but the last part of the next transaction are stored."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.writer, self.answers = b"?", list[int]()
+        self.writer, self.answers, self.parts = b"?", list[int](), 3
         self.copy: bytes | None = b""
         self._produced = 0
 
     def breaks_on(self, frame: bytes) -> bool:
         """Look at a request before it is forwarded: the broker has the requests before it, or gets them at once."""
         key = int.from_bytes(frame[:2], "big")
-        if self.writer in frame and key == END_TXN and self.copy == b"":
-            self.copy, self._produced = frame, 0
+        if self.writer in frame and key == END_TXN:
+            self._produced = 0
+            if self.copy == b"":
+                self.copy = frame
         elif self.writer in frame and key == PRODUCE and self.copy:
             self._produced += 1
-            if self._produced == 3:
+            if self._produced == self.parts:
                 time.sleep(0.05)  # the fault itself: the parts before it are stored
                 self.answers.append(self.deliver_late(self.copy))
                 self.copy = None
@@ -362,6 +365,27 @@ def test_a_batch_whose_markers_are_lost_is_answered_once(
         eventually(lambda: len(answered(connection, settings)) >= 200, "all is answered")
         eventually(lambda: running.health.ready()[0], "it is ready")
     check_once(connection, settings, 200)
+
+
+def test_a_commit_that_arrives_twice_doubles_no_score(
+    doubling: Doubling, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Scores are visible, dead letters and positions of the same batch were refused: nothing is scored again."""
+    monkeypatch.setattr(life_module, "TRANSACTION_TIMEOUT_S", TIMEOUT_S)
+    connection = Connection(options={"bootstrap.servers": doubling.address, "fetch.wait.max.ms": 10})
+    settings = scoring_settings(settings_for("twice-scored", tmp_path / "checkpoint"), 2, connection)
+    with closing(ModelTrainer(connection, settings.output.models_topic)) as trainer:
+        trainer.publish(version_of(3))
+    doubling.parts = 2
+    with capture_logs() as told, Scoring(settings, connection):
+        for copies in range(1, 4):
+            doubling.writer, doubling.copy = f"{settings.scoring.group}-".encode(), b""
+            for begin in range(400 * (copies - 1), 400 * copies, 40):
+                feed(connection, settings, range(begin, begin + 40))
+            eventually(lambda copies=copies: len(answered(connection, settings)) >= 400 * copies, "all is answered")
+    assert doubling.answers == [0] * 3, "a copy was not taken for the end of a transaction"
+    check_once(connection, settings, 1200)
+    assert "transaction_completed" in [line["event"] for line in told], "no batch was torn"
 
 
 SCORER_DEATHS = [((scorer_module.__name__, "scores.answered"), lost) for lost in SCORES_LOST]

@@ -206,8 +206,9 @@ class CoresetConfig(Section):
         description="How buckets merge: `tree` keeps up to `buckets`, and merges the two neighbours that stand for the "
         "least weight (with `fan_in`, it carries like a counter of that base instead); `chain` keeps one bucket, "
         "which is reduced again with every leaf, and so makes the most of little memory. Default: `tree` for a "
-        "linear kernel and `chain` for `rbf`, because the small buckets of a tree mislead the pilot of an `rbf` "
-        "model.",
+        "linear kernel, unless a memory budget leaves a partition fewer than 700 points; `chain` there, and for "
+        "`rbf`, because the small buckets of a tree mislead the pilot of an `rbf` model. Versions and checkpoints "
+        "that began with a `tree` continue with it unless the option is given.",
     )
     memory_points: Annotated[int, Field(ge=16, le=1 << 30)] | None = Field(
         default=None,
@@ -301,6 +302,11 @@ class CoresetConfig(Section):
     """The bucket's share of a partition's memory in a chain; the rest is the leaf. Measured from 0.3 to 0.85: a larger
     bucket comes nearer to the optimum and loses less on sorted streams; a larger leaf is reduced less often, which
     takes less time."""
+    TREE_POINTS: ClassVar[int] = 700
+    """Fewest points of a partition with which a tree is as near to the optimum as a chain; with a quarter of them it is
+    3 to 4 times as far from it, and can be farther than a reservoir sample (tests/benchmarks/results/coreset.txt)."""
+    LEAST_POINTS_A_FEATURE: ClassVar[int] = 14
+    """Fewest points of a partition for each feature with which a chain was at least twice as near as a reservoir."""
     AUDIT_SHARE: ClassVar[float] = 0.05
     """The audit sample's share of a partition's memory. Gaps fall about as m^-1.3, so this costs the coreset some 7
     %."""
@@ -430,10 +436,20 @@ class CoresetConfig(Section):
         ValueError
             If the budget is too small. For `memory_bytes` the message names the smallest sufficient budget.
         """
-        if self.structure is None:
-            chosen = _with_defaults(self, {"structure": "tree" if kernel == "linear" else "chain"})
-            return chosen._rule_of_merging()._sizes_of_the_memory()._sizes_of_the_bytes(points)
-        return self._sizes_of_the_bytes(points)
+        if self.structure is not None:
+            return self._sizes_of_the_bytes(points)
+        has_budget = self.memory_points is not None or self.memory_bytes is not None
+        is_tree_asked = not self.model_fields_set.isdisjoint({"buckets", "fan_in"})
+        if kernel == "linear" and (is_tree_asked or not has_budget):
+            return self._settled_as("tree", points)
+        chain = self._settled_as("chain", points)
+        if kernel == "linear" and chain.partition_points >= self.TREE_POINTS:
+            return self._settled_as("tree", points)
+        return chain
+
+    def _settled_as(self, structure: Literal["tree", "chain"], points: PointsConfig) -> CoresetConfig:
+        chosen = _with_defaults(self, {"structure": structure})
+        return chosen._rule_of_merging()._sizes_of_the_memory()._sizes_of_the_bytes(points)
 
     def _sizes_of_the_bytes(self, points: PointsConfig) -> CoresetConfig:
         if self.memory_bytes is None:
@@ -714,11 +730,13 @@ class ModelConfig(Section):
         sections = {}
         for section, options in BEFORE_THERE_WAS.items():
             own, begun = getattr(self, section), canonical.get(section, {})
-            left = {
+            left: dict[str, object] = {
                 option: old
                 for option, old in options.items()
                 if option not in own.model_fields_set | begun.keys() and getattr(own, option) != old
             }
+            if section == "coreset" and _began_as_a_tree(begun, own):
+                left |= {"structure": "tree", "buckets": begun.get("buckets")}
             if left and section == "coreset":  # sizes that follow from a budget follow from its rules
                 given = own.model_dump(include=own.model_fields_set)
                 older = _as_given(CoresetConfig.model_validate({**given, **left}), own)
@@ -753,6 +771,11 @@ class ModelConfig(Section):
         for table, options in tables.items():
             lines += ["", f"[{table}]", *(f"{name} = {_toml(value)}" for name, value in options.items())]
         return "\n".join(lines) + "\n"
+
+
+def _began_as_a_tree(begun: Mapping[str, Any], own: CoresetConfig) -> bool:
+    """Tell whether a chain is now the default where a tree was before."""
+    return begun.get("structure") == "tree" and own.structure == "chain" and "structure" not in own.model_fields_set
 
 
 def _toml(value: object) -> str:

@@ -7,6 +7,7 @@ import re
 import tomllib
 import tracemalloc
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -305,9 +306,9 @@ def test_a_budget_of_bytes_is_kept_and_used(structure: str, dimension: int, part
 def test_bytes_that_hold_nothing_are_refused_with_what_would_do() -> None:
     """At the door, and the figure that the message gives is enough."""
     with pytest.raises(
-        ConfigurationError, match=r"memory_bytes = 1000000 is too little .* takes (\d+) bytes"
+        ConfigurationError, match=r"memory_bytes = 200000 is too little .* takes (\d+) bytes"
     ) as refused:
-        load({"points": {"dimension": 8}, "coreset": {"memory_bytes": 1_000_000}})
+        load({"points": {"dimension": 8}, "coreset": {"memory_bytes": 200_000}})
     assert "max_partitions" in str(refused.value)
     found = re.search(r"takes (\d+) bytes", str(refused.value))
     assert found is not None
@@ -330,6 +331,32 @@ def test_what_goes_on_by_an_older_rule_has_its_sizes(budget: dict[str, int], str
     assert now.continuing(now.canonical()).canonical() == now.canonical()
     assert ModelConfig.of_canonical(older.canonical()).sha256() == older.sha256()
     assert (now.sha256() == older.sha256()) == (structure == "chain")
+
+
+LITTLE = [
+    ({"memory_points": 44_799}, "chain"),
+    ({"memory_points": 44_800}, "tree"),
+    ({"memory_bytes": 4_000_000}, "chain"),
+    ({"memory_bytes": 40_000_000}, "tree"),
+    ({"memory_points": 10_000, "buckets": 2}, "tree"),
+    ({"memory_points": 44_000, "fan_in": 2}, "tree"),
+    ({}, "tree"),
+]
+
+
+@pytest.mark.parametrize(("budget", "structure"), LITTLE)
+@pytest.mark.parametrize("rule", [{}, {"buckets": None}], ids=["tree", "counter"])
+def test_little_memory_a_partition_means_a_chain(budget: dict[str, int], structure: str, rule: dict[str, None]) -> None:
+    """Fewer than 700 points, unless an option of a tree is given; what began as a tree stays one."""
+
+    def config(**options: Any) -> ModelConfig:
+        coreset = CoresetConfig.model_validate({"max_partitions": 64, **budget, **options})
+        return ModelConfig(points=PointsConfig(dimension=8), coreset=coreset)
+
+    older = rule if budget.keys() <= {"memory_points"} else {}  # a counter does not fit into so few bytes
+    now, began = config(), config(**older, structure="tree")
+    assert now.coreset.structure == structure
+    assert now.continuing(began.canonical()).canonical() == began.canonical()
 
 
 def test_a_base_of_the_counter_asks_for_the_counter() -> None:
@@ -370,12 +397,13 @@ def test_the_kernel_decides_the_structure_unless_it_is_given(
 
 
 def test_a_budget_waits_for_the_structure() -> None:
-    """One that no tree fits into is no error where the kernel takes a chain."""
-    coreset = CoresetConfig(memory_points=256, max_partitions=64)
-    points = PointsConfig(dimension=2)
-    assert ModelConfig(points=points, coreset=coreset, svm=SvmConfig(kernel="rbf")).coreset.partition_points == 4
+    """One that no tree fits into is no error where a chain is taken: for its kernel, or for so little memory."""
+    points, little = PointsConfig(dimension=2), {"memory_points": 256, "max_partitions": 64}
+    for svm in (SvmConfig(kernel="rbf"), SvmConfig()):
+        config = ModelConfig(points=points, coreset=CoresetConfig.model_validate(little), svm=svm)
+        assert config.coreset.partition_points == 4
     with pytest.raises(ValueError, match=r"memory_points = 256 .* too few for a tree"):
-        ModelConfig(points=points, coreset=CoresetConfig(memory_points=256, max_partitions=64))
+        ModelConfig(points=points, coreset=CoresetConfig.model_validate({**little, "buckets": 4}))
 
 
 @pytest.mark.parametrize(

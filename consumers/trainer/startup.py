@@ -20,7 +20,7 @@ from consumers.streams.topics import KnownPointers, check_input, check_names, ch
 from consumers.trainer.session import Session
 from streamsvm.checkpoint.directory import CheckpointDirectory
 from streamsvm.checkpoint.format import Snapshot
-from streamsvm.config import ModelConfig
+from streamsvm.config import CoresetConfig, ModelConfig
 from streamsvm.crashpoints import crash_point
 from streamsvm.delivery import (
     Begin,
@@ -172,7 +172,10 @@ class Startup:
         check_names(settings)
         if settings.output.model_format == "onnx":
             require_onnx()
-        check_input(self._input())
+        source = self._input()
+        check_input(source)
+        for what, remedy in unwise_memory(self._config, len(source.partitions)):
+            log.warning("coreset_memory", what=what, remedy=remedy)
         specs = output_topics(settings)
         cluster.create(specs)
         described = {spec.name: cluster.describe(spec.name) for spec in specs}
@@ -380,6 +383,28 @@ def check_partitions(config: ModelConfig, topic: str, count: int) -> None:
         raise ConfigurationError(
             f"the topic {topic} has {count} partitions, but coreset.max_partitions is {most}",
             "Raise coreset.max_partitions. It is part of a model's configuration: an existing model must begin anew.",
+        )
+
+
+def unwise_memory(config: ModelConfig, count: int) -> Iterator[tuple[str, str]]:
+    """Yield what a memory budget loses by the number of partitions, and what to do."""
+    coreset = config.coreset
+    if coreset.memory_points is None and coreset.memory_bytes is None:
+        return
+    anew = "The option is part of a model's configuration: an existing model must begin anew."
+    own, least = coreset.partition_points, CoresetConfig.LEAST_POINTS_A_FEATURE * (config.points.dimension + 1)
+    if 2 * count <= coreset.max_partitions:
+        yield (
+            f"the input has {count} partitions, and coreset.max_partitions = {coreset.max_partitions} keeps memory for "
+            f"as many: each has {own} points, and the rest is unused",
+            f"Lower coreset.max_partitions to the most partitions that the input will have. {anew}",
+        )
+    if own < least:
+        yield (
+            f"each partition has {own} points of the memory budget, few for {config.points.dimension} features: the "
+            "model can be no better than one trained on a reservoir sample of the same memory",
+            f"Raise coreset.memory_points to {least * coreset.max_partitions} (or memory_bytes in proportion), or "
+            f"lower coreset.max_partitions. {anew}",
         )
 
 

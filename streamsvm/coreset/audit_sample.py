@@ -264,7 +264,8 @@ def _offer(  # type: ignore[no-untyped-def]
         else:
             place = heap[0]
             threshold = max(threshold, priority[place])
-        held_X[place] = X[i]
+        for j in range(X.shape[1]):  # a loop: the compiler takes seconds over the error of a copy that does not fit
+            held_X[place, j] = X[i, j]
         held_y[place] = y[i]
         held_weight[place] = weight[i]
         priority[place] = drawn

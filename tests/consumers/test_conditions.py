@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 import structlog
 
 from consumers.trainer.coreset_conditions import CONDITIONS, Conditions
+from consumers.trainer.startup import unwise_memory
 from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig
 from streamsvm.coreset.reducers.base import Observed
 from streamsvm.datasets import load_htru2
@@ -37,6 +40,29 @@ def test_a_condition_is_told_once_and_again_as_its_count_grows_tenfold() -> None
     assert told({}, {"calibrated": 9}) == []
     assert told(*({"strained": count} for count in range(2, 2_000))) == [("strained", n) for n in (2, 20, 200)]
     assert told({"shifted": 1}, {"shifted": 1, "by_weight": 4}) == [("shifted", 1), ("by_weight", 4)]
+
+
+@pytest.mark.parametrize(
+    ("memory", "partitions", "dimension", "said"),
+    [
+        ({"memory_points": 10_000}, 64, 22, ["each partition has 156 points"]),
+        ({"memory_points": 10_000}, 33, 8, []),
+        ({"memory_points": 10_000}, 32, 8, ["the input has 32 partitions"]),
+        ({"memory_points": 10_000}, 1, 22, ["the input has 1 partitions", "each partition has 156 points"]),
+        ({}, 1, 22, []),
+    ],
+)
+def test_a_budget_that_is_spread_too_thin_is_told(
+    memory: dict[str, int], partitions: int, dimension: int, said: list[str]
+) -> None:
+    """With what would do; a start without a budget has nothing to divide."""
+    config = ModelConfig(points=PointsConfig(dimension=dimension), coreset=CoresetConfig.model_validate(memory))
+    told = list(unwise_memory(config, partitions))
+    assert [what[: len(begin)] for (what, _), begin in zip(told, said, strict=True)] == said
+    if dimension == 22 and memory:
+        enough = int(re.findall(r"memory_points to (\d+)", told[-1][1])[0])
+        better = ModelConfig(points=config.points, coreset=CoresetConfig(memory_points=enough))
+        assert not list(unwise_memory(better, 64))
 
 
 def observed(points: Points, structure: str) -> dict[str, int]:

@@ -183,7 +183,8 @@ def _follow(rows, upper, gap, tolerance, limit, best, point):  # type: ignore[no
         # returned.
         if value < primal:
             primal = value
-            best[:] = v
+            for j in range(order):  # a loop: the compiler takes seconds over the error of a copy that does not fit
+                best[j] = v[j]
         # A cheap estimate first: a is not balanced yet, and balancing and checking it costs more passes over all
         # points.
         if primal - total + 0.5 * dot(held[:-1], held[:-1]) <= near * primal:
@@ -207,7 +208,8 @@ def _follow(rows, upper, gap, tolerance, limit, best, point):  # type: ignore[no
             steps = step
             break
         combine(rows, target, right)
-        right[:-1] -= v[:-1]
+        for j in range(order - 1):
+            right[j] -= v[j]
         substitute(matrix, right, dv)
         multiply(rows, dv, along)
         # Mehrotra's rule: where the step towards mu = 0 got far, aim low; where it met a bound early, go back to the

@@ -49,7 +49,7 @@ VERSIONS: Permission = ("topic", "models", "read")
 """What a trainer does not miss before its first version."""
 REFUSED_STATUS = 78
 ATTEMPTED = {
-    ("topic", "read"): r"failed to (read|look up topic)",
+    ("topic", "read"): r"failed to (read|look up topic|ask for the end of)",
     ("topic", "write"): r"failed to (publish to|deliver a message to|look up) topic",
     ("group", "read"): r"failed to (ask who is in|read \S+ as) group",
     ("transactional_id", "write"): r"failed to take over transactional id",

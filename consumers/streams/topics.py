@@ -17,6 +17,9 @@ BOUNDED: Final = {"compression.type": "zstd"}
 FOR_EVER: Final = {"retention.ms": "-1", "retention.bytes": "-1"}
 SOON: Final = {"segment.bytes": str(1 << 20), "segment.ms": "600000", "min.cleanable.dirty.ratio": "0.1"}
 """Only whole segments are compacted: with these a reader finds some 2 MB, however many versions there were."""
+LAG: Final = "min.compaction.lag.ms"
+LAG_MS: Final = 3_600_000
+"""How long compaction spares records of a transaction that was aborted: a settlement may publish them again."""
 READ_TIMEOUT_S: Final = 30.0
 
 Decoded = TypeVar("Decoded", Head, Owner, Alias)
@@ -30,13 +33,11 @@ def output_topics(settings: Settings) -> list[TopicSpec]:
     each has a key of its own, so that only retired ones go.
     """
     output = settings.output
-    policy = "delete" if output.keep_versions is None else "compact"
+    compacted = {"cleanup.policy": "compact", LAG: str(LAG_MS)}
+    kept = {"cleanup.policy": "delete"} if output.keep_versions is None else compacted
     return [
-        *(
-            TopicSpec(topic, 1, config={"cleanup.policy": policy, **FOR_EVER, **BOUNDED})
-            for topic in output.version_topics
-        ),
-        TopicSpec(output.aliases_topic, 1, config={"cleanup.policy": "compact", **SOON, **BOUNDED}),
+        *(TopicSpec(topic, 1, config={**kept, **FOR_EVER, **BOUNDED}) for topic in output.version_topics),
+        TopicSpec(output.aliases_topic, 1, config={**compacted, **SOON, **BOUNDED}),
         TopicSpec(output.audit_topic, 1, config={"cleanup.policy": "delete", **FOR_EVER}),
         TopicSpec(settings.input.dead_letters, 1, config={}),
     ]
@@ -126,8 +127,10 @@ def _decoded(record: Record | None, decode: Callable[[bytes], Decoded], what: st
         ) from None
 
 
-def check_output(settings: Settings, described: Mapping[str, TopicInfo]) -> list[str]:
+def check_output(settings: Settings, described: Mapping[str, TopicInfo]) -> list[tuple[str, str]]:
     """Refuse output topics on which delivery could not keep its promise; return what is unwise about the others.
+
+    Each thing that is unwise comes with what to do.
 
     Parameters
     ----------
@@ -158,10 +161,15 @@ def check_output(settings: Settings, described: Mapping[str, TopicInfo]) -> list
                 f"cleanup.policy={wanted}",
             )
         if name in output.version_topics and output.keep_versions is not None and policy == {"delete"}:
-            warnings.append(f"cleanup.policy=delete of the topic {name} keeps the bytes of retired versions")
+            kept = f"cleanup.policy=delete of the topic {name} keeps the bytes of retired versions"
+            warnings.append((kept, "set it to compact, or remove output.keep_versions"))
+        if "compact" in policy and int(topic.config.get(LAG, LAG_MS)) < LAG_MS:
+            loses = "Kafka may remove what a trainer that dies while it repairs a version leaves for its successor"
+            warnings.append((f"{LAG}={topic.config[LAG]} of the topic {name}", f"set it to {LAG_MS}, or {loses}"))
         if "delete" in policy:
+            deletes = "set it to -1, or Kafka deletes versions and their audit trail"
             warnings += [
-                f"{setting}={topic.config[setting]} of the topic {name}"
+                (f"{setting}={topic.config[setting]} of the topic {name}", deletes)
                 for setting in FOR_EVER
                 if topic.config.get(setting, "-1") != "-1"
             ]

@@ -180,10 +180,8 @@ class Startup:
         cluster.create(specs)
         described = {spec.name: cluster.describe(spec.name) for spec in specs}
         if not cluster.embedded:
-            for unwise in check_output(settings, described):
-                log.warning(
-                    "output_topic", what=unwise, remedy="set it to -1, or Kafka deletes versions and their audit trail"
-                )
+            for what, remedy in check_output(settings, described):
+                log.warning("output_topic", what=what, remedy=remedy)
         for name in settings.output.version_topics:
             check_message_size(self._config, described[name], cluster.max_message_bytes)
         dead_letters.fit(described[settings.input.dead_letters], cluster.max_message_bytes)

@@ -35,7 +35,7 @@ a late copy of an earlier commit ended the  a version past the one that the newe
 attempt half sent, and the broker refused   head names                             remembers the rest; LOST if it died,
 the rest                                                                           too
 the bytes of a version or of its head are   the other one visible                  LOST: refuses, names the records
-gone, or do not hash to what is visible
+gone, or do not hash to what is visible                                            (compaction spares them for an hour)
 the bytes of another part are gone          the rest visible                       says so, completes the rest
 the id expired, the old producer's records  hung, and an abort does not end them   a person must: the exact command
 hang

@@ -110,10 +110,10 @@ def believes_every_answer() -> None:
 def reads_what_is_uncommitted() -> None:
     """Read head and owner as if every record counted: what a dead writer left open is taken for published."""
 
-    def make_consumer(original: Any, *given: Any, **options: Any) -> Any:
-        return original(*given, **{**options, "fixed": {**options["fixed"], "isolation.level": "read_uncommitted"}})
+    def lent_consumer(original: Any, connection: Any, topic: str, fixed: Any) -> Any:
+        return original(connection, topic, {**fixed, "isolation.level": "read_uncommitted"})
 
-    wrap(streamsvm.kafka.reading, "make_consumer", make_consumer)
+    wrap(streamsvm.kafka.reading, "lent_consumer", lent_consumer)
 
 
 def renews_unread() -> None:

@@ -71,6 +71,7 @@ class Log:
         self.leader_epoch = 0
         self.pending: dict[int, list[int]] = {}
         self._aborted: set[int] = set()
+        self._compacted: dict[int, Entry] = {}
 
     @property
     def end(self) -> int:
@@ -108,13 +109,25 @@ class Log:
         places = ((offset, self.entries[offset]) for offset in range(max(start, self.first), stop))
         return [(offset, entry) for offset, entry in places if entry and self.readable(offset)]
 
-    def compact(self) -> None:
-        """Keep the newest record of each key below the last stable offset; control and aborted records go."""
-        newest = {entry.key: offset for offset, entry in self.committed()}
+    def compact(self) -> list[Entry]:
+        """Keep the newest record of each key below the last stable offset; return the aborted records that go."""
+        newest, aborted = {entry.key: offset for offset, entry in self.committed()}, {}
         for offset in range(self.first, self.stable):
             entry = self.entries[offset]
             if entry and (not self.readable(offset) or newest[entry.key] != offset):
                 self.entries[offset] = None
+                if offset in self._aborted:
+                    aborted[offset] = entry
+        self._compacted |= aborted
+        return list(aborted.values())
+
+    def restore(self) -> bool:
+        """Put back the aborted records that compaction took, as a person can; tell whether there were any."""
+        for offset, entry in self._compacted.items():
+            self.entries[offset] = entry
+        restored = bool(self._compacted)
+        self._compacted.clear()
+        return restored
 
     def truncate(self, end: int) -> None:
         """Lose everything from `end` on, as an unclean election does: a new leader epoch begins."""

@@ -226,7 +226,7 @@ class Cluster(_Port):
             if entry.key in wanted
         }
         missing = wanted - found.keys()
-        return found | self.newest(topic, missing, timeout_s) if missing and self._end(topic) > end else found
+        return found | self.newest(topic, wanted, timeout_s) if missing and self._end(topic) > end else found
 
     def newest_under(self, topic: str, prefix: bytes, timeout_s: float) -> dict[bytes, Record]:
         keys = {entry.key for _, entry in self._broker.log(topic).committed() if entry.key.startswith(prefix)}

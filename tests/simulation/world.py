@@ -472,11 +472,14 @@ class World:
         instance.refusal = str(refusal)
         life = instance.life
         assert life is not None
-        if life.fences and not (life.reads or life.hidden) and life.events == self.happened.total():
+        alone = life.events == self.happened.total() and people.COMPACTED not in self.excuses
+        if life.fences and not (life.reads or life.hidden) and alone:
             raise Violation(f"{life.name} fenced whoever ran, and then refused to start: {refusal}")
         if not self.excuses:
             raise Violation(f"a start was refused without a reason: {refusal}")
         told = re.search(r"--reset (\S+)", str(refusal))
+        if people.COMPACTED in self.excuses and self.broker.log(ALIASES).restore():
+            return
         if self.profile.two and not self.calm and self.decide("person", "", ["reset"]) != "reset":
             instance.down = True
         elif told:

@@ -1,0 +1,188 @@
+"""Values of one field, a batch at a time, as numbers, texts, truths or times; and what is wrong with the others.
+
+Every function takes a list of what stood in the events, without missing ones, and gives an array or a list of the same
+length. Where a value has the wrong type or range, it notes a `Fault` and gives something harmless. Batches in which all
+is well, the usual ones, are converted without a look at each value.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streamsvm.features.paths import Path, Unreachable, shown
+from streamsvm.features.recipe import LARGEST_NUMBER
+from streamsvm.features.zones import ZoneTable
+
+LARGEST_EXACT: Final = 1 << 53
+"""Largest integer that every language reads the same."""
+_SHOWN: Final = 60
+
+
+class Fault(NamedTuple):
+    """Why an event is rejected: a reason of `streamsvm.ingest.decoder.REASONS`, and the particulars."""
+
+    reason: Literal["missing_field", "wrong_type", "not_finite"]
+    what: str
+
+
+@dataclass(slots=True)
+class Faults:
+    """The first fault of each event, by its index in the batch."""
+
+    by_row: dict[int, Fault] = field(default_factory=dict)
+
+    def missing(self, rows: Iterable[int], path: Path) -> None:
+        """Note that a field is absent or null."""
+        fault = Fault("missing_field", f"{shown(path)} is missing")
+        for row in rows:
+            self.by_row.setdefault(row, fault)
+
+    def wrong(self, row: int, path: Path, value: object, wanted: str) -> None:
+        """Note a value that is not what it has to be."""
+        if isinstance(value, Unreachable):
+            what = f"{shown(path)} cannot be read: {value.why}"
+        else:
+            what = f"{shown(path)} is {told(value)}, not {wanted}"
+        self.by_row.setdefault(row, Fault("wrong_type", what))
+
+    def not_finite(self, row: int, path: Path, value: object) -> None:
+        """Note a number that is too large, infinite, or not a number."""
+        self.by_row.setdefault(row, Fault("not_finite", f"{shown(path)} is {told(value)}, beyond what can be learned"))
+
+
+def told(value: object) -> str:
+    """Show a value as it stands in JSON, shortened."""
+    try:
+        text = ("true" if value else "false") if isinstance(value, bool) else repr(value)
+    except ValueError:  # an integer of more digits than Python writes
+        text = "an integer of thousands of digits"
+    return text if len(text) <= _SHOWN else text[: _SHOWN - 3] + "..."
+
+
+def numbers(values: Sequence[Any], path: Path, faults: Faults) -> NDArray[np.float64]:
+    """Return numbers as float64, shape (n,)."""
+    if set(map(type, values)) <= {float, int}:
+        try:
+            made = np.array(values, np.float64)
+        except OverflowError:
+            pass
+        else:
+            if not len(made) or (made.max() <= LARGEST_NUMBER and made.min() >= -LARGEST_NUMBER):
+                return made
+    return np.array([_number(row, value, path, faults) for row, value in enumerate(values)], np.float64)
+
+
+def _number(row: int, value: Any, path: Path, faults: Faults) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        faults.wrong(row, path, value, "a number")
+    elif not abs(value) <= LARGEST_NUMBER:
+        faults.not_finite(row, path, value)
+    else:
+        return float(value)
+    return 0.0
+
+
+def texts(values: Sequence[Any], path: Path, faults: Faults) -> Sequence[str]:
+    """Return texts; integers and truths as JSON writes them, whether they came as 1 or as 1.0."""
+    if set(map(type, values)) <= {str}:
+        return values
+    return [value if type(value) is str else _text(row, value, path, faults) for row, value in enumerate(values)]
+
+
+def _text(row: int, value: Any, path: Path, faults: Faults) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int) or (isinstance(value, float) and value.is_integer()):
+        if abs(value) <= LARGEST_EXACT:
+            return str(int(value))
+        faults.wrong(row, path, value, "an integer of at most 53 bits: send such an identifier as text")
+    else:
+        faults.wrong(row, path, value, "text, an integer or a boolean")
+    return ""
+
+
+def truths(values: Sequence[Any], path: Path, faults: Faults) -> NDArray[np.float64]:
+    """Return 1 for true and 0 for false, shape (n,)."""
+    if set(map(type, values)) <= {bool}:
+        return np.array(values, np.float64)
+    return np.array([_truth(row, value, path, faults) for row, value in enumerate(values)], np.float64)
+
+
+def _truth(row: int, value: Any, path: Path, faults: Faults) -> float:
+    if isinstance(value, bool | int | float) and value in (0, 1):
+        return float(value)
+    faults.wrong(row, path, value, "true or false")
+    return 0.0
+
+
+# ----------------------------------------------------------------------- times
+
+MICROSECONDS: Final = 1_000_000
+_ISO: Final = re.compile(
+    r"\d{4}-\d\d-\d\d"
+    r"(?:[T ](?:[01]\d|2[0-3]):[0-5]\d(?::[0-5]\d(?:[.,]\d{1,9})?)?(Z|[+-](?:[01]\d|2[0-3]):?[0-5]\d)?)?",
+    re.ASCII,
+)
+"""The part of ISO 8601 that is read: a calendar date, with or without a time of day and an offset."""
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_NAIVE_EPOCH: Final = datetime(1970, 1, 1)
+_MICROSECOND: Final = timedelta(microseconds=1)
+_EARLIEST: Final = -62_135_596_800 * MICROSECONDS
+_LATEST: Final = 253_402_300_800 * MICROSECONDS - 1
+_PER_UNIT: Final = {"s": 1e6, "ms": 1e3, "us": 1.0}
+
+
+def times(values: Sequence[Any], path: Path, faults: Faults, format_: str, zone: ZoneTable) -> NDArray[np.int64]:
+    """Return times in microseconds since the epoch, shape (n,), from the year 1 to the year 9999.
+
+    Parameters
+    ----------
+    values : sequence
+    path : Path
+    faults : Faults
+    format_ : {"iso8601", "s", "ms", "us"}
+    zone : ZoneTable
+        The zone of texts that have no offset.
+    """
+    if format_ != "iso8601":
+        return _counted(values, path, faults, _PER_UNIT[format_])
+    read = [_iso(row, value, path, faults) for row, value in enumerate(values)]
+    made = np.array([time for time, _ in read], np.int64)
+    local = np.array([is_local for _, is_local in read], np.bool_)
+    if local.any():
+        seconds, rest = np.divmod(made[local], MICROSECONDS)
+        made[local] = zone.utc_of_local(seconds) * MICROSECONDS + rest
+    return made
+
+
+def _counted(values: Sequence[Any], path: Path, faults: Faults, factor: float) -> NDArray[np.int64]:
+    micros = np.floor(numbers(values, path, faults) * factor)
+    beyond = ~((micros >= _EARLIEST) & (micros <= _LATEST))
+    for row in np.flatnonzero(beyond).tolist():
+        faults.not_finite(row, path, values[row])
+    micros[beyond] = 0.0
+    return micros.astype(np.int64)
+
+
+def _iso(row: int, value: Any, path: Path, faults: Faults) -> tuple[int, bool]:
+    """Return microseconds since the epoch, and whether they are those of a zone's clocks."""
+    if isinstance(value, str) and (found := _ISO.fullmatch(value)) is not None:
+        try:
+            time = datetime.fromisoformat(value)
+            if found.group(1) is None:
+                return (time - _NAIVE_EPOCH) // _MICROSECOND, True
+            micros = (time - _EPOCH) // _MICROSECOND
+        except (ValueError, OverflowError):
+            pass
+        else:
+            if _EARLIEST <= micros <= _LATEST:
+                return micros, False
+    faults.wrong(row, path, value, "a time such as 2026-01-31T12:00:00Z")
+    return 0, False

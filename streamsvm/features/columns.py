@@ -187,7 +187,7 @@ class _Crossed:
 
     def fill(self, X: Float, place: slice) -> None:
         products = X[:, self._first, np.newaxis] * X[:, np.newaxis, self._second]
-        X[:, place] = products.reshape(len(X), -1)
+        X[:, place] = products.reshape(len(X), place.stop - place.start)
 
 
 class _Compiled:
@@ -251,7 +251,7 @@ def _category_filler(feature: Category, _: Recipe) -> Fill:
     path, index, other = feature.field, {value: at for at, value in enumerate(feature.values)}, len(feature.values)
 
     def fill(out: Float, values: Sequence[Sequence[Any]], faults: Faults) -> None:
-        at = [index.get(text, other) for text in texts(values[0], path, faults)]
+        at = np.array([index.get(text, other) for text in texts(values[0], path, faults)], np.intp)
         out[np.arange(len(at)), at] = 1.0
 
     return fill
@@ -270,9 +270,9 @@ def _hash_filler(feature: Hash, _: Recipe) -> Fill:
         return made
 
     def fill(out: Float, values: Sequence[Sequence[Any]], faults: Faults) -> None:
-        read = texts(values[0], path, faults)
-        made = [remembered.get(text) or hashed(text) for text in read]
-        out[np.arange(len(made)), [column for column, _ in made]] = [sign for _, sign in made]
+        made = [remembered.get(text) or hashed(text) for text in texts(values[0], path, faults)]
+        at = np.array([column for column, _ in made], np.intp)
+        out[np.arange(len(made)), at] = [sign for _, sign in made]
 
     return fill
 

@@ -185,7 +185,7 @@ class BatchScorer:
             max_rows_per_record=max_rows_per_record,
             max_decoded_bytes=max_decoded_bytes,
         )
-        self._decoder = PointDecoder(config, labeled=False, schemas=schemas)
+        self._decoder = PointDecoder(config, labeled=False, schemas=schemas, recipe=version.recipe)
 
     def score(self, records: Sequence[SourceRecord]) -> Scored:
         """Score a batch; records of one partition must be in the order of their offsets.

@@ -97,7 +97,7 @@ def models() -> list[bytes]:
     found.append(replace(rbf, probability=Isotonic(np.array([-1.0, 0.5, 3.0]), np.array([0.1, 0.5, 0.75]))))
     golden = [
         (GOLDEN / f"model-{form}.json").read_bytes()
-        for form in ("1-linear", "2-rbf", "3-linear", "4-rbf", "5-linear", "5-rbf")
+        for form in ("1-linear", "2-rbf", "3-linear", "4-rbf", "5-linear", "5-rbf", "6-linear", "6-rbf")
     ]
     return [*(model_codec.encode(replace(version_of(), model=model)) for model in found), *golden]
 

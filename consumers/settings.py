@@ -38,6 +38,7 @@ from streamsvm.config import (
 )
 from streamsvm.errors import ConfigurationError
 from streamsvm.features.declaring import tables
+from streamsvm.features.paths import path_of
 from streamsvm.features.recipe import Recipe
 from streamsvm.secrecy import MASK, is_secret
 
@@ -444,6 +445,19 @@ class ScoringConfig(Section):
         "takes a byte per score. Fewer than 200 scores are not compared. A larger window detects smaller changes, "
         "but later. 0: no comparison, and no drift is shown.",
     )
+
+    pass_fields: Annotated[tuple[str, ...], BeforeValidator(_split_names)] = Field(
+        default=(),
+        description="Fields of a JSON event that its score repeats, as `passed`, under the paths given here: "
+        "`card.country,items[0].sku`. Null where an event has no such field. Scores grow by them. Default: none.",
+    )
+
+    @field_validator("pass_fields", mode="after")
+    @classmethod
+    def _with_paths(cls, pass_fields: tuple[str, ...]) -> tuple[str, ...]:
+        for one in pass_fields:
+            path_of(one)
+        return pass_fields
 
     @property
     def dead_letters(self) -> str:

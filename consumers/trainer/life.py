@@ -206,6 +206,7 @@ def begin(
             metrics=metrics,
             health=components.health,
             monotonic=clock.monotonic,
+            clock=clock.now,
         ),
         worker=worker,
         quality=quality,

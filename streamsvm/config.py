@@ -851,18 +851,19 @@ class ModelConfig(Section):
             plain |= tables(self.features)
         lines = [f"seed = {plain.pop('seed')}"]
         for table, options in plain.items():
-            lines += ["", f"[{table}]", *(f"{_toml_key(name)} = {_toml(value)}" for name, value in options.items())]
+            lines += ["", f"[{table}]", *(f"{toml_key(name)} = {toml_value(value)}" for name, value in options.items())]
         return "\n".join(lines) + "\n"
 
 
-def _toml(value: object) -> str:
+def toml_value(value: object) -> str:
     """Return a plain value as TOML spells it: as JSON does, but for tables."""
     if isinstance(value, dict):
-        return "{" + ", ".join(f"{_toml_key(name)} = {_toml(one)}" for name, one in value.items()) + "}"
-    return "[" + ", ".join(map(_toml, value)) + "]" if isinstance(value, list) else json.dumps(value)
+        return "{" + ", ".join(f"{toml_key(name)} = {toml_value(one)}" for name, one in value.items()) + "}"
+    return "[" + ", ".join(map(toml_value, value)) + "]" if isinstance(value, list) else json.dumps(value)
 
 
-def _toml_key(name: str) -> str:
+def toml_key(name: str) -> str:
+    """Return a name as a key of TOML."""
     return name if _BARE.fullmatch(name) else json.dumps(name)
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from consumers.cli import features
 from consumers.host import last_words
 from consumers.host.exit_codes import EXIT_UNFORESEEN, exit_code
 from consumers.host.untrusted_text import printable
@@ -38,6 +39,7 @@ app = typer.Typer(
 topics_app = typer.Typer(no_args_is_help=True, help="Create and check the topics.")
 app.add_typer(models.app, name="model")
 app.add_typer(topics_app, name="topics")
+app.add_typer(features.app, name="features")
 
 RecordFormat = Literal["json", "json-array", "arrow", "avro"]
 PointsFile = Annotated[Path | None, typer.Argument(help="CSV, LIBSVM, JSON lines, Parquet or npz (X, y) file.")]

@@ -74,27 +74,26 @@ def tables(recipe: Recipe) -> dict[str, dict[str, Any]]:
     if recipe.label is not None:
         label = recipe.label
         events["label"] = {
-            "field": _written(label.field),
+            "field": written(label.field),
             "negative": list(label.negative),
             "positive": list(label.positive),
         }
-    events |= {
-        name: _written(path) for name, path in (("weight", recipe.weight), ("id", recipe.id)) if path is not None
-    }
+    events |= {name: written(path) for name, path in (("weight", recipe.weight), ("id", recipe.id)) if path is not None}
     features = {}
     for feature in recipe.features:
         options: dict[str, Any] = msgspec.to_builtins(feature)
         name = options.pop("name")
         for option in ("field", "since"):
             if option in options:
-                options[option] = _written(tuple(options[option]))
+                options[option] = written(tuple(options[option]))
         if options.get("field") == name:
             del options["field"]
         features[name] = {key: list(one) if isinstance(one, tuple) else one for key, one in options.items()}
     return {"events": events, "features": features}
 
 
-def _written(path: Path) -> str | list[str | int]:
+def written(path: Path) -> str | list[str | int]:
+    """Return a path as a configuration has it."""
     text = shown(path)
     try:
         return text if path_of(text) == path else list(path)

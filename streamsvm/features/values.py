@@ -171,6 +171,13 @@ def _counted(values: Sequence[Any], path: Path, faults: Faults, factor: float) -
     return micros.astype(np.int64)
 
 
+def is_local_time(text: str) -> bool | None:
+    """Tell whether a time of the format `iso8601` has no offset; None of a text that is not such a time."""
+    faults = Faults()
+    _, is_local = _iso(0, text, ("",), faults)
+    return None if faults.by_row else is_local
+
+
 def _iso(row: int, value: Any, path: Path, faults: Faults) -> tuple[int, bool]:
     """Return microseconds since the epoch, and whether they are those of a zone's clocks."""
     if isinstance(value, str) and (found := _ISO.fullmatch(value)) is not None:

@@ -153,13 +153,68 @@ def times(values: Sequence[Any], path: Path, faults: Faults, format_: str, zone:
     """
     if format_ != "iso8601":
         return _counted(values, path, faults, _PER_UNIT[format_])
+    if (alike := _alike(values)) is not None:
+        return alike if _is_utc(values[0]) else _of_zone(alike, zone)
     read = [_iso(row, value, path, faults) for row, value in enumerate(values)]
     made = np.array([time for time, _ in read], np.int64)
     local = np.array([is_local for _, is_local in read], np.bool_)
     if local.any():
-        seconds, rest = np.divmod(made[local], MICROSECONDS)
-        made[local] = zone.utc_of_local(seconds) * MICROSECONDS + rest
+        made[local] = _of_zone(made[local], zone)
     return made
+
+
+def _of_zone(local: NDArray[np.int64], zone: ZoneTable) -> NDArray[np.int64]:
+    seconds, rest = np.divmod(local, MICROSECONDS)
+    return zone.utc_of_local(seconds) * MICROSECONDS + rest
+
+
+def _is_utc(text: str) -> bool:
+    return text.endswith("Z")
+
+
+_SHAPES: Final[dict[int, str]] = {
+    len(shape): shape
+    for ending in ("", ".ddd", ".dddddd")
+    for utc in ("", "Z")
+    for shape in (f"dddd-dd-ddTdd:dd:dd{ending}{utc}",)
+}
+"""Texts that most streams have, a `d` for each digit, by their length."""
+
+
+def _alike(values: Sequence[Any]) -> NDArray[np.int64] | None:
+    """Return times that are all written in the same of `_SHAPES`, in microseconds; None where one is not, or is wrong.
+
+    This only saves time: a tenth of that of a look at each.
+    """
+    if not len(values) or set(map(type, values)) != {str}:
+        return None
+    shape = _SHAPES.get(len(values[0]))
+    text = "".join(values)
+    if shape is None or set(map(len, values)) != {len(shape)} or not text.isascii():
+        return None
+    letters = np.frombuffer(text.encode(), np.uint8).reshape(len(values), len(shape))
+    digits = letters.astype(np.int64) - ord("0")
+    for at, letter in enumerate(shape):
+        right = (digits[:, at] >= 0) & (digits[:, at] <= 9) if letter == "d" else letters[:, at] == ord(letter)
+        if not right.all():
+            return None
+    year = _figure(digits, 0, 4)
+    month, day, hour, minute, second = (_figure(digits, at, 2) for at in (5, 8, 11, 14, 17))
+    fraction = [at for at, letter in enumerate(shape) if at > 19 and letter == "d"]
+    micros = _figure(digits, 20, len(fraction)) * 10 ** (6 - len(fraction)) if fraction else 0
+    months = (year - 1970) * 12 + month - 1
+    first = months.astype("datetime64[M]").astype("datetime64[D]").astype(np.int64)
+    last = (months + 1).astype("datetime64[M]").astype("datetime64[D]").astype(np.int64)
+    valid = (year >= 1) & (month >= 1) & (month <= 12) & (day >= 1) & (day <= last - first)
+    if not (valid & (hour <= 23) & (minute <= 59) & (second <= 59)).all():
+        return None
+    seconds = ((first + day - 1) * 24 + hour) * 3_600 + minute * 60 + second
+    return np.asarray(seconds * MICROSECONDS + micros, np.int64)
+
+
+def _figure(digits: NDArray[np.int64], at: int, count: int) -> NDArray[np.int64]:
+    """Return the number that some digits in a row write, shape (n,)."""
+    return digits[:, at : at + count] @ 10 ** np.arange(count - 1, -1, -1)
 
 
 def _counted(values: Sequence[Any], path: Path, faults: Faults, factor: float) -> NDArray[np.int64]:

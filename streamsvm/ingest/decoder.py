@@ -409,6 +409,9 @@ class PointDecoder:
             for index in range(len(run)):
                 self._one("json", run, index, builder)
             return
+        if None not in parsed and not made.faults:
+            builder.add(run, None, made.points, made.ids)
+            return
         place = np.cumsum([event is not None for event in parsed]) - 1
         bad = [index for index, event in enumerate(parsed) if event is None or int(place[index]) in made.faults]
         start = 0

@@ -33,7 +33,7 @@ from streamsvm.learning.learner import Learner
 from streamsvm.learning.recipe import make
 from streamsvm.points import Position
 from tests.benchmarks.timing import ROUNDS_AT_LEAST, Interval, Outcome, Stopwatch, alternate
-from tests.codec.rows import Raw
+from tests.codec.rows import InColumns, Raw
 
 BATCH: Final = 4_000
 """Records at a time, as the trainer takes them."""
@@ -93,11 +93,13 @@ def ours(values: Sequence[bytes], *, learns: bool) -> list[Outcome]:
     """Decode by the recipe, and learn what comes of it."""
     recipe = recipe_from(FEATURES, EVENTS)
     config = ModelConfig(points=PointsConfig(**points_of(recipe)), features=recipe)
-    records = [Raw(value, offset) for offset, value in enumerate(values)]
+    records = [
+        InColumns([Raw(value, start + at) for at, value in enumerate(batch)]) for start, batch in batches(values)
+    ]
     watch, seen = Stopwatch(), 0
     decoder, learner = PointDecoder(config.points, recipe=recipe), Learner(config, {0: Position(0)}, sys.maxsize)
-    for start in range(0, len(records), BATCH):
-        (rows,) = decoder.decode(records[start : start + BATCH]).rows
+    for batch in records:
+        (rows,) = decoder.decode(batch).rows
         seen += int(np.count_nonzero(rows.accepted))
         done = 0
         while learns and done < len(rows):

@@ -112,6 +112,28 @@ def test_the_parts_of_a_time_are_those_of_the_zones_clocks(time: datetime) -> No
         assert made[f"t.{part}.cos"] == pytest.approx(math.cos(2 * math.pi * turn), abs=1e-12)
 
 
+@pytest.mark.parametrize("ending", ["", ".5", ".250", ".123456", "Z", ".5Z", ".250Z", ".123456Z"])
+@given(times=st.lists(st.datetimes(datetime(1, 1, 2), datetime(9999, 12, 30)), min_size=1, max_size=5))
+def test_times_that_are_written_alike_are_read_as_among_others(ending: str, times: list[datetime]) -> None:
+    """A batch of one shape takes a way of its own, which gives the same."""
+    feature = {"t": {"as": "time", "parts": ["hour", "age"], "since": "epoch", "zone": "Europe/Berlin"}}
+    events = [{"t": f"{time.replace(microsecond=0).isoformat()}{ending}", "epoch": "1970-01-01"} for time in times]
+    alike = evaluated(feature, *events)
+    mixed = evaluated(feature, *events, {"t": "2026-01-31", "epoch": "1970-01-01T00:00Z"})
+    assert not alike.faults
+    assert not mixed.faults
+    np.testing.assert_array_equal(alike.X, mixed.X[:-1])
+
+
+@pytest.mark.parametrize("wrong", ["2026-02-29T00:00:00Z", "2026-13-01T00:00:00Z", "2026-01-00T00:00:00Z",
+    "2026-01-01T24:00:00Z", "2026-01-01T00:60:00Z", "2026-01-01T00:00:60Z", "0000-01-01T00:00:00Z",
+    "2026-01-01T00:00:0xZ", "2026/01/01T00:00:00Z", "२026-01-01T00:00:00Z"])  # fmt: skip
+def test_a_wrong_time_among_times_that_are_written_alike_is_found(wrong: str) -> None:
+    """And rejects only its own event."""
+    made = evaluated({"t": "time"}, *({"t": text} for text in ("2024-02-29T00:00:00Z", wrong, "2024-12-31T23:59:59Z")))
+    assert list(made.faults) == [1]
+
+
 def test_a_counted_time_is_the_one_that_the_text_says() -> None:
     """Seconds, milliseconds and microseconds since the epoch."""
     text = row({"t": {"as": "time"}}, {"t": "2026-03-01T12:34:56.5+01:00"})

@@ -48,7 +48,7 @@ from streamsvm.ingest.decoder import (
 )
 from streamsvm.model import message as model_codec
 from streamsvm.model.pointers import decode_alias, decode_head, decode_owner, decode_retired
-from tests.codec.rows import ARROW, AVRO, POINT, POINTS, Raw, Shelf
+from tests.codec.rows import ARROW, AVRO, POINT, POINTS, InColumns, Raw, Shelf
 from tests.features.recipes import payments
 from tests.features.reference import Rejected, columns
 from tests.fuzz.mutation import Mutator
@@ -119,26 +119,6 @@ def _decoder(place: str, *, labeled: bool, events: bool) -> PointDecoder:
     if events:
         return PointDecoder(OF_EVENTS, labeled=labeled, schemas=SHELF, recipe=RECIPE)
     return PointDecoder(LABELED, labeled=labeled, schemas=SHELF)
-
-
-class InColumns(Sequence[Raw]):
-    """Records as the client hands them over: column by column, of several partitions."""
-
-    def __init__(self, records: Sequence[Raw]) -> None:
-        self._records = records
-        self.values = [record.value for record in records]
-        self.plain = not any(record.headers for record in records)
-        self.sizes = np.array([len(value or b"") for value in self.values], np.int64)
-        self.partitions = np.array([record.partition for record in records], np.int64)
-        self.offsets = np.array([record.offset for record in records], np.int64)
-        self.times_ms = np.full(len(records), 1_000)
-        self.leader_epochs = np.full(len(records), -1)
-
-    def __len__(self) -> int:
-        return len(self._records)
-
-    def __getitem__(self, index: Any) -> Any:
-        return InColumns(self._records[index]) if isinstance(index, slice) else self._records[index]
 
 
 def _decoded(

@@ -20,7 +20,7 @@ from streamsvm.features.paths import Path, Unreachable, shown
 from streamsvm.features.recipe import LARGEST_NUMBER
 from streamsvm.features.zones import ZoneTable
 
-LARGEST_EXACT: Final = 1 << 53
+LARGEST_EXACT: Final = (1 << 53) - 1
 """Largest integer that every language reads the same."""
 _SHOWN: Final = 60
 

@@ -121,7 +121,7 @@ def text(value: Any) -> str:
         return value
     if isinstance(value, bool):
         return "true" if value else "false"
-    if isinstance(value, int | float) and value == value // 1 and abs(value) <= 2**53:
+    if isinstance(value, int | float) and value == value // 1 and abs(value) < 2**53:
         return str(int(value))
     raise Rejected(value)
 

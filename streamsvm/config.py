@@ -750,8 +750,8 @@ class ModelConfig(Section):
         for option, value in {} if self.features is None else points_of(self.features).items():
             if getattr(self.points, option) != value:
                 raise ValueError(f"points.{option} does not fit [features], from which it follows: remove it")
-        if self.features is not None and self.points.format not in ("auto", "json"):
-            raise ValueError(f"points.format = {self.points.format} cannot be read by [features]: give auto or json")
+        if self.features is not None and self.points.format == "arrow":
+            raise ValueError("points.format = arrow cannot be read by [features]: give auto, json or avro")
         return self
 
     @model_validator(mode="after")

@@ -32,8 +32,8 @@ FEATURES = """\
 
 What the fields of raw events become; without this section records are points. A line for each feature, in the order of
 its columns: `name = {as = "number"}`, or `name = "number"` for short. `dimension`, `labels` and `feature_names` of
-`[points]` then follow from the features, at most 2,000 columns, and records are JSON. In the environment the section is
-a JSON object, `STREAMSVM_FEATURES`.
+`[points]` then follow from the features, at most 2,000 columns, and records are JSON or Avro. In the environment the
+section is a JSON object, `STREAMSVM_FEATURES`.
 """
 
 

@@ -185,7 +185,7 @@ class PointDecoder:
     schemas : Schemas, optional
         Source of Avro's schemas; without it every schema is unknown.
     recipe : Recipe, optional
-        What raw events become. With it records are events in JSON, and not points.
+        What raw events become. With it records are events in JSON or Avro, and not points.
 
     Raises
     ------
@@ -204,7 +204,7 @@ class PointDecoder:
         self._config = config
         self._labeled = labeled
         self._most_plain_bytes = min(config.max_record_bytes, config.decoded_bytes // MOST_FOR_A_BYTE)
-        self._avro = AvroReader(schemas, config, labeled=labeled)
+        self._avro = AvroReader(schemas, config, labeled=labeled, events=recipe is not None)
         self._unread = UnreadFields()
         self._events = (
             None if recipe is None else EventReader(recipe, config, LARGEST_FEATURE[config.dtype], labeled=labeled)
@@ -434,7 +434,7 @@ class PointDecoder:
                 "oversize_record",
                 f"the value has {len(record.value)} bytes; points.max_record_bytes is {config.max_record_bytes}",
             )
-        if format_ == "avro" and self._events is None:
+        if format_ == "avro":
             self._avro.prepare(record.value)
         with _blaming_the_record():
             count, columns, points = self._read(format_, record.value)
@@ -468,10 +468,12 @@ class PointDecoder:
 
     def _event_rows(self, format_: str, value: bytes, reader: EventReader) -> Sequence[Point | InvalidPoint]:
         config = self._config
-        if format_ != "json":
-            what = f"the header {CONTENT_TYPE_HEADER} names {format_}, but [features] are read from JSON only"
+        if format_ == "arrow":
+            what = f"the header {CONTENT_TYPE_HEADER} names arrow, but [features] are read from JSON and Avro only"
             raise InvalidPoint("unknown_content_type", what)
-        events = json_rows.events_of(value, config.max_rows_per_record, config.decoded_bytes)
+        events: Sequence[dict[str, Any] | InvalidPoint]
+        events_of = json_rows.events_of if format_ == "json" else self._avro.data_of
+        events = events_of(value, config.max_rows_per_record, config.decoded_bytes)
         refuse_expansion(len(events) * (ROW_BYTES + config.dimension * LISTED_ENTRY_BYTES), config.decoded_bytes)
         return reader.rows(events)
 

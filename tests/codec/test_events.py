@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from streamsvm.config import PointsConfig, points_of, recipe_from
 from streamsvm.features.columns import columns_of
+from streamsvm.ingest.avro import AvroWriter
 from streamsvm.ingest.decoder import REASONS, Decoded, PointDecoder
-from tests.codec.rows import Raw
+from tests.codec.rows import ARROW, AVRO, Raw, Shelf
 from tests.features.recipes import EVENTS, payment, payments
 
 RECIPE = payments()
@@ -143,13 +144,76 @@ def test_limits_hold_before_anything_is_made_of_a_record() -> None:
     assert whys(PointDecoder(config, recipe=wide).decode([record]))[0][1] == "expands_too_far"
 
 
-@pytest.mark.parametrize("content_type", [b"application/avro", b"application/vnd.apache.arrow.stream"])
-def test_other_formats_are_refused_by_their_name(content_type: bytes) -> None:
+NULLABLE = {name: ["null", kind] for name, kind in (("risk", "double"), ("weight", "float"))}
+AVRO_FIELDS: dict[str, Any] = {
+    "id": "string",
+    "ts": "string",
+    "amount": "double",
+    **NULLABLE,
+    "customer": {
+        "type": "record",
+        "name": "Customer",
+        "fields": [{"name": "since", "type": "string"}, {"name": "age", "type": ["null", "int"]}],
+    },
+    "items": {
+        "type": "array",
+        "items": {"type": "record", "name": "Item", "fields": [{"name": "price", "type": "int"}]},
+    },
+    "card": {"type": "record", "name": "Card", "fields": [{"name": "country", "type": ["null", "string"]}]},
+    "channel": {"type": "enum", "name": "Channel", "symbols": ["web", "app", "till"]},
+    "merchant": "string",
+    "vip": "boolean",
+    "is_fraud": "boolean",
+}
+ROW = {
+    "type": "record",
+    "name": "Payment",
+    "fields": [{"name": name, "type": kind} for name, kind in AVRO_FIELDS.items()],
+}
+MANY = {"type": "array", "items": ROW}
+SHELF = Shelf({1: json.dumps(ROW), 2: json.dumps(MANY)})
+
+
+def in_avro(schema_id: int, datum: Any) -> bytes:
+    return AvroWriter(SHELF.schemas[schema_id], schema_id).encode(datum)
+
+
+@pytest.mark.parametrize("labeled", [True, False])
+def test_avro_records_are_the_events_that_they_would_be_in_json(labeled: bool) -> None:
+    """Nested records, unions with null, enums and arrays, one event a record or many, with the same points and ids."""
+    events = [{"risk": None, "weight": None, **payment(index)} for index in range(40)]
+    reader = PointDecoder(PointsConfig(**POINTS), labeled=labeled, recipe=RECIPE, schemas=SHELF)
+    values = [*(in_avro(1, event) for event in events[:20]), in_avro(2, events[20:])]
+    found = reader.decode([Raw(value, offset, headers=AVRO) for offset, value in enumerate(values)])
+    expected = decoded([*encoded(*events[:20]), json.dumps(events[20:]).encode()], labeled=labeled)
+    assert not found.rejected
+    assert found.rows[0].points.sha256() == expected.rows[0].points.sha256()
+    assert found.ids == expected.ids
+    assert found.absences == expected.absences
+
+
+def test_a_bad_avro_event_rejects_itself_and_names_its_field() -> None:
+    """An unknown schema and a broken datum have the reasons that they have for points."""
+    odd = {"type": "record", "name": "Odd", "fields": [{"name": "amount", "type": "string"}]}
+    shelf = Shelf({1: json.dumps(ROW), 3: json.dumps(odd)})
+    reader = PointDecoder(PointsConfig(**POINTS), recipe=RECIPE, schemas=shelf)
+    good = in_avro(1, {"risk": None, "weight": None, **payment(1)})
+    values = [good, AvroWriter(json.dumps(odd), 3).encode({"amount": "x"}), good[:-1], b"\0\0\0\0\x09", good]
+    found = reader.decode([Raw(value, offset, headers=AVRO) for offset, value in enumerate(values)])
+    assert found.rows[0].accepted.tolist() == [True, False, False, False, True]
+    assert whys(found) == [
+        (1, "wrong_type", "amount is 'x', not a number"),
+        (2, "malformed_avro", "the datum does not fit its schema: the datum ends too early"),
+        (3, "unknown_schema", "the registry has no schema 9"),
+    ]
+
+
+def test_arrow_is_refused_by_its_name() -> None:
     """Rather than taken for points."""
-    record = Raw(b"\0\0\0\0\1", headers=(("content-type", content_type),))
+    record = Raw(b"\0\0\0\0\1", headers=ARROW)
     ((_, why, what),) = whys(decoder().decode([record]))
     assert why == "unknown_content_type"
-    assert "[features] are read from JSON only" in what
+    assert "[features] are read from JSON and Avro only" in what
 
 
 JSON = st.recursive(

@@ -90,7 +90,12 @@ OPTIONS_OF_FEATURES = (
     ),
     ("time", "`since`", "-", "Field from which the age counts."),
     ("flag", "", "", "1 for `true` or 1, 0 for `false` or 0."),
-    ("cross", "`of`", "required", "Names of two features before it; the products of their columns."),
+    (
+        "cross",
+        "`of`",
+        "required",
+        "Names of two features before it that are not crosses; the products of their columns.",
+    ),
 )
 """Of `[features]`, whose lines are no options of the command line: kind, option, default, meaning."""
 

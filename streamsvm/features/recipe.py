@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from itertools import pairwise
 from typing import Any, Final, Literal, TypeVar
 
@@ -126,7 +126,7 @@ class Flag(_OfField, frozen=True, kw_only=True, forbid_unknown_fields=True, omit
 
 
 class Cross(_Feature, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True, tag="cross"):
-    """The products of the columns of two features that are declared before it."""
+    """The products of the columns of two features that are declared before it, neither of them a cross."""
 
     of: tuple[str, str]
 
@@ -247,7 +247,7 @@ def check(recipe: Recipe) -> None:
     for feature in recipe.features:
         _check_name(feature.name, widths)
         if isinstance(feature, Cross):
-            _check_cross(feature, widths)
+            _check_cross(feature, widths, {one.name for one in recipe.features if isinstance(one, Cross)})
         else:
             _of_kind(feature, recipe)
         widths[feature.name] = width_of(feature, widths)
@@ -362,8 +362,10 @@ def _check_constant(feature: OfField, constant: bool | float | str) -> None:
         raise ValueError(f"the constant for missing values is {constant!r}; give text")
 
 
-def _check_cross(feature: Cross, widths: Mapping[str, int]) -> None:
+def _check_cross(feature: Cross, widths: Mapping[str, int], crosses: Set[str]) -> None:
     for name in feature.of:
+        if name in crosses and name in widths:  # names of columns would double in length with each
+            raise ValueError(f"features.{feature.name} crosses {name!r}, which is a cross itself: give other features")
         if name not in widths:
             raise ValueError(
                 f"features.{feature.name} crosses {name!r}, which no feature before it is called: declare it first"

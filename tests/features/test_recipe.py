@@ -119,6 +119,10 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"a": {"as": "time", "parts": []}}, "features.a: parts must name each of hour, weekday, month and age"),
     ({"x": {"as": "cross", "of": ["a", "b"]}}, "features.x crosses 'a', which no feature before it is called"),
     ({"a": "flag", "x": {"as": "cross", "of": ["a", "a"]}}, "features.x crosses 'a' with itself"),
+    (
+        {"a": "flag", "b": "flag", "x": {"as": "cross", "of": ["a", "b"]}, "y": {"as": "cross", "of": ["x", "a"]}},
+        "features.y crosses 'x', which is a cross itself",
+    ),
     ({"a": {"as": "category", "values": ["x"]}, "a=x": "flag"}, "features makes two columns of the name 'a=x'"),
     ({"a\n": "flag"}, "features has the name 'a\\n'"),
 ]

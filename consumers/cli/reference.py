@@ -94,7 +94,7 @@ OPTIONS_OF_FEATURES = (
         "cross",
         "`of`",
         "required",
-        "Names of two features before it that are not crosses; the products of their columns.",
+        "Names of two features before it, not crosses; the products of their columns.",
     ),
 )
 """Of `[features]`, whose lines are no options of the command line: kind, option, default, meaning."""

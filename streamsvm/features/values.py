@@ -23,6 +23,7 @@ from streamsvm.features.zones import ZoneTable
 LARGEST_EXACT: Final = (1 << 53) - 1
 """Largest integer that every language reads the same."""
 _SHOWN: Final = 60
+_MOST_BITS: Final = 4_096
 
 
 class Fault(NamedTuple):
@@ -59,10 +60,11 @@ class Faults:
 
 def told(value: object) -> str:
     """Show a value as it stands in JSON, shortened."""
-    try:
-        text = ("true" if value else "false") if isinstance(value, bool) else repr(value)
-    except ValueError:  # an integer of more digits than Python writes
-        text = "an integer of thousands of digits"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int) and value.bit_length() > _MOST_BITS:  # Python may refuse to write more digits
+        return "an integer of thousands of digits"
+    text = repr(value)
     return text if len(text) <= _SHOWN else text[: _SHOWN - 3] + "..."
 
 

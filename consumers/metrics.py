@@ -128,6 +128,14 @@ UNREAD_FIELDS: Final = Definition(
     "has its default. The log names each field once.",
 )
 
+ABSENT_FIELDS: Final = Definition(
+    "streamsvm_absent_fields",
+    "gauge",
+    "Declared fields of raw events that the newest events, at least 100, all lack.",
+    "Above 0: the producer renamed or dropped a field. The log names it, and since when; events that may lack it are "
+    "scored as if it were missing, the others are dead letters.",
+)
+
 REGISTRY_WAITING_SECONDS: Final = Definition(
     "streamsvm_registry_waiting_seconds",
     "gauge",
@@ -150,6 +158,7 @@ TRAINER: Final = (
     INPUT_MOSTLY_REJECTED,
     DEAD_LETTERS,
     UNREAD_FIELDS,
+    ABSENT_FIELDS,
     REGISTRY_WAITING_SECONDS,
     Definition(
         "streamsvm_coreset_points",
@@ -587,6 +596,7 @@ SCORER: Final = (
     INPUT_MOSTLY_REJECTED,
     DEAD_LETTERS,
     UNREAD_FIELDS,
+    ABSENT_FIELDS,
     REGISTRY_WAITING_SECONDS,
     Definition(
         "streamsvm_scored_points",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import NoneType
 from typing import Annotated, Any, Final, Literal, get_args, get_origin
@@ -49,7 +49,7 @@ def section_class(section: str) -> type[BaseModel]:
 
 def sections() -> list[str]:
     """Return every section, the empty one first."""
-    return ["", *(name for name in Settings.model_fields if name not in ("name", "seed", "kafka"))]
+    return ["", *(name for name in Settings.model_fields if name not in ("name", "seed", "kafka", "features"))]
 
 
 def flag(section: str, name: str) -> str:
@@ -86,14 +86,14 @@ def shown_type(info: FieldInfo) -> str:
 
 
 _TYPE_NAMES: dict[Any, str] = {int: "INTEGER", float: "NUMBER", bool: "BOOLEAN", str: "TEXT", Path: "PATH"}
-_GENERIC_NAMES: dict[Any, str] = {tuple: "LIST", dict: "NAME=NUMBER"}
+_GENERIC_NAMES: dict[Any, str] = {tuple: "LIST", dict: "NAME=NUMBER", Mapping: "TABLE"}
 
 
 def _flatten(annotation: Any) -> Iterable[Any]:
     origin = get_origin(annotation)
     if origin is Annotated:
         return _flatten(get_args(annotation)[0])
-    if origin is not Literal and origin not in (tuple, dict) and get_args(annotation):
+    if origin is not Literal and origin not in (tuple, dict, Mapping) and get_args(annotation):
         return [leaf for part in get_args(annotation) for leaf in _flatten(part)]
     return [annotation]
 

@@ -11,6 +11,8 @@ from pydantic import (
     BaseModel,
     BeforeValidator,
     Field,
+    InstanceOf,
+    PlainSerializer,
     field_validator,
     model_validator,
 )
@@ -21,16 +23,23 @@ from pydantic_settings import (
 
 from streamsvm.config import (
     CoresetConfig,
+    EventsConfig,
     ModelConfig,
     PointsConfig,
     Section,
     Seed,
     SvmConfig,
     none_in_words,
+    points_of,
+    recipe_from,
     require_audit,
     split_at_commas,
+    table_in_words,
 )
 from streamsvm.errors import ConfigurationError
+from streamsvm.features.declaring import tables
+from streamsvm.features.paths import path_of
+from streamsvm.features.recipe import Recipe
 from streamsvm.secrecy import MASK, is_secret
 
 ENVIRONMENT_PREFIX = "STREAMSVM_"
@@ -437,6 +446,19 @@ class ScoringConfig(Section):
         "but later. 0: no comparison, and no drift is shown.",
     )
 
+    pass_fields: Annotated[tuple[str, ...], BeforeValidator(_split_names)] = Field(
+        default=(),
+        description="Fields of a JSON event that its score repeats, as `passed`, under the paths given here: "
+        "`card.country,items[0].sku`. Null where an event has no such field. Scores grow by them. Default: none.",
+    )
+
+    @field_validator("pass_fields", mode="after")
+    @classmethod
+    def _with_paths(cls, pass_fields: tuple[str, ...]) -> tuple[str, ...]:
+        for one in pass_fields:
+            path_of(one)
+        return pass_fields
+
     @property
     def dead_letters(self) -> str:
         """The dead-letter topic."""
@@ -450,6 +472,11 @@ DEFAULT_KAFKA: dict[str, KafkaValue] = {"bootstrap.servers": "localhost:9092"}
 def dotted(options: Mapping[str, Any]) -> dict[str, Any]:
     """Return librdkafka's options under its own names, which the environment cannot spell."""
     return {str(name).lower().replace("_", "."): value for name, value in options.items()}
+
+
+def _as_declared(recipe: Recipe) -> dict[str, Any]:
+    """Return a recipe's features as a configuration file has them: without the rules of time zones."""
+    return tables(recipe)["features"]
 
 
 class Settings(BaseSettings):
@@ -476,6 +503,10 @@ class Settings(BaseSettings):
         "for the dots).",
     )
     input: InputConfig = Field(default=InputConfig(), description="Where labeled points come from.")
+    features: Annotated[InstanceOf[Recipe], PlainSerializer(_as_declared)] | None = Field(
+        default=None, description="What the fields of raw events become."
+    )
+    events: EventsConfig = Field(default=EventsConfig(), description="Label, weight and id of raw events.")
     points: PointsConfig | None = Field(default=None, description="What a valid point is.")
     registry: RegistryConfig = Field(default=RegistryConfig(), description="Where the schemas of Avro points are.")
     coreset: CoresetConfig = Field(default=CoresetConfig(), description="How a stream is summarised.")
@@ -493,6 +524,27 @@ class Settings(BaseSettings):
     @classmethod
     def _named_as_librdkafka(cls, options: object) -> object:
         return DEFAULT_KAFKA | dotted(options) if isinstance(options, dict) else options
+
+    @model_validator(mode="before")
+    @classmethod
+    def _points_of_events(cls, given: Any) -> Any:
+        """Make the recipe of `features` and `events`, and the options of `points` that follow from it."""
+        if not isinstance(given, dict):
+            return given
+        features, events = given.get("features"), given.get("events") or {}
+        if not features:
+            if events and events != EventsConfig():
+                raise ValueError("events is given without features: declare the features of an event in [features]")
+            return given
+        events = events.model_dump() if isinstance(events, EventsConfig) else events
+        recipe = features if isinstance(features, Recipe) else recipe_from(table_of(features), events)
+        points = given.get("points") or {}
+        plain = points.model_dump(exclude_unset=True) if isinstance(points, PointsConfig) else dict(points)
+        for option, value in points_of(recipe).items():
+            if option in plain and plain[option] != value:
+                raise ValueError(f"points.{option} is given, but it follows from [features]: remove it")
+            plain[option] = value
+        return {**given, "features": recipe, "points": plain}
 
     @model_validator(mode="after")
     def _settled(self) -> Self:
@@ -518,13 +570,22 @@ class Settings(BaseSettings):
                 "Give the number of features of a point: dimension = N under [points] in the TOML file, "
                 "STREAMSVM_POINTS__DIMENSION=N, or --points-dimension N.",
             )
-        return ModelConfig(points=self.points, coreset=self.coreset, svm=self.svm, seed=self.seed)
+        if self.features is not None and self.features.label is None:
+            raise ConfigurationError(
+                "events.label is not given",
+                'Give the field of the label and its values: label = {field = "is_fraud", negative = [false], '
+                "positive = [true]} under [events] in the TOML file.",
+            )
+        return ModelConfig(
+            points=self.points, coreset=self.coreset, svm=self.svm, seed=self.seed, features=self.features
+        )
 
     def continuing(self, canonical: Mapping[str, Any]) -> Self:
         """Return these options as they continue an incarnation that began under a canonical configuration."""
         models = self.models()
         continued = models.continuing(canonical)
-        return self if continued is models else self.model_copy(update={"coreset": continued.coreset})
+        kept = {"coreset": continued.coreset, "features": continued.features}
+        return self if continued is models else self.model_copy(update=kept)
 
     def masked(self) -> dict[str, Any]:
         """Return the effective configuration as a plain JSON value, secrets masked."""
@@ -545,6 +606,14 @@ class Settings(BaseSettings):
         if self.checkpoint.directory == default_directory(self.name):
             found.pop("checkpoint.directory", None)
         return found
+
+
+def table_of(features: object) -> Mapping[str, Any]:
+    """Return `[features]` as a table; the environment and the command line can only give it as JSON."""
+    features = table_in_words(features)
+    if not isinstance(features, Mapping):
+        raise ValueError("features is not a table: write [features] and a line for each feature, or give a JSON object")
+    return features
 
 
 def section_class(section: str) -> type[BaseModel] | None:

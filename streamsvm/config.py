@@ -9,8 +9,11 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from typing import Annotated, Any, ClassVar, Final, Literal, Self, TypeVar
+from zoneinfo import ZoneInfo
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +22,8 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
+    InstanceOf,
+    PlainSerializer,
     StrictBool,
     StrictInt,
     StrictStr,
@@ -28,6 +33,10 @@ from pydantic import (
 
 from streamsvm import memory
 from streamsvm.choices import ReducerName
+from streamsvm.features.columns import columns_of
+from streamsvm.features.declaring import declared, tables
+from streamsvm.features.recipe import Recipe, recipe_of
+from streamsvm.features.zones import Transitions, transitions_of
 from streamsvm.model.described import label_fault
 from streamsvm.model.threshold import Figure
 
@@ -47,6 +56,11 @@ def _literal(text: str) -> object:
         return json.loads(text)
     except ValueError:
         return text
+
+
+def table_in_words(value: object) -> object:
+    """Let JSON stand for a table where only text can be given."""
+    return _literal(value) if isinstance(value, str) else value
 
 
 def none_in_words(value: object) -> object:
@@ -180,6 +194,67 @@ class PointsConfig(Section):
     def point_bytes(self) -> int:
         """Bytes of memory per point held: features, label and weight."""
         return self.dimension * self.numpy_dtype.itemsize + 9
+
+
+class EventsConfig(Section):
+    """Fields of raw events beside their features. Only with `[features]`."""
+
+    label: Annotated[Mapping[str, Any] | None, BeforeValidator(table_in_words)] = Field(
+        default=None,
+        description="The field of the label and the values that mean the negative and the positive label: "
+        'label = {field = "is_fraud", negative = [false], positive = [true]}. Of several values the first is the one '
+        "that scores carry. An event with another value becomes a dead letter. A trainer needs it.",
+    )
+    weight: str | tuple[str | int, ...] | None = Field(
+        default=None, description="Field of the weight. Default, and where the field is missing: weight 1."
+    )
+    id: str | tuple[str | int, ...] | None = Field(
+        default=None, description="Field of the id that a score carries, text or an integer. Default: no id."
+    )
+
+
+@cache
+def rules_of_zone(name: str) -> Transitions:
+    """Return the rules of a time zone as this machine knows them.
+
+    Raises
+    ------
+    ValueError
+        If it knows no such zone.
+    """
+    try:
+        return transitions_of(ZoneInfo(name))
+    except (KeyError, ValueError, OSError):
+        raise ValueError(
+            f"the time zone {name!r} is unknown here: give a name such as Europe/Berlin, or install the package tzdata"
+        ) from None
+
+
+def _a_recipe(given: object) -> object:
+    return recipe_of(given) if isinstance(given, Mapping) else given
+
+
+CanonicalRecipe = Annotated[InstanceOf[Recipe], BeforeValidator(_a_recipe), PlainSerializer(Recipe.plain)]
+
+
+def recipe_from(features: Mapping[str, Any], events: Mapping[str, Any]) -> Recipe:
+    """Return the recipe of the tables `[features]` and `[events]`.
+
+    Raises
+    ------
+    ValueError
+        Naming the option, and saying what to do.
+    """
+    plain = {name: value for name, value in events.items() if value is not None}
+    return declared(features, {**plain, "label": table_in_words(plain.get("label"))}, rules_of_zone)
+
+
+def points_of(recipe: Recipe) -> dict[str, Any]:
+    """Return the options of `[points]` that follow from a recipe."""
+    names = columns_of(recipe).names
+    label = recipe.label
+    labels = {} if label is None else {"labels": (label.negative[0], label.positive[0])}
+    return {"dimension": len(names), "feature_names": names, **labels}
 
 
 ClassWeight = Annotated[float, Field(ge=1e-12, le=1e12)]
@@ -684,6 +759,16 @@ class ModelConfig(Section):
     coreset: CoresetConfig = CoresetConfig()
     svm: SvmConfig = SvmConfig()
     seed: Seed = 0
+    features: CanonicalRecipe | None = None
+
+    @model_validator(mode="after")
+    def _points_of_the_recipe(self) -> Self:
+        for option, value in {} if self.features is None else points_of(self.features).items():
+            if getattr(self.points, option) != value:
+                raise ValueError(f"points.{option} does not fit [features], from which it follows: remove it")
+        if self.features is not None and self.points.format == "arrow":
+            raise ValueError("points.format = arrow cannot be read by [features]: give auto, json or avro")
+        return self
 
     @model_validator(mode="after")
     def _settled(self) -> Self:
@@ -694,6 +779,8 @@ class ModelConfig(Section):
     def canonical(self) -> dict[str, Any]:
         """Return the plain JSON value that is hashed: the sizes, not the budget from which they were computed."""
         plain = self.model_dump(mode="json", exclude={"coreset": {"memory_points", "memory_bytes"}})
+        if self.features is None:
+            del plain["features"]
         if self.points.format == "auto":  # as what was published before there was a choice
             del plain["points"]["format"]
         if self.points.max_decoded_bytes is None:
@@ -725,9 +812,11 @@ class ModelConfig(Section):
         """Return this configuration as it continues an incarnation that began under a canonical one.
 
         An option that is not given, and that the canonical value leaves out, has its old value: a changed default
-        applies to new incarnations only.
+        applies to new incarnations only. So do the rules of time zones, which change with the machine's data.
         """
-        sections = {}
+        sections: dict[str, Any] = {}
+        if (recipe := self._with_rules_of(canonical.get("features"))) != self.features:
+            sections["features"] = recipe
         for section, options in BEFORE_THERE_WAS.items():
             own, begun = getattr(self, section), canonical.get(section, {})
             left: dict[str, object] = {
@@ -745,6 +834,13 @@ class ModelConfig(Section):
                 sections[section] = _with_defaults(own, left)
         return self.model_copy(update=sections) if sections else self
 
+    def _with_rules_of(self, begun: Mapping[str, Any] | None) -> Recipe | None:
+        """Return the recipe with the time zones' rules of an older one, if it names the same zones."""
+        recipe = self.features
+        if recipe is None or begun is None or begun.get("zones", {}).keys() != recipe.zones.keys():
+            return recipe
+        return recipe_of({**recipe.plain(), "zones": begun.get("zones", {})})
+
     def sha256(self) -> str:
         """Hash the canonical value (keys sorted, no spaces; lower-case hexadecimal)."""
         return hashlib.sha256(json.dumps(self.canonical(), sort_keys=True, separators=(",", ":")).encode()).hexdigest()
@@ -760,16 +856,20 @@ class ModelConfig(Section):
         >>> ModelConfig(points=PointsConfig(dimension=8), seed=7).toml().splitlines()[:4]
         ['seed = 7', '', '[points]', 'dimension = 8']
         """
-        tables = self.model_dump(mode="json", exclude={"coreset": {"memory_points", "memory_bytes"}}, exclude_none=True)
+        plain = self.model_dump(mode="json", exclude={"coreset": {"memory_points", "memory_bytes"}}, exclude_none=True)
         for section, options in BEFORE_THERE_WAS.items():
             own = getattr(self, section)
             given = [option for option in options if type(own).model_fields[option].default is not None]
-            tables[section] |= {option: "none" for option in given if getattr(own, option) is None}
+            plain[section] |= {option: "none" for option in given if getattr(own, option) is None}
         if self.coreset.buckets is not None:
-            del tables["coreset"]["fan_in"]
-        lines = [f"seed = {tables.pop('seed')}"]
-        for table, options in tables.items():
-            lines += ["", f"[{table}]", *(f"{name} = {_toml(value)}" for name, value in options.items())]
+            del plain["coreset"]["fan_in"]
+        if self.features is not None:
+            for option in points_of(self.features):
+                del plain["points"][option]
+            plain |= tables(self.features)
+        lines = [f"seed = {plain.pop('seed')}"]
+        for table, options in plain.items():
+            lines += ["", f"[{table}]", *(f"{toml_key(name)} = {toml_value(value)}" for name, value in options.items())]
         return "\n".join(lines) + "\n"
 
 
@@ -778,8 +878,16 @@ def _began_as_a_tree(begun: Mapping[str, Any], own: CoresetConfig) -> bool:
     return begun.get("structure") == "tree" and own.structure == "chain" and "structure" not in own.model_fields_set
 
 
-def _toml(value: object) -> str:
+def toml_value(value: object) -> str:
     """Return a plain value as TOML spells it: as JSON does, but for tables."""
     if isinstance(value, dict):
-        return "{" + ", ".join(f"{name} = {_toml(one)}" for name, one in value.items()) + "}"
-    return json.dumps(value)
+        return "{" + ", ".join(f"{toml_key(name)} = {toml_value(one)}" for name, one in value.items()) + "}"
+    return "[" + ", ".join(map(toml_value, value)) + "]" if isinstance(value, list) else json.dumps(value)
+
+
+def toml_key(name: str) -> str:
+    """Return a name as a key of TOML."""
+    return name if _BARE.fullmatch(name) else json.dumps(name)
+
+
+_BARE: Final = re.compile("[A-Za-z0-9_-]+")

@@ -207,6 +207,7 @@ QUICK: Final = (
     "tests/codec/",
     "tests/coreset/",
     "tests/delivery/",
+    "tests/features/",
     "tests/histories/test_checker.py",
     "tests/kafka/test_backoff.py",
     "tests/kafka/test_failures.py",

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from consumers.cli import features
 from consumers.host import last_words
 from consumers.host.exit_codes import EXIT_UNFORESEEN, exit_code
 from consumers.host.untrusted_text import printable
@@ -26,6 +27,7 @@ from streamsvm.secrecy import is_secret
 
 if TYPE_CHECKING:
     from consumers.settings import Settings
+    from streamsvm.kafka import Cluster
 
 app = typer.Typer(
     name="streamsvm",
@@ -37,6 +39,7 @@ app = typer.Typer(
 topics_app = typer.Typer(no_args_is_help=True, help="Create and check the topics.")
 app.add_typer(models.app, name="model")
 app.add_typer(topics_app, name="topics")
+app.add_typer(features.app, name="features")
 
 RecordFormat = Literal["json", "json-array", "arrow", "avro"]
 PointsFile = Annotated[Path | None, typer.Argument(help="CSV, LIBSVM, JSON lines, Parquet or npz (X, y) file.")]
@@ -57,7 +60,7 @@ Delimiter = Annotated[str | None, typer.Option(help="Character between the cells
 SkipIncomplete = Annotated[
     bool, typer.Option("--skip-incomplete", help="Skip rows of a CSV or Parquet file that lack a value.")
 ]
-TRAINER_SECTIONS = ("input", "points", "registry", "coreset", "svm", "training", "checkpoint", "quality")
+TRAINER_SECTIONS = ("input", "events", "points", "registry", "coreset", "svm", "training", "checkpoint", "quality")
 
 
 def main() -> None:
@@ -204,6 +207,14 @@ def replay_command(
     no_label_column: Annotated[
         bool, typer.Option("--no-label-column", help="The file has no labels; every column is a feature.")
     ] = False,
+    events: Annotated[
+        bool,
+        typer.Option(
+            "--events",
+            help="Send each row of a CSV, JSON lines or Parquet file as a JSON object of its columns, for a trainer "
+            "with [features]. With --config, columns that its features take for text stay text.",
+        ),
+    ] = False,
     unlabeled: Annotated[bool, typer.Option("--unlabeled", help="Send the records without labels.")] = False,
     rate: Annotated[float | None, typer.Option(help="Points per second; default: as fast as possible.")] = None,
     record_format: Annotated[
@@ -234,6 +245,26 @@ def replay_command(
             "replay needs either a file or --dataset", "For example: streamsvm replay points.csv --topic labeled"
         )
     cluster, stop, labels = Cluster(connect(settings, "replay")), stop_on_signals(), Labels()
+    if events:
+        _replay_events(
+            settings,
+            cluster,
+            topic,
+            _event_file(file, label, weight, id_, columns, dimension, header),
+            format_=format_,
+            delimiter=delimiter,
+            unlabeled=unlabeled,
+            create=create,
+            sending={
+                "rate_per_s": rate,
+                "rows_per_record": rows_per_record,
+                "limit": limit,
+                "shuffle_seed": shuffle,
+                "partition": partition,
+                "stop": stop,
+            },
+        )
+        return
     left_out = LeftOut(limit if shuffle is None else None)
     with in_flags(sys.argv[1:]), schemas_of(settings) as schemas:
         source = source_of(
@@ -289,6 +320,10 @@ def replay_command(
 @app.command(name="evaluate")
 def evaluate_command(
     file: PointsFile = None,
+    config: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="TOML file with [features] and [events], by which the rows are raw events."),
+    ] = None,
     dataset: Dataset = None,
     format_: Format = None,
     label: LabelColumn = None,
@@ -371,7 +406,7 @@ def evaluate_command(
     """
     from rich.console import Console
 
-    from consumers.cli.file_options import LeftOut, in_flags, source_of
+    from consumers.cli.file_options import LeftOut, events_of, in_flags, source_of
     from consumers.evaluate import (
         Plan,
         check_plot,
@@ -408,19 +443,24 @@ def evaluate_command(
     )
     left_out = LeftOut()
     with in_flags(sys.argv[1:]), progress_bar() as step:
-        source = source_of(
-            file,
-            dataset,
-            columns,
-            format=format_,
-            label_column=label,
-            weight_column=weight,
-            id_column=id_,
-            header=header,
-            delimiter=delimiter,
-            dimension=dimension,
-            on_incomplete=left_out if skip_incomplete else None,
-        )
+        on_incomplete = left_out if skip_incomplete else None
+        if config is not None:
+            chosen = _event_file(file, label, weight, id_, columns, dimension, header)
+            source = events_of(chosen, config, format_, delimiter, on_incomplete)
+        else:
+            source = source_of(
+                file,
+                dataset,
+                columns,
+                format=format_,
+                label_column=label,
+                weight_column=weight,
+                id_column=id_,
+                header=header,
+                delimiter=delimiter,
+                dimension=dimension,
+                on_incomplete=on_incomplete,
+            )
         report = evaluate(source, plan, curve=plot_file is not None, step=step)
     if plot_file is not None:
         plot(report, plot_file)
@@ -433,6 +473,56 @@ def evaluate_command(
         Console().print(thresholds)
     for line in notes(report):
         typer.echo(line)
+
+
+def _event_file(file: Path | None, *foreign: object) -> Path:
+    """Return the file of raw events; options that choose columns are for points."""
+    if file is None:
+        raise ConfigurationError(
+            "--events needs a file", "For example: streamsvm replay payments.csv --events --topic t"
+        )
+    if any(option is not None for option in foreign):
+        raise ConfigurationError(
+            "--label, --weight, --id, --columns, --dimension and --header do not apply to raw events",
+            "Remove them. [events] and [features] in the configuration choose the columns.",
+        )
+    return file
+
+
+def _replay_events(
+    settings: Settings,
+    cluster: Cluster,
+    topic: str,
+    file: Path,
+    *,
+    format_: Any,
+    delimiter: str | None,
+    unlabeled: bool,
+    create: int | None,
+    sending: dict[str, Any],
+) -> None:
+    from consumers.cli.file_options import in_flags
+    from consumers.replay.replay import prepare_topic, progress_bar, replay_events
+    from streamsvm.ingest.files.event_files import events_in
+    from streamsvm.ingest.files.opening import format_of
+
+    recipe = settings.features
+    if unlabeled and (recipe is None or recipe.label is None):
+        raise ConfigurationError(
+            "--unlabeled cannot know which field is the label", "Give --config with a file that has events.label."
+        )
+    with in_flags(sys.argv[1:]):
+        events = events_in(file, format_of(file, format_), recipe, delimiter)
+        if unlabeled and recipe is not None and recipe.label is not None:
+            hidden = recipe.label.field[0]
+            events = ({name: value for name, value in event.items() if name != hidden} for event in events)
+        prepare_topic(cluster, topic, create_partitions=create, partition=sending["partition"])
+        with closing(cluster.outbox()) as outbox, progress_bar(sending["limit"], topic) as progress:
+            sent = replay_events(events, outbox, topic, progress=progress, **sending)
+    typer.echo(
+        f"{sent.points:,} events in {sent.records:,} records to {topic}: {sent.bytes / 1e6:,.2f} MB "
+        f"in {sent.seconds:,.2f} s ({sent.points / max(sent.seconds, 1e-9):,.0f} events/s), all acknowledged"
+    )
 
 
 def _goal(cost: str | None, target: str | None) -> dict[str, Any]:

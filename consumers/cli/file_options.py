@@ -17,13 +17,15 @@ from typing import Any, Final
 
 import numpy as np
 
+from consumers.loader import load
 from streamsvm.config import Label, PointsConfig
 from streamsvm.datasets import dataset_source
 from streamsvm.errors import ConfigurationError
 from streamsvm.ingest.files.cells import LEAST_COUNTED
+from streamsvm.ingest.files.event_files import event_source
 from streamsvm.ingest.files.faults import UnusableColumns
-from streamsvm.ingest.files.opening import open_source
-from streamsvm.ingest.files.source import Source, SourceBatch
+from streamsvm.ingest.files.opening import format_of, open_source
+from streamsvm.ingest.files.source import Format, OnIncomplete, Source, SourceBatch
 
 FLAGS: Final = {
     "label_column": "--label",
@@ -54,6 +56,22 @@ def source_of(file: Path | None, dataset: str | None, columns: str | None, **opt
         return dataset_source(dataset or "")
     named = None if columns is None else [column.strip() for column in columns.split(",")]
     return open_source(file, columns=named, **options)
+
+
+def events_of(
+    file: Path, config: Path, format_: Format | None, delimiter: str | None, on_incomplete: OnIncomplete | None
+) -> Source:
+    """Open a file of raw events by the features of a configuration file.
+
+    Raises
+    ------
+    ConfigurationError
+        If the configuration has no features, or the file cannot be read.
+    """
+    recipe = load(file=config).features
+    if recipe is None:
+        raise ConfigurationError(f"{config} has no [features]", "Declare the features of the file's rows there.")
+    return event_source(file, format_of(file, format_), recipe, delimiter=delimiter, on_incomplete=on_incomplete)
 
 
 @contextmanager

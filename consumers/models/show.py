@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from rich.table import Table
 
 from consumers.host.untrusted_text import cell
+from streamsvm.features.recipe import Recipe
 from streamsvm.model.fit import Audit, Fit
 from streamsvm.model.machine import LinearMachine
 from streamsvm.model.probability import Probability, Sigmoid
@@ -38,6 +39,7 @@ def describe(loaded: Loaded) -> Table:
         ("skill", _skill(loaded)),
         ("probability", _probability(version.model.probability)),
         ("threshold", _threshold(version.model.threshold)),
+        ("events", _events(version.recipe)),
         ("converged", "yes" if fit.converged else f"no: stopped after {fit.iterations:,} iterations"),
         ("input", f"{lineage.topic}" + (f" (id {lineage.topic_id})" if lineage.topic_id else "")),
         ("cut", _cut(lineage.cut)),
@@ -111,6 +113,14 @@ def _probability(probability: Probability | None) -> str:
 def _threshold(threshold: Threshold | None) -> str:
     """Say above which decision value the second label is answered, why, and what is expected there."""
     return "0: neither svm.cost nor svm.target is configured" if threshold is None else described(threshold)
+
+
+def _events(recipe: Recipe | None) -> str:
+    """Say what the version evaluates of an event."""
+    if recipe is None:
+        return "none: the input is points"
+    fields = [".".join(map(str, one.field)) for one in recipe.of_fields]
+    return f"{', '.join(dict.fromkeys(fields))}; recipe {recipe.sha256()}"
 
 
 def _cut(cut: tuple[PartitionCut, ...]) -> str:

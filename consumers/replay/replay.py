@@ -11,12 +11,13 @@ import math
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice, repeat
-from typing import Final, Literal, NamedTuple, Protocol
+from typing import Any, Final, Literal, NamedTuple, Protocol
 
+import msgspec
 import numpy as np
 from rich.console import Console
 from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn, Task, TextColumn, TimeRemainingColumn
@@ -203,12 +204,96 @@ def replay(
         )
     if shuffle_seed is not None and shuffle_seed < 0:
         raise ConfigurationError(f"shuffle_seed is {shuffle_seed}", "Give 0 or more.")
-    stop = stop or threading.Event()
+    points = _points(source if shuffle_seed is None else shuffled(source, shuffle_seed), labeled=labeled, key=key)
+    records = _records(islice(points, limit), rows_per_record, _encoder(format, topic, register, rows_per_record))
+    return _send(
+        records,
+        outbox,
+        topic,
+        rate_per_s=rate_per_s,
+        partition=partition,
+        rows_per_record=rows_per_record,
+        progress=progress,
+        stop=stop or threading.Event(),
+        clock=clock,
+        sleep=sleep,
+        flush_timeout_s=flush_timeout_s,
+    )
+
+
+def replay_events(
+    events: Iterable[Mapping[str, Any]],
+    outbox: Sink,
+    topic: str,
+    *,
+    rate_per_s: float | None = None,
+    partition: int | None = None,
+    rows_per_record: int = 1,
+    limit: int | None = None,
+    shuffle_seed: int | None = None,
+    progress: Callable[[Sent], None] | None = None,
+    stop: threading.Event | None = None,
+    clock: Callable[[], float] = time.monotonic,
+    sleep: Callable[[float], object] | None = None,
+    flush_timeout_s: float = 60.0,
+) -> ReplayResult:
+    """Send raw events to a topic, as JSON, as `replay` sends points.
+
+    Parameters
+    ----------
+    events : iterable of mappings
+    outbox, topic, rate_per_s, partition, rows_per_record, limit, shuffle_seed, progress, stop
+        As of `replay`.
+    clock, sleep, flush_timeout_s
+        As of `replay`.
+
+    Raises
+    ------
+    ConfigurationError, PublishRefused, TransientError, FatalError
+        As `replay` does.
+    """
+    _check_numbers(rate_per_s, rows_per_record, limit)
+    if shuffle_seed is not None:
+        held = list(events)
+        events = [held[index] for index in np.random.default_rng(shuffle_seed).permutation(len(held)).tolist()]
+
+    def records() -> Iterator[tuple[int, bytes | None, Headers, bytes]]:
+        rest = iter(islice(events, limit))
+        while rows := list(islice(rest, rows_per_record)):
+            yield len(rows), None, (), msgspec.json.encode(rows if rows_per_record > 1 else rows[0])
+
+    return _send(
+        records(),
+        outbox,
+        topic,
+        rate_per_s=rate_per_s,
+        partition=partition,
+        rows_per_record=rows_per_record,
+        progress=progress,
+        stop=stop or threading.Event(),
+        clock=clock,
+        sleep=sleep,
+        flush_timeout_s=flush_timeout_s,
+    )
+
+
+def _send(
+    records: Iterator[tuple[int, bytes | None, Headers, bytes]],
+    outbox: Sink,
+    topic: str,
+    *,
+    rate_per_s: float | None,
+    partition: int | None,
+    rows_per_record: int,
+    progress: Callable[[Sent], None] | None,
+    stop: threading.Event,
+    clock: Callable[[], float],
+    sleep: Callable[[float], object] | None,
+    flush_timeout_s: float,
+) -> ReplayResult:
     sleep = sleep or stop.wait
     began = clock()
     pace = None if rate_per_s is None else _Pace(rate_per_s, rows_per_record, began)
-    points = _points(source if shuffle_seed is None else shuffled(source, shuffle_seed), labeled=labeled, key=key)
-    records = _records(islice(points, limit), rows_per_record, _encoder(format, topic, register, rows_per_record))
     sent, reported_at = Sent(0, 0, 0), began
     try:
         for rows, record_key, headers, value in records:
@@ -233,17 +318,21 @@ def replay(
 def _check(
     source: Source, rate_per_s: float | None, rows_per_record: int, limit: int | None, *, labeled: bool, key: str | None
 ) -> None:
-    if rate_per_s is not None and not (math.isfinite(rate_per_s) and rate_per_s > 0):
-        raise ConfigurationError(f"rate_per_s is {rate_per_s}", "Give a positive number, or none for no limit.")
-    for option, value in (("rows_per_record", rows_per_record), ("limit", limit)):
-        if value is not None and value < 1:
-            raise ConfigurationError(f"{option} is {value}", "Give 1 or more.")
+    _check_numbers(rate_per_s, rows_per_record, limit)
     if labeled and not source.labeled:
         raise ConfigurationError(f"{source.name} has no labels", "Replay the file as unlabeled points (--unlabeled).")
     if key not in (None, "id"):
         raise ConfigurationError(f"key is {key!r}", "Give id, or leave it out.")
     if key is not None and rows_per_record > 1:
         raise ConfigurationError("a record of several points cannot have an id as its key", "Give only one of the two.")
+
+
+def _check_numbers(rate_per_s: float | None, rows_per_record: int, limit: int | None) -> None:
+    if rate_per_s is not None and not (math.isfinite(rate_per_s) and rate_per_s > 0):
+        raise ConfigurationError(f"rate_per_s is {rate_per_s}", "Give a positive number, or none for no limit.")
+    for option, value in (("rows_per_record", rows_per_record), ("limit", limit)):
+        if value is not None and value < 1:
+            raise ConfigurationError(f"{option} is {value}", "Give 1 or more.")
 
 
 class _Row(NamedTuple):

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import UTC, datetime
 
 import structlog
 
 from consumers.scorer.components import Components
 from consumers.scorer.observing import ScorerWatch
 from consumers.settings import ScoringConfig
+from consumers.streams.absent_fields import AbsentWatch
 from consumers.streams.dead_letters import DeadLetters
 from consumers.streams.unread_fields import UnreadWatch
 from streamsvm.ingest.avro import Schemas
@@ -54,6 +56,7 @@ class Serving:
         self._schemas = schemas
         self._max_message_bytes = max_message_bytes
         self._unread = UnreadWatch(scoring.topic, components.metrics)
+        self._absent = AbsentWatch(scoring.topic, components.metrics, lambda: datetime.now(UTC))
         self._by: tuple[Loaded, BatchScorer] | None = None
         self._refused = 0
 
@@ -76,6 +79,7 @@ class Serving:
             max_decoded_bytes=scoring.max_decoded_bytes,
             max_message_bytes=self._max_message_bytes,
             schemas=self._schemas,
+            passed=scoring.pass_fields,
         )
         self._by = (loaded, scorer)
         self._watch.serving(loaded)
@@ -96,6 +100,7 @@ class Serving:
         assert self._by is not None, "nothing is read before there is a version"
         scored = self._by[1].score(records)
         self._unread.tell(scored.unread)
+        self._absent.tell(scored.absences)
         messages = [Message(self._scoring.output_topic, one.value, one.key, one.headers) for one in scored.records]
         messages += self._dead_letters.letters(records, scored.rejected)
         return messages, scored

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
 from typing import Final
 
 from consumers.host.runtime import Health
 from consumers.metrics import Metrics
 from consumers.settings import Settings
+from consumers.streams.absent_fields import AbsentWatch
 from consumers.streams.dead_letters import DeadLetters
 from consumers.streams.registry_outage import SchemaWait
 from consumers.streams.rejection_limits import RejectionLimits
@@ -43,8 +45,8 @@ class Intake:
     decoder : PointDecoder
     metrics : Metrics
     health : Health
-    monotonic : callable
-        Seconds.
+    monotonic, clock : callable
+        Seconds; the time of day.
     """
 
     def __init__(
@@ -58,6 +60,7 @@ class Intake:
         metrics: Metrics,
         health: Health,
         monotonic: Callable[[], float],
+        clock: Callable[[], datetime],
     ) -> None:
         self._pipeline = pipeline
         self._reader = reader
@@ -75,6 +78,7 @@ class Intake:
             hint=f"Or input.topic may be the wrong topic. The rejected records are in {settings.input.dead_letters}.",
         )
         self._unread = UnreadWatch(settings.input.topic, metrics)
+        self._absent = AbsentWatch(settings.input.topic, metrics, clock)
         self._schema_wait = SchemaWait(metrics, health, monotonic)
         self._undecoded: deque[Sequence[Record]] = deque()
         self._held_since: float | None = None
@@ -192,6 +196,7 @@ class Intake:
         if decoded.rejected:
             crash_point("deadletters.sent")
         self._unread.tell(decoded.unread)
+        self._absent.tell(decoded.absences)
         for rows in decoded.rows:
             self._pipeline.offer(rows)
         self._count_rejected(records, decoded.rejected)

@@ -187,7 +187,7 @@ def begin(
     left_out = len(started.topic.partitions) > len(started.base)
     reader = cluster.input(topic, settings.input.group or f"streamsvm-{settings.name}")
     stack.callback(reader.close)
-    decoder = PointDecoder(config.points, schemas=schemas)
+    decoder = PointDecoder(config.points, schemas=schemas, recipe=config.features)
     return Life(
         config=config,
         topic_id=started.topic_id,
@@ -206,6 +206,7 @@ def begin(
             metrics=metrics,
             health=components.health,
             monotonic=clock.monotonic,
+            clock=clock.now,
         ),
         worker=worker,
         quality=quality,

@@ -281,7 +281,7 @@ class _Source:
     ) -> None:
         self._timeout_s = timeout_s
         self._topic = recomputation.topic
-        self._decoder = PointDecoder(recomputation.config.points, schemas=schemas)
+        self._decoder = PointDecoder(recomputation.config.points, schemas=schemas, recipe=recomputation.config.features)
         self._input = cluster.input(self._topic, None)
         self._assigned: frozenset[int] = frozenset()
         self._backlog: dict[int, deque[Rows]] = {}

@@ -613,6 +613,13 @@ DEEP_DIVE: Final[Rows] = (
                 steps=True,
             ),
             Panel(
+                "Declared fields that no event has",
+                "short",
+                ("streamsvm_absent_fields",),
+                (("{{instance}}", f"max by (instance) (streamsvm_absent_fields{EITHER})"),),
+                steps=True,
+            ),
+            Panel(
                 "Waiting for the schema registry",
                 "s",
                 ("streamsvm_registry_waiting_seconds",),

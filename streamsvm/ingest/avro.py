@@ -149,10 +149,13 @@ class AvroReader:
         If there are schemas, and the package that reads Avro is not installed.
     """
 
-    def __init__(self, schemas: Schemas | None, config: PointsConfig, *, labeled: bool = True) -> None:
+    def __init__(
+        self, schemas: Schemas | None, config: PointsConfig, *, labeled: bool = True, events: bool = False
+    ) -> None:
         self._schemas = schemas
         self._config = config
         self._labeled = labeled
+        self._events = events
         self._known: OrderedDict[int, _Schema | InvalidPoint] = OrderedDict()
         self._characters = 0
         self._fastavro: Any = None if schemas is None else _fastavro()
@@ -190,6 +193,10 @@ class AvroReader:
         TransientError
             If the registry cannot be asked now.
         """
+        return _points(self.data_of(value, most_rows, most_bytes), self._schema_of(value).features)
+
+    def data_of(self, value: bytes, most_rows: int, most_bytes: int) -> list[dict[str, Any]]:
+        """Return the records in a value as fastavro reads them, logical types aside; as `rows_of`."""
         schema = self._schema_of(value)
         body = io.BytesIO(value)
         body.seek(FRAME.size)
@@ -206,7 +213,8 @@ class AvroReader:
             raise InvalidPoint("malformed_avro", f"the datum does not fit its schema: {what}") from None
         if body.tell() != len(value):
             raise InvalidPoint("malformed_avro", f"{len(value) - body.tell()} bytes follow the datum")
-        return _points(datum if schema.many else [datum], schema.features)
+        rows: list[dict[str, Any]] = datum if schema.many else [datum]
+        return rows
 
     def scan(
         self, values: Sequence[bytes | None], size: NDArray[np.int64], largest: float, most_rows: int
@@ -358,6 +366,18 @@ class AvroReader:
         record = schema["items"] if many else schema
         if not isinstance(record, dict) or record.get("type") != "record":
             raise ValueError("the schema is neither a record nor an array of records")
+        row = self._fastavro.parse_schema(_bare(record))
+        if self._events:
+            return _Schema(
+                parsed=parsed,
+                row=row,
+                many=many,
+                features=(),
+                cost=examined.of_a_row,
+                program=None,
+                unread=(),
+                characters=len(text),
+            )
         fields = {field["name"]: field["type"] for field in record["fields"]}
         features = () if "x" in fields else self._config.feature_names
         if "x" in fields:
@@ -367,7 +387,6 @@ class AvroReader:
         elif not features or not all(_is_number(fields.get(name)) for name in features):
             raise ValueError("there is no field x, and no numeric field for each of points.feature_names")
         unread = [name for name in fields if name not in READ and name not in features][:MOST_FIELDS]
-        row = self._fastavro.parse_schema(_bare(record))
         program = compile_schema(
             parsed,
             many=many,

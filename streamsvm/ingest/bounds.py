@@ -17,6 +17,8 @@ ROW_BYTES: Final = 600
 """A row beside its features: its place, its label and weight, and, where it is rejected, the reason and its words."""
 ENTRY_BYTES: Final = 12
 """A feature as float64, and once more as float32: a rejected row keeps its place in the array of features."""
+LISTED_ENTRY_BYTES: Final = 2 * ENTRY_BYTES + 40
+"""A feature of a raw event: as an entry of a matrix, and where an array of events is read, of a list."""
 
 
 def refuse_expansion(needed: float, allowed: int) -> None:

@@ -26,11 +26,13 @@ from numpy.typing import NDArray
 
 from streamsvm.config import Label, PointsConfig
 from streamsvm.errors import InvalidPoint, StreamsvmError
+from streamsvm.features.recipe import Recipe
 from streamsvm.ingest import arrow, avro_scan, json_rows, json_scan
 from streamsvm.ingest.arrow import ArrowRows, Columns
 from streamsvm.ingest.avro import AvroReader, Schemas
-from streamsvm.ingest.bounds import ENTRY_BYTES, ROW_BYTES, refuse_expansion, too_many_rows
+from streamsvm.ingest.bounds import ENTRY_BYTES, LISTED_ENTRY_BYTES, ROW_BYTES, refuse_expansion, too_many_rows
 from streamsvm.ingest.columns import RawRecord, Run, by_partition
+from streamsvm.ingest.events import NO_ABSENCES, Absences, EventReader
 from streamsvm.ingest.json_rows import (
     CONTENT_TYPE,
     DEEPEST_NESTING,
@@ -84,10 +86,10 @@ REASONS: Final[Mapping[str, str]] = {
     "unknown_schema": "the schema registry has no schema with the value's id, or no registry is configured",
     "incompatible_schema": "the value's schema does not describe points, or could not be read safely",
     "wrong_type": "a field, or the row itself, has the wrong type",
-    "missing_field": "x or y is missing",
+    "missing_field": "x or y is missing, or a field that [features] or [events] declares",
     "wrong_dimension": "x does not have points.dimension entries",
     "not_finite": "an entry of x is NaN, infinite, or beyond the range of points.dtype",
-    "unknown_label": "y is not one of points.labels",
+    "unknown_label": "y is not one of points.labels, or not a value of events.label",
     "invalid_weight": "w is not a number in [1e-15, 1e15]",
     "unsupported_operation": "the row has an op field, and only plain points are supported",
     "undecodable": "the decoder failed on the record unexpectedly: a defect of streamsvm",
@@ -109,11 +111,14 @@ REMEDIES: Final[Mapping[str, str]] = {
     "unknown_schema": "Check that registry.url names the registry that the producer uses, and that the schema still "
     "exists there.",
     "incompatible_schema": "Compare the schema with the one that `streamsvm replay --record-format avro` registers.",
-    "wrong_type": "x must be a list of numbers; null is not allowed. Fill in missing values before producing.",
-    "missing_field": "Every labeled point needs x and y. Send points without y to the scorer's topic.",
+    "wrong_type": "x must be a list of numbers; null is not allowed. Fill in missing values before producing. With "
+    "[features], compare the field with the feature's kind.",
+    "missing_field": "Every labeled point needs x and y. Send points without y to the scorer's topic. With [features], "
+    "set the feature's option missing, or correct its field.",
     "wrong_dimension": "Set points.dimension to the length of x in the records, or fix the producer.",
     "not_finite": "Fill in missing values, or drop the row, before producing.",
-    "unknown_label": "Set points.labels to the negative and the positive label as the records write them.",
+    "unknown_label": "Set points.labels, or events.label, to the negative and the positive label as the records "
+    "write them.",
     "invalid_weight": "Fix the producer: w must be a positive number. A point without w has weight 1.",
     "unsupported_operation": "Send plain points. A learned point cannot be removed again.",
     "undecodable": "Report the defect together with the record, which the dead letter holds, and find out who wrote "
@@ -141,12 +146,15 @@ class Decoded:
         The `id` of each row, partition after partition; for unlabeled points only.
     unread : Unread
         Fields of the records that are not read.
+    absences : Absences
+        Declared fields that raw events did not have; none where no features are declared.
     """
 
     rows: list[Rows]
     rejected: list[RejectedRecord]
     ids: list[str | int | None]
     unread: Unread = NOTHING_UNREAD
+    absences: Absences = NO_ABSENCES
 
 
 def warm_up(config: PointsConfig, *, labeled: bool, registry: bool) -> None:
@@ -176,6 +184,8 @@ class PointDecoder:
         Whether a row must have `y`.
     schemas : Schemas, optional
         Source of Avro's schemas; without it every schema is unknown.
+    recipe : Recipe, optional
+        What raw events become. With it records are events in JSON or Avro, and not points.
 
     Raises
     ------
@@ -183,12 +193,22 @@ class PointDecoder:
         If `schemas` is given, but the package that reads Avro is not installed.
     """
 
-    def __init__(self, config: PointsConfig, *, labeled: bool = True, schemas: Schemas | None = None) -> None:
+    def __init__(
+        self,
+        config: PointsConfig,
+        *,
+        labeled: bool = True,
+        schemas: Schemas | None = None,
+        recipe: Recipe | None = None,
+    ) -> None:
         self._config = config
         self._labeled = labeled
         self._most_plain_bytes = min(config.max_record_bytes, config.decoded_bytes // MOST_FOR_A_BYTE)
-        self._avro = AvroReader(schemas, config, labeled=labeled)
+        self._avro = AvroReader(schemas, config, labeled=labeled, events=recipe is not None)
         self._unread = UnreadFields()
+        self._events = (
+            None if recipe is None else EventReader(recipe, config, LARGEST_FEATURE[config.dtype], labeled=labeled)
+        )
         self._plain_signs = dict(zip(config.labels, (-1, 1), strict=True))
         self._signs = {(_kind(label), label): sign for label, sign in zip(config.labels, (-1, 1), strict=True)}
 
@@ -202,7 +222,7 @@ class PointDecoder:
         ConfigurationError
             If the schema registry refuses this client.
         """
-        self._unread.take()  # drop the counts of a batch that failed and is now decoded again
+        self._take_counts()  # drop the counts of a batch that failed and is now decoded again
         decoded = Decoded([], [], [])
         for partition, run in by_partition(records):
             builder = RowsBuilder(partition, self._config, keeps_ids=not self._labeled)
@@ -217,8 +237,11 @@ class PointDecoder:
             decoded.rows.append(builder.rows())
             decoded.rejected.extend(builder.rejected)
             decoded.ids.extend(builder.ids if not self._labeled else ())
-        unread = self._unread.take()
-        return replace(decoded, unread=unread) if unread else decoded
+        unread, absences = self._take_counts()
+        return replace(decoded, unread=unread, absences=absences)
+
+    def _take_counts(self) -> tuple[Unread, Absences]:
+        return self._unread.take(), NO_ABSENCES if self._events is None else self._events.take_absences()
 
     def is_array(self, record: RawRecord) -> bool:
         """Tell whether a record with a valid row is an array of (one or more) rows; every Arrow record is.
@@ -246,9 +269,12 @@ class PointDecoder:
     def _decode_run(self, format_: str, run: Run, builder: RowsBuilder) -> None:
         """Decode consecutive records of one format; if the first is an array, all are treated as arrays."""
         singles = format_ == "json" and not json_rows.is_array(run.values[0])
+        if singles and self._events is not None:
+            self._single_events(run, self._events, builder)
+            return
         if singles and (self._scanned(run, builder) or self._singles(run, builder)):
             return
-        if format_ == "avro":
+        if format_ == "avro" and self._events is None:
             self._scanned_avro(run, builder)
             return
         for index in range(len(run)):
@@ -292,7 +318,9 @@ class PointDecoder:
         As with `_scanned`, this only saves time.
         """
         config, value = self._config, run.values[index]
-        if not (self._labeled and self._numbers_for_labels and value and json_rows.is_array(value)):
+        if self._events is not None or not (self._labeled and self._numbers_for_labels):
+            return False
+        if not (value and json_rows.is_array(value)):
             return False
         if len(value) > self._most_plain_bytes:
             return False
@@ -369,6 +397,34 @@ class PointDecoder:
             builder.add(run, None, *found)
         return found is not None
 
+    def _single_events(self, run: Run, reader: EventReader, builder: RowsBuilder) -> None:
+        """Decode JSON records of one event each, all at once; one that is not plain JSON is decoded by itself."""
+        most = self._most_plain_bytes
+        try:
+            parsed = [json_rows.event_of(value) if value and len(value) <= most else None for value in run.values]
+            made = reader.read([event for event in parsed if event is not None])
+        except MemoryError:
+            raise
+        except Exception:  # noqa: BLE001 - a record is at fault: decoding one by one finds out which
+            for index in range(len(run)):
+                self._one("json", run, index, builder)
+            return
+        if None not in parsed and not made.faults:
+            builder.add(run, None, made.points, made.ids)
+            return
+        place = np.cumsum([event is not None for event in parsed]) - 1
+        bad = [index for index, event in enumerate(parsed) if event is None or int(place[index]) in made.faults]
+        start = 0
+        for index in [*bad, len(run)]:
+            if start < index:
+                rows = slice(int(place[start]), int(place[start]) + index - start)
+                builder.add(run.slice(start, index), None, made.points.take(rows), made.ids[rows])
+            if index < len(run) and parsed[index] is None:
+                self._one("json", run, index, builder)
+            elif index < len(run):
+                self._row_by_row(run.records[index], [InvalidPoint(*made.faults[int(place[index])])], builder)
+            start = index + 1
+
     def _decode_record(self, format_: str, run: Run, index: int, builder: RowsBuilder) -> None:
         config, record = self._config, run.records[index]
         if not record.value:
@@ -398,14 +454,28 @@ class PointDecoder:
         self, format_: str, value: bytes
     ) -> tuple[int, Columns | None, Callable[[], Sequence[Point | InvalidPoint]]]:
         """Return the number of rows in a value, its columns, and a function that returns the rows one by one."""
+        if not format_:
+            raise InvalidPoint("unknown_content_type", f"the header {CONTENT_TYPE_HEADER} names an unsupported format")
+        if self._events is not None:
+            rows = self._event_rows(format_, value, self._events)
+            return len(rows), _columns_of(rows), lambda: rows
         if format_ == "arrow":
             read = ArrowRows(value, self._config)
             self._unread.count(read.unread, len(read))
             return len(read), read.columns(), read.points
-        if not format_:
-            raise InvalidPoint("unknown_content_type", f"the header {CONTENT_TYPE_HEADER} names an unsupported format")
         rows = self._rows_of(format_, value)
         return len(rows), _columns_of(rows), lambda: rows
+
+    def _event_rows(self, format_: str, value: bytes, reader: EventReader) -> Sequence[Point | InvalidPoint]:
+        config = self._config
+        if format_ == "arrow":
+            what = f"the header {CONTENT_TYPE_HEADER} names arrow, but [features] are read from JSON and Avro only"
+            raise InvalidPoint("unknown_content_type", what)
+        events: Sequence[dict[str, Any] | InvalidPoint]
+        events_of = json_rows.events_of if format_ == "json" else self._avro.data_of
+        events = events_of(value, config.max_rows_per_record, config.decoded_bytes)
+        refuse_expansion(len(events) * (ROW_BYTES + config.dimension * LISTED_ENTRY_BYTES), config.decoded_bytes)
+        return reader.rows(events)
 
     def _rows_of(self, format_: str, value: bytes) -> Sequence[Point | InvalidPoint]:
         config = self._config

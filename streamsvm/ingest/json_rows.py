@@ -10,9 +10,9 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import msgspec
 import numpy as np
@@ -37,6 +37,9 @@ _FAR: Final = re.compile(rb"[0-9][eE][+-]?[0-9]{5}")
 _fast_one = msgspec.json.Decoder(Point)
 _fast_many = msgspec.json.Decoder(list[Point])
 _raw_many = msgspec.json.Decoder(list[msgspec.Raw])
+_loose = msgspec.json.Decoder()
+_SURROGATE: Final = "a field name or a string contains an unpaired surrogate"
+RowType = TypeVar("RowType")
 
 
 def rows_of(value: bytes, most_rows: int, most_bytes: int, unread: UnreadFields) -> Sequence[Point | InvalidPoint]:
@@ -57,16 +60,80 @@ def rows_of(value: bytes, most_rows: int, most_bytes: int, unread: UnreadFields)
     InvalidPoint
         If the value cannot be parsed into rows, or could take more memory.
     """
-    if nesting(value) > DEEPEST_NESTING:
-        raise InvalidPoint("malformed_json", f"the value nests deeper than {DEEPEST_NESTING}")
+    _refuse_deep(value)
     if len(value) * MOST_FOR_A_BYTE > most_bytes:
         refuse_expansion(_decoded_bytes(value), most_bytes)
     many = is_array(value)
     rows = _decode_at_once(value, unread, many=many)
     if rows is None:
-        rows = _decode_slowly(value, most_rows, many=many)
+        rows = _decode_slowly(value, most_rows, _decode_row, convert_row, many=many)
     unread.note(value, rows)
     return rows
+
+
+def events_of(value: bytes, most_rows: int, most_bytes: int) -> list[dict[str, Any] | InvalidPoint]:
+    """Tell a value into its rows, which may be any objects; as `rows_of`.
+
+    Raises
+    ------
+    InvalidPoint
+        If the value cannot be parsed into rows, or could take more memory.
+    """
+    _refuse_deep(value)
+    if len(value) * MOST_FOR_A_BYTE > most_bytes:
+        refuse_expansion(_decoded_bytes(value), most_bytes)
+    many = is_array(value)
+    if not has_far_exponent(value):
+        with suppress(msgspec.DecodeError, UnicodeDecodeError):
+            found = _loose.decode(value)
+            rows = found if many else [found]
+            if len(rows) > most_rows:
+                raise too_many_rows(len(rows), most_rows)
+            return [_event(row) for row in rows]
+    return _decode_slowly(value, most_rows, _decode_event, _checked_event, many=many)
+
+
+def event_of(value: bytes) -> dict[str, Any] | None:
+    """Return an event as most are, one object in plain JSON; None of a value that `events_of` has to look at."""
+    if nesting(value) > DEEPEST_NESTING or has_far_exponent(value):
+        return None
+    try:
+        found = _loose.decode(value)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
+    return found if type(found) is dict else None
+
+
+def _event(row: Any) -> dict[str, Any] | InvalidPoint:
+    return row if isinstance(row, dict) else _no_object(row)
+
+
+def _checked_event(row: Any) -> dict[str, Any] | InvalidPoint:
+    """Return what Python's parser read as an event, unless it has what JSON has not."""
+    try:
+        json.dumps(row, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return InvalidPoint("malformed_json", _SURROGATE)
+    return _event(row)
+
+
+def _decode_event(raw: bytes) -> dict[str, Any] | InvalidPoint:
+    found = event_of(raw)
+    if found is not None:
+        return found
+    try:
+        return _checked_event(json.loads(raw.decode()))
+    except ValueError as error:
+        return InvalidPoint("malformed_json", str(error))
+
+
+def _no_object(row: Any) -> InvalidPoint:
+    return InvalidPoint("wrong_type", f"a row is {excerpt(json.dumps(row))}, not an object")
+
+
+def _refuse_deep(value: bytes) -> None:
+    if nesting(value) > DEEPEST_NESTING:
+        raise InvalidPoint("malformed_json", f"the value nests deeper than {DEEPEST_NESTING}")
 
 
 def has_far_exponent(value: bytes) -> bool:
@@ -102,7 +169,14 @@ def is_array(value: bytes | None) -> bool:
     return value is not None and value.lstrip(b" \t\r\n")[:1] == b"["
 
 
-def _decode_slowly(value: bytes, most_rows: int, *, many: bool) -> list[Point | InvalidPoint]:
+def _decode_slowly(
+    value: bytes,
+    most_rows: int,
+    decode: Callable[[bytes], RowType | InvalidPoint],
+    convert: Callable[[Any], RowType | InvalidPoint],
+    *,
+    many: bool,
+) -> list[RowType | InvalidPoint]:
     """Decode row by row, to reject only the bad ones; knows the NaN and Infinity that JSON does not."""
     if many:
         try:
@@ -112,7 +186,7 @@ def _decode_slowly(value: bytes, most_rows: int, *, many: bool) -> list[Point | 
         else:
             if len(raw) > most_rows:
                 raise too_many_rows(len(raw), most_rows)
-            return [_decode_row(bytes(row)) for row in raw]
+            return [decode(bytes(row)) for row in raw]
     try:
         loose = json.loads(value.decode())  # from bytes it would guess UTF-16 and pass over a byte order mark
     except ValueError as error:
@@ -120,7 +194,7 @@ def _decode_slowly(value: bytes, most_rows: int, *, many: bool) -> list[Point | 
     rows = loose if isinstance(loose, list) else [loose]
     if len(rows) > most_rows:
         raise too_many_rows(len(rows), most_rows)
-    return [convert_row(row) for row in rows]
+    return [convert(row) for row in rows]
 
 
 def _decode_row(raw: bytes) -> Point | InvalidPoint:
@@ -138,7 +212,7 @@ def _decode_row(raw: bytes) -> Point | InvalidPoint:
 def convert_row(row: Any) -> Point | InvalidPoint:
     """Make a point of a decoded object, whatever format it comes from; the reason where that is impossible."""
     if not isinstance(row, dict):
-        return InvalidPoint("wrong_type", f"a row is {excerpt(json.dumps(row))}, not an object")
+        return _no_object(row)
     if "x" not in row:
         return InvalidPoint("missing_field", "x is missing")
     if isinstance(row.get("id"), str) and not _is_text(row["id"]):
@@ -148,7 +222,7 @@ def convert_row(row: Any) -> Point | InvalidPoint:
     except (msgspec.ValidationError, OverflowError) as error:
         return InvalidPoint("wrong_type", str(error))
     except UnicodeEncodeError:  # Python's parser lets an escaped half of a pair through, in names and in texts
-        return InvalidPoint("malformed_json", "a field name or a string contains an unpaired surrogate")
+        return InvalidPoint("malformed_json", _SURROGATE)
 
 
 def _is_text(text: str) -> bool:

@@ -3,9 +3,10 @@
 A score is ``{"id": ..., "score": 1.25, "label": 1, "model": "pulsar", "version": 7, "points": 120000}``: the point's
 own `id` (null if it has none), the decision value, the label it means, and the version that decided, with the number of
 valid points that it covers. Of a version with probabilities it has one more, ``"probability": 0.83``: that of the
-second of the version's labels, whichever label the score means. An array of points (a JSON or Avro array, any Arrow
-record) gives an array of scores in the same order, each with its `row`, the index of its point in the array, because
-rejected rows are left out (they go to the dead-letter topic).
+second of the version's labels, whichever label the score means. With `scoring.pass_fields` it repeats fields of its
+event, too: ``"passed": {"card.country": "DE"}``. An array of points (a JSON or Avro array, any Arrow record) gives an
+array of scores in the same order, each with its `row`, the index of its point in the array, because rejected rows are
+left out (they go to the dead-letter topic).
 
 The record keeps its input's key. Headers: ``streamsvm.source`` (topic/partition/offset of the input: unique to a reader
 of committed records, and the same for every copy where the broker has no transactions), ``streamsvm.model.sha256`` and
@@ -18,18 +19,22 @@ trained in, so that scoring loses no precision.
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 import msgspec
 import numpy as np
 from pydantic import ValidationError
 
 from streamsvm.config import Label, PointsConfig
-from streamsvm.errors import InvalidMessage
+from streamsvm.errors import InvalidMessage, InvalidPoint
+from streamsvm.features.paths import Unreachable, path_of, picked
 from streamsvm.ingest.avro import Schemas
 from streamsvm.ingest.decoder import NOTHING_UNREAD, PointDecoder, RawRecord, RejectedRecord, Rejection
+from streamsvm.ingest.events import NO_ABSENCES, Absences
+from streamsvm.ingest.json_rows import events_of
 from streamsvm.ingest.unread_fields import Unread
 from streamsvm.model.version import Version
 from streamsvm.points import Rows
@@ -62,7 +67,7 @@ class SourceRecord(RawRecord, Protocol):
 
 
 class Score(msgspec.Struct, frozen=True, kw_only=True):
-    """One score; `probability` only of a version that has one, `row` only within an array."""
+    """One score; `probability` only of a version that has one, `passed` only if asked for, `row` only in an array."""
 
     id: str | int | None
     score: float
@@ -71,6 +76,7 @@ class Score(msgspec.Struct, frozen=True, kw_only=True):
     version: int
     points: int
     probability: float | msgspec.UnsetType = msgspec.UNSET
+    passed: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
     row: int | msgspec.UnsetType = msgspec.UNSET
 
 
@@ -94,6 +100,8 @@ class Scored:
     rejected : list of RejectedRecord
     unread : Unread
         Fields of the points that are not read.
+    absences : Absences
+        Declared fields that raw events did not have.
     values : list of float
         The decision values of all points that have a score, in the order of the records.
     border : float
@@ -103,6 +111,7 @@ class Scored:
     records: list[ScoreRecord]
     rejected: list[RejectedRecord]
     unread: Unread = NOTHING_UNREAD
+    absences: Absences = NO_ABSENCES
     values: list[float] = field(default_factory=list)
     border: float = 0.0
 
@@ -158,6 +167,8 @@ class BatchScorer:
         Largest output message, key and headers included; a record whose scores would take more is rejected.
     schemas : Schemas, optional
         Where Avro's schemas come from; without it every one is unknown.
+    passed : sequence of str
+        Fields of JSON events that their scores repeat.
 
     Raises
     ------
@@ -175,7 +186,9 @@ class BatchScorer:
         max_message_bytes: int,
         max_decoded_bytes: int | None = None,
         schemas: Schemas | None = None,
+        passed: Sequence[str] = (),
     ) -> None:
+        self._passed = {written: path_of(written) for written in passed}
         self._version = version
         self._sha256 = sha256.encode()
         self._max_message_bytes = max_message_bytes
@@ -185,7 +198,7 @@ class BatchScorer:
             max_rows_per_record=max_rows_per_record,
             max_decoded_bytes=max_decoded_bytes,
         )
-        self._decoder = PointDecoder(config, labeled=False, schemas=schemas)
+        self._decoder = PointDecoder(config, labeled=False, schemas=schemas, recipe=version.recipe)
 
     def score(self, records: Sequence[SourceRecord]) -> Scored:
         """Score a batch; records of one partition must be in the order of their offsets.
@@ -200,7 +213,7 @@ class BatchScorer:
         decoded = self._decoder.decode(records)
         sources = {(record.partition, record.offset): record for record in records}
         rejections = {(bad.record.partition, bad.record.offset): bad.rejections for bad in decoded.rejected}
-        scored = Scored([], [], decoded.unread, border=self._version.model.border)
+        scored = Scored([], [], decoded.unread, decoded.absences, border=self._version.model.border)
         base = 0
         for rows in decoded.rows:
             decided = self._decide(rows)
@@ -246,7 +259,11 @@ class BatchScorer:
 
     def _encode(self, source: SourceRecord, rows: Sequence[tuple[int, str | int | None, Decided]]) -> ScoreRecord:
         many = self._decoder.is_array(source)
-        found = [self._score(identity, decided, row if many else None) for row, identity, decided in rows]
+        passed = self._fields_of(source) if self._passed else None
+        found = [
+            self._score(identity, decided, row if many else None, passed[row] if passed else msgspec.UNSET)
+            for row, identity, decided in rows
+        ]
         headers = (
             (SOURCE_HEADER, f"{source.topic}/{source.partition}/{source.offset}".encode()),
             (MODEL_SHA256_HEADER, self._sha256),
@@ -254,7 +271,26 @@ class BatchScorer:
         )
         return ScoreRecord(source.key, msgspec.json.encode(found if many else found[0]), headers, len(found))
 
-    def _score(self, identity: str | int | None, decided: Decided, row: int | None) -> Score:
+    def _fields_of(self, source: SourceRecord) -> list[dict[str, Any]] | None:
+        """Return the fields to repeat of each row of a record; None if it is not in JSON."""
+        value = source.value or b""
+        try:
+            rows = events_of(value, sys.maxsize, sys.maxsize)
+        except InvalidPoint:
+            return None
+        events = [row if isinstance(row, dict) else {} for row in rows]
+        columns = {written: picked(events, path) for written, path in self._passed.items()}
+        return [
+            {
+                written: None if isinstance(values[row], Unreachable) else values[row]
+                for written, values in columns.items()
+            }
+            for row in range(len(events))
+        ]
+
+    def _score(
+        self, identity: str | int | None, decided: Decided, row: int | None, passed: dict[str, Any] | msgspec.UnsetType
+    ) -> Score:
         version, (score, probability) = self._version, decided
         return Score(
             id=identity,
@@ -264,6 +300,7 @@ class BatchScorer:
             version=version.number,
             points=version.stream.points,
             probability=msgspec.UNSET if probability is None else probability,
+            passed=passed,
             row=msgspec.UNSET if row is None else row,
         )
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import msgspec
 
 from streamsvm.config import ModelConfig
+from streamsvm.features.columns import columns_of
+from streamsvm.features.examples import examples_of
 from streamsvm.learning.cutting import Cut
 from streamsvm.learning.tuning import Tuning
 from streamsvm.model import probability_part
@@ -71,6 +73,9 @@ def largest_bytes(config: ModelConfig) -> int:
     fixed = 8_192 + LINKS_BYTES + len(msgspec.json.encode(config.canonical())) + cuts * partitions * PARTITION_BYTES
     fixed += probability_part.largest_bytes(config.svm.probability)
     fixed += THRESHOLD_BYTES if config.svm.goal is not None else 0
+    if config.features is not None:
+        examples = examples_of(config.features, columns_of(config.features))
+        fixed += len(config.features.canonical()) + len(msgspec.json.encode(examples))
     probes = count_of(points.dimension) * (points.dimension + 4) * NUMBER_BYTES
     described = (
         probes + points.dimension * 2 * NUMBER_BYTES + sum(len(name.encode()) * 2 + 3 for name in points.feature_names)

@@ -189,4 +189,5 @@ def version_of(made: Made, config: ModelConfig, origin: Origin) -> Version:
         stream=summary(cut),
         lineage=lineage,
         audit=made.audit,
+        recipe=config.features,
     )

@@ -19,6 +19,8 @@ from streamsvm.model.machine import LinearMachine, Model
 from streamsvm.model.version import Version, positions
 
 CHANGES_SHOWN: Final = 10
+MOST_SHOWN: Final = 200
+"""Characters of an option's value in a message."""
 ANSWERS_COMPARED: Final = 1_000
 """Support vectors of each machine at which two are compared."""
 
@@ -214,10 +216,22 @@ def configuration_differences(before: Mapping[str, Any], now: Mapping[str, Any],
     found = []
     for key in sorted(before.keys() | now.keys()):
         name = f"{path}.{key}" if path else key
-        old, new = before.get(key), now.get(key)
+        old, new = _by_name(before.get(key)), _by_name(now.get(key))
         if isinstance(old, dict) and isinstance(new, dict):
             found += configuration_differences(old, new, name)
         elif old != new:
-            was, is_now = (repr(one[key]) if key in one else "not set" for one in (before, now))
+            was, is_now = (_shown(one[key]) if key in one else "not set" for one in (before, now))
             found.append(f"{name} was {was}, is now {is_now}")
     return found
+
+
+def _by_name(value: object) -> object:
+    """Return a list of named options, such as those of features, as a mapping; anything else unchanged."""
+    if isinstance(value, list) and value and all(isinstance(one, dict) and "name" in one for one in value):
+        return {one["name"]: one for one in value}
+    return value
+
+
+def _shown(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= MOST_SHOWN else text[: MOST_SHOWN - 3] + "..."

@@ -6,9 +6,9 @@ same bytes; they are in headers (CloudEvents, binary mode). JSON has as many dig
 the same float64 back.
 
 The fields of a format are fixed: a reader refuses a value with one more or one less, so that no reader uses a model
-that it does not understand. All formats can be read. Format 5 is written for a version that has a threshold, format 4
-for every other one: so a reader that knows no thresholds goes on with versions that have none, and refuses those whose
-labels it would get wrong.
+that it does not understand. All formats can be read. Format 6 is written for a version of raw events, which has a
+recipe; format 5 for any other version that has a threshold, format 4 for the rest: so a reader that knows no recipes
+or thresholds goes on with versions that have none, and refuses those that it would get wrong.
 
 ======  ===================================================================================================
 format  added
@@ -22,9 +22,11 @@ format  added
 4       `lineage.links`: hashes of earlier versions besides the parent's (see `streamsvm.model.ancestry`)
 5       `threshold`, an object: above which decision value the answer is the second label (see
         `streamsvm.model.threshold`)
+6       `threshold` may be null; `recipe`: what an event becomes (see `streamsvm.features.recipe`); `examples`: events
+        with the columns that a reader must make of them (see `streamsvm.features.examples`)
 ======  ===================================================================================================
 
-For other languages `schemas/model-4.schema.json` and `schemas/model-5.schema.json`, beside this module, describe both
+For other languages `schemas/model-4.schema.json` to `schemas/model-6.schema.json`, beside this module, describe these
 as JSON Schemas; the header `ce_dataschema` names the one of the value.
 """
 
@@ -35,12 +37,16 @@ import hashlib
 import math
 import re
 from dataclasses import fields
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import msgspec
 import numpy as np
 
 from streamsvm.errors import InvalidMessage, UnknownFormat
+from streamsvm.features.columns import columns_of
+from streamsvm.features.examples import Example, disagreement, examples_of
+from streamsvm.features.recipe import Recipe
+from streamsvm.features.recipe import check as check_recipe
 from streamsvm.model import probability_part as probability_codec
 from streamsvm.model.ancestry import Ancestor, linked
 from streamsvm.model.fit import Audit, Fit
@@ -58,7 +64,9 @@ FORMAT: Final = "streamsvm.model/4"
 """Of a version without a threshold."""
 THRESHOLD_FORMAT: Final = "streamsvm.model/5"
 """Of a version with a threshold."""
-WRITTEN: Final = (FORMAT, THRESHOLD_FORMAT)
+RECIPE_FORMAT: Final = "streamsvm.model/6"
+"""Of a version of raw events, which has a recipe."""
+WRITTEN: Final = (FORMAT, THRESHOLD_FORMAT, RECIPE_FORMAT)
 _ANY_FORMAT: Final = FORMAT.split("/")[0] + "/"
 
 CONTENT_TYPE: Final = "application/json"
@@ -66,6 +74,8 @@ SCHEMA: Final = "urn:streamsvm:schema:model:4"
 """`$id` of the JSON Schema of `FORMAT`."""
 THRESHOLD_SCHEMA: Final = "urn:streamsvm:schema:model:5"
 """`$id` of the JSON Schema of `THRESHOLD_FORMAT`."""
+RECIPE_SCHEMA: Final = "urn:streamsvm:schema:model:6"
+"""`$id` of the JSON Schema of `RECIPE_FORMAT`."""
 
 EVENT_TYPE: Final = "io.streamsvm.model.version"
 SHA256_HEADER: Final = "streamsvm.sha256"
@@ -171,14 +181,25 @@ class _Message5(_Message, frozen=True, forbid_unknown_fields=True, kw_only=True)
     threshold: Threshold
 
 
+class _Message6(_Message, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    threshold: Threshold | None
+    recipe: Recipe
+    examples: tuple[Example, ...]
+
+
+_FORMS: Final[dict[str, type[_Message]]] = {
+    FORMAT: _Message,
+    THRESHOLD_FORMAT: _Message5,
+    RECIPE_FORMAT: _Message6,
+}
+"""The form of each format that is written."""
 _MESSAGES: Final[dict[str, type[_Message1]]] = {
     "streamsvm.model/1": _Message1,
     "streamsvm.model/2": _Message2,
     "streamsvm.model/3": _Message3,
-    FORMAT: _Message,
-    THRESHOLD_FORMAT: _Message5,
+    **_FORMS,
 }
-"""The form of each format that can be read; those of `WRITTEN` are written."""
+"""The form of each format that can be read."""
 
 WITHOUT_LINKS: Final = frozenset(form for form, message in _MESSAGES.items() if not issubclass(message, _Message))
 """The formats whose lineages have no links."""
@@ -231,11 +252,11 @@ def place_of(value: bytes) -> Place:
 
 def encode(version: Version) -> bytes:
     """Encode a version's value: the same version gives the same bytes."""
-    scaler, audit, threshold = version.model.scaler, version.audit, version.model.threshold
-    form, more = (_Message, {}) if threshold is None else (_Message5, {"threshold": threshold})
+    scaler, audit, more = version.model.scaler, version.audit, _optional_parts(version)
+    form = _format_of(version)
     return msgspec.json.encode(
-        form(
-            format=FORMAT if threshold is None else THRESHOLD_FORMAT,
+        _FORMS[form](
+            format=form,
             name=version.name,
             version=version.number,
             labels=version.labels,
@@ -253,6 +274,20 @@ def encode(version: Version) -> bytes:
         ),
         order="deterministic",
     )
+
+
+def _format_of(version: Version) -> str:
+    if version.recipe is not None:
+        return RECIPE_FORMAT
+    return FORMAT if version.model.threshold is None else THRESHOLD_FORMAT
+
+
+def _optional_parts(version: Version) -> dict[str, Any]:
+    recipe, threshold = version.recipe, version.model.threshold
+    if recipe is not None:
+        examples = examples_of(recipe, columns_of(recipe))
+        return {"threshold": threshold, "recipe": recipe, "examples": examples}
+    return {} if threshold is None else {"threshold": threshold}
 
 
 def decode(value: bytes, expected_sha256: str | None = None) -> Version:
@@ -285,7 +320,7 @@ class _Format(msgspec.Struct):
 
 def schema_of(version: Version) -> str:
     """Return the `$id` of the JSON Schema that a version's value obeys."""
-    return SCHEMA if version.model.threshold is None else THRESHOLD_SCHEMA
+    return {FORMAT: SCHEMA, THRESHOLD_FORMAT: THRESHOLD_SCHEMA, RECIPE_FORMAT: RECIPE_SCHEMA}[_format_of(version)]
 
 
 def format_of(value: bytes) -> str:
@@ -326,7 +361,9 @@ def _checked(message: _Message1) -> Version:
     if not all(0.0 < weight < math.inf for weight in training.class_weight):
         raise InvalidMessage(f"training.class_weight is {training.class_weight}")
     names = tuple(features.names)
-    threshold = check_threshold(message.threshold) if isinstance(message, _Message5) else None
+    found = message.threshold if isinstance(message, _Message5 | _Message6) else None
+    threshold = None if found is None else check_threshold(found)
+    recipe = _checked_recipe(message, names) if isinstance(message, _Message6) else None
     model = Model(scaler, _decode_machine(message.model, dimension), _decode_probability(message), names, threshold)
     check_own(model, _decode_probes(message.probes, dimension) if isinstance(message, _Message3) else None)
     return Version(
@@ -340,7 +377,28 @@ def _checked(message: _Message1) -> Version:
         stream=message.stream,
         lineage=_decode_lineage(message),
         audit=_decode_audit(message.audit) if isinstance(message, _Message2) else None,
+        recipe=recipe,
     )
+
+
+def _checked_recipe(message: _Message6, names: tuple[str, ...]) -> Recipe:
+    recipe, label = message.recipe, message.recipe.label
+    try:
+        check_recipe(recipe)
+        columns = columns_of(recipe)
+    except ValueError as error:
+        raise InvalidMessage(f"the recipe cannot be evaluated: {error}") from None
+    if columns.names != names:
+        raise InvalidMessage(f"the recipe makes {len(columns.names)} columns, which are not those of features.names")
+    if label is not None and (label.negative[0], label.positive[0]) != message.labels:
+        raise InvalidMessage(
+            f"the recipe's labels are not the version's, {message.labels[0]!r} and {message.labels[1]!r}"
+        )
+    if recipe.plain() != message.lineage.configuration.get("features"):
+        raise InvalidMessage("the recipe is not the one in lineage.configuration")
+    if fault := disagreement(columns, message.examples):
+        raise InvalidMessage(fault)
+    return recipe
 
 
 _FIT: Final = tuple(field.name for field in fields(Fit))

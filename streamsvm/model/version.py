@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import msgspec
 
+from streamsvm.features.recipe import Recipe
 from streamsvm.model.ancestry import Ancestor
 from streamsvm.model.described import Label
 from streamsvm.model.fit import Audit, Fit
@@ -116,6 +117,8 @@ class Version:
     lineage : Lineage
     audit : Audit or None
         The model's estimated objective over the whole stream; None if no audit sample is kept.
+    recipe : Recipe or None
+        What raw events become; None of a version that learned points.
     """
 
     name: str
@@ -128,6 +131,7 @@ class Version:
     stream: StreamSummary
     lineage: Lineage
     audit: Audit | None = None
+    recipe: Recipe | None = None
 
     @property
     def key(self) -> str:

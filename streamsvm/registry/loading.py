@@ -5,22 +5,24 @@ from __future__ import annotations
 import logging
 import re
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from streamsvm.errors import ConfigurationError, InvalidMessage, TransientError
+from streamsvm.features.columns import FeatureColumns, columns_of
 from streamsvm.kafka import Cluster, Connection, Option, Record
 from streamsvm.model import deciles_header as deciles
 from streamsvm.model import message as model_codec
 from streamsvm.model import skill as skill_header
 from streamsvm.model.deciles import Deciles
-from streamsvm.model.described import points_fault
+from streamsvm.model.described import Label, points_fault
+from streamsvm.model.features import InvalidFeatures
 from streamsvm.model.kernels import Float
 from streamsvm.model.pointers import Alias, current_key, pin_key
 from streamsvm.model.skill import Skill
@@ -74,6 +76,14 @@ class RefusedMessage(InvalidMessage):
         super().__init__(what)
 
 
+class Answer(NamedTuple):
+    """What a version says of one event: the decision value, the label, and its second label's probability, if any."""
+
+    score: float
+    label: Label
+    probability: float | None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loaded:
     """A version that passed every check.
@@ -93,6 +103,8 @@ class Loaded:
         Deciles of its scores on its audit sample, from a header that no hash covers; None without this header.
     skill : Skill or None
         Whether it knew something when it was published, from a header that no hash covers; None without this header.
+    columns : FeatureColumns or None
+        The version's recipe, compiled; None of a version that learned points.
     """
 
     version: Version
@@ -102,6 +114,47 @@ class Loaded:
     published_at: float | None = None
     audit_scores: Deciles | None = None
     skill: Skill | None = None
+    columns: FeatureColumns | None = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Compile the recipe, once."""
+        recipe = self.version.recipe
+        object.__setattr__(self, "columns", None if recipe is None else columns_of(recipe))
+
+    def features(self, events: Sequence[Mapping[str, Any]]) -> Float:
+        """Return what the version's recipe makes of raw events, shape (n, d), for the methods below.
+
+        Parameters
+        ----------
+        events : sequence of mappings
+            Of JSON's types. Fields that the recipe does not name are not looked at.
+
+        Raises
+        ------
+        ConfigurationError
+            If the version learned points, not raw events.
+        InvalidFeatures
+            Naming the first event that the recipe rejects, and the field.
+        """
+        if self.columns is None:
+            raise ConfigurationError(
+                f"{self.version.key} has no recipe, because it learned points and not raw events",
+                "Pass features to decision_function, or train with [features].",
+            )
+        made = self.columns.of_events(events)
+        if made.faults:
+            row = min(made.faults)
+            raise InvalidFeatures(
+                f"event {row}: {made.faults[row].what}",
+                "Send the field as the trainer's events have it, or let the feature's option missing allow for it.",
+            )
+        return made.X
+
+    def score(self, event: Mapping[str, Any]) -> Answer:
+        """Score one raw event; raises the errors of `features`."""
+        X = self.features([event])
+        probability = None if self.version.model.probability is None else float(self.predict_proba(X)[0, 1])
+        return Answer(float(self.decision_function(X)[0]), self.predict(X).tolist()[0], probability)
 
     def decision_function(self, X: Any) -> Float:
         """Score raw features; `streamsvm.model.machine.Model.decision_function` says which forms of `X` are allowed."""

@@ -29,6 +29,26 @@ class Raw:
     headers: tuple[tuple[str, bytes], ...] = ()
 
 
+class InColumns(Sequence[Raw]):
+    """Records as the client hands them over: column by column, of several partitions."""
+
+    def __init__(self, records: Sequence[Raw]) -> None:
+        self._records = records
+        self.values = [record.value for record in records]
+        self.plain = not any(record.headers for record in records)
+        self.sizes = np.array([len(value or b"") for value in self.values], np.int64)
+        self.partitions = np.array([record.partition for record in records], np.int64)
+        self.offsets = np.array([record.offset for record in records], np.int64)
+        self.times_ms = np.full(len(records), 1_000)
+        self.leader_epochs = np.full(len(records), -1)
+
+    def __len__(self) -> int:
+        return len(self._records)
+
+    def __getitem__(self, index: Any) -> Any:
+        return InColumns(self._records[index]) if isinstance(index, slice) else self._records[index]
+
+
 @dataclass
 class Shelf:
     """Schemas by id; while `away` nobody answers."""

@@ -15,6 +15,7 @@ from streamsvm.model.fit import Audit
 from streamsvm.model.probability import Isotonic, Probability, Sigmoid
 from streamsvm.registry.loading import Loaded
 from tests.codec.test_model import version_of
+from tests.golden import model as golden
 
 
 def shown(audit: Audit | None, probability: Probability | None = None) -> str:
@@ -44,3 +45,12 @@ def test_how_a_decision_value_becomes_a_probability_is_shown() -> None:
     isotonic = Isotonic(np.array([-2.0, 0.5, 3.0]), np.array([0.01, 0.5, 0.75]))
     assert "isotonic, 3 knots, 0.01 at f = -2 to 0.75 at f = 3" in shown(None, isotonic)
     assert re.search(r"probability\s+│ none", shown(None))
+
+
+def test_the_fields_that_a_version_evaluates_are_shown() -> None:
+    """With the hash of the recipe; of a version that learned points, that it did."""
+    version = golden.handmade("linear", golden.WITH_RECIPE)
+    written = io.StringIO()
+    Console(width=300, file=written).print(describe(Loaded(version=version, sha256="ab", offset=3, loaded_at=0.0)))
+    assert f"signal.mean, mode, beams.0, seen, known, dm; recipe {golden.RECIPE.sha256()}" in written.getvalue()
+    assert re.search(r"events\s+│ none: the input is points", shown(None))

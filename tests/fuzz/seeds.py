@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from itertools import count
 from typing import Any
@@ -31,6 +32,7 @@ from tests.codec.rows import POINT, POINTS, Raw
 from tests.codec.test_bounds import FOURTH, bomb, with_version
 from tests.codec.test_model import version_of
 from tests.codec.test_points import BAD
+from tests.features.recipes import payment
 from tests.fuzz.targets import CORPUS, GOLDEN, SHELF
 
 GOOD = [
@@ -97,7 +99,7 @@ def models() -> list[bytes]:
     found.append(replace(rbf, probability=Isotonic(np.array([-1.0, 0.5, 3.0]), np.array([0.1, 0.5, 0.75]))))
     golden = [
         (GOLDEN / f"model-{form}.json").read_bytes()
-        for form in ("1-linear", "2-rbf", "3-linear", "4-rbf", "5-linear", "5-rbf")
+        for form in ("1-linear", "2-rbf", "3-linear", "4-rbf", "5-linear", "5-rbf", "6-linear", "6-rbf")
     ]
     return [*(model_codec.encode(replace(version_of(), model=model)) for model in found), *golden]
 
@@ -124,6 +126,8 @@ def corpora() -> dict[str, list[bytes]]:
     get = b"GET /metrics HTTP/1.1\r\nHost: localhost:9464\r\nAccept-Encoding: gzip\r\n\r\n"
     return {
         "json": [*GOOD * 6, *(value for value, _ in BAD if value and len(value) < 500)],
+        "event": [json.dumps(payment(index)).encode() for index in range(8)]
+        + [json.dumps([payment(index) | {"weight": 2, "id": index} for index in range(2)]).encode()],
         "arrow": arrows(),
         "avro": avros(),
         "model": models(),

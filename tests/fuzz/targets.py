@@ -34,7 +34,7 @@ from consumers.host.web.head import Request
 from consumers.host.web.server import _listen, _Loop, _Routes
 from consumers.settings import HttpConfig
 from streamsvm.checkpoint import format as checkpoint
-from streamsvm.config import PointsConfig
+from streamsvm.config import PointsConfig, points_of
 from streamsvm.errors import CorruptCheckpoint, InvalidMessage
 from streamsvm.ingest import dead_letter as deadletter
 from streamsvm.ingest.avro import FRAME
@@ -48,7 +48,9 @@ from streamsvm.ingest.decoder import (
 )
 from streamsvm.model import message as model_codec
 from streamsvm.model.pointers import decode_alias, decode_head, decode_owner, decode_retired
-from tests.codec.rows import ARROW, AVRO, POINT, POINTS, Raw, Shelf
+from tests.codec.rows import ARROW, AVRO, POINT, POINTS, InColumns, Raw, Shelf
+from tests.features.recipes import payments
+from tests.features.reference import Rejected, columns
 from tests.fuzz.mutation import Mutator
 
 CORPUS: Final = Path(__file__).parent / "corpus"
@@ -89,6 +91,9 @@ def kept(name: str, *also: Path) -> Callable[[], Sequence[bytes]]:
 
 # ------------------------------------------------------------------------------------------------------------ records
 
+RECIPE: Final = payments()
+PLAIN_RECIPE: Final = RECIPE.plain()
+OF_EVENTS: Final = PointsConfig(**points_of(RECIPE), dtype="float64", max_rows_per_record=20)
 LABELED: Final = PointsConfig(dimension=2, labels=(-1, 1), dtype="float64", max_rows_per_record=20)
 ODD_FIELDS: Final = [
     {"name": "x", "type": {"type": "array", "items": "float"}},
@@ -109,34 +114,18 @@ AGAIN_ONE_IN: Final = 4
 
 
 @cache
-def _decoder(place: str, *, labeled: bool) -> PointDecoder:
+def _decoder(place: str, *, labeled: bool, events: bool) -> PointDecoder:
     """Return a decoder; each place has one of its own, which has met other fields before."""
+    if events:
+        return PointDecoder(OF_EVENTS, labeled=labeled, schemas=SHELF, recipe=RECIPE)
     return PointDecoder(LABELED, labeled=labeled, schemas=SHELF)
 
 
-class InColumns(Sequence[Raw]):
-    """Records as the client hands them over: column by column, of several partitions."""
-
-    def __init__(self, records: Sequence[Raw]) -> None:
-        self._records = records
-        self.values = [record.value for record in records]
-        self.plain = not any(record.headers for record in records)
-        self.sizes = np.array([len(value or b"") for value in self.values], np.int64)
-        self.partitions = np.array([record.partition for record in records], np.int64)
-        self.offsets = np.array([record.offset for record in records], np.int64)
-        self.times_ms = np.full(len(records), 1_000)
-        self.leader_epochs = np.full(len(records), -1)
-
-    def __len__(self) -> int:
-        return len(self._records)
-
-    def __getitem__(self, index: Any) -> Any:
-        return InColumns(self._records[index]) if isinstance(index, slice) else self._records[index]
-
-
-def _decoded(records: Sequence[Raw], place: str, *, labeled: bool) -> tuple[list[list[Row]], Decoded]:
+def _decoded(
+    records: Sequence[Raw], place: str, *, labeled: bool, events: bool = False
+) -> tuple[list[list[Row]], Decoded]:
     """Return what the decoder makes of each record, whose offsets are 0, 1, ..., and its answer."""
-    found = _decoder(place, labeled=labeled).decode(records)
+    found = _decoder(place, labeled=labeled, events=events).decode(records)
     made: list[list[Row]] = [[] for _ in records]
     for rows in found.rows:
         points = rows.points
@@ -159,7 +148,9 @@ Where it is not, the record may be rejected; but what is accepted must be what t
 """
 
 
-def _records(headers: tuple[tuple[str, bytes], ...], reference: Reference) -> Callable[[Sequence[bytes]], list[str]]:
+def _records(
+    headers: tuple[tuple[str, bytes], ...], reference: Reference, *, events: bool = False
+) -> Callable[[Sequence[bytes]], list[str]]:
     """Look at records: each comes out of every batch as it does alone, and as a reference says.
 
     All are decoded together, and compared with the reference. What is accepted, what the reference is not certain of,
@@ -178,7 +169,8 @@ def _records(headers: tuple[tuple[str, bytes], ...], reference: Reference) -> Ca
 
     def together(values: Sequence[bytes], labeled: bool) -> list[str]:
         chosen = [*values, *NEIGHBOURS]
-        among, answer = _decoded([Raw(v, at, headers=headers) for at, v in enumerate(chosen)], MANY, labeled=labeled)
+        many = [Raw(v, at, headers=headers) for at, v in enumerate(chosen)]
+        among, answer = _decoded(many, MANY, labeled=labeled, events=events)
         for one in answer.rejected:  # each can be written as a dead letter
             deadletter.encode("topic", one, None, ())
             reasons = [bad.reason for bad in one.rejections]
@@ -194,11 +186,11 @@ def _records(headers: tuple[tuple[str, bytes], ...], reference: Reference) -> Ca
                 singles.append(at)
         again.reverse()
         records = [Raw(values[at], place, place % 2, headers=headers) for place, at in enumerate(again)]
-        others = _decoded(InColumns(records), OTHERS, labeled=labeled)[0] if again else []
+        others = _decoded(InColumns(records), OTHERS, labeled=labeled, events=events)[0] if again else []
         for at, other in zip(again, others, strict=True):
             assert other == among[at], f"{other} among some records, {among[at]} among others"
         for at in singles:
-            (alone,), _ = _decoded([Raw(values[at], headers=headers)], ALONE, labeled=labeled)
+            (alone,), _ = _decoded([Raw(values[at], headers=headers)], ALONE, labeled=labeled, events=events)
             assert alone == among[at], f"alone {alone}, among others {among[at]}"
         return ["accepted" if any(among[at]) else "rejected" for at in range(len(values))]
 
@@ -282,6 +274,47 @@ def _depth(value: bytes) -> int:
         depth += (byte in b"[{") - (byte in b"]}")
         deepest = max(deepest, depth)
     return deepest
+
+
+def _event_rows(value: bytes, labeled: bool, ours: list[Row]) -> tuple[list[Row] | None, bool]:
+    """Return what the second evaluation of the recipe makes of a record; ours where it agrees but for the last bits."""
+    if _depth(value) > DEEPEST_NESTING:
+        return [None], True
+    parsed, certain = _loads(value)
+    if parsed is None:
+        return None, True
+    events = parsed if isinstance(parsed, list) else [parsed]
+    found = [_event_row(event, labeled=labeled) for event in events]
+    if not found or len(found) > OF_EVENTS.max_rows_per_record:
+        return [None], certain
+    if len(found) == len(ours):
+        found = [own if _same(own, other) else other for own, other in zip(ours, found, strict=True)]
+    return found, certain
+
+
+def _event_row(event: Any, *, labeled: bool) -> Row:
+    if not isinstance(event, dict) or not _is_text(json.dumps(event, ensure_ascii=False)):
+        return None
+    weight, mark, label = event.get("weight"), event.get("id"), event.get("is_fraud")
+    if weight is not None and not (_is_number(weight) and SMALLEST_WEIGHT <= _float(weight) <= LARGEST_WEIGHT):
+        return None
+    if labeled and not isinstance(label, bool):
+        return None
+    is_mark = isinstance(mark, str | None) or (isinstance(mark, int) and not isinstance(mark, bool))
+    if not labeled and not (is_mark and (not isinstance(mark, int) or abs(mark) < 1 << 63)):
+        return None
+    try:
+        made = columns(PLAIN_RECIPE, event)
+    except Rejected:
+        return None
+    return tuple(made.values()), (2 * bool(label) - 1 if labeled else None), 1.0 if weight is None else _float(weight)
+
+
+def _same(own: Row, other: Row) -> bool:
+    if own is None or other is None:
+        return own is other
+    close = all(math.isclose(x, z, rel_tol=1e-12, abs_tol=1e-12) for x, z in zip(own[0], other[0], strict=True))
+    return close and own[1:] == other[1:]
 
 
 def _arrow_rows(value: bytes, labeled: bool, ours: list[Row]) -> tuple[list[Row] | None, bool]:
@@ -487,6 +520,26 @@ JSON_WORDS: Final = tuple(
         "-1",
     )
 )
+EVENT_WORDS: Final = (
+    *JSON_WORDS,
+    b'"amount":1.5',
+    b'"risk":null',
+    b'"customer":{"age":40,"since":"2025-06-01"}',
+    b'"items":[{"price":10}]',
+    b'"card":{"country":"DE"}',
+    b'"channel":"web"',
+    b'"merchant":"a"',
+    b'"vip":true',
+    b'"ts":"2026-03-29T02:30:00"',
+    b'"ts":"2026-01-31T12:00:00.5+01:00"',
+    b'"is_fraud":false',
+    b'"weight":2',
+    b"24:00",
+    b"-00-00",
+    b"1e100",
+    b"1e101",
+    b"9007199254740994",
+)
 MODEL_WORDS: Final = (
     *JSON_WORDS,
     b'"version":1',
@@ -562,6 +615,7 @@ BINARY_WORDS: Final = (
 
 RECORDS: Final = {
     "json": (JSON_WORDS, _records((), _json_rows), ("one-1.json.point", "many-1.json.point")),
+    "event": (EVENT_WORDS, _records((), _event_rows, events=True), ()),
     "arrow": (BINARY_WORDS, _records(ARROW, _arrow_rows), ("many-1.arrow.point", "many-1.arrow32.point")),
     "avro": (BINARY_WORDS, _records(AVRO, _avro_rows), ("one-1.avro.point", "many-1.avro.point")),
 }

@@ -23,7 +23,15 @@ from tests.fuzz.running import MOST_KEPT, Found, run
 from tests.fuzz.seeds import corpora
 from tests.fuzz.targets import CORPUS, TARGETS, Target, _compare
 
-COUNTS = {"json": 4_000, "arrow": 2_500, "avro": 2_500, "model": 3_000, "checkpoint": 2_000, "http": 2_000}
+COUNTS = {
+    "json": 4_000,
+    "event": 3_000,
+    "arrow": 2_500,
+    "avro": 2_500,
+    "model": 3_000,
+    "checkpoint": 2_000,
+    "http": 2_000,
+}
 OTHERS = 6_000
 
 

@@ -13,11 +13,13 @@ from typing import Final
 import msgspec
 import numpy as np
 
+from streamsvm.features.columns import columns_of
+from streamsvm.features.recipe import Category, Constant, Cross, Flag, Hash, Label, Number, Recipe, Time
 from streamsvm.model.ancestry import Ancestor
 from streamsvm.model.fit import Audit, Fit
 from streamsvm.model.kernels import RbfKernel
 from streamsvm.model.machine import KernelMachine, LinearMachine, Machine, Model, Scaler
-from streamsvm.model.message import FORMAT, THRESHOLD_FORMAT, encode
+from streamsvm.model.message import FORMAT, RECIPE_FORMAT, THRESHOLD_FORMAT, encode
 from streamsvm.model.probability import Isotonic, Probability, Sigmoid
 from streamsvm.model.threshold import Judged, Threshold
 from streamsvm.model.version import Lineage, PartitionCut, StreamSummary, Version
@@ -29,6 +31,24 @@ FORMATS: Final = tuple(range(1, int(FORMAT.split("/")[1]) + 1))
 """Of versions without a threshold."""
 WITH_THRESHOLD: Final = int(THRESHOLD_FORMAT.split("/")[1])
 """The format of a version with one."""
+WITH_RECIPE: Final = int(RECIPE_FORMAT.split("/")[1])
+"""The format of a version of raw events; the linear one has no threshold."""
+RECIPE: Final = Recipe(
+    features=(
+        Number(name="mean", field=("signal", "mean"), clip=(0.0, 250.0), log1p=True),
+        Category(name="mode", field=("mode",), values=("à", "b"), missing="indicator"),
+        Hash(name="beam", field=("beams", 0), bits=1, seed=3, missing=Constant("none")),
+        Time(name="seen", field=("seen",), parts=("hour", "age"), zone="Europe/Berlin", since=("first",)),
+        Flag(name="known", field=("known",)),
+        Cross(name="both", of=("beam", "known")),
+        Number(name="dm", field=("dm",), buckets=(10.0, 100.0), unit=2.0),
+    ),
+    zones={"Europe/Berlin": ((0, 3_600), (1_774_746_000, 7_200), (1_792_890_000, 3_600))},
+    label=Label(field=("pulsar",), negative=("no", "rather not"), positive=("yes",)),
+    weight=("weight",),
+    id=("id",),
+)
+"""A recipe with every kind of feature."""
 THRESHOLDS: Final = {
     "linear": Threshold(
         value=-1.0 / 3.0,
@@ -117,6 +137,8 @@ def handmade(kernel: str, number: int = FORMATS[-1]) -> Version:
         lineage=lineage,
         audit=Audit(3.625, 1.0 / 3.0, 1e10, 7),
     )
+    if number == WITH_RECIPE:
+        return _of_events(newest, None if kernel == "linear" else THRESHOLDS[kernel])
     if number == WITH_THRESHOLD:
         return replace(newest, model=replace(newest.model, threshold=THRESHOLDS[kernel]))
     if number > 3:
@@ -128,6 +150,22 @@ def handmade(kernel: str, number: int = FORMATS[-1]) -> Version:
     if number > 1:
         return newest
     return replace(newest, fit=replace(newest.fit, class_weight=(1.0, 1.0)), audit=None)
+
+
+def _of_events(version: Version, threshold: Threshold | None) -> Version:
+    """Return a version of raw events with the same numbers, as far as they reach."""
+    names = columns_of(RECIPE).names
+    width = len(names)
+    machine = version.model.machine
+    if isinstance(machine, LinearMachine):
+        machine = LinearMachine(np.resize(machine.coefficients, width), machine.intercept)
+    else:
+        machine = replace(machine, support=np.resize(machine.support, (len(machine.dual), width)))
+    scaler = Scaler(np.resize(version.model.scaler.mean, width), np.resize(version.model.scaler.scale, width))
+    model = replace(version.model, scaler=scaler, machine=machine, feature_names=names, threshold=threshold)
+    configuration = {**version.lineage.configuration, "features": RECIPE.plain()}
+    lineage = msgspec.structs.replace(version.lineage, configuration=configuration)
+    return replace(version, model=model, feature_names=names, lineage=lineage, recipe=RECIPE)
 
 
 def _machine(gamma: float | None) -> Machine:
@@ -145,6 +183,6 @@ def _probability(gamma: float | None) -> Probability:
 
 if __name__ == "__main__":
     for kernel in KERNELS:
-        for number in (FORMATS[-1], WITH_THRESHOLD):
+        for number in (FORMATS[-1], WITH_THRESHOLD, WITH_RECIPE):
             if not (path := path_of(number, kernel)).exists():
                 path.write_bytes(encode(handmade(kernel, number)))

@@ -21,8 +21,8 @@ from tests.npm import packages
 HERE = Path(__file__).parent
 NODE = HERE / "node"
 JAVA = HERE / "java"
-COMMITTED = "committed.mjs"
-"""The client library as readers need it."""
+SHARED = ("committed.mjs", "features.mjs")
+"""The client library as readers need it, and what a recipe makes of events."""
 INSTALL_TIMEOUT_S = 300.0
 STOP_TIMEOUT_S = 20.0
 
@@ -45,7 +45,7 @@ def node_program(name: str, directory: Path) -> list[str]:
     packages = node_packages()
     with contextlib.suppress(FileExistsError):
         (directory / "node_modules").symlink_to(packages, target_is_directory=True)
-    for source in (name, COMMITTED):
+    for source in (name, *SHARED):
         shutil.copy(NODE / source, directory)
     return ["node", str(directory / name)]
 

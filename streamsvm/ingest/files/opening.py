@@ -100,14 +100,7 @@ def open_source(
         rows, missing values, and cells that are not finite numbers.
     """
     path = Path(path)
-    if not path.is_file():
-        raise ConfigurationError(
-            f"{path} is a directory, not a file" if path.is_dir() else f"{path} does not exist",
-            "Give the path of a file of points.",
-        )
-    known = format or _format_of(path)
-    if known not in _FOREIGN:
-        raise ConfigurationError(f"unknown file format {known!r}", f"Supported formats: {', '.join(_FOREIGN)}.")
+    known = format_of(path, format)
     features = None if columns is None else tuple(columns)
     options = Options(
         labeled=labeled,
@@ -130,6 +123,25 @@ def open_source(
     }[known]
     with reading(path):
         return opener(path, options)
+
+
+def format_of(path: Path, format_: Format | None = None) -> Format:
+    """Return a file's format: the one given, or that of its name.
+
+    Raises
+    ------
+    ConfigurationError
+        If the file is missing, or its format unknown.
+    """
+    if not path.is_file():
+        raise ConfigurationError(
+            f"{path} is a directory, not a file" if path.is_dir() else f"{path} does not exist",
+            "Give the path of a file of points.",
+        )
+    known = format_ or _format_of(path)
+    if known not in _FOREIGN:
+        raise ConfigurationError(f"unknown file format {known!r}", f"Supported formats: {', '.join(_FOREIGN)}.")
+    return known
 
 
 def _format_of(path: Path) -> Format:

@@ -12,6 +12,7 @@ import { readFileSync } from "node:fs";
 import { setTimeout } from "node:timers/promises";
 import { decompress } from "fzstd";
 import kafkajs from "./committed.mjs";
+import { checkExamples } from "./features.mjs";
 import * as ort from "onnxruntime-node";
 
 const [bootstrap, models, name, pointsFile, keysFile] = process.argv.slice(2);
@@ -74,8 +75,9 @@ function checked(record, alias) {
   if (keys && !keys.some((key) => verify(null, signed, key, signature)))
     throw new Error("it is signed by none of the trusted keys");
   const message = JSON.parse(record.value);
-  if (!["streamsvm.model/4", "streamsvm.model/5"].includes(message.format) || message.name !== name || message.version !== alias.number)
+  if (!["streamsvm.model/4", "streamsvm.model/5", "streamsvm.model/6"].includes(message.format) || message.name !== name || message.version !== alias.number)
     throw new Error(`${message.format} ${message.name}@${message.version} is not what was asked for`);
+  if (message.recipe) checkExamples(message);
   const { x, decision, tolerance, probability } = message.probes, decide = machine(message);
   x.forEach((probe, i) => {
     const likelihood = probability ? likely(message.probability, decision[i]) - probability[i] : 0;

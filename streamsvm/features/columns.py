@@ -1,0 +1,351 @@
+"""A recipe compiled: from the fields of events to a matrix, column by column."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from types import NoneType
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streamsvm.features.paths import Path, picked
+from streamsvm.features.recipe import (
+    MISSING,
+    OTHER,
+    Category,
+    Constant,
+    Cross,
+    Feature,
+    Flag,
+    Hash,
+    Number,
+    OfField,
+    Recipe,
+    Time,
+    widths_of,
+)
+from streamsvm.features.values import MICROSECONDS, Fault, Faults, numbers, texts, times, truths
+from streamsvm.features.zones import UTC_NAME, UTC_TABLE, ZoneTable
+
+Float = NDArray[np.float64]
+
+MOST_REMEMBERED: Final = 1 << 16
+"""Values whose hash is kept: a hash takes ten times as long as a look at a table."""
+LONGEST_REMEMBERED: Final = 200
+"""Characters of such a value, so that they cannot take all memory."""
+DAY_S: Final = 86_400
+_MONDAY: Final = 3
+"""Days from a Monday to the epoch's Thursday."""
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluated:
+    """A batch of events as a matrix.
+
+    Attributes
+    ----------
+    X : ndarray of shape (n, d), float64
+        Meaningless in rows that have a fault.
+    faults : mapping of int to Fault
+        Why a row is rejected, by its index.
+    absent : mapping of Path to int
+        In how many rows each declared field was absent or null; fields that no row lacked are left out.
+    """
+
+    X: Float
+    faults: Mapping[int, Fault]
+    absent: Mapping[Path, int]
+
+
+class FeatureColumns:
+    """A recipe, ready to be evaluated.
+
+    Parameters
+    ----------
+    recipe : Recipe
+        One that `streamsvm.features.recipe.check` accepts.
+
+    Attributes
+    ----------
+    names : tuple of str
+        One for each column, all different.
+    paths : tuple of Path
+        The fields that the columns need, each once.
+    """
+
+    def __init__(self, recipe: Recipe) -> None:
+        widths = widths_of(recipe)
+        names: dict[str, tuple[str, ...]] = {}
+        self._parts: list[tuple[slice, _Compiled | _Crossed]] = []
+        places: dict[str, slice] = {}
+        start = 0
+        for feature in recipe.features:
+            names[feature.name] = _names_of(feature, names)
+            place = places[feature.name] = slice(start, start + widths[feature.name])
+            if isinstance(feature, Cross):
+                self._parts.append((place, _Crossed(places[feature.of[0]], places[feature.of[1]])))
+            else:
+                self._parts.append((place, _Compiled(feature, recipe)))
+            start = place.stop
+        self.names = tuple(name for one in names.values() for name in one)
+        self.paths = tuple(dict.fromkeys(path for feature in recipe.of_fields for path in _paths_of(feature)))
+
+    @property
+    def dimension(self) -> int:
+        """Number of columns."""
+        return len(self.names)
+
+    def of_events(self, events: Sequence[Mapping[str, Any]]) -> Evaluated:
+        """Evaluate parsed events, mappings of JSON's types."""
+        return self.of_fields({path: picked(events, path) for path in self.paths}, len(events))
+
+    def of_fields(self, fields: Mapping[Path, Sequence[Any]], rows: int) -> Evaluated:
+        """Evaluate events whose fields are already apart.
+
+        Parameters
+        ----------
+        fields : mapping of Path to sequence
+            For each of `paths` a value of each event, None where it is missing.
+        rows : int
+            Number of events.
+        """
+        faults = Faults()
+        absent = {path: missing for path in self.paths if (missing := _count_none(fields[path]))}
+        X = np.zeros((rows, self.dimension))
+        for place, part in self._parts:
+            if isinstance(part, _Crossed):
+                part.fill(X, place)
+            else:
+                part.fill(X[:, place], fields, absent, faults)
+        return Evaluated(X, faults.by_row, absent)
+
+
+def columns_of(recipe: Recipe) -> FeatureColumns:
+    """Compile a recipe.
+
+    Raises
+    ------
+    ValueError
+        If two columns would have the same name.
+    """
+    made = FeatureColumns(recipe)
+    if len(set(made.names)) < len(made.names):
+        twice = next(name for name in made.names if made.names.count(name) > 1)
+        raise ValueError(f"features makes two columns of the name {twice!r}: rename a feature")
+    return made
+
+
+def _count_none(values: Sequence[Any]) -> int:
+    return sum(value is None for value in values) if NoneType in set(map(type, values)) else 0
+
+
+def _paths_of(feature: OfField) -> tuple[Path, ...]:
+    since = feature.since if isinstance(feature, Time) else None
+    return (feature.field,) if since is None else (feature.field, since)
+
+
+# ----------------------------------------------------------------------- names
+
+
+def _names_of(feature: Feature, before: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
+    name = feature.name
+    if isinstance(feature, Cross):
+        first, second = feature.of
+        return tuple(f"{one} & {other}" for one in before[first] for other in before[second])
+    own: tuple[str, ...] = (name,)
+    if isinstance(feature, Number) and feature.buckets:
+        own = tuple(f"{name}{told}" for told in _intervals(feature.buckets))
+    elif isinstance(feature, Category):
+        own = tuple(f"{name}={value}" for value in (*feature.values, OTHER))
+    elif isinstance(feature, Hash):
+        own = tuple(f"{name}#{index}" for index in range(1 << feature.bits))
+    elif isinstance(feature, Time):
+        waves = {part: (f"{name}.{part}.sin", f"{name}.{part}.cos") for part in feature.parts}
+        own = tuple(told for part in feature.parts for told in ((f"{name}.age",) if part == "age" else waves[part]))
+    return (*own, f"{name}={MISSING}") if feature.missing == "indicator" else own
+
+
+def _intervals(borders: Sequence[float]) -> list[str]:
+    told = [repr(border).removesuffix(".0") for border in borders]
+    between = [f"[{low},{high})" for low, high in pairwise(told)]
+    return [f"<{told[0]}", *between, f">={told[-1]}"]
+
+
+# ---------------------------------------------------------------------- filling
+
+
+class _Crossed:
+    """The products of the columns of two features."""
+
+    def __init__(self, first: slice, second: slice) -> None:
+        self._first, self._second = first, second
+
+    def fill(self, X: Float, place: slice) -> None:
+        products = X[:, self._first, np.newaxis] * X[:, np.newaxis, self._second]
+        X[:, place] = products.reshape(len(X), place.stop - place.start)
+
+
+class _Compiled:
+    """One feature: fills its columns from the values of its field."""
+
+    def __init__(self, feature: OfField, recipe: Recipe) -> None:
+        self._paths = _paths_of(feature)
+        self._rejects = feature.missing == "reject"
+        self._indicates = feature.missing == "indicator"
+        self._constant = feature.missing.constant if isinstance(feature.missing, Constant) else None
+        self._fill = _FILLERS[type(feature)](feature, recipe)
+        self._harmless: Any = _HARMLESS[type(feature)](feature)
+
+    def fill(
+        self, out: Float, fields: Mapping[Path, Sequence[Any]], absent: Mapping[Path, int], faults: Faults
+    ) -> None:
+        """Fill columns of zeros, shape (n, width)."""
+        values = [fields[path] for path in self._paths]
+        if not absent.keys() & set(self._paths):
+            self._fill(out, values, faults)
+            return
+        missing = np.array([None in row for row in zip(*(map(_is_none, one) for one in values), strict=True)])
+        if self._rejects:
+            for path, one in zip(self._paths, values, strict=True):
+                faults.missing((row for row, value in enumerate(one) if value is None), path)
+        filler = self._harmless if self._constant is None else self._constant
+        filled = [[filler if value is None else value for value in one] for one in values]
+        self._fill(out, filled, faults)
+        if self._constant is None:
+            out[missing] = 0.0
+        if self._indicates:
+            out[missing, -1] = 1.0
+
+
+def _is_none(value: object) -> bool | None:
+    return None if value is None else True
+
+
+Fill = Callable[[Float, Sequence[Sequence[Any]], Faults], None]
+
+
+def _number_filler(feature: Number, _: Recipe) -> Fill:
+    path, clip, unit, edges = feature.field, feature.clip, feature.unit, np.array(feature.buckets)
+
+    def fill(out: Float, values: Sequence[Sequence[Any]], faults: Faults) -> None:
+        v = numbers(values[0], path, faults)
+        if clip is not None:
+            v = np.clip(v, *clip)
+        if unit != 1.0:
+            v = v / unit
+            v[~(np.abs(v) <= 1e300)] = 0.0
+        if len(edges):
+            out[np.arange(len(v)), np.searchsorted(edges, v, "right")] = 1.0
+        else:
+            out[:, 0] = np.copysign(np.log1p(np.abs(v)), v) if feature.log1p else v
+
+    return fill
+
+
+def _category_filler(feature: Category, _: Recipe) -> Fill:
+    path, index, other = feature.field, {value: at for at, value in enumerate(feature.values)}, len(feature.values)
+
+    def fill(out: Float, values: Sequence[Sequence[Any]], faults: Faults) -> None:
+        at = np.array([index.get(text, other) for text in texts(values[0], path, faults)], np.intp)
+        out[np.arange(len(at)), at] = 1.0
+
+    return fill
+
+
+def _hash_filler(feature: Hash, _: Recipe) -> Fill:
+    path, remembered = feature.field, dict[str, tuple[int, float]]()
+
+    def hashed(text: str) -> tuple[int, float]:
+        digest = hashlib.sha256(f"{feature.seed}:{text}".encode(errors="surrogatepass")).digest()
+        made = int.from_bytes(digest[:4], "big") % (1 << feature.bits), -1.0 if digest[4] % 2 else 1.0
+        if len(text) <= LONGEST_REMEMBERED:
+            if len(remembered) >= MOST_REMEMBERED:
+                remembered.clear()
+            remembered[text] = made
+        return made
+
+    def fill(out: Float, values: Sequence[Sequence[Any]], faults: Faults) -> None:
+        made = [remembered.get(text) or hashed(text) for text in texts(values[0], path, faults)]
+        at = np.array([column for column, _ in made], np.intp)
+        out[np.arange(len(made)), at] = [sign for _, sign in made]
+
+    return fill
+
+
+def _time_filler(feature: Time, recipe: Recipe) -> Fill:
+    zone = ZoneTable(UTC_TABLE if feature.zone == UTC_NAME else recipe.zones[feature.zone])
+    path, since = feature.field, feature.since
+
+    def fill(out: Float, values: Sequence[Sequence[Any]], faults: Faults) -> None:
+        time = times(values[0], path, faults, feature.format, zone)
+        seconds = time // MICROSECONDS
+        local = seconds + zone.offset_at(seconds)
+        column = 0
+        for part in feature.parts:
+            if part == "age":
+                assert since is not None
+                begun = times(values[1], since, faults, feature.format, zone)
+                out[:, column] = (time - begun) / (DAY_S * MICROSECONDS)
+                column += 1
+            else:
+                out[:, column : column + 2] = _WAVES[part][_STEPS[part](local)]
+                column += 2
+
+    return fill
+
+
+def _flag_filler(feature: Flag, _: Recipe) -> Fill:
+    path = feature.field
+
+    def fill(out: Float, values: Sequence[Sequence[Any]], faults: Faults) -> None:
+        out[:, 0] = truths(values[0], path, faults)
+
+    return fill
+
+
+_FILLERS: Final[Mapping[type, Callable[[Any, Recipe], Fill]]] = {
+    Number: _number_filler,
+    Category: _category_filler,
+    Hash: _hash_filler,
+    Time: _time_filler,
+    Flag: _flag_filler,
+}
+_HARMLESS: Final[Mapping[type, Callable[[Any], Any]]] = {
+    Number: lambda _: 0.0,
+    Category: lambda _: "",
+    Hash: lambda _: "",
+    Time: lambda feature: "1970-01-01" if feature.format == "iso8601" else 0,
+    Flag: lambda _: False,
+}
+"""What a missing value counts as until its columns are overwritten."""
+
+
+# ------------------------------------------------------------------------ waves
+
+
+def _wave(steps: int) -> Float:
+    """Return sine and cosine of so many equal steps around a circle, shape (steps, 2)."""
+    angles = [2.0 * math.pi * step / steps for step in range(steps)]
+    return np.array([(math.sin(angle), math.cos(angle)) for angle in angles])
+
+
+MINUTES: Final = 1_440
+_WAVES: Final = {"hour": _wave(MINUTES), "weekday": _wave(7), "month": _wave(12)}
+"""The time of day counts by minutes, so that a table holds every value that there is."""
+
+
+def _month(local: NDArray[np.int64]) -> NDArray[np.int64]:
+    return (local.astype("datetime64[s]").astype("datetime64[M]").astype(np.int64)) % 12
+
+
+_STEPS: Final[Mapping[str, Callable[[NDArray[np.int64]], NDArray[np.int64]]]] = {
+    "hour": lambda local: (local // 60) % MINUTES,
+    "weekday": lambda local: (local // DAY_S + _MONDAY) % 7,
+    "month": _month,
+}
+"""How many steps from a circle's beginning (midnight, Monday, January) a zone's clocks are, in seconds."""

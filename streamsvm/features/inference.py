@@ -1,0 +1,256 @@
+"""Proposes features from a sample of events: what each field looks like, and what a person should look at.
+
+A proposal is a beginning. It knows the sample only: not which fields are known when an event happens, nor what a number
+means.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streamsvm.features.paths import Path, Unreachable, picked, shown
+from streamsvm.features.recipe import LONGEST_TEXT
+from streamsvm.features.values import is_local_time
+
+LABEL_NAMES: Final = ("y", "label", "class", "target")
+MOST_CATEGORIES: Final = 50
+"""Values above which a field is hashed: a vocabulary that long is better written by a person."""
+FEW_NUMBERS: Final = 12
+"""Distinct integers up to which they may be codes."""
+PROPOSED_BITS: Final = 7
+"""Most bits of a hash: several fields with more would exceed the number of columns that there may be."""
+LEAST_COUNTED: Final = 20
+"""Events without which a field of distinct values is not called an identifier, or a leak."""
+SEPARATES: Final = 0.995
+"""Area under the curve, of one field alone, from which it is suspected to know the label."""
+LONG_TAIL: Final = 100.0
+"""Times the median that a largest value is, for a logarithm to be proposed."""
+_EPOCHS: Final = {"s": (5e8, 4e9), "ms": (5e11, 4e12), "us": (5e14, 4e15)}
+_TIME_WORDS: Final = ("time", "date", "ts", "_at", "when")
+
+
+@dataclass(frozen=True, slots=True)
+class FieldProposal:
+    """What is proposed for a field.
+
+    Attributes
+    ----------
+    path : Path
+        Where it stands.
+    options : mapping or None
+        Of the feature, without its field; None where none is proposed.
+    why : str
+        What was seen, for the person who decides.
+    """
+
+    path: Path
+    options: Mapping[str, Any] | None
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """What is proposed for the events of a sample.
+
+    Attributes
+    ----------
+    fields : tuple of FieldProposal
+    label : (Path, value, value) or None
+        Field, negative and positive value; None if no field was recognised as the label.
+    id : Path or None
+        The field that is taken for the id.
+    events : int
+    """
+
+    fields: tuple[FieldProposal, ...]
+    label: tuple[Path, Any, Any] | None
+    id: Path | None
+    events: int
+
+
+def proposal(events: Sequence[Mapping[str, Any]], label: Path | None = None) -> Proposal:
+    """Propose features for events.
+
+    Parameters
+    ----------
+    events : sequence of mappings
+        At least one, of JSON's types.
+    label : Path, optional
+        The label's field. Default: the one field that is called y, label, class or target.
+
+    Raises
+    ------
+    ValueError
+        If the label has not exactly two values.
+    """
+    paths = list(dict.fromkeys(path for event in events for path in _leaves(event)))
+    if label is None:
+        named = [path for path in paths if len(path) == 1 and str(path[0]).lower() in LABEL_NAMES]
+        label = named[0] if len(named) == 1 else None
+    answers = None if label is None else _label(picked(events, label), label)
+    identifier: Path | None = None
+    found = []
+    for path in paths:
+        if path == label:
+            continue
+        one = _field(path, [None if isinstance(v, Unreachable) else v for v in picked(events, path)], answers)
+        if one.options is None and one.why.startswith(_IDENTIFIER) and identifier is None:
+            identifier = path
+        found.append(one)
+    told = None if label is None or answers is None else (label, answers.negative, answers.positive)
+    return Proposal(tuple(found), told, identifier, len(events))
+
+
+_IDENTIFIER: Final = "identifier"
+
+
+@dataclass(frozen=True, slots=True)
+class _Answers:
+    """The labels of the events: which is positive, and which events have it (1), have the other (0) or none (-1)."""
+
+    negative: Any
+    positive: Any
+    of: NDArray[np.int8]
+
+
+def _label(values: Sequence[Any], path: Path) -> _Answers:
+    kinds = sorted({(type(v).__name__, v) for v in values if isinstance(v, bool | int | str)})
+    if len(kinds) != 2 or kinds[0][0] != kinds[1][0]:
+        some = ", ".join(repr(value) for _, value in kinds[:5]) or "none"
+        raise ValueError(f"the label {shown(path)} must have exactly two values of one type, but the sample has {some}")
+    negative, positive = kinds[0][1], kinds[1][1]
+    return _Answers(negative, positive, np.array([{negative: 0, positive: 1}.get(_hashable(v), -1) for v in values]))
+
+
+def _hashable(value: Any) -> Any:
+    return value if isinstance(value, bool | int | str) else None
+
+
+def _leaves(value: Mapping[str, Any], outer: Path = ()) -> Iterator[Path]:
+    """Yield the fields of an event that hold no object; of an array only the array."""
+    for name, inner in value.items():
+        if not name:
+            continue
+        if isinstance(inner, Mapping):
+            yield from _leaves(inner, (*outer, name))
+        else:
+            yield (*outer, name)
+
+
+def _field(path: Path, values: Sequence[Any], answers: _Answers | None) -> FieldProposal:
+    present = [value for value in values if value is not None]
+    kinds = {"number" if isinstance(v, int | float) and not isinstance(v, bool) else type(v).__name__ for v in present}
+    if not present:
+        return FieldProposal(path, None, "always missing in the sample")
+    if kinds & {"list", "dict"}:
+        return FieldProposal(path, None, "not a single value: declare the element that counts, such as items[0]")
+    if len(kinds) > 1:
+        told = ", ".join(sorted(kinds))
+        return FieldProposal(path, None, f"mixed types ({told}): fix the producer, or choose one kind")
+    distinct = Counter(present)
+    if len(distinct) == 1 and len(present) == len(values):
+        return FieldProposal(path, None, f"constant: every event has {_told(present[0])}")
+    (kind,) = kinds
+    made = {"number": _number, "str": _text, "bool": _flag}[kind](path, present, distinct)
+    if (
+        made.options is not None
+        and answers is not None
+        and (area := _separation(values, distinct, answers)) >= SEPARATES
+    ):
+        why = f"leak suspected: alone it separates the labels (AUC {area:.3f}); is it known when the event happens?"
+        return FieldProposal(path, None, why)
+    return _with_missing(made, present, len(values))
+
+
+def _flag(path: Path, _: Sequence[Any], distinct: Counter[Any]) -> FieldProposal:
+    return FieldProposal(path, {"as": "flag"}, f"true in {distinct[True] / distinct.total():.1%}")
+
+
+def _number(path: Path, present: Sequence[Any], distinct: Counter[Any]) -> FieldProposal:
+    low, high = min(present), max(present)
+    whole = all(float(value).is_integer() for value in distinct)
+    if set(distinct) == {0, 1}:
+        return FieldProposal(path, {"as": "flag"}, f"0 or 1; 1 in {distinct[1] / distinct.total():.1%}")
+    if any(word in str(path[-1]).lower() for word in _TIME_WORDS):
+        for format_, (first, last) in _EPOCHS.items():
+            if first <= low and high <= last:
+                return FieldProposal(path, {"as": "time", "format": format_}, f"a time, counted in {format_}")
+    if len(distinct) == len(present) >= LEAST_COUNTED and whole and all(b - a == 1 for a, b in pairwise(present)):
+        return FieldProposal(path, None, f"{_IDENTIFIER}: it counts the events")
+    options: dict[str, Any] = {"as": "number"}
+    why = f"{low:.6g} to {high:.6g}"
+    median = float(np.median(np.array(present, np.float64)))
+    if low >= 0 and median > 0 and high > LONG_TAIL * median:
+        options["log1p"] = True
+        why += f", {high / median:.0f} times the median"
+    if whole and len(distinct) <= FEW_NUMBERS:
+        why += f'; {len(distinct)} values only: as = "category" if they are codes'
+    return FieldProposal(path, options, why)
+
+
+def _text(path: Path, present: Sequence[str], distinct: Counter[str]) -> FieldProposal:
+    times = [is_local for value in distinct if (is_local := is_local_time(value)) is not None]
+    if len(times) >= 0.95 * len(distinct):
+        why = "a time without an offset: give its zone" if any(times) else "a time; for local hours give a zone"
+        return FieldProposal(path, {"as": "time"}, why)
+    if len(distinct) == len(present) >= LEAST_COUNTED:
+        return FieldProposal(path, None, f"{_IDENTIFIER}: no two events have the same")
+    if len(distinct) > MOST_CATEGORIES:
+        bits = min(PROPOSED_BITS, math.ceil(math.log2(2 * len(distinct))))
+        why = f"{len(distinct)} values in the sample, too many for a vocabulary; with more bits fewer share a column"
+        return FieldProposal(path, {"as": "hash", "bits": bits}, why)
+    ranked = sorted(distinct, key=lambda value: (-distinct[value], value))
+    values = [value for value in ranked if value.isprintable() and len(value) <= LONGEST_TEXT]
+    return FieldProposal(path, {"as": "category", "values": values}, f"{len(distinct)} values")
+
+
+def _with_missing(made: FieldProposal, present: Sequence[Any], events: int) -> FieldProposal:
+    if made.options is None or len(present) == events:
+        return made
+    missing: Any = "indicator"
+    if made.options["as"] == "number":
+        missing = {"constant": float(f"{np.mean(np.array(present, np.float64)):.6g}")}
+    why = f"{made.why}; missing in {1 - len(present) / events:.1%}"
+    return FieldProposal(made.path, {**made.options, "missing": missing}, why)
+
+
+def _separation(values: Sequence[Any], distinct: Counter[Any], answers: _Answers) -> float:
+    """Return the area under the curve of the best order of a field's values; 0 where there is too little to say."""
+    known = [(value, label) for value, label in zip(values, answers.of.tolist(), strict=True) if label >= 0]
+    usable = [(value, label) for value, label in known if value is not None]
+    positives = sum(label for _, label in usable)
+    if min(positives, len(usable) - positives) < LEAST_COUNTED:
+        return 0.0
+    if isinstance(usable[0][0], str) or len(distinct) <= FEW_NUMBERS:
+        if len(distinct) > MOST_CATEGORIES:
+            return 0.0
+        rates: dict[Any, list[int]] = {}
+        for value, label in usable:
+            rates.setdefault(value, []).append(label)
+        scores = np.array([np.mean(rates[value]) for value, _ in usable])
+    else:
+        scores = np.array([value for value, _ in usable], np.float64)
+    area = _area(scores, np.array([label for _, label in usable]))
+    return max(area, 1.0 - area)
+
+
+def _area(scores: NDArray[np.float64], labels: NDArray[Any]) -> float:
+    """Return the share of pairs of a positive and a negative that are in order, ties counted half."""
+    _, index, counts = np.unique(scores, return_inverse=True, return_counts=True)
+    ranks = (np.cumsum(counts) - (counts - 1) / 2.0)[index]
+    positive = labels == 1
+    n, m = int(positive.sum()), int((~positive).sum())
+    return float((ranks[positive].sum() - n * (n + 1) / 2.0) / (n * m))
+
+
+def _told(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."

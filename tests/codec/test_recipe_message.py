@@ -1,0 +1,181 @@
+"""The recipe in a message: a format of its own, checked before anybody scores by it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import jsonschema
+import msgspec
+import numpy as np
+import pytest
+
+from streamsvm.config import ModelConfig, PointsConfig, points_of
+from streamsvm.errors import ConfigurationError, InvalidMessage
+from streamsvm.features.columns import columns_of
+from streamsvm.features.examples import disagreement, examples_of
+from streamsvm.learning import naming
+from streamsvm.model import message as codec
+from streamsvm.model.features import InvalidFeatures
+from streamsvm.model.schemas import model_schema
+from streamsvm.registry.loading import Loaded
+from streamsvm.verification.differences import differences
+from tests.features.recipes import payments
+from tests.golden import model as golden
+from tests.golden.checkpoint import as_json
+
+NUMBER = golden.WITH_RECIPE
+VALIDATOR = jsonschema.Draft202012Validator(model_schema(NUMBER))
+
+
+def value_of(kernel: str = "linear") -> Any:
+    return json.loads(golden.path_of(NUMBER, kernel).read_bytes())
+
+
+def loaded(kernel: str = "linear") -> Loaded:
+    return Loaded(version=golden.handmade(kernel, NUMBER), sha256="", offset=0, loaded_at=0.0)
+
+
+@pytest.mark.parametrize("kernel", golden.KERNELS)
+def test_golden_bytes(kernel: str) -> None:
+    """A version with a recipe has these bytes, and the bytes are this version."""
+    value, version = golden.path_of(NUMBER, kernel).read_bytes(), golden.handmade(kernel, NUMBER)
+    assert codec.encode(version) == value
+    assert as_json(codec.decode(value)) == as_json(version)
+    VALIDATOR.validate(json.loads(value))
+    assert codec.schema_of(version) == model_schema(NUMBER)["$id"]
+
+
+@pytest.mark.parametrize("kernel", golden.KERNELS)
+def test_without_a_recipe_nothing_changes(kernel: str) -> None:
+    """The formats before are written, byte for byte."""
+    for number in (golden.FORMATS[-1], golden.WITH_THRESHOLD):
+        version = golden.handmade(kernel, number)
+        assert version.recipe is None
+        assert codec.encode(version) == golden.path_of(number, kernel).read_bytes()
+        assert not VALIDATOR.is_valid(json.loads(codec.encode(version)))
+
+
+def test_older_readers_refuse_it() -> None:
+    """A reader of format 5 knows neither the format's number nor the fields."""
+    value = value_of("rbf")
+    assert not jsonschema.Draft202012Validator(model_schema(5)).is_valid(value)
+    with pytest.raises(InvalidMessage, match=r"examples|recipe"):
+        codec.decode(json.dumps(value | {"format": codec.THRESHOLD_FORMAT}).encode())
+
+
+def test_every_field_is_needed_and_no_other_is_allowed() -> None:
+    """By the codec and by the schema."""
+    for name in ("threshold", "recipe", "examples"):
+        value = value_of()
+        del value[name]
+        assert not VALIDATOR.is_valid(value)
+        with pytest.raises(InvalidMessage, match=name):
+            codec.decode(json.dumps(value).encode())
+    for place in ("recipe", "recipe.label", "examples.0", "recipe.features.0"):
+        value = value_of()
+        inside = value
+        for step in place.split("."):
+            inside = inside[int(step) if step.isdigit() else step]
+        inside["surplus"] = 1
+        assert not VALIDATOR.is_valid(value)
+        with pytest.raises(InvalidMessage, match="surplus"):
+            codec.decode(json.dumps(value).encode())
+
+
+def changed(path: str, to: Any, *, also_configured: bool = True) -> bytes:
+    """Return the golden value with something else in its recipe, and in its configuration."""
+    value = value_of()
+    for root in (value["recipe"], value["lineage"]["configuration"]["features"])[: 1 + also_configured]:
+        *steps, last = path.split(".")
+        inside = root
+        for step in steps:
+            inside = inside[int(step) if step.isdigit() else step]
+        inside[int(last) if last.isdigit() else last] = to
+    return json.dumps(value).encode()
+
+
+@pytest.mark.parametrize(
+    ("path", "to", "what"),
+    [
+        ("features.2.bits", 60, "bits is 60"),
+        ("features.2.seed", 4, "example 0: this build computes beam#"),
+        ("features.0.unit", 2.0, "example 0: this build computes mean as"),
+        ("features.0.field", ["other"], "example 0: this build rejects the event: other is missing"),
+        ("features.1.values", ["a", "b", "c"], "the recipe makes 17 columns"),
+        ("features.3.zone", "Mars", "no rules for the zone 'Mars'"),
+        ("features.5.of", ["known", "nothing"], "which no feature before it is called"),
+        ("label.positive", ["maybe"], "the recipe's labels are not the version's"),
+        ("zones", {}, "no rules for the zone"),
+        ("features", [], "declares no feature"),
+    ],
+)
+def test_a_recipe_that_does_not_fit_is_refused(path: str, to: Any, what: str) -> None:
+    """Whoever wrote the message: what it would make of an event is not what the model was trained on."""
+    with pytest.raises(InvalidMessage) as refused:
+        codec.decode(changed(path, to))
+    assert what in str(refused.value)
+
+
+def test_a_recipe_that_the_lineage_does_not_hold_is_refused() -> None:
+    """Else the hash of the configuration would say nothing of it."""
+    with pytest.raises(InvalidMessage, match=r"not the one in lineage\.configuration"):
+        codec.decode(changed("id", ["other"], also_configured=False))
+
+
+def test_examples_are_checked_as_far_as_they_go() -> None:
+    """No more than a few, and each column within a hair."""
+    value = value_of()
+    value["examples"] *= 2
+    with pytest.raises(InvalidMessage, match="there are 8 examples; a recipe has at most 4"):
+        codec.decode(json.dumps(value).encode())
+    columns = columns_of(payments())
+    given = examples_of(payments(), columns)
+    assert len(given) == 4
+    assert disagreement(columns, given) == ""
+    for name in given[0].columns:
+        nudged = {**given[0].columns, name: given[0].columns[name] + 1e-10 * max(1.0, abs(given[0].columns[name]))}
+        wrong = (msgspec.structs.replace(given[0], columns=nudged), *given[1:])
+        assert f"example 0: this build computes {name}" in disagreement(columns, wrong)
+    stray = (msgspec.structs.replace(given[0], columns={"surplus": 1.0}), *given[1:])
+    assert disagreement(columns, stray) == "example 0: the recipe has no column 'surplus'"
+
+
+def test_it_fits_into_the_bound_of_a_message() -> None:
+    """Recipe and examples are counted to the byte."""
+    recipe = payments()
+    points = PointsConfig(**points_of(recipe))
+    plain, asked = ModelConfig(points=points), ModelConfig(points=points, features=recipe)
+    added = len(recipe.canonical()) + len(msgspec.json.encode(examples_of(recipe, columns_of(recipe))))
+    assert naming.largest_bytes(asked) >= naming.largest_bytes(plain) + added
+
+
+@pytest.mark.parametrize("kernel", golden.KERNELS)
+def test_a_loaded_version_scores_a_raw_event(kernel: str) -> None:
+    """As it scores the columns that the recipe makes of it."""
+    version = loaded(kernel)
+    for example in examples_of(golden.RECIPE, columns_of(golden.RECIPE)):
+        x = np.array([[example.columns.get(name, 0.0) for name in version.version.feature_names]])
+        np.testing.assert_array_equal(version.features([example.event]), x)
+        answer = version.score(example.event)
+        assert answer.score == version.decision_function(x)[0]
+        assert answer.label == version.predict(x)[0]
+        assert answer.probability == version.predict_proba(x)[0, 1]
+
+
+def test_an_event_that_cannot_be_scored_says_which_field() -> None:
+    """And a version that learned points says that it needs features."""
+    with pytest.raises(InvalidFeatures, match=r"event 0: signal\.mean is missing\. Send the field"):
+        loaded().score({"mode": "b"})
+    plain = Loaded(version=golden.handmade("linear"), sha256="", offset=0, loaded_at=0.0)
+    with pytest.raises(ConfigurationError, match="has no recipe, because it learned points"):
+        plain.score({"x": 1})
+
+
+def test_a_version_that_lost_its_recipe_differs() -> None:
+    """The comparison of a recomputed version looks at all of the format."""
+    version = golden.handmade("linear", NUMBER)
+    whole, lost = codec.encode(version), codec.encode(replace(version, recipe=None))
+    assert any("recipe" in one for one in differences(lost, whole, codec.FORMAT))
+    assert differences(whole, whole, codec.RECIPE_FORMAT) == ()

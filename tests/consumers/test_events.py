@@ -1,0 +1,185 @@
+"""Raw events through the daemons: learned, verified, scored, and what is said when they are not what was declared."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import structlog
+
+from consumers.metrics import SCORER, Metrics
+from consumers.settings import ScoringConfig, Settings
+from consumers.streams.absent_fields import LEAST_EVENTS, AbsentWatch
+from consumers.verify.verify import verify
+from streamsvm.config import recipe_from
+from streamsvm.errors import StateError
+from streamsvm.features.columns import columns_of
+from streamsvm.ingest.events import Absences
+from streamsvm.ingest.scored import BatchScorer
+from streamsvm.kafka import Cluster, Connection, Record, TopicSpec
+from streamsvm.model import message as model_codec
+from streamsvm.registry.loading import Loaded
+from streamsvm.registry.subscriber import ModelSubscriber
+from tests.brokers.fixtures import TestBroker
+from tests.consumers.test_scorer import Running as RunningScorer
+from tests.consumers.test_scorer import scores, stored
+from tests.consumers.trainers import produce, run_until, settings_for, versions
+from tests.features.recipes import EVENTS, PAYMENTS, payment, payments
+from tests.golden import model as golden
+from tests.test_subscriber import eventually
+
+
+def with_features(settings: Settings, features: dict[str, Any] = PAYMENTS) -> Settings:
+    """Return a trainer's settings with features declared, and nothing else said of its points."""
+    given = {name: getattr(settings, name) for name in settings.model_fields_set - {"points", "features", "events"}}
+    return Settings(**given, features=features, events=EVENTS)
+
+
+def encoded(events: Sequence[dict[str, Any]]) -> list[bytes]:
+    return [json.dumps(event).encode() for event in events]
+
+
+@pytest.fixture
+def settings(broker: TestBroker, tmp_path: Path) -> Settings:
+    made = settings_for(broker.name("e"), tmp_path / "checkpoint")
+    Cluster(broker.connection).create([TopicSpec(made.input.topic, 4)])
+    return with_features(made)
+
+
+@pytest.fixture
+def connection(broker: TestBroker) -> Connection:
+    return broker.connection
+
+
+def test_raw_events_are_learned_verified_and_scored(settings: Settings, connection: Connection) -> None:
+    """By trainer, verifier, scorer and subscriber, all by the recipe that the version carries."""
+    events = [payment(index) for index in range(200)]
+    bad = [{**events[0], "amount": "12"}, {**events[0], "is_fraud": "yes"}]
+    produce(connection, settings.input.topic, encoded([*events[:150], *bad, *events[150:]]))
+    run_until(settings, connection, 202)
+    found = versions(connection, settings)
+    newest = found[-1]
+    assert newest.recipe == payments()
+    assert newest.feature_names == columns_of(payments()).names
+    assert newest.labels == (False, True)
+    assert newest.stream.points == newest.stream.rows - 2
+    assert verify(Cluster(connection), settings).clean
+
+    unlabeled = [{name: value for name, value in event.items() if name != "is_fraud"} for event in events]
+    topic = f"{settings.input.topic}-unlabeled"
+    Cluster(connection).create([TopicSpec(topic, 4)])
+    scoring = ScoringConfig(topic=topic, output_topic=f"{topic}-scores", group=topic, pass_fields=("card.country",))
+    produce(connection, topic, encoded([*unlabeled, {"id": "lost"}]))
+    reading = Settings(name=settings.name, kafka=settings.kafka, output=settings.output, scoring=scoring)
+    with RunningScorer(reading, connection) as running:
+        eventually(lambda: running.value("streamsvm_scored_points_total") == 200, "200 events are scored")
+        eventually(lambda: len(stored(connection, scoring.dead_letters)) == 1, "the other is a dead letter")
+    by_id = {score["id"]: score for score in scores(connection, reading)}
+    with ModelSubscriber(connection, settings.name, models_topic=settings.output.models_topic) as subscriber:
+        loaded = subscriber.wait_ready(60.0)
+        for event in unlabeled:
+            score = by_id[event["id"]]
+            answer = loaded.score(event)
+            assert score["score"] == pytest.approx(answer.score, rel=1e-12, abs=1e-12)
+            assert score["label"] is answer.label
+            assert score["passed"] == {"card.country": event["card"]["country"]}
+
+
+def test_another_recipe_is_another_incarnation(settings: Settings, connection: Connection) -> None:
+    """The refusal names the option with both values, and the command; the numbers go on."""
+    produce(connection, settings.input.topic, encoded([payment(index) for index in range(100)]))
+    run_until(settings, connection, 100)
+    changed = {**PAYMENTS, "channel": {"as": "category", "values": ["web", "app", "till"]}}
+    other = with_features(settings, changed)
+    with pytest.raises(StateError, match=r"features\.features\.channel\.values was \['web', 'app'\]") as refused:
+        run_until(other, connection, 0)
+    assert "--reset m/1" in str(refused.value)
+    run_until(other, connection, 100, reset="m/1")
+    found = versions(connection, settings)
+    assert [version.number for version in found] == list(range(1, len(found) + 1))
+    assert found[0].recipe == payments()
+    assert found[-1].recipe == recipe_from(changed, EVENTS)
+    assert verify(Cluster(connection), other).clean
+
+
+def record(value: bytes, offset: int = 0) -> Record:
+    return Record("events", 0, offset, None, value, (), None, None)
+
+
+def test_passed_fields_are_those_of_the_scores_own_event() -> None:
+    """In an array with a bad row between them, and null where an event has none."""
+    recipe = golden.RECIPE
+    example = json.loads(golden.path_of(golden.WITH_RECIPE, "linear").read_bytes())["examples"][0]["event"]
+    rows = [{**example, "a": {"b": 1}}, {"a": {"b": 2}}, {**example, "a": 3}, {**example, "a": {"b": [None, "x"]}}]
+    version = golden.handmade("linear", golden.WITH_RECIPE)
+    scorer = BatchScorer(
+        version, "", max_record_bytes=10_000, max_rows_per_record=10, max_message_bytes=10_000, passed=("a.b",)
+    )
+    scored = scorer.score([record(json.dumps(rows).encode())])
+    found = [(score["row"], score["passed"]["a.b"]) for score in json.loads(scored.records[0].value)]
+    assert found == [(0, 1), (2, None), (3, [None, "x"])]
+    assert [one.what for one in scored.rejected[0].rejections] == ["signal.mean is missing"]
+    assert scored.absences.events == 4
+    assert scored.absences.by_field["signal.mean"] == 1
+    assert recipe == version.recipe
+
+
+class Clock:
+    """A time of day that a test sets forward."""
+
+    def __init__(self) -> None:
+        self.time = datetime(2026, 1, 31, 12, tzinfo=UTC)
+
+    def __call__(self) -> datetime:
+        self.time += timedelta(minutes=1)
+        return self.time
+
+
+def test_a_renamed_field_is_said_once_and_since_when() -> None:
+    """Not of a few events, not of a field that some events have, and again when it is back."""
+    metrics, clock = Metrics(SCORER), Clock()
+    with structlog.testing.capture_logs() as logs:
+        watch = AbsentWatch("events", metrics, clock)
+        watch.tell(Absences(50, {"amount": 50, "risk": 20}))
+        watch.tell(Absences())
+        assert not logs
+        watch.tell(Absences(LEAST_EVENTS, {"amount": LEAST_EVENTS, "risk": LEAST_EVENTS - 1}))
+        watch.tell(Absences(LEAST_EVENTS, {"amount": LEAST_EVENTS}))
+        assert metrics.registry.get_sample_value("streamsvm_absent_fields") == 1
+        watch.tell(Absences(10, {"amount": 9}))
+    assert metrics.registry.get_sample_value("streamsvm_absent_fields") == 0
+    absent, back = logs
+    assert (absent["event"], absent["field"], absent["events"]) == ("field_absent", "amount", 150)
+    assert absent["since"] == "2026-01-31T12:01:00+00:00"
+    assert (back["event"], back["absent_since"], back["events"]) == ("field_back", absent["since"], 250)
+
+
+def test_a_loaded_version_may_be_asked_by_several_threads() -> None:
+    """What it remembers of hashes is shared, and changes no answer."""
+    version = golden.handmade("linear", golden.WITH_RECIPE)
+    value = json.loads(model_codec.encode(version))
+    event = value["examples"][0]["event"]
+    loaded = Loaded(version=version, sha256="", offset=0, loaded_at=0.0)
+    events = [{**event, "beams": [f"b{index}"]} for index in range(500)]
+    expected = loaded.features(events)
+    wrong: list[int] = []
+
+    def ask() -> None:
+        fresh = Loaded(version=version, sha256="", offset=0, loaded_at=0.0)
+        if not np.array_equal(fresh.features(events), expected) or not np.array_equal(
+            loaded.features(events), expected
+        ):
+            wrong.append(1)
+
+    threads = [threading.Thread(target=ask) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong

@@ -1,0 +1,140 @@
+// What a version's recipe makes of raw events, in Node.js without packages; format 6 of the messages has a recipe.
+//
+//     node features.mjs MODEL.json EVENTS.jsonl
+// prints a line of JSON for each event: the decision value of a linear version, or why the event is rejected. It first makes
+// the columns of the message's examples, and ends with status 1 if one is another.
+import { createHash } from "node:crypto";
+import { readFileSync } from "node:fs";
+import { pathToFileURL } from "node:url";
+
+const DAY = 86_400n, MICROS = 1_000_000n, MINUTES = 1440n;
+const floorDiv = (a, b) => a / b - (a % b < 0n ? 1n : 0n), floorMod = (a, b) => ((a % b) + b) % b;
+const rejected = (what) => { throw new RangeError(what); };
+const isNumber = (value) => typeof value === "number" && Math.abs(value) <= 1e100;
+
+/** Return what stands under a path; undefined where it, or what should hold it, is absent or null. */
+function follow(value, path) {
+  for (const step of path) {
+    if (value === undefined || value === null) return undefined;
+    const fits = typeof step === "number" ? Array.isArray(value) : typeof value === "object" && !Array.isArray(value);
+    if (!fits) rejected(`${path.join(".")} cannot be read`);
+    value = Object.hasOwn(value, step) ? value[step] : undefined;
+  }
+  return value ?? undefined;
+}
+
+/** Return the text by which a category or a hash compares a value. */
+function text(value) {
+  if (typeof value === "string") return value;
+  if (typeof value === "boolean") return String(value);
+  return Number.isSafeInteger(value) ? String(BigInt(value)) : rejected(`${value} is not text, an integer or a boolean`);
+}
+
+/** Return a zone's offset from UTC, in seconds, at a time in seconds. */
+const offset = (table, seconds) => BigInt((table.findLast(([since]) => BigInt(since) <= seconds) ?? table[0])[1]);
+
+const ISO = /^(\d{4})-(\d\d)-(\d\d)(?:[T ]([01]\d|2[0-3]):([0-5]\d)(?::([0-5]\d)(?:[.,](\d{1,9}))?)?(?:(Z)|([+-])([01]\d|2[0-3]):?([0-5]\d))?)?$/;
+
+/** Return a time in microseconds since the epoch. */
+function micros(value, format = "iso8601", table) {
+  const inRange = (found) => (found >= -62_135_596_800n * MICROS && found < 253_402_300_800n * MICROS ? found : rejected(`${value} is out of range`));
+  if (format !== "iso8601")
+    return isNumber(value) ? inRange(BigInt(Math.floor(value * { s: 1e6, ms: 1e3, us: 1 }[format]))) : rejected(`${value} is not a number`);
+  const found = typeof value === "string" ? ISO.exec(value) : null;
+  if (!found) rejected(`${value} is not a time`);
+  const [, year, month, day, hour = 0, minute = 0, second = 0, fraction = "", utc, sign, hours, minutes] = found;
+  const date = new Date(0);
+  date.setUTCFullYear(year, month - 1, day);
+  if (year === "0000" || date.getUTCMonth() !== month - 1 || date.getUTCDate() !== +day) rejected(`${value} is not a time`);
+  let seconds = BigInt(date.getTime()) / 1000n + BigInt(hour) * 3600n + BigInt(minute) * 60n + BigInt(second);
+  const rest = BigInt(fraction.slice(0, 6).padEnd(6, "0"));
+  if (sign) return inRange((seconds - BigInt(`${sign === "-" ? "-" : ""}${Number(hours) * 3600 + Number(minutes) * 60}`)) * MICROS + rest);
+  if (!utc) seconds -= offset(table, seconds - offset(table, seconds));
+  return seconds * MICROS + rest;
+}
+
+const wave = (k, n) => [Math.sin((2 * Math.PI * k) / n), Math.cos((2 * Math.PI * k) / n)];
+const PARTS = {
+  hour: (local) => wave(Number(floorMod(floorDiv(local, 60n), MINUTES)), 1440),
+  weekday: (local) => wave(Number(floorMod(floorDiv(local, DAY) + 3n, 7n)), 7),
+  month: (local) => wave(new Date(Number(local) * 1000).getUTCMonth(), 12),
+};
+
+/** How many columns a feature of a field has, and what its values become. */
+const KINDS = {
+  number: ({ clip, unit = 1, log1p = false, buckets = [] }) => [buckets.length + 1, ([v]) => {
+    if (!isNumber(v)) rejected(`${JSON.stringify(v)} is not a number`);
+    const x = (clip ? Math.min(Math.max(v, clip[0]), clip[1]) : v) / unit;
+    if (buckets.length) return oneOf(buckets.length + 1, buckets.filter((border) => x >= border).length);
+    return [log1p ? Math.sign(x) * Math.log1p(Math.abs(x)) : x];
+  }],
+  category: ({ values }) => [values.length + 1, ([v]) => {
+    const at = values.indexOf(text(v));
+    return oneOf(values.length + 1, at < 0 ? values.length : at);
+  }],
+  hash: ({ bits, seed = 0 }) => [2 ** bits, ([v]) => {
+    const digest = createHash("sha256").update(`${seed}:${text(v)}`).digest();
+    return oneOf(2 ** bits, digest.readUInt32BE(0) % 2 ** bits, digest[4] % 2 ? -1 : 1);
+  }],
+  flag: () => [1, ([v]) => ([true, false, 1, 0].includes(v) ? [Number(v)] : rejected(`${JSON.stringify(v)} is not true or false`))],
+  time: ({ parts, format, zone = "UTC" }, zones) => {
+    const table = zone === "UTC" ? [[0, 0]] : zones[zone];
+    return [parts.reduce((sum, part) => sum + (part === "age" ? 1 : 2), 0), ([v, since]) => {
+      const at = micros(v, format, table), seconds = floorDiv(at, MICROS), local = seconds + offset(table, seconds);
+      return parts.flatMap((part) => (part === "age" ? [Number(at - micros(since, format, table)) / 86_400e6] : PARTS[part](local)));
+    }];
+  },
+};
+const oneOf = (width, at, value = 1) => Object.assign(Array(width).fill(0), { [at]: value });
+
+/** Return a function from an event to its columns, as an array; it throws where the recipe rejects the event. */
+export function columnsOf({ features, zones = {} }) {
+  const compiled = features.map((feature) => {
+    if (feature.as === "cross")
+      return (event, made) => made[feature.of[0]].flatMap((x) => made[feature.of[1]].map((z) => x * z));
+    const { missing = "reject", field, since } = feature, [width, evaluate] = KINDS[feature.as](feature, zones);
+    return (event) => {
+      let values = [field, ...(since ? [since] : [])].map((path) => follow(event, path));
+      const gone = values.includes(undefined);
+      if (gone && missing === "reject") rejected(`${field.join(".")} is missing`);
+      if (gone && missing.constant !== undefined) values = [missing.constant];
+      const harmless = gone && missing === "indicator";
+      if (harmless && feature.as === "time") // the field that is there must still be a time
+        values.filter((value) => value !== undefined).forEach((value) => micros(value, feature.format, [[0, 0]]));
+      const own = harmless ? Array(width).fill(0) : evaluate(values);
+      return missing === "indicator" ? [...own, Number(gone)] : own;
+    };
+  });
+  return (event) => {
+    const made = {};
+    features.forEach(({ name }, i) => (made[name] = compiled[i](event, made)));
+    return features.flatMap(({ name }) => made[name]);
+  };
+}
+
+/** Throw unless the examples of a message have the columns that they should have. */
+export function checkExamples({ recipe, examples, features: { names } }) {
+  const columns = columnsOf(recipe);
+  examples.forEach(({ event, columns: given }, i) => {
+    columns(event).forEach((value, j) => {
+      const expected = given[names[j]] ?? 0;
+      if (!(Math.abs(value - expected) <= 1e-12 * Math.max(1, Math.abs(expected))))
+        throw new Error(`example ${i}: ${names[j]} is ${value} here, ${expected} in the message`);
+    });
+  });
+}
+
+if (process.argv[1] && import.meta.url === pathToFileURL(process.argv[1]).href) {
+  const [model, events] = process.argv.slice(2).map((file) => readFileSync(file, "utf8"));
+  const message = JSON.parse(model), columns = columnsOf(message.recipe), { mean, scale } = message.features;
+  checkExamples(message);
+  const lines = events.trimEnd().split("\n").map((line) => {
+    try {
+      const x = columns(JSON.parse(line)), { coefficients, intercept } = message.model;
+      return { decision: x.reduce((sum, value, j) => sum + ((value - mean[j]) / scale[j]) * coefficients[j], intercept) };
+    } catch (error) {
+      return { error: error.message };
+    }
+  });
+  console.log(lines.map((line) => JSON.stringify(line)).join("\n"));
+}

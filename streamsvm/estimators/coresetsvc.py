@@ -21,7 +21,6 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, colu
 
 from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig
 from streamsvm.estimators.persistence import Plain
-from streamsvm.estimators.stdasvc import chosen_class
 from streamsvm.estimators.stream import Stream
 from streamsvm.ingest.decoder import LARGEST_FEATURE, LARGEST_WEIGHT, SMALLEST_WEIGHT
 from streamsvm.learning.tasks import MOST_CLASSES, OneVsRest, Task, TwoClasses
@@ -247,7 +246,8 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Return the class of each point, shape (n,)."""
         decision = self.decision_function(X)
         (first, *_) = self._stream.made().machines
-        return chosen_class(self.classes_, decision, first.model.border)
+        one = decision.ndim == 1
+        return np.asarray(self.classes_[(decision > first.model.border).astype(np.intp) if one else decision.argmax(axis=1)])
 
     @available_if(lambda self: self.probability is not None)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: ArrayLike) -> Float:

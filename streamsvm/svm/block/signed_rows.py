@@ -10,7 +10,7 @@ Invariant: same points, same bits, whatever their place in memory and the number
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numba import njit
@@ -86,6 +86,13 @@ def sparse_rows(Z: Float, y: Float) -> SignedRows | None:
     feature, value = np.empty(start[-1], np.int64), np.empty(start[-1])
     _pick(Z, y, common, start, feature, value)
     return SignedRows(y, common, True, np.empty((0, 0)), start, feature, value)
+
+
+def rows_of_csr(Z: Any, y: Float) -> SignedRows:
+    """Store the rows of a CSR array as they are, with 0 as the common value of every feature."""
+    start = Z.indptr.astype(np.int64)
+    value = Z.data * np.repeat(y, np.diff(start))
+    return SignedRows(y, np.zeros(Z.shape[1]), True, np.empty((0, 0)), start, Z.indices.astype(np.int64), value)
 
 
 def spanned(rows: SignedRows) -> SignedRows:

@@ -20,7 +20,7 @@ def __getattr__(name: str) -> Any:
     Raises
     ------
     ImportError
-        If the name is an estimator's, or that of a patch, and only the wheel `streamsvm-reader`, which has none, is installed.
+        If the name is an estimator's or a patch's, and only the wheel `streamsvm-reader`, which has none, is installed.
     """
     if name in ("STDASVC", "CoresetSVC", "patch_sklearn", "unpatch_sklearn"):
         if find_spec("streamsvm.estimators") is None:

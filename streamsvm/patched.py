@@ -30,7 +30,7 @@ def main(arguments: list[str] | None = None) -> None:
     if options.threads < 1:
         parser.error(f"--threads {options.threads}: give a positive whole number")
     replaced = patch_sklearn(threads=options.threads)
-    print(f"streamsvm: {', '.join(replaced)} is trained by STDA-SVM in this program", file=sys.stderr)
+    sys.stderr.write(f"streamsvm: {', '.join(replaced)} is trained by STDA-SVM in this program\n")
     sys.argv = [options.program, *options.arguments]
     if options.module:
         sys.path.insert(0, "")

@@ -246,8 +246,9 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Return the class of each point, shape (n,)."""
         decision = self.decision_function(X)
         (first, *_) = self._stream.made().machines
-        one = decision.ndim == 1
-        return np.asarray(self.classes_[(decision > first.model.border).astype(np.intp) if one else decision.argmax(axis=1)])
+        if decision.ndim == 1:
+            return np.asarray(self.classes_[(decision > first.model.border).astype(np.intp)])
+        return np.asarray(self.classes_[decision.argmax(axis=1)])
 
     @available_if(lambda self: self.probability is not None)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: ArrayLike) -> Float:

@@ -17,6 +17,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 
 from streamsvm.model.kernels import Float, Kernel, LinearKernel, RbfKernel
 from streamsvm.model.machine import BLOCK_ROWS
+from streamsvm.model.probability import Sigmoid
 from streamsvm.svm.block.product_kernels import PolynomialKernel, products
 from streamsvm.svm.fit_probability import fit_probability
 from streamsvm.svm.problem import Problem, Solution
@@ -124,9 +125,7 @@ def decide(K: Float, counts: NDArray[np.int32], dual: Float, intercepts: Float) 
     """
     ends = np.cumsum(counts)
     # A class's share in all its machines is one product, which no other class needs.
-    shares = [
-        K[:, end - count : end] @ dual[:, end - count : end].T for count, end in zip(counts, ends, strict=True)
-    ]
+    shares = [K[:, end - count : end] @ dual[:, end - count : end].T for count, end in zip(counts, ends, strict=True)]
     pairs = enumerate(combinations(range(len(counts)), 2))
     columns = [shares[i][:, j - 1] + shares[j][:, i] + intercepts[at] for at, (i, j) in pairs]
     return np.column_stack(columns)
@@ -147,7 +146,7 @@ def votes(decision: Float, classes: int) -> NDArray[np.intp]:
         first = decision[:, at] > 0.0
         won[:, i] += first
         won[:, j] += ~first
-    return won.argmax(axis=1)
+    return np.asarray(won.argmax(axis=1))
 
 
 def kernel_values(X: Any, support_vectors: Any, kernel: Kernel | PolynomialKernel) -> Iterator[tuple[slice, Float]]:
@@ -184,7 +183,8 @@ def _platt_of_pair(task: Task, i: int, j: int, seed: int) -> tuple[float, float]
         decision[begin:end] = _decide(task, rest, i, solution, order[begin:end])
     y = np.where(task.label[order] == i, 1, -1).astype(np.int8)
     sigmoid = fit_probability("sigmoid", decision, y, np.ones(len(y)))
-    return float(sigmoid.a), float(sigmoid.b)
+    assert isinstance(sigmoid, Sigmoid)
+    return sigmoid.a, sigmoid.b
 
 
 def _decide(task: Task, rows: NDArray[np.intp], first: int, solution: Solution, targets: NDArray[np.intp]) -> Float:

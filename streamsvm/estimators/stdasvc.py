@@ -39,8 +39,8 @@ LARGEST_BOX: Final = 1e10
 """Largest bound of a dual variable. With `C=inf` the machine is that of the largest margin wherever its dual variables
 stay below this bound; they grow without end where no machine separates the classes."""
 DENSE_BYTES: Final = {"linear": 1 << 26, "poly": 1 << 26, "rbf": 1 << 28}
-"""Sparse rows that take at most so many bytes as dense ones are solved as dense ones: to the same bits, and with the RBF
-kernel by faster code."""
+"""Sparse rows that take at most so many bytes as dense ones are solved as dense ones: to the same bits, and by faster
+code with the RBF kernel."""
 PROBABILITY: Final = inspect.signature(SVC).parameters["probability"].default
 """What the installed scikit-learn has for a program that says nothing."""
 
@@ -246,6 +246,8 @@ class STDASVC(SVC):  # type: ignore[misc]
     def _train(self, X: Any, y: Float, sample_weight: Float, random_seed: int) -> None:
         label = y.astype(np.intp)
         weight = sample_weight if len(sample_weight) else np.ones(len(label))
+        if weight.ndim != 1:
+            raise ValueError(f"sample_weight has shape {weight.shape}: give one number a sample, shape {label.shape}")
         _check_weights(weight, label, self.classes_)
         _check_magnitude(X)
         task = pairs.Task(

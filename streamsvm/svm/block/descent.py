@@ -499,7 +499,6 @@ class BlockDescent:
         self._source = self._in_double()
         self._single, self._whole = False, None
 
-
     def _in_double(self) -> RbfBlocks:
         """Return the RBF kernel of the same points in float64."""
         assert isinstance(self._kernel, RbfKernel)

@@ -179,7 +179,9 @@ def leaving(F: Float, b: Float, low: Float, high: Float, tolerance: float) -> ND
     return np.asarray((rises & ~falls & (above < -0.5 * tolerance)) | (falls & ~rises & (above > 0.5 * tolerance)))
 
 
-def move_all(source: RbfBlocks | ProductBlocks, F: Float, b: Float, low: Float, high: Float, tolerance: float, limit: int) -> int:
+def move_all(
+    source: RbfBlocks | ProductBlocks, F: Float, b: Float, low: Float, high: Float, tolerance: float, limit: int
+) -> int:
     """Move the free points of a whole problem towards their optimum, and those that leave their bounds with them.
 
     Parameters

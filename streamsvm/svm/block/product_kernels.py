@@ -128,7 +128,7 @@ class ProductBlocks:
         found -= other_squares
         np.minimum(found, 0.0, out=found)
         found *= self._kernel.gamma
-        return np.exp(found, out=found)
+        return np.asarray(np.exp(found, out=found), dtype=np.float64)
 
     def _parts(self, rows: int, columns: int) -> list[slice]:
         """Divide rows so that neither their kernel values nor the rows themselves, made dense, take much memory."""

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, TypeVar
 
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import SGDClassifier
 
 from consumers.evaluate.peers import class_weighted, one_line, peer, resolve
@@ -29,7 +30,7 @@ from streamsvm.estimators.evaluation import (
     scores,
     split,
 )
-from streamsvm.estimators.stream import NoProbabilities
+from streamsvm.estimators.stream import CoresetWarning, NoProbabilities
 from streamsvm.ingest.files.source import Source
 from streamsvm.learning.learner import warm_up
 from streamsvm.learning.tasks import OneVsRest, Task, TwoClasses
@@ -204,9 +205,11 @@ def _streamsvm(
 ) -> tuple[EvaluationRow, tuple[AtThreshold, ...]]:
     """Return the row, and what several thresholds come to if one is asked for."""
     begun = time.perf_counter()
-    machine = _learned(plan, objective.points, objective.task, step)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", NoProbabilities)  # the row's note says so
+        for said in (NoProbabilities, ConvergenceWarning):  # by the row's note
+            warnings.simplefilter("ignore", said)
+        warnings.simplefilter("ignore", CoresetWarning)  # what it warns of is measured here
+        machine = _learned(plan, objective.points, objective.task, step)
         models, fits = _each(machine.model_), _each(machine.fit_)
     seconds = time.perf_counter() - begun
     held = machine.model_config.coreset.partition_points

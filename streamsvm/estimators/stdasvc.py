@@ -23,6 +23,7 @@ from typing import Any, Final, Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
+from sklearn import get_config
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import SVC
 from sklearn.utils.validation import check_is_fitted
@@ -225,12 +226,13 @@ class STDASVC(SVC):  # type: ignore[misc]
         X.sum_duplicates()
         dense = X.shape[0] * X.shape[1] * X.dtype.itemsize <= DENSE_BYTES[kernel]
         self._train(X.toarray() if dense else X, y, sample_weight, random_seed)
-        self.support_vectors_ = X[self.support_]
+        # As SVC does: which of scipy's two interfaces is scikit-learn's setting.
+        kind = sparse.csr_array if get_config().get("sparse_interface") == "sparray" else sparse.csr_matrix
+        self.support_vectors_ = kind(X[self.support_])
         # Zeros are kept, as LIBSVM's sparse code reads the values without their places.
         rows, columns = self.dual_coef_.shape
         places = np.tile(np.arange(columns, dtype=np.int32), rows)
         starts = np.arange(rows + 1, dtype=np.int32) * np.int32(columns)
-        kind = sparse.csr_array if isinstance(X, sparse.sparray) else sparse.csr_matrix
         self.dual_coef_ = kind((self.dual_coef_.ravel(), places, starts), shape=(rows, columns))
 
     def _penalised(self, sample_weight: Float, y: Float) -> Float:
@@ -341,9 +343,10 @@ def _check_weights(weight: Float, label: NDArray[np.intp], classes: NDArray[Any]
     if np.count_nonzero(held) == 1:
         raise ValueError("Invalid input - all samples with positive weights belong to the same class.")
     if not held.all():
+        absent = classes.tolist()[int(held.argmin())]
         raise ValueError(
-            f"Invalid input - no sample of the class {classes[held.argmin()]!r} has a positive weight: leave the class "
-            "out, or give one of its samples a weight"
+            f"Invalid input - no sample of the class {absent!r} has a positive weight: leave the class out, or give a "
+            "weight to one of its samples"
         )
 
 

@@ -20,6 +20,7 @@ from streamsvm import STDASVC, CoresetSVC
 from streamsvm.estimators.evaluation import Objective, ReservoirBaseline
 from streamsvm.points import Points
 
+pytestmark = pytest.mark.filterwarnings("ignore::streamsvm.estimators.stream.CoresetWarning")
 Arrays = tuple[np.ndarray, np.ndarray]
 OPTIONS = [{}, {"kernel": "rbf"}, {"structure": "tree", "class_weight": "balanced"}, {"reducer": "sensitivity"}]
 

@@ -143,7 +143,8 @@ def test_wide_sparse_text_is_svcs() -> None:
 
 def test_sparse_rows_may_be_unsorted_and_repeat_places() -> None:
     """Entries of a row count in any order, and those of the same place are summed."""
-    rows = sparse.csr_array(([1.0, 2.0, 1.0, 3.0, 1.0], [1, 0, 1, 0, 1], [0, 3, 4, 5]), shape=(3, 2))
+    places, starts = np.array([1, 0, 1, 0, 1], np.int32), np.array([0, 3, 4, 5], np.int32)
+    rows = sparse.csr_array(([1.0, 2.0, 1.0, 3.0, 1.0], places, starts), shape=(3, 2))
     found = STDASVC(kernel="linear", C=10.0).fit(rows, [0, 1, 0])
     expected = STDASVC(kernel="linear", C=10.0).fit(rows.toarray(), [0, 1, 0])
     np.testing.assert_allclose(found.coef_.toarray(), expected.coef_, atol=1e-9)

@@ -18,6 +18,7 @@ from streamsvm.kafka import Cluster, TopicSpec
 from tests.brokers.fixtures import TestBroker
 from tests.consumers.trainers import produce, run_until, versions
 
+pytestmark = pytest.mark.filterwarnings("ignore::streamsvm.estimators.stream.CoresetWarning")
 TUNED = [
     CoresetSVC(memory_points=600, tune="auto"),
     CoresetSVC(memory_points=600, tune="auto", kernel="rbf", alphas=[1e-3, 1e-4], gammas=[0.05, 0.5]),

@@ -139,7 +139,7 @@ def _prepared(plan: Plan, train: Points, task: Task, step: Step) -> Objectives:
         raise ConfigurationError(reason, "See streamsvm evaluate --help.") from None
     warm_up(config)
     few = replace(plan, memory_points=min(plan.memory_points, WARM_UP_MEMORY), probability=None)
-    assert _learned(few, train.take(slice(WARM_UP_POINTS)), task, silent).model_  # what reducers compile is not in it
+    _learned(few, train.take(slice(WARM_UP_POINTS)), task, silent)  # what reducers compile is not in `warm_up`
     return Objectives.over(train, config.svm, task)
 
 
@@ -184,9 +184,14 @@ def _measured(
 
 
 def _learned(plan: Plan, train: Points, task: Task, step: Step) -> CoresetSVC:
+    """Return the machine of all rows, trained; what it would warn of is measured here, or said by the row's note."""
     machine = plan.machine()
-    for part in _portions(train, f"streamsvm, {plan.memory_points:,} points", step):
-        machine.partial_fit(part.X, part.y, classes=_classes(task), sample_weight=part.weight)
+    with warnings.catch_warnings():
+        for said in (CoresetWarning, ConvergenceWarning, NoProbabilities):
+            warnings.simplefilter("ignore", said)
+        for part in _portions(train, f"streamsvm, {plan.memory_points:,} points", step):
+            machine.partial_fit(part.X, part.y, classes=_classes(task), sample_weight=part.weight)
+        assert machine.model_
     return machine
 
 
@@ -205,12 +210,8 @@ def _streamsvm(
 ) -> tuple[EvaluationRow, tuple[AtThreshold, ...]]:
     """Return the row, and what several thresholds come to if one is asked for."""
     begun = time.perf_counter()
-    with warnings.catch_warnings():
-        for said in (NoProbabilities, ConvergenceWarning):  # by the row's note
-            warnings.simplefilter("ignore", said)
-        warnings.simplefilter("ignore", CoresetWarning)  # what it warns of is measured here
-        machine = _learned(plan, objective.points, objective.task, step)
-        models, fits = _each(machine.model_), _each(machine.fit_)
+    machine = _learned(plan, objective.points, objective.task, step)
+    models, fits = _each(machine.model_), _each(machine.fit_)
     seconds = time.perf_counter() - begun
     held = machine.model_config.coreset.partition_points
     row = _measured("streamsvm", models, objective, test, seconds, held)

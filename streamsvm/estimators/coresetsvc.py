@@ -41,21 +41,21 @@ SECTION: Final = re.compile(r"\b(svm|coreset|points)\.(?=[A-Za-z])")
 """Sections of the configuration before an option's name, which the estimator does not have."""
 ALLOWED: Final = {
     "memory_points": "a whole number, at least 16",
-    "alpha": "a positive number, or None",
-    "C": "a positive number, or None",
+    "alpha": "a number from 1e-30 to 1, or None",
+    "C": "a number from 1e-100 to 1e100, or None",
     "kernel": "'linear' or 'rbf'",
     "gamma": "'scale', 'auto' or a positive number",
-    "tol": "a positive number",
+    "tol": "a number above 0, at most 1",
     "class_weight": "a dict of positive numbers, 'balanced' or None",
     "standardize": "True or False",
     "probability": "'sigmoid', 'isotonic' or None",
     "structure": "'tree' or 'chain'",
     "reducer": "'calibrated', 'sensitivity' or 'uniform'",
-    "train_points": "a positive whole number",
-    "clip_sd": "a positive number, or None",
-    "max_leverage": "a positive number, or None",
+    "train_points": "a whole number, at least 2",
+    "clip_sd": "a number from 3 to 1e6, or None",
+    "max_leverage": "a number above 0, at most 1, or None",
     "tune": "'auto' or None",
-    "alphas": "positive numbers",
+    "alphas": "numbers from 1e-30 to 1",
     "gammas": "positive numbers",
     "seed": "a whole number, not negative",
 }
@@ -510,6 +510,8 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         place = [str(part) for part in error["loc"]]
         name = PARAMETERS.get(place[0], place[0]) if place else ""
         own = SECTION.sub("", error["msg"].removeprefix("Value error, "))
+        for option, parameter in PARAMETERS.items():
+            own = own.replace(option, parameter)
         if error["type"] == "value_error" or name not in ALLOWED:
             return f"{name}: {own}" if name else own
         return f"{name} = {getattr(self, name)!r}: give {ALLOWED[name]}"

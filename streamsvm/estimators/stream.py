@@ -118,7 +118,7 @@ class Stream:
     def _warn_of_the_coreset(self, stacklevel: int) -> None:
         for condition, count in self._conditions.due(self.learner.observed().counts()):
             warnings.warn(
-                f"{MEANINGS[condition]}; so far {count} times. What to do: {REMEDIES[condition]}",
+                f"{MEANINGS[condition]} (count so far: {count}). What to do: {REMEDIES[condition]}",
                 CoresetWarning,
                 stacklevel=stacklevel + 1,
             )

@@ -222,7 +222,7 @@ def test_progress_counts_the_points_of_the_pass(source: Source) -> None:
         (Plan(C=-1.0), "--C is -1.0"),
         (Plan(kernel="rbf", gamma=0.0), "--gamma is 0.0"),
         (Plan(memory_points=3), "--memory-points is 3"),
-        (Plan(alpha=2.0), "alpha: Input should be less than or equal to 1"),
+        (Plan(alpha=2.0), "alpha = 2.0: give a number from 1e-30 to 1"),
         (Plan(test_share=1.0), "--test-share is 1.0"),
         (Plan(test_share=1e-9), "holds out none of them"),
         (Plan(seed=-1), "--seed is -1"),

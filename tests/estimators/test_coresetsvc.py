@@ -439,7 +439,7 @@ def test_a_sorted_stream_is_warned_of_and_a_shuffled_one_is_not(htru2) -> None:
     X, y = htru2
     CoresetSVC(memory_points=2_000).fit(X, y)
     order = np.argsort(y, kind="stable")
-    with pytest.warns(CoresetWarning, match=r"points of one label only.*; so far \d+ times\. What to do: shuffle"):
+    with pytest.warns(CoresetWarning, match=r"points of one label only.* \(count so far: \d+\)\. What to do: shuffle"):
         CoresetSVC(memory_points=2_000).fit(X[order], y[order])
 
 
@@ -502,11 +502,11 @@ def test_a_stream_of_float32_refuses_what_float32_does_not_hold(htru2) -> None:
     ("options", "said"),
     [
         ({"gamma": "x", "kernel": "rbf"}, "gamma = 'x': give 'scale', 'auto' or a positive number"),
-        ({"C": -1.0}, "C = -1.0: give a positive number, or None"),
-        ({"tol": 0.0}, "tol = 0.0: give a positive number"),
+        ({"C": -1.0}, "C = -1.0: give a number from 1e-100 to 1e100, or None"),
+        ({"tol": 0.0}, "tol = 0.0: give a number above 0, at most 1"),
         ({"class_weight": "foo"}, "class_weight = 'foo': give a dict of positive numbers, 'balanced' or None"),
         ({"memory_points": 3, "structure": "x"}, "memory_points = 3: give a whole number, at least 16"),
-        ({"alphas": ["x"], "tune": "auto"}, "alphas = ['x']: give positive numbers"),
+        ({"alphas": ["x"], "tune": "auto"}, "alphas = ['x']: give numbers from 1e-30 to 1"),
     ],
 )
 def test_a_wrong_parameter_is_named_with_what_it_may_be(htru2, options, said) -> None:

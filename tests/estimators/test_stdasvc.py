@@ -135,7 +135,7 @@ def test_rows_that_stay_sparse_give_the_machines_of_dense_ones(options, monkeypa
 
 def test_wide_sparse_text_is_svcs() -> None:
     """Rows of a few words among 2^16 hashed ones give SVC's plane."""
-    words = sparse.random(400, 1 << 16, density=2e-4, format="csr", random_state=0)
+    words = sparse.random(400, 1 << 16, density=2e-4, format="csr", random_state=np.random.default_rng(0))
     y = np.asarray(words[:, : 1 << 15].sum(axis=1)).ravel() > np.asarray(words[:, 1 << 15 :].sum(axis=1)).ravel()
     ours, theirs = (kind(kernel="linear", C=10.0, tol=1e-6).fit(words, y) for kind in (STDASVC, SVC))
     np.testing.assert_allclose(ours.decision_function(words), theirs.decision_function(words), atol=1e-4)

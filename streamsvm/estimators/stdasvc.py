@@ -55,7 +55,7 @@ class STDASVC(SVC):  # type: ignore[misc]
     Every parameter, attribute, check and message is SVC's; several classes are learned one against one, as SVC does.
     `alpha` and `threads` are added. The parameters not listed here (`degree`, `coef0`, `probability`, `class_weight`,
     `decision_function_shape`, `break_ties`, `random_state`) are as in SVC; `shrinking`, `cache_size` and `verbose` are
-    accepted and change nothing.
+    for LIBSVM, where it solves.
 
     Parameters
     ----------
@@ -262,7 +262,8 @@ class STDASVC(SVC):  # type: ignore[misc]
         )
         self._probA, self._probB = np.empty(0), np.empty(0)
         with limited_to(self.threads):
-            if self._effective_probability:
+            # scikit-learn before 1.9 has no word for "not asked for" besides False.
+            if getattr(self, "_effective_probability", self.probability):
                 self._probA, self._probB = pairs.platt(task, len(self.classes_), random_seed)
             machines = pairs.train(task, len(self.classes_))
         self.support_, self._n_support = machines.support, machines.counts

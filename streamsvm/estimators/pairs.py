@@ -50,13 +50,13 @@ class Task:
     tolerance: float
     max_iterations: int
 
-    def solve(self, rows: NDArray[np.intp], second: int) -> Solution:
-        """Train on some points, with +1 for a class and -1 for the rest."""
+    def solve(self, rows: NDArray[np.intp], positive: int) -> Solution:
+        """Train on some points, with +1 for the class `positive` and -1 for the rest."""
         every = len(rows) == len(self.label)
         return StdaSolver().solve(
             Problem(
                 Z=self.Z if every else self.Z[rows],
-                y=np.where(self.label[rows] == second, 1, -1).astype(np.int8),
+                y=np.where(self.label[rows] == positive, 1, -1).astype(np.int8),
                 upper=self.upper[rows],
                 kernel=self.kernel,
                 tolerance=self.tolerance,

@@ -29,9 +29,10 @@ TIGHT = 1e-10
 
 def svcs_own_failures(estimator: STDASVC) -> dict[str, str]:
     """Return the checks that SVC with the same settings does not pass, with the reason."""
-    if estimator.kernel == "linear" or estimator.gamma != "scale":
+    scaled = estimator.kernel != "linear" and estimator.gamma == "scale"
+    if not scaled and estimator.class_weight != "balanced":
         return {}
-    reason = "the variance in gamma='scale' does not count sample weights"
+    reason = "the variance in gamma='scale', and counts in class_weight='balanced', do not count sample weights"
     return {f"check_sample_weight_equivalence_on_{kind}_data": reason for kind in ("dense", "sparse")}
 
 
@@ -50,13 +51,15 @@ def weights(cancer: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
     return 10.0 ** np.random.default_rng(3).uniform(-1.5, 1.5, len(cancer[1]))
 
 
+# Some checks have features of 100 and more: their third powers round by more than the tolerance, which is said.
+@pytest.mark.filterwarnings("ignore:the solver ended before the KKT gap:sklearn.exceptions.ConvergenceWarning")
 @parametrize_with_checks(
     [
         STDASVC(tol=TIGHT),
         STDASVC(tol=TIGHT, gamma=0.1),
         STDASVC(tol=TIGHT, kernel="linear"),
         STDASVC(tol=TIGHT, kernel="linear", alpha=1e-3),
-        STDASVC(tol=TIGHT, gamma=0.1, class_weight={1: 2.0}, decision_function_shape="ovo"),
+        STDASVC(tol=TIGHT, gamma=0.1, class_weight="balanced"),
         STDASVC(kernel="poly"),
         STDASVC(kernel="sigmoid"),
     ],

@@ -6,10 +6,10 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from streamsvm.estimators import STDASVC, CoresetSVC
+    from streamsvm.estimators import STDASVC, CoresetSVC, patch_sklearn, unpatch_sklearn
     from streamsvm.registry.subscriber import ModelSubscriber
 
-__all__ = ["STDASVC", "CoresetSVC", "ModelSubscriber", "__version__"]
+__all__ = ["STDASVC", "CoresetSVC", "ModelSubscriber", "__version__", "patch_sklearn", "unpatch_sklearn"]
 
 __version__ = "0.1.0"
 
@@ -20,9 +20,9 @@ def __getattr__(name: str) -> Any:
     Raises
     ------
     ImportError
-        If the name is an estimator's and only the wheel `streamsvm-reader`, which has none, is installed.
+        If the name is an estimator's or a patch's, and only the wheel `streamsvm-reader`, which has none, is installed.
     """
-    if name in ("STDASVC", "CoresetSVC"):
+    if name in ("STDASVC", "CoresetSVC", "patch_sklearn", "unpatch_sklearn"):
         if find_spec("streamsvm.estimators") is None:
             raise ImportError(
                 f"streamsvm.{name} is not part of streamsvm-reader, which follows and scores models only. "

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, TypeVar
 
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import SGDClassifier
 
 from consumers.evaluate.peers import class_weighted, one_line, peer, resolve
@@ -29,7 +30,7 @@ from streamsvm.estimators.evaluation import (
     scores,
     split,
 )
-from streamsvm.estimators.stream import NoProbabilities
+from streamsvm.estimators.stream import CoresetWarning, NoProbabilities
 from streamsvm.ingest.files.source import Source
 from streamsvm.learning.learner import warm_up
 from streamsvm.learning.tasks import OneVsRest, Task, TwoClasses
@@ -138,7 +139,7 @@ def _prepared(plan: Plan, train: Points, task: Task, step: Step) -> Objectives:
         raise ConfigurationError(reason, "See streamsvm evaluate --help.") from None
     warm_up(config)
     few = replace(plan, memory_points=min(plan.memory_points, WARM_UP_MEMORY), probability=None)
-    assert _learned(few, train.take(slice(WARM_UP_POINTS)), task, silent).model_  # what reducers compile is not in it
+    _learned(few, train.take(slice(WARM_UP_POINTS)), task, silent)  # what reducers compile is not in `warm_up`
     return Objectives.over(train, config.svm, task)
 
 
@@ -183,9 +184,14 @@ def _measured(
 
 
 def _learned(plan: Plan, train: Points, task: Task, step: Step) -> CoresetSVC:
+    """Return the machine of all rows, trained; what it would warn of is measured here, or said by the row's note."""
     machine = plan.machine()
-    for part in _portions(train, f"streamsvm, {plan.memory_points:,} points", step):
-        machine.partial_fit(part.X, part.y, classes=_classes(task), sample_weight=part.weight)
+    with warnings.catch_warnings():
+        for said in (CoresetWarning, ConvergenceWarning, NoProbabilities):
+            warnings.simplefilter("ignore", said)
+        for part in _portions(train, f"streamsvm, {plan.memory_points:,} points", step):
+            machine.partial_fit(part.X, part.y, classes=_classes(task), sample_weight=part.weight)
+        assert machine.model_
     return machine
 
 
@@ -205,9 +211,7 @@ def _streamsvm(
     """Return the row, and what several thresholds come to if one is asked for."""
     begun = time.perf_counter()
     machine = _learned(plan, objective.points, objective.task, step)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", NoProbabilities)  # the row's note says so
-        models, fits = _each(machine.model_), _each(machine.fit_)
+    models, fits = _each(machine.model_), _each(machine.fit_)
     seconds = time.perf_counter() - begun
     held = machine.model_config.coreset.partition_points
     row = _measured("streamsvm", models, objective, test, seconds, held)

@@ -17,6 +17,7 @@ a topic of one partition (`streamsvm replay pulsars.csv --topic TOPIC --create 1
 """
 
 from streamsvm.estimators.coresetsvc import CoresetSVC
+from streamsvm.estimators.patching import patch_sklearn, unpatch_sklearn
 from streamsvm.estimators.stdasvc import STDASVC
 
-__all__ = ["STDASVC", "CoresetSVC"]
+__all__ = ["STDASVC", "CoresetSVC", "patch_sklearn", "unpatch_sklearn"]

@@ -8,8 +8,9 @@ too, by the same learner, one against the rest over one shared structure (`strea
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
-from typing import Any, Literal, Self
+from typing import Any, Final, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -21,7 +22,6 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, colu
 
 from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig
 from streamsvm.estimators.persistence import Plain
-from streamsvm.estimators.stdasvc import chosen_class
 from streamsvm.estimators.stream import Stream
 from streamsvm.ingest.decoder import LARGEST_FEATURE, LARGEST_WEIGHT, SMALLEST_WEIGHT
 from streamsvm.learning.tasks import MOST_CLASSES, OneVsRest, Task, TwoClasses
@@ -34,6 +34,32 @@ from streamsvm.points import Points
 
 AUDIT_POINTS = 1_000
 """Most points to which probabilities and thresholds are fitted; the default of `coreset.audit_points`."""
+
+PARAMETERS: Final = {"tolerance": "tol", "tune_alphas": "alphas", "tune_gammas": "gammas"}
+"""Parameters whose option has another name."""
+SECTION: Final = re.compile(r"\b(svm|coreset|points)\.(?=[A-Za-z])")
+"""Sections of the configuration before an option's name, which the estimator does not have."""
+ALLOWED: Final = {
+    "memory_points": "a whole number, at least 16",
+    "alpha": "a number from 1e-30 to 1, or None",
+    "C": "a number from 1e-100 to 1e100, or None",
+    "kernel": "'linear' or 'rbf'",
+    "gamma": "'scale', 'auto' or a positive number",
+    "tol": "a number above 0, at most 1",
+    "class_weight": "a dict of positive numbers, 'balanced' or None",
+    "standardize": "True or False",
+    "probability": "'sigmoid', 'isotonic' or None",
+    "structure": "'tree' or 'chain'",
+    "reducer": "'calibrated', 'sensitivity' or 'uniform'",
+    "train_points": "a whole number, at least 2",
+    "clip_sd": "a number from 3 to 1e6, or None",
+    "max_leverage": "a number above 0, at most 1, or None",
+    "tune": "'auto' or None",
+    "alphas": "numbers from 1e-30 to 1",
+    "gammas": "positive numbers",
+    "seed": "a whole number, not negative",
+}
+"""What a parameter may be, where the message of the option's check is not for it."""
 
 
 class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -247,7 +273,9 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Return the class of each point, shape (n,)."""
         decision = self.decision_function(X)
         (first, *_) = self._stream.made().machines
-        return chosen_class(self.classes_, decision, first.model.border)
+        if decision.ndim == 1:
+            return np.asarray(self.classes_[(decision > first.model.border).astype(np.intp)])
+        return np.asarray(self.classes_[decision.argmax(axis=1)])
 
     @available_if(lambda self: self.probability is not None)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: ArrayLike) -> Float:
@@ -260,8 +288,13 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         Raises
         ------
         ValueError
-            If too few points came to fit them to; training has warned of it.
+            If too few points came to fit them to; training has warned of it. If `probability` was set after learning.
         """
+        check_is_fitted(self)
+        if self._stream.config.svm.probability is None:
+            raise ValueError(
+                "this classifier has no probabilities: probability was set after it had learned; fit again"
+            )
         features, machines = self._features(X), self._stream.made().machines
         for machine in machines:
             if machine.no_probability:
@@ -365,7 +398,11 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         _check_sizes(features, weight, np.flatnonzero(present))
         if first:
             self._begin(features, labels, classes)
-        elif classes is not None and list(np.unique(classes)) != list(self.classes_):
+        else:
+            self._check_unchanged()
+            stored = self._stream.config.points.numpy_dtype
+            _check_features(features, np.flatnonzero(present), np.dtype(stored).name)
+        if not first and classes is not None and list(np.unique(classes)) != list(self.classes_):
             given = np.asarray(classes).tolist()
             raise ValueError(f"classes = {given} differs from the first call's classes, {self.classes_.tolist()}")
         unknown = ~np.isin(labels, self.classes_)
@@ -389,7 +426,29 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 "classifier into sklearn.model_selection.GridSearchCV"
             )
         self.classes_ = found
-        self._stream = Stream(self._configuration(features), self._task())
+        dtype: Literal["float32", "float64"] = "float32" if features.dtype == np.float32 else "float64"
+        self._stream = Stream(self._configuration(features.shape[1], dtype), self._task())
+
+    def _check_unchanged(self) -> None:
+        """Refuse parameters that were changed in mid-stream: what was learned so far was learned with the others."""
+        points = self._stream.config.points
+        now = self._configuration(points.dimension, points.dtype).model_dump()
+        before = self._stream.config.model_dump()
+        changed = [
+            f"{name} from {before[part][name]!r} to {value!r}"
+            for part in ("points", "coreset", "svm")
+            for name, value in now[part].items()
+            if value != before[part][name]
+        ]
+        if now["seed"] != before["seed"]:
+            changed.append(f"seed from {before['seed']} to {now['seed']}")
+        if isinstance(self._stream.task, OneVsRest) and self._task() != self._stream.task:
+            changed.append("class_weight")
+        if changed:
+            raise ValueError(
+                f"a parameter was changed in mid-stream: {', '.join(changed)}. Set it back to go on with partial_fit, "
+                "or call fit with all rows"
+            )
 
     def _task(self) -> Task:
         """Return what the labels are for; class weights of two classes stand in the configuration."""
@@ -400,17 +459,20 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _class_weights(self) -> Literal["balanced"] | tuple[float, ...] | None:
         if not isinstance(self.class_weight, dict):
             return self.class_weight
+        known = self.classes_.tolist()
+        for label in self.class_weight:
+            if label not in known:
+                raise ValueError(f"class_weight has the label {label!r}, which is not one of the classes {known}")
         return tuple(float(self.class_weight.get(label, 1.0)) for label in self.classes_)
 
-    def _configuration(self, features: NDArray[Any]) -> ModelConfig:
+    def _configuration(self, dimension: int, dtype: Literal["float32", "float64"]) -> ModelConfig:
         weights: Any = self._class_weights() if len(self.classes_) == 2 else None
         goal = self.cost is not None or self.target is not None
         if goal and len(self.classes_) != 2:
             raise ValueError(f"cost and target are for two classes, but there are {len(self.classes_)}")
-        dtype: Literal["float32", "float64"] = "float32" if features.dtype == np.float32 else "float64"
         try:
             return ModelConfig(
-                points=PointsConfig(dimension=features.shape[1], dtype=dtype, **self._labels()),
+                points=PointsConfig(dimension=dimension, dtype=dtype, **self._labels()),
                 coreset=CoresetConfig(
                     reducer=self.reducer,
                     structure=self.structure,
@@ -435,13 +497,24 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                     target=self.target,
                     tolerance=self.tol,
                     tune=self.tune,
-                    tune_alphas=() if self.alphas is None else tuple(float(alpha) for alpha in self.alphas),
-                    tune_gammas=() if self.gammas is None else tuple(float(gamma) for gamma in self.gammas),
+                    tune_alphas=_numbers(self.alphas),
+                    tune_gammas=_numbers(self.gammas),
                 ),
                 seed=self.seed,
             )
         except ValidationError as error:
-            raise ValueError("; ".join(_said(one) for one in error.errors())) from None
+            raise ValueError("; ".join(dict.fromkeys(self._said(one) for one in error.errors()))) from None
+
+    def _said(self, error: Any) -> str:
+        """Return what the configuration refused, under the name that the estimator has for it, and what is allowed."""
+        place = [str(part) for part in error["loc"]]
+        name = PARAMETERS.get(place[0], place[0]) if place else ""
+        own = SECTION.sub("", error["msg"].removeprefix("Value error, "))
+        for option, parameter in PARAMETERS.items():
+            own = own.replace(option, parameter)
+        if error["type"] == "value_error" or name not in ALLOWED:
+            return f"{name}: {own}" if name else own
+        return f"{name} = {getattr(self, name)!r}: give {ALLOWED[name]}"
 
     def _labels(self) -> dict[str, Any]:
         """Return the two labels, if messages can have them; else -1 and 1 stand for them."""
@@ -467,6 +540,11 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             yield w, model.machine.intercept - float(w @ model.scaler.mean)
 
 
+def _numbers(values: Sequence[Any] | None) -> tuple[Any, ...]:
+    """Return candidates as the configuration takes them, which refuses what is not a number."""
+    return () if values is None else tuple(float(one) if isinstance(one, np.number) else one for one in values)
+
+
 def _check_sizes(features: NDArray[Any], weight: Float, rows: NDArray[np.intp]) -> None:
     """Refuse numbers whose squares or products overflow, as a trainer does; `rows` are their rows as given."""
     wrong = (weight < SMALLEST_WEIGHT) | (weight > LARGEST_WEIGHT)
@@ -476,17 +554,15 @@ def _check_sizes(features: NDArray[Any], weight: Float, rows: NDArray[np.intp]) 
             f"sample_weight[{rows[row]}] is {weight[row]:g}; a weight must be 0 or from {SMALLEST_WEIGHT:g} to "
             f"{LARGEST_WEIGHT:g}: scale the weights"
         )
-    far = np.abs(features) > LARGEST_FEATURE[features.dtype.name]
+    _check_features(features, rows, features.dtype.name)
+
+
+def _check_features(features: NDArray[Any], rows: NDArray[np.intp], stored: str) -> None:
+    """Refuse features that the stored type does not hold, or whose squares overflow."""
+    far = np.abs(features) > LARGEST_FEATURE[stored]
     if far.any():
         row, column = (int(at) for at in np.unravel_index(int(far.argmax()), far.shape))
         raise ValueError(
             f"X[{rows[row]}, {column}] is {features[row, column]:g}; a feature must be at most "
-            f"{LARGEST_FEATURE[features.dtype.name]:g} in magnitude: scale the features"
+            f"{LARGEST_FEATURE[stored]:g} in magnitude, as this stream is kept as {stored}: scale the features"
         )
-
-
-def _said(error: Any) -> str:
-    """Return what the configuration refused, under the name that the estimator has for it."""
-    name = ".".join(str(part) for part in error["loc"])
-    said = error["msg"].removeprefix("Value error, ")
-    return f"{'tol' if name == 'tolerance' else name}: {said}" if name else said

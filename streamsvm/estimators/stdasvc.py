@@ -1,57 +1,76 @@
 """`STDASVC`: scikit-learn's SVC with our solver.
 
-Invariant: the binary problem is exactly SVC's, so attributes that both have mean the same, and their values differ only
-within the tolerance. More than two classes are learned one against the rest, while SVC learns them in pairs.
+Invariant: every problem is exactly SVC's, so attributes mean the same, and their values differ only within the
+tolerance.
+
+It is SVC, by inheritance: parameters, checks of the input, messages and the order of attributes are scikit-learn's own.
+What is replaced is training (`_dense_fit`, `_sparse_fit`) and deciding (`_dense_decision_function`, `_dense_predict`,
+and the same for sparse rows): the places where SVC calls LIBSVM. They are not public; the tests run scikit-learn's own
+tests of SVC, and say if another version of scikit-learn calls them otherwise.
+
+LIBSVM is called as before where the kernel need not be positive semidefinite: sigmoid, polynomial with a negative
+`coef0`, a given matrix, a callable. Then the dual problem has many points without a violating pair, and only the same
+steps lead to the same one.
 """
 
 from __future__ import annotations
 
+import inspect
 import warnings
-from typing import Any, Literal, Self
+from collections.abc import Callable
+from typing import Any, Final, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin
+from scipy import sparse
+from sklearn import get_config
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import compute_class_weight
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, column_or_1d, validate_data
+from sklearn.svm import SVC
+from sklearn.utils.validation import check_is_fitted
 
+from streamsvm.estimators import pairs
 from streamsvm.learning.training import limited_to
 from streamsvm.model.kernels import Float, Kernel, LinearKernel, RbfKernel
-from streamsvm.model.machine import KernelMachine
-from streamsvm.svm.problem import Problem, Solution
-from streamsvm.svm.solvers import StdaSolver
+from streamsvm.svm.block.product_kernels import PolynomialKernel
+from streamsvm.svm.problem import LARGEST_FEATURE
 
-UNBOUNDED = 1 << 53
+UNBOUNDED: Final = 1 << 53
 """Number of iterations used for "no bound"."""
+LARGEST_BOX: Final = 1e10
+"""Largest bound of a dual variable. With `C=inf` the machine is that of the largest margin wherever its dual variables
+stay below this bound; they grow without end where no machine separates the classes."""
+DENSE_BYTES: Final = {"linear": 1 << 26, "poly": 1 << 26, "rbf": 1 << 28}
+"""Sparse rows that take at most so many bytes as dense ones are solved as dense ones: to the same bits, and by faster
+code with the RBF kernel."""
+PROBABILITY: Final = inspect.signature(SVC).parameters["probability"].default
+"""What the installed scikit-learn has for a program that says nothing."""
 
 ClassWeight = dict[Any, float] | Literal["balanced"] | None
+KernelName = Literal["linear", "poly", "rbf", "sigmoid", "precomputed"]
 
 
-class STDASVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """Support vector classifier, linear or RBF, trained by STDA-SVM.
+class STDASVC(SVC):  # type: ignore[misc]
+    """Support vector classifier, trained by STDA-SVM: `sklearn.svm.SVC` with another solver.
 
-    A replacement for `sklearn.svm.SVC` with the same objective (hinge loss, bias not regularised) and the same
-    attributes. It differs on purpose in three points. More than two classes are learned one against the rest. The
-    variance in `gamma="scale"` and the counts in `class_weight="balanced"` are weighted, so that a point of weight 2
-    counts like the point given twice. Input must be dense.
+    Every parameter, attribute, check and message is SVC's; several classes are learned one against one, as SVC does.
+    `alpha` and `threads` are added. The parameters not listed here (`degree`, `coef0`, `probability`, `class_weight`,
+    `decision_function_shape`, `break_ties`, `random_state`) are as in SVC; `shrinking`, `cache_size` and `verbose` are
+    for LIBSVM, where it solves.
 
     Parameters
     ----------
     C : float, default 1.0
-        Penalty: the largest dual variable of a point of weight 1.
-    alpha : float, optional
-        If given, sets the penalty instead of `C`: C = 1 / (alpha U), U the total weight.
-    kernel : "rbf" or "linear", default "rbf"
+        Penalty: the largest dual variable of a point of weight 1. Bounds beyond 1e10 (`C=inf`) count as 1e10.
+    kernel : "linear", "poly", "rbf", "sigmoid", "precomputed" or callable, default "rbf"
+        Sigmoid, polynomial with a negative `coef0`, "precomputed" and callables are solved by LIBSVM, as in SVC.
     gamma : "scale", "auto" or float, default "scale"
-        RBF width: 1 / (d times the variance of X), 1 / d, or a number.
+        As in SVC: 1 / (d times the variance of X), 1 / d, or a number. Sample weights do not count.
     tol : float, default 1e-3
         KKT gap at which the solver stops; the final gap is recomputed from scratch in float64.
-    class_weight : dict, "balanced" or None, default None
-        Multiplies the weights of each class.
     max_iter : int, default -1
         Most iterations of the solver for each machine; -1: no bound.
+    alpha : float, optional
+        If given, sets the penalty instead of `C`: C = 1 / (alpha U), U the sum of the positive sample weights.
     threads : int, default 1
         Threads of linear algebra; the same number gives the same bits.
 
@@ -60,18 +79,20 @@ class STDASVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     classes_ : ndarray of shape (n_classes,)
     class_weight_ : ndarray of shape (n_classes,)
     support_ : ndarray of shape (n_SV,), int32
-        Indices of the points that support any machine, by class and then by place.
-    support_vectors_ : ndarray of shape (n_SV, n_features)
+        Places of the points that support any machine, by class and then by place. Where points have weight 0 or less
+        these are still places in X, while SVC counts the other points only.
+    support_vectors_ : ndarray or CSR array of shape (n_SV, n_features)
+        Empty with `kernel="precomputed"` or a callable.
     n_support_ : ndarray of shape (n_classes,), int32
-        Support vectors of each class.
-    dual_coef_ : ndarray of shape (1, n_SV), or (n_classes, n_SV)
-        y_i a_i of each machine; 0 where a point does not support it.
-    intercept_ : ndarray of shape (1,), or (n_classes,)
-    coef_ : ndarray of shape (1, n_features), or (n_classes, n_features)
+    dual_coef_ : ndarray or CSR array of shape (n_classes - 1, n_SV)
+    intercept_, n_iter_ : ndarray of shape (n_classes * (n_classes - 1) / 2,)
+    coef_ : ndarray or CSR array of shape (n_classes * (n_classes - 1) / 2, n_features)
         With the linear kernel only.
-    n_iter_ : ndarray of shape (1,), or (n_classes,)
+    probA_, probB_ : ndarray of shape (n_classes * (n_classes - 1) / 2,)
+        With `probability=True`, else empty.
     fit_status_ : int
         0 if every machine met the tolerance, else 1.
+    shape_fit_ : tuple of int
     gamma_ : float
         The width used; with the RBF kernel only.
     n_features_in_ : int
@@ -81,9 +102,10 @@ class STDASVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     Notes
     -----
     Source of the method: Liuzzi, Lucidi, Manno and Rinaldi 2015; see `streamsvm.svm.block.descent`.
-    For probabilities put this classifier into `sklearn.calibration.CalibratedClassifierCV`, which scikit-learn also
-    recommends instead of SVC's own `probability`: all points are available, so each can be judged by a machine that was
-    not trained on it.
+    Probabilities are SVC's, by cross-validation over the same folds. `sklearn.calibration.CalibratedClassifierCV` is
+    what scikit-learn recommends instead.
+    Points of weight 0 or less take no part, as in SVC.
+    X is float64 inside, as in SVC; float32 is converted.
 
     Examples
     --------
@@ -98,33 +120,51 @@ class STDASVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     classes_: NDArray[Any]
     class_weight_: Float
     support_: NDArray[np.int32]
-    support_vectors_: Float
-    n_support_: NDArray[np.int32]
-    dual_coef_: Float
+    support_vectors_: Any
+    dual_coef_: Any
     intercept_: Float
-    n_iter_: NDArray[np.int64]
+    n_iter_: NDArray[np.int32]
     fit_status_: int
-    gamma_: float
 
     def __init__(
         self,
         *,
         C: float = 1.0,
-        alpha: float | None = None,
-        kernel: Literal["rbf", "linear"] = "rbf",
+        kernel: KernelName | Callable[..., Any] = "rbf",
+        degree: int = 3,
         gamma: Literal["scale", "auto"] | float = "scale",
+        coef0: float = 0.0,
+        shrinking: bool = True,
+        probability: bool | Literal["deprecated"] = PROBABILITY,
         tol: float = 1e-3,
+        cache_size: float = 200,
         class_weight: ClassWeight = None,
+        verbose: bool = False,
         max_iter: int = -1,
+        decision_function_shape: Literal["ovr", "ovo"] = "ovr",
+        break_ties: bool = False,
+        random_state: Any = None,
+        alpha: float | None = None,
         threads: int = 1,
     ) -> None:
-        self.C = C
+        super().__init__(
+            C=C,
+            kernel=kernel,
+            degree=degree,
+            gamma=gamma,
+            coef0=coef0,
+            shrinking=shrinking,
+            probability=probability,
+            tol=tol,
+            cache_size=cache_size,
+            class_weight=class_weight,
+            verbose=verbose,
+            max_iter=max_iter,
+            decision_function_shape=decision_function_shape,
+            break_ties=break_ties,
+            random_state=random_state,
+        )
         self.alpha = alpha
-        self.kernel = kernel
-        self.gamma = gamma
-        self.tol = tol
-        self.class_weight = class_weight
-        self.max_iter = max_iter
         self.threads = threads
 
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
@@ -132,11 +172,11 @@ class STDASVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
         Parameters
         ----------
-        X : array-like of shape (n, d)
+        X : array-like or sparse array of shape (n, d), or (n, n) with `kernel="precomputed"`
         y : array-like of shape (n,)
             Any labels of two classes or more.
         sample_weight : array-like of shape (n,), optional
-            Not negative; a point of weight 0 is as good as absent.
+            Multiplies the penalty of each point; a point of weight 0 or less is as good as absent.
 
         Returns
         -------
@@ -147,148 +187,175 @@ class STDASVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         ------
         ValueError
             If a parameter or the data has no meaning; the message says which.
+        TypeError
+            If a precomputed matrix is sparse.
         """
-        check_parameters(self)
-        features, y = validate_data(self, X, y, dtype=np.float64, order="C", ensure_min_samples=2)
-        labels = column_or_1d(y, warn=True)
-        check_classification_targets(labels)
-        weight = _check_sample_weight(sample_weight, features, dtype=np.float64, ensure_non_negative=True)
-        self.classes_, label = np.unique(labels, return_inverse=True)
-        _check_classes(self.classes_, label, weight)
-        present = weight > 0
-        self.class_weight_ = compute_class_weight(
-            self.class_weight, classes=self.classes_, y=labels[present], sample_weight=weight[present]
-        )
-        penalty = self.C if self.alpha is None else 1.0 / (self.alpha * float(weight.sum()))
-        upper = penalty * weight * self.class_weight_[label]
-        kernel = self._resolved_kernel(features, weight)
-        with limited_to(self.threads):
-            machines = [self._solve(features, signs, upper, kernel) for signs in one_against_the_rest(label)]
-        self._keep(features, label, machines)
+        _check_own_parameters(self.alpha, self.threads)
+        super().fit(X, y, sample_weight)
         return self
 
-    def decision_function(self, X: ArrayLike) -> Float:
-        """Return how far on which side points lie.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-
-        Returns
-        -------
-        ndarray of shape (n,), or (n, n_classes) for more than two classes
-            Of two classes: positive for `classes_[1]`.
-        """
+    @property
+    def gamma_(self) -> float:
+        """The width used; see the class."""
+        if self.kernel != "rbf":
+            raise AttributeError("gamma_ exists with the RBF kernel only")
         check_is_fitted(self)
-        features = validate_data(self, X, dtype=np.float64, order="C", reset=False)
-        with limited_to(self.threads):
-            columns = [self._decide(features, machine) for machine in range(len(self.intercept_))]
-        return columns[0] if len(columns) == 1 else np.column_stack(columns)
-
-    def predict(self, X: ArrayLike) -> NDArray[Any]:
-        """Return the class of each point, shape (n,)."""
-        decision = self.decision_function(X)
-        return chosen_class(self.classes_, decision)
+        return float(self._gamma)
 
     @property
-    def coef_(self) -> Float:
-        """Coefficients of each machine; see the class."""
-        if self.kernel != "linear":
-            raise AttributeError("coef_ exists with the linear kernel only")
-        check_is_fitted(self)
-        return self._coef
+    def _solved_here(self) -> bool:
+        """Whether the kernel is positive semidefinite for certain; LIBSVM has the others."""
+        kernel = self.kernel
+        return isinstance(kernel, str) and (kernel in ("linear", "rbf") or (kernel == "poly" and self.coef0 >= 0))
 
-    def _resolved_kernel(self, X: Float, weight: Float) -> Kernel:
+    def _dense_fit(
+        self, X: Any, y: Float, sample_weight: Float, solver_type: int, kernel: str, random_seed: int
+    ) -> None:
+        if self._solved_here:
+            self._train(X, y, sample_weight, random_seed)
+            self.support_vectors_ = X[self.support_]
+        else:
+            super()._dense_fit(X, y, self._penalised(sample_weight, y), solver_type, kernel, random_seed)
+
+    def _sparse_fit(
+        self, X: Any, y: Float, sample_weight: Float, solver_type: int, kernel: str, random_seed: int
+    ) -> None:
+        if not self._solved_here:
+            super()._sparse_fit(X, y, self._penalised(sample_weight, y), solver_type, kernel, random_seed)
+            return
+        X.sum_duplicates()
+        dense = X.shape[0] * X.shape[1] * X.dtype.itemsize <= DENSE_BYTES[kernel]
+        self._train(X.toarray() if dense else X, y, sample_weight, random_seed)
+        # As SVC does: which of scipy's two interfaces is scikit-learn's setting.
+        kind = sparse.csr_array if get_config().get("sparse_interface") == "sparray" else sparse.csr_matrix
+        self.support_vectors_ = kind(X[self.support_])
+        # Zeros are kept, as LIBSVM's sparse code reads the values without their places.
+        rows, columns = self.dual_coef_.shape
+        places = np.tile(np.arange(columns, dtype=np.int32), rows)
+        starts = np.arange(rows + 1, dtype=np.int32) * np.int32(columns)
+        self.dual_coef_ = kind((self.dual_coef_.ravel(), places, starts), shape=(rows, columns))
+
+    def _penalised(self, sample_weight: Float, y: Float) -> Float:
+        """Return weights that make of SVC's own penalty, C, that of `alpha`."""
+        if self.alpha is None:
+            return sample_weight
+        weight = sample_weight if len(sample_weight) else np.ones(len(y))
+        return np.asarray(weight * (self._penalty(weight) / self.C), dtype=np.float64)
+
+    def _penalty(self, weight: Float) -> float:
+        return float(self.C) if self.alpha is None else 1.0 / (self.alpha * float(np.maximum(weight, 0.0).sum()))
+
+    def _train(self, X: Any, y: Float, sample_weight: Float, random_seed: int) -> None:
+        label = y.astype(np.intp)
+        weight = sample_weight if len(sample_weight) else np.ones(len(label))
+        if weight.ndim != 1:
+            raise ValueError(f"sample_weight has shape {weight.shape}: give one number a sample, shape {label.shape}")
+        _check_weights(weight, label, self.classes_)
+        _check_magnitude(X)
+        task = pairs.Task(
+            Z=X,
+            label=label,
+            upper=self._upper(weight, label),
+            kernel=self._own_kernel(),
+            tolerance=self.tol,
+            max_iterations=UNBOUNDED if self.max_iter == -1 else self.max_iter,
+        )
+        self._probA, self._probB = np.empty(0), np.empty(0)
+        with limited_to(self.threads):
+            # scikit-learn before 1.9 has no word for "not asked for" besides False.
+            if getattr(self, "_effective_probability", self.probability):
+                self._probA, self._probB = pairs.platt(task, len(self.classes_), random_seed)
+            machines = pairs.train(task, len(self.classes_))
+        self.support_, self._n_support = machines.support, machines.counts
+        self.dual_coef_, self.intercept_ = machines.dual, machines.intercepts
+        self._num_iter, self.fit_status_ = machines.iterations, int(not machines.converged)
+        self._warn_from_fit_status()
+
+    def _upper(self, weight: Float, label: NDArray[np.intp]) -> Float:
+        share = np.maximum(weight, 0.0) * self.class_weight_[label]
+        bound = np.zeros(len(weight))
+        # Infinity times a weight of 0 is not a number.
+        np.multiply(self._penalty(weight), share, out=bound, where=share > 0.0)
+        return np.minimum(bound, LARGEST_BOX)
+
+    def _own_kernel(self) -> Kernel | PolynomialKernel:
         if self.kernel == "linear":
             return LinearKernel()
-        if self.gamma == "scale":
-            variance = weighted_variance(X, weight)
-            self.gamma_ = 1.0 / (X.shape[1] * variance) if variance > 0 else 1.0
-        else:
-            self.gamma_ = 1.0 / X.shape[1] if self.gamma == "auto" else float(self.gamma)
-        return RbfKernel(self.gamma_)
+        if self.kernel == "rbf":
+            return RbfKernel(float(self._gamma))
+        return PolynomialKernel(self.degree, float(self._gamma), float(self.coef0))
 
-    def _solve(self, X: Float, signs: NDArray[np.int8], upper: Float, kernel: Kernel) -> Solution:
-        most = UNBOUNDED if self.max_iter == -1 else self.max_iter
-        return StdaSolver().solve(
-            Problem(Z=X, y=signs, upper=upper, kernel=kernel, tolerance=self.tol, max_iterations=most)
-        )
-
-    def _keep(self, X: Float, label: NDArray[np.intp], machines: list[Solution]) -> None:
-        signs = one_against_the_rest(label)
-        alpha = np.array([machine.alpha for machine in machines], dtype=np.float64)
-        dual = alpha * np.array(signs)
-        supporting = np.flatnonzero(dual.any(axis=0))
-        self.support_ = supporting[np.argsort(label[supporting], kind="stable")].astype(np.int32)
-        self.support_vectors_ = X[self.support_]
-        self.n_support_ = np.bincount(label[self.support_], minlength=len(self.classes_)).astype(np.int32)
-        self.dual_coef_ = dual[:, self.support_]
-        self.intercept_ = np.array([machine.intercept for machine in machines])
-        self.n_iter_ = np.array([machine.iterations for machine in machines])
-        if self.kernel == "linear":
-            self._coef: Float = np.array([machine.coefficients for machine in machines], dtype=np.float64)
-        self.fit_status_ = int(not all(machine.converged for machine in machines))
-        if self.fit_status_:
+    def _warn_from_fit_status(self) -> None:
+        if self.fit_status_ and self.max_iter == -1:
             warnings.warn(
-                f"the solver ended before the KKT gap met tol = {self.tol:g}: raise max_iter or tol, or scale the "
-                "features",
+                f"the solver ended before the KKT gap met tol = {self.tol:g}: raise tol, or scale the features",
                 ConvergenceWarning,
                 stacklevel=3,
             )
+        else:
+            super()._warn_from_fit_status()
 
-    def _decide(self, X: Float, machine: int) -> Float:
-        intercept = float(self.intercept_[machine])
-        if self.kernel == "linear":
-            return np.asarray(X @ self._coef[machine] + intercept, dtype=np.float64)
-        support = np.flatnonzero(self.dual_coef_[machine])
-        return KernelMachine(
-            RbfKernel(self.gamma_), self.support_vectors_[support], self.dual_coef_[machine, support], intercept
-        ).decide(X)
+    def _dense_decision_function(self, X: Any) -> Float:
+        if self._solved_here:
+            return self._decide(X)
+        return np.asarray(super()._dense_decision_function(X))
 
+    def _sparse_decision_function(self, X: Any) -> Float:
+        if self._solved_here:
+            return self._decide(X)
+        return np.asarray(super()._sparse_decision_function(X))
 
-def check_parameters(estimator: Any) -> None:
-    """Check what scikit-learn leaves unchecked until `fit`.
+    def _dense_predict(self, X: Any) -> NDArray[Any]:
+        if self._solved_here:
+            return pairs.votes(self._decide(X), len(self.classes_))
+        return np.asarray(super()._dense_predict(X))
 
-    Raises
-    ------
-    ValueError
-        Naming the parameter, what it was and what it may be.
-    """
-    positive = {"C": estimator.C, "tol": estimator.tol}
-    if estimator.alpha is not None:
-        positive["alpha"] = estimator.alpha
-    if estimator.gamma not in ("scale", "auto"):
-        positive["gamma"] = estimator.gamma
-    for name, value in positive.items():
-        if not isinstance(value, (int, float, np.number)) or not 0 < value < np.inf:
-            choices = " (or 'scale' or 'auto')" if name == "gamma" else ""
-            raise ValueError(f"{name} = {value!r}: give a positive number{choices}")
-    if estimator.kernel not in ("rbf", "linear"):
-        raise ValueError(f"kernel = {estimator.kernel!r}: give 'rbf' or 'linear'")
-    if estimator.max_iter != -1 and not estimator.max_iter >= 1:
-        raise ValueError(f"max_iter = {estimator.max_iter!r}: give a positive number, or -1 for no bound")
+    def _sparse_predict(self, X: Any) -> NDArray[Any]:
+        if self._solved_here:
+            return pairs.votes(self._decide(X), len(self.classes_))
+        return np.asarray(super()._sparse_predict(X))
 
-
-def one_against_the_rest(label: NDArray[np.intp]) -> list[NDArray[np.int8]]:
-    """Return the signs of each machine: one machine for two classes, else one a class."""
-    count = int(label.max()) + 1
-    return [np.where(label == one, 1, -1).astype(np.int8) for one in ([1] if count == 2 else range(count))]
+    def _decide(self, X: Any) -> Float:
+        """Return the decision values of every pair, positive on the side of its first class."""
+        dual = self._dual_coef_.toarray() if sparse.issparse(self._dual_coef_) else np.asarray(self._dual_coef_)
+        with limited_to(self.threads):
+            if self.kernel == "linear":
+                planes = pairs.planes(self.support_vectors_, self._n_support, dual)
+                return np.asarray(X @ planes.T + self._intercept_, dtype=np.float64)
+            decision = np.empty((X.shape[0], len(self._intercept_)))
+            for rows, K in pairs.kernel_values(X, self.support_vectors_, self._own_kernel()):
+                decision[rows] = pairs.decide(K, self._n_support, dual, self._intercept_)
+        return decision
 
 
-def chosen_class(classes: NDArray[Any], decision: Float, border: float = 0.0) -> NDArray[Any]:
-    """Return the class that decision values choose: by the side of the border of one column, else the greatest."""
-    return np.asarray(classes[(decision > border).astype(np.intp) if decision.ndim == 1 else decision.argmax(axis=1)])
+def _check_own_parameters(alpha: Any, threads: Any) -> None:
+    """Check what SVC does not have."""
+    if alpha is not None and (not isinstance(alpha, (int, float, np.number)) or not 0 < alpha < np.inf):
+        raise ValueError(f"alpha = {alpha!r}: give a positive number, or None for C")
+    if not isinstance(threads, (int, np.integer)) or threads < 1:
+        raise ValueError(f"threads = {threads!r}: give a positive whole number")
 
 
-def weighted_variance(X: Float, weight: Float) -> float:
-    """Return the variance of all entries of X, each row with its weight; `X.var()` if the weights are equal."""
-    mean = float(np.average(X.mean(axis=1), weights=weight))
-    return float(np.average(((X - mean) ** 2).mean(axis=1), weights=weight))
-
-
-def _check_classes(classes: NDArray[Any], label: NDArray[np.intp], weight: Float) -> None:
-    weighed = np.bincount(label, weights=weight, minlength=len(classes))
-    if np.count_nonzero(weighed) < 2:
+def _check_weights(weight: Float, label: NDArray[np.intp], classes: NDArray[Any]) -> None:
+    """Refuse weights that leave a class without points, in SVC's words where SVC refuses them."""
+    held = np.bincount(label[weight > 0.0], minlength=len(classes))
+    if not held.any():
+        raise ValueError("Invalid input - all samples have zero or negative weights.")
+    if np.count_nonzero(held) == 1:
+        raise ValueError("Invalid input - all samples with positive weights belong to the same class.")
+    if not held.all():
+        absent = classes.tolist()[int(held.argmin())]
         raise ValueError(
-            f"the points of positive weight have {np.count_nonzero(weighed)} class; give two classes or more"
+            f"Invalid input - no sample of the class {absent!r} has a positive weight: leave the class out, or give a "
+            "weight to one of its samples"
+        )
+
+
+def _check_magnitude(X: Any) -> None:
+    values = X if isinstance(X, np.ndarray) else X.data
+    largest = float(np.abs(values).max(initial=0.0))
+    if largest > LARGEST_FEATURE:
+        raise ValueError(
+            f"The dual coefficients or intercepts are not finite. The largest feature is {largest:g} in magnitude; at "
+            f"most {LARGEST_FEATURE:g} is supported: scale the features"
         )

@@ -10,8 +10,10 @@ import warnings
 from typing import Final, Self
 
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
 
 from streamsvm.config import ModelConfig
+from streamsvm.coreset.conditions import MEANINGS, Seldom
 from streamsvm.coreset.outliers import TELLING
 from streamsvm.estimators.persistence import Machines, Plain, from_plain, to_plain
 from streamsvm.learning.learner import Learner
@@ -25,8 +27,25 @@ AGAIN_AT: Final = 10
 """Growth of the number of outliers after which they are worth another warning."""
 
 
+REMEDIES: Final = {
+    "by_weight": "shuffle the rows if possible, or raise memory_points; structure='chain' suffers less",
+    "shifted": "shuffle the rows if they are sorted, or raise memory_points; structure='chain' suffers less. Where old "
+    "rows no longer hold, fit the later ones alone",
+    "uncalibrated": "raise memory_points",
+    "strained": "raise memory_points",
+}
+"""What to do about each condition of the coreset."""
+
+
 class NoProbabilities(UserWarning):
     """A model was trained without the probabilities that were asked for; the message says why."""
+
+
+class CoresetWarning(UserWarning):
+    """The coreset may be no better than a plain sample; the message says why, and what to do.
+
+    What a trainer logs as `coreset_degraded`: with the first count of a condition, then each time it has grown tenfold.
+    """
 
 
 class Stream:
@@ -43,6 +62,7 @@ class Stream:
         self.learner = Learner(config, {0: Position(0, 0)}, NO_CUT, task)
         self._made: Machines | None = None
         self._warned = 0
+        self._conditions = Seldom()
 
     @property
     def rows(self) -> int:
@@ -69,6 +89,7 @@ class Stream:
                 self.learner.decline_cut()
         self._made = None
         self._warn_of_outliers(stacklevel=4)
+        self._warn_of_the_coreset(stacklevel=4)
 
     def made(self) -> Machines:
         """Return the machines of everything learned so far."""
@@ -80,10 +101,27 @@ class Stream:
         cut = self.learner.cut()
         self._warn_of_outliers(stacklevel=5)
         made = make(cut, self.config, task=self.task)
+        self._warn_of_the_coreset(stacklevel=5)
+        gaps = [machine.fit.kkt_gap or 0.0 for machine in made.machines if not machine.fit.converged]
+        if gaps:
+            warnings.warn(
+                f"the solver ended before the KKT gap met tol = {self.config.svm.tolerance:g}, at {max(gaps):.2g} in "
+                f"{len(gaps)} of {len(made.machines)} machines: raise tol, or scale the features",
+                ConvergenceWarning,
+                stacklevel=5,
+            )
         reason = next((machine.no_probability for machine in made.machines if machine.no_probability), "")
         if reason:
             warnings.warn(f"the model has no probabilities: {reason}", NoProbabilities, stacklevel=5)
         return Machines(made.training_set_sha256, made.machines, cut.moments.weight, made.scores)
+
+    def _warn_of_the_coreset(self, stacklevel: int) -> None:
+        for condition, count in self._conditions.due(self.learner.observed().counts()):
+            warnings.warn(
+                f"{MEANINGS[condition]} (count so far: {count}). What to do: {REMEDIES[condition]}",
+                CoresetWarning,
+                stacklevel=stacklevel + 1,
+            )
 
     def _warn_of_outliers(self, stacklevel: int) -> None:
         """Name the farthest value that was drawn in, with the first one, then each time they are ten times as many."""

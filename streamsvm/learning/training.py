@@ -274,6 +274,7 @@ def _measure(problem: Problem, solution: Solution, model: Model) -> _Measured:
     machine = model.machine
     if solution.alpha is not None:
         alpha = solution.alpha
+        assert isinstance(problem.kernel, LinearKernel | RbfKernel)
         found = solution.optimality or optimality(
             problem.Z, problem.y, problem.upper, alpha, solution.intercept, problem.kernel
         )

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
 from streamsvm.model.kernels import Float, Kernel, LinearKernel
 from streamsvm.points import Signs
+from streamsvm.svm.block.product_kernels import PolynomialKernel
 from streamsvm.svm.objective import Optimality
 
 LARGEST_FEATURE = 1e100
@@ -26,23 +27,25 @@ class Problem:
 
     Attributes
     ----------
-    Z : ndarray of shape (n, d), float64
-        Scaled features, finite, at most `LARGEST_FEATURE`.
+    Z : ndarray of shape (n, d), float64, or CSR array
+        Scaled features, finite, at most `LARGEST_FEATURE`. `stda` alone solves over CSR arrays, with sorted indices and
+        no duplicates.
     y : ndarray of shape (n,), int8
         -1 or +1; one label alone has an answer too, see `CheckedSolver`.
     upper : ndarray of shape (n,), float64
         Upper bound of each dual variable, C u_i, not negative; a point whose bound is 0 is as good as absent.
-    kernel : Kernel
+    kernel : Kernel or PolynomialKernel
+        `stda` alone has a `PolynomialKernel`.
     tolerance : float
         KKT gap at which to stop.
     max_iterations : int
         Bound on the solver's own iterations; never a bound on time.
     """
 
-    Z: Float
+    Z: Any
     y: Signs
     upper: Float
-    kernel: Kernel
+    kernel: Kernel | PolynomialKernel
     tolerance: float
     max_iterations: int
 
@@ -125,12 +128,13 @@ class CheckedSolver(ABC):
 
 def _check(problem: Problem) -> None:
     Z, y, upper = problem.Z, problem.y, problem.upper
-    if Z.ndim != 2 or y.shape != (len(Z),) or upper.shape != (len(Z),) or not Z.size:
+    if len(Z.shape) != 2 or y.shape != Z.shape[:1] or upper.shape != Z.shape[:1] or 0 in Z.shape:
         raise ValueError(
             f"Z has shape {Z.shape}, y {y.shape}, upper {upper.shape}; they must be (n, d), (n,) and (n,), with n "
             "and d positive"
         )
-    if not (Z.max() <= LARGEST_FEATURE and Z.min() >= -LARGEST_FEATURE):
+    values = Z if isinstance(Z, np.ndarray) else np.append(Z.data, 0.0)
+    if not (values.max() <= LARGEST_FEATURE and values.min() >= -LARGEST_FEATURE):
         raise ValueError(f"a feature is NaN, infinite, or beyond {LARGEST_FEATURE:g} in magnitude")
     if not ((upper >= 0) & (upper < np.inf)).all():
         raise ValueError("an upper bound is negative, infinite or NaN")

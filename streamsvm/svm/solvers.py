@@ -24,7 +24,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import SGDClassifier
 from sklearn.svm import SVC, LinearSVC
 
-from streamsvm.model.kernels import Float, LinearKernel, RbfKernel
+from streamsvm.model.kernels import Float, Kernel, LinearKernel, RbfKernel
 from streamsvm.svm.bias import best_intercept
 from streamsvm.svm.block.descent import BlockDescent, Clock, Progress
 from streamsvm.svm.objective import optimality_of
@@ -119,7 +119,7 @@ class PaperStdaSolver(CheckedSolver):
             problem.Z,
             problem.y,
             problem.upper,
-            problem.kernel,
+            _known(problem, "stda-paper"),
             tolerance=problem.tolerance,
             method=self.method,
             directions=self.directions,
@@ -151,7 +151,7 @@ class LibsvmSolver(CheckedSolver):
     cache_bytes: int = CACHE_BYTES
 
     def _solve(self, problem: Problem) -> Solution:
-        kernel = problem.kernel
+        kernel = _known(problem, "libsvm")
         centre = problem.Z.mean(axis=0)
         Z = problem.Z - centre
         machine = SVC(
@@ -272,6 +272,12 @@ class PegasosSolver(CheckedSolver):
 
 def _passes(problem: Problem) -> int:
     return max(1, problem.max_iterations // len(problem.y))
+
+
+def _known(problem: Problem, name: str) -> Kernel:
+    if not isinstance(problem.kernel, LinearKernel | RbfKernel):
+        raise ValueError(f"the solver {name} supports the linear and the RBF kernel only")
+    return problem.kernel
 
 
 def _linear_only(problem: Problem, name: str) -> None:

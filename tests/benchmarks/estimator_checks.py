@@ -81,8 +81,9 @@ def ours() -> list[Any]:
     """Return our classifiers, at the default tolerance and at tight ones."""
     return [
         STDASVC(),
-        STDASVC(tol=1e-10),
+        STDASVC(tol=1e-10, gamma=0.1),
         STDASVC(tol=1e-10, kernel="linear"),
+        STDASVC(kernel="poly"),
         CoresetSVC(),
         CoresetSVC(C=1.0, tol=1e-8),
         CoresetSVC(C=1.0, tol=1e-10, kernel="rbf"),

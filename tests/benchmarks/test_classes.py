@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 
 import numpy as np
+import pytest
 
 from streamsvm.points import Points
 from tests.benchmarks.classes import DataSet, data_sets, rows
 
 
+@pytest.mark.filterwarnings("ignore::streamsvm.estimators.stream.CoresetWarning")
 def test_every_method_has_its_row() -> None:
     """A set's header, then each method at each memory, but for structures that would be too small."""
     random = np.random.default_rng(0)

@@ -11,8 +11,8 @@ EQUIVALENCE = "check_sample_weight_equivalence_on_dense_data"
 
 
 def test_a_failed_check_is_counted_and_named() -> None:
-    """SVC at its default tolerance fails equivalence of weights, STDASVC at a tight one nothing; both are so shown."""
-    theirs, ours = checked(SVC()), checked(STDASVC(tol=1e-10))
+    """SVC fails equivalence of weights by its width, STDASVC with a given one nothing; both are so shown."""
+    theirs, ours = checked(SVC()), checked(STDASVC(tol=1e-10, gamma=0.1))
     assert EQUIVALENCE in {verdict.check for verdict in theirs.of("failed")}
     assert ours.of("failed") == []
     assert sum(len(ours.of(status)) for status in ("passed", "failed", "skipped")) == len(ours.verdicts) > 50

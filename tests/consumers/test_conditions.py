@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 import structlog
 
-from consumers.trainer.coreset_conditions import CONDITIONS, Conditions
+from consumers.trainer.coreset_conditions import REMEDIES, Conditions
 from consumers.trainer.startup import unwise_memory
 from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig
+from streamsvm.coreset.conditions import MEANINGS
 from streamsvm.coreset.reducers.base import Observed
 from streamsvm.datasets import load_htru2
 from streamsvm.learning.learner import Learner
@@ -32,7 +33,7 @@ def told(*counts: dict[str, int]) -> list[tuple[str, int]]:
 
 def test_every_condition_that_is_counted_has_words() -> None:
     """A new outcome that nobody explains would be exported and never said."""
-    assert CONDITIONS.keys() == NONE.keys() - {"calibrated"}
+    assert MEANINGS.keys() == REMEDIES.keys() == NONE.keys() - {"calibrated"}
 
 
 def test_a_condition_is_told_once_and_again_as_its_count_grows_tenfold() -> None:

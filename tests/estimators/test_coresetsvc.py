@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import copy
 import doctest
+import re
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +16,7 @@ from sklearn import config_context
 from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.datasets import make_blobs
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import brier_score_loss, log_loss
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
@@ -21,13 +25,17 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from consumers.loader import load
 from streamsvm import STDASVC, CoresetSVC
+from streamsvm.coreset.conditions import MEANINGS
 from streamsvm.datasets import load_htru2
 from streamsvm.estimators import coresetsvc
+from streamsvm.estimators.stream import REMEDIES, CoresetWarning
 from streamsvm.ingest.decoder import encode
 from streamsvm.kafka import Cluster, TopicSpec
 from tests.benchmarks.estimator_checks import LEAST_CHAIN, LEAST_TREE, REASONS, failed_seeds
 from tests.brokers.fixtures import TestBroker
 from tests.consumers.trainers import produce, run_until, versions
+
+pytestmark = pytest.mark.filterwarnings("ignore::streamsvm.estimators.stream.CoresetWarning")
 
 
 @pytest.fixture(scope="module")
@@ -375,10 +383,10 @@ def test_what_makes_no_sense_is_named(htru2) -> None:
     """A wrong parameter, a label from nowhere and other classes are refused by name; nothing is learned of them."""
     X, y = htru2[0][:50], htru2[1][:50]
     for options, said in [
-        ({"alpha": 1e-4, "C": 1.0}, "alpha and svm.C are both given"),
-        ({"tol": -1.0}, "^tol: "),
+        ({"alpha": 1e-4, "C": 1.0}, "alpha and C are both given"),
+        ({"tol": -1.0}, "^tol = -1.0: give "),
         ({"kernel": "poly"}, "kernel"),
-        ({"memory_points": 3}, "^memory_points: "),
+        ({"memory_points": 3}, "^memory_points = 3: give "),
     ]:
         with pytest.raises(ValueError, match=said):
             CoresetSVC(**options).partial_fit(X, y, classes=[-1, 1])
@@ -423,3 +431,112 @@ def test_probabilities_exist_only_where_they_were_asked_for(htru2) -> None:
 def test_the_examples_of_the_docstring() -> None:
     """The docstring's example says what it prints."""
     assert doctest.testmod(coresetsvc) == doctest.TestResults(failed=0, attempted=6)
+
+
+@pytest.mark.filterwarnings("error::streamsvm.estimators.stream.CoresetWarning")
+def test_a_sorted_stream_is_warned_of_and_a_shuffled_one_is_not(htru2) -> None:
+    """What a trainer logs of its coreset, the estimator warns of, with what to do."""
+    X, y = htru2
+    CoresetSVC(memory_points=2_000).fit(X, y)
+    order = np.argsort(y, kind="stable")
+    with pytest.warns(CoresetWarning, match=r"points of one label only.* \(count so far: \d+\)\. What to do: shuffle"):
+        CoresetSVC(memory_points=2_000).fit(X[order], y[order])
+
+
+def test_every_condition_has_its_remedy() -> None:
+    """Each condition of a coreset that can be met says what to do about it."""
+    assert REMEDIES.keys() == MEANINGS.keys()
+
+
+def test_an_end_before_the_tolerance_is_warned_of(htru2) -> None:
+    """A tolerance below what float64 holds is not met, and the estimator says so, as SVC does."""
+    X, y = htru2
+    with pytest.warns(ConvergenceWarning, match="the solver ended before the KKT gap met tol = 1e-18"):
+        CoresetSVC(tol=1e-18).fit(X[:2_000], y[:2_000])
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"C": 3.0}, "C from None to 3.0"),
+        ({"kernel": "rbf"}, "kernel from 'linear' to 'rbf'"),
+        ({"memory_points": 500}, "memory_points from 400 to 500"),
+        ({"class_weight": {1: 2.0}}, "class_weight"),
+        ({"seed": 4}, "seed from 0 to 4"),
+    ],
+)
+@pytest.mark.parametrize("classes", [2, 3])
+def test_a_parameter_changed_in_mid_stream_is_refused(htru2, changed, said, classes) -> None:
+    """`partial_fit` names what was changed; set back, the stream goes on; `fit` takes the new one."""
+    X, y = htru2[0][:1_200], np.arange(1_200) % classes
+    machine = CoresetSVC(memory_points=400).partial_fit(X[:600], y[:600])
+    before = {name: getattr(machine, name) for name in changed}
+    machine.set_params(**changed)
+    with pytest.raises(ValueError, match=f"changed in mid-stream: .*{said}"):
+        machine.partial_fit(X[600:], y[600:])
+    machine.set_params(**before).partial_fit(X[600:], y[600:])
+    assert machine.training_set_sha256_ == CoresetSVC(memory_points=400).fit(X, y).training_set_sha256_
+    machine.set_params(**changed).fit(X, y)
+
+
+@pytest.mark.parametrize("labels", [["noise", "pulsar"], ["a", "b", "c"]])
+def test_a_class_weight_of_an_unknown_label_is_refused(labels) -> None:
+    """A misspelt label would otherwise weigh nothing."""
+    y = np.array(labels)[np.arange(60) % len(labels)]
+    with pytest.raises(ValueError, match=r"class_weight has the label 'plusar', which is not one of the classes \['"):
+        CoresetSVC(class_weight={"plusar": 2.0}).fit(np.arange(60.0)[:, None], y)
+
+
+def test_a_stream_of_float32_refuses_what_float32_does_not_hold(htru2) -> None:
+    """A value beyond float32 in a later portion of float64 is named, and the stream goes on without it."""
+    X, y = htru2[0][:200].astype(np.float32), htru2[1][:200]
+    machine = CoresetSVC().partial_fit(X, y, classes=[-1, 1])
+    wide = X.astype(np.float64)
+    wide[7, 2] = 1e60
+    with pytest.raises(ValueError, match=r"X\[7, 2\] is 1e\+60; .* kept as float32: scale the features"):
+        machine.partial_fit(wide, y)
+    machine.partial_fit(wide[:7], y[:7]).predict(X)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"gamma": "x", "kernel": "rbf"}, "gamma = 'x': give 'scale', 'auto' or a positive number"),
+        ({"C": -1.0}, "C = -1.0: give a number from 1e-100 to 1e100, or None"),
+        ({"tol": 0.0}, "tol = 0.0: give a number above 0, at most 1"),
+        ({"class_weight": "foo"}, "class_weight = 'foo': give a dict of positive numbers, 'balanced' or None"),
+        ({"memory_points": 3, "structure": "x"}, "memory_points = 3: give a whole number, at least 16"),
+        ({"alphas": ["x"], "tune": "auto"}, "alphas = ['x']: give numbers from 1e-30 to 1"),
+    ],
+)
+def test_a_wrong_parameter_is_named_with_what_it_may_be(htru2, options, said) -> None:
+    """In the estimator's own words, without those of the libraries that check."""
+    with pytest.raises(ValueError, match=re.escape(said)) as caught:
+        CoresetSVC(**options).fit(htru2[0][:100], htru2[1][:100])
+    assert "literal[" not in str(caught.value)
+    assert "Input should be" not in str(caught.value)
+
+
+def test_rare_positives_have_probabilities(htru2) -> None:
+    """The audit sample is drawn by label: with 0.2 % of positives it holds enough, and they come out likelier."""
+    random = np.random.default_rng(0)
+    y = np.where(random.random(30_000) < 0.002, 1, 0)
+    X = random.normal(size=(30_000, 3)) + 2.0 * y[:, None]
+    machine = CoresetSVC(probability="sigmoid", memory_points=2_000).fit(X, y)
+    P = machine.predict_proba(X)
+    np.testing.assert_allclose(P.sum(axis=1), 1.0)
+    assert P[y == 1, 1].mean() > 3.0 * P[y == 0, 1].mean()
+
+
+def test_probability_set_after_learning_is_named(htru2) -> None:
+    """`predict_proba` says that the machine has learned without it."""
+    machine = CoresetSVC().fit(htru2[0][:200], htru2[1][:200]).set_params(probability="sigmoid")
+    with pytest.raises(ValueError, match="probability was set after it had learned"):
+        machine.predict_proba(htru2[0][:2])
+
+
+def test_the_estimators_load_no_kafka_client() -> None:
+    """Importing them is for notebooks: neither the client library nor the package that knows it is loaded."""
+    code = "import sys, streamsvm.estimators; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert not {"confluent_kafka", "streamsvm.kafka"} & set(done.stdout.split())

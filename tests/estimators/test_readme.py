@@ -14,6 +14,7 @@ from consumers.loader import load
 from streamsvm import CoresetSVC, config, estimators
 from streamsvm.datasets import load_htru2
 
+pytestmark = pytest.mark.filterwarnings("ignore::streamsvm.estimators.stream.CoresetWarning")
 ROOT = Path(__file__).parents[2]
 
 

@@ -42,18 +42,19 @@ bits on the same build, CPU target and number of BLAS threads.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
 from streamsvm.linalg import Index
-from streamsvm.model.kernels import Float, Kernel, RbfKernel
+from streamsvm.model.kernels import Float, Kernel, LinearKernel, RbfKernel
 from streamsvm.points import Signs
 from streamsvm.svm.block import interior_point as interior
 from streamsvm.svm.block import linear_kernel as linear
 from streamsvm.svm.block import newton as face
 from streamsvm.svm.block import rbf_tiles as blocks
 from streamsvm.svm.block.linear_kernel import LinearBlocks
+from streamsvm.svm.block.product_kernels import PolynomialKernel, ProductBlocks
 from streamsvm.svm.block.rbf_tiles import RbfBlocks, Values
 from streamsvm.svm.block.working_set import amount, choose, extremes, solve_block
 
@@ -118,11 +119,11 @@ class BlockDescent:
 
     Parameters
     ----------
-    Z : ndarray of shape (n, d), float64
+    Z : ndarray or CSR array of shape (n, d), float64
         Finite.
     y : ndarray of shape (n,), -1 or +1, both present
     upper : ndarray of shape (n,), float64, positive
-    kernel : Kernel
+    kernel : Kernel or PolynomialKernel
     tolerance : float
         KKT gap below which the point counts as optimal.
     progress : callable, optional
@@ -135,7 +136,7 @@ class BlockDescent:
     Attributes
     ----------
     b, F : ndarray of shape (n,), float64
-        y_i a_i, and sum_j b_j k_ij - y_i.
+        y_i a_i times the scale of kernel values, which is 1 but for a `PolynomialKernel`; and sum_j b_j k_ij - y_i.
     iterations : int
         Steps along pairs.
     blocks : int
@@ -151,10 +152,10 @@ class BlockDescent:
 
     def __init__(
         self,
-        Z: Float,
+        Z: Any,
         y: Signs,
         upper: Float,
-        kernel: Kernel,
+        kernel: Kernel | PolynomialKernel,
         tolerance: float,
         progress: Progress | None = None,
         clock: Clock | None = None,
@@ -165,27 +166,17 @@ class BlockDescent:
         self.seconds = dict.fromkeys(PHASES, 0.0) if clock else None
         self._began = self._lapped = clock() if clock else 0.0
         # numba compiles once more for another layout, and for an array that may not be written.
-        self._Z = np.require(Z, np.float64, ["C", "W"])
+        self._Z = np.require(Z, np.float64, ["C", "W"]) if isinstance(Z, np.ndarray) else Z
         self._kernel, self._tolerance = kernel, tolerance
         self._y = y.astype(np.float64)
-        bound = self._y * upper
+        self._source, size = self._begin()
+        self._scale = self._source.scale if isinstance(self._source, ProductBlocks) else 1.0
+        self.centre = self._source.centre if isinstance(self._source, LinearBlocks) else np.zeros(Z.shape[1])
+        bound = self._y * (upper * self._scale)
         self._low, self._high = np.minimum(bound, 0.0), np.maximum(bound, 0.0)
         # b = y a has bounds of both signs but one equality, sum b = 0, so no step has to look at labels.
         self.b, self.F = np.zeros(n), -self._y
-        self._source: RbfBlocks | LinearBlocks
-        self.centre = np.zeros(self._Z.shape[1])
-        if isinstance(kernel, RbfKernel):
-            # float32 values are cheaper, and a running gap of `SINGLE` or more is beyond their errors; a smaller one is
-            # not.
-            self._source = RbfBlocks(self._Z, kernel.gamma, np.float32 if tolerance >= SINGLE else np.float64)
-            size = LARGE_BLOCK if n >= MANY else BLOCK
-        else:
-            self._source = LinearBlocks(self._Z, self._y)
-            self.centre = self._source.centre
-            # With few features a linear kernel matrix has a small rank: few points are free, and a larger block only
-            # makes every step dearer.
-            size = NARROW_BLOCK if self._Z.shape[1] <= NARROW else LINEAR_BLOCK
-        self._single = isinstance(kernel, RbfKernel) and tolerance >= SINGLE
+        self._single = isinstance(self._source, RbfBlocks) and tolerance >= SINGLE
         self._whole: Values | None = None
         # A small problem is one block: there is no other to balance it against, and its kernel values are computed
         # once.
@@ -200,7 +191,7 @@ class BlockDescent:
         self._moved = np.zeros(n)
         self._spent_ns = self._block_ns = self._crowded_ns = 0.0
         self._crowd_patience = CROWD_PATIENCE
-        self._precise: RbfBlocks | None = None
+        self._precise: RbfBlocks | ProductBlocks | None = None
         self._patience_ns = np.inf
         if isinstance(self._source, LinearBlocks):
             self._patience_ns = PATIENCE * interior.cost_ns(n, self._Z.shape[1], self._source.entries)
@@ -209,10 +200,24 @@ class BlockDescent:
         self.converged, self.exact = False, True
         self._lap("setup")
 
+    def _begin(self) -> tuple[RbfBlocks | LinearBlocks | ProductBlocks, int]:
+        """Return the source of kernel values, and the first number of points in a block."""
+        dense = isinstance(self._Z, np.ndarray)
+        many = LARGE_BLOCK if len(self._y) >= MANY else BLOCK
+        if isinstance(self._kernel, LinearKernel):
+            # With few features a linear kernel matrix has a small rank: few points are free, and a larger block only
+            # makes every step dearer.
+            return LinearBlocks(self._Z, self._y), NARROW_BLOCK if self._Z.shape[1] <= NARROW else LINEAR_BLOCK
+        if isinstance(self._kernel, RbfKernel) and dense:
+            # float32 values are cheaper, and a running gap of `SINGLE` or more is beyond their errors; a smaller one is
+            # not.
+            return RbfBlocks(self._Z, self._kernel.gamma, np.float32 if self._tolerance >= SINGLE else np.float64), many
+        return ProductBlocks(self._Z, self._kernel), many
+
     @property
     def alpha(self) -> Float:
         """Dual variables, shape (n,)."""
-        return np.asarray(self._y * self.b, dtype=np.float64)
+        return np.asarray(self._y * self.b / self._scale, dtype=np.float64)
 
     @property
     def columns(self) -> int:
@@ -222,7 +227,7 @@ class BlockDescent:
     @property
     def coefficients(self) -> Float | None:
         """Coefficients of the linear kernel, from centred points, shape (d,); None for other kernels."""
-        return None if isinstance(self._source, RbfBlocks) else self._source.coefficients(self.b)
+        return self._source.coefficients(self.b) if isinstance(self._source, LinearBlocks) else None
 
     @property
     def gap(self) -> float:
@@ -368,9 +373,8 @@ class BlockDescent:
     def _leap(self, limit: int) -> bool:
         """Move all free points at once; return whether any variable changed. If so, the next step does this again."""
         if self._precise is None:
-            assert isinstance(self._source, RbfBlocks)
-            assert isinstance(self._kernel, RbfKernel)
-            self._precise = RbfBlocks(self._Z, self._kernel.gamma, np.float64) if self._single else self._source
+            assert not isinstance(self._source, LinearBlocks)
+            self._precise = self._in_double() if self._single else self._source
         # A leap takes F for exact; the errors of float32 blocks would become its right-hand side.
         if self._moved.any():
             self.refresh()
@@ -400,7 +404,7 @@ class BlockDescent:
         step_ns = STEP_NS * len(members)
         # A single block must not run far past the moment at which the interior-point method is due.
         most_steps = int(min(limit, BLOCK_STEPS, 1.0 + max(0.0, self._patience_ns - self._spent_ns) / step_ns))
-        inside = face.solve_block if isinstance(self._source, RbfBlocks) else solve_block
+        inside = solve_block if isinstance(self._source, LinearBlocks) else face.solve_block
         steps = inside(K, members, self.F, self.b, self._low, self._high, share, floor, most_steps, change)
         moved = np.flatnonzero(change)
         self._grow(members)
@@ -412,7 +416,7 @@ class BlockDescent:
         self._source.add(members[moved], change[moved], self.F)
         self._spent_ns += step_ns * steps + self._block_ns
         self.exact = False
-        if isinstance(self._source, RbfBlocks):
+        if not isinstance(self._source, LinearBlocks):
             self._moved[members] += np.abs(change)
             # Smaller blocks can still grow; only where they cannot is their crowding a reason to leap.
             if self._size >= LARGEST_BLOCK and self._whole is None:
@@ -491,10 +495,14 @@ class BlockDescent:
 
     def _use_double(self) -> None:
         """Continue with float64 kernel values."""
-        assert isinstance(self._kernel, RbfKernel)
         self._columns_before = self.columns
-        self._source = RbfBlocks(self._Z, self._kernel.gamma, np.float64)
+        self._source = self._in_double()
         self._single, self._whole = False, None
+
+    def _in_double(self) -> RbfBlocks:
+        """Return the RBF kernel of the same points in float64."""
+        assert isinstance(self._kernel, RbfKernel)
+        return RbfBlocks(self._Z, self._kernel.gamma, np.float64)
 
 
 def warm_up(kernel: Kernel, say: Callable[[str], None] = lambda _: None) -> None:

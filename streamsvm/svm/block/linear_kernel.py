@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any, Final
+
 import numpy as np
 from numba import njit
 
@@ -10,12 +12,16 @@ from streamsvm.model.kernels import Float
 from streamsvm.svm.block.signed_rows import (
     FEW,
     SignedRows,
+    rows_of_csr,
     signed_rows,
     sparse_add,
     sparse_gram,
     sparse_rows,
     sparse_sum,
 )
+
+WIDE: Final = 4096
+"""Features of a CSR array from which the products among a block's points are made without dense columns."""
 
 
 class LinearBlocks:
@@ -26,7 +32,8 @@ class LinearBlocks:
 
     Parameters
     ----------
-    Z : ndarray of shape (n, d), float64, C-contiguous
+    Z : ndarray of shape (n, d), float64, C-contiguous, or CSR array
+        The common value of a CSR array's features is 0.
     y : ndarray of shape (n,), -1.0 or +1.0
 
     Attributes
@@ -43,10 +50,11 @@ class LinearBlocks:
 
     computed = 0
 
-    def __init__(self, Z: Float, y: Float) -> None:
+    def __init__(self, Z: Any, y: Float) -> None:
         self._y = y
-        self._all = np.arange(len(Z))
-        self._sparse = sparse_rows(Z, y)
+        self._all = np.arange(len(y))
+        self._sparse = sparse_rows(Z, y) if isinstance(Z, np.ndarray) else rows_of_csr(Z, y)
+        self._wide = None if isinstance(Z, np.ndarray) or Z.shape[1] < WIDE else Z
         self.entries = float(Z.shape[1])
         if self._sparse is None:
             self.centre, self._Z = np.empty(Z.shape[1]), np.empty(Z.shape)
@@ -55,7 +63,7 @@ class LinearBlocks:
             self.centre = self._sparse.common
             squares = np.append(0.0, np.cumsum(self._sparse.value**2))[self._sparse.start]
             self.largest = float(np.diff(squares).max())
-            self.entries = len(self._sparse.value) / len(Z)
+            self.entries = len(self._sparse.value) / len(y)
 
     @property
     def rows(self) -> SignedRows:
@@ -67,6 +75,9 @@ class LinearBlocks:
         if self._sparse is None:
             rows = self._Z[members]
             return np.asarray(rows @ rows.T, dtype=np.float64)
+        if self._wide is not None:
+            chosen = self._wide[members]
+            return np.ascontiguousarray((chosen @ chosen.T).toarray(), dtype=np.float64)
         products = np.empty((len(members), len(members)))
         sparse_gram(self._sparse, members, len(self.centre), products)
         return products

@@ -43,6 +43,7 @@ from scipy.linalg import lapack
 
 from streamsvm.linalg import REORDERED, Index
 from streamsvm.model.kernels import Float
+from streamsvm.svm.block.product_kernels import ProductBlocks
 from streamsvm.svm.block.rbf_tiles import RbfBlocks, Values
 from streamsvm.svm.block.vector_math import widest_vectors
 from streamsvm.svm.block.working_set import descend, extremes
@@ -132,8 +133,8 @@ def solve_block(
 ) -> int:
     """Solve a block's problem along pairs, with a Newton descent each time the pairs cost `PATIENCE` times as much.
 
-    Parameters and result are those of `streamsvm.svm.block.working_set.solve_block`. Kernel values are 1 on the
-    diagonal. A descent counts as one step for each stop at bounds, and one for each optimum that it reached.
+    Parameters and result are those of `streamsvm.svm.block.working_set.solve_block`. Kernel values are at most 1
+    on the diagonal. A descent counts as one step for each stop at bounds, and one for each optimum that it reached.
     """
     own, least, most, gradient = b[members], low[members], high[members], F[members]
     top, bottom = extremes(gradient, own, least, most)
@@ -178,12 +179,14 @@ def leaving(F: Float, b: Float, low: Float, high: Float, tolerance: float) -> ND
     return np.asarray((rises & ~falls & (above < -0.5 * tolerance)) | (falls & ~rises & (above > 0.5 * tolerance)))
 
 
-def move_all(source: RbfBlocks, F: Float, b: Float, low: Float, high: Float, tolerance: float, limit: int) -> int:
+def move_all(
+    source: RbfBlocks | ProductBlocks, F: Float, b: Float, low: Float, high: Float, tolerance: float, limit: int
+) -> int:
     """Move the free points of a whole problem towards their optimum, and those that leave their bounds with them.
 
     Parameters
     ----------
-    source : RbfBlocks
+    source : RbfBlocks or ProductBlocks
         Of float64 values.
     F, b : ndarray of shape (n,), float64
         In and out; at least one point is free, and F was recomputed from scratch.

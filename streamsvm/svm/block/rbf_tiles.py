@@ -20,6 +20,7 @@ an order that depends on the numbers of rows and points only.
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -108,7 +109,7 @@ def layout_of(Z: Float, gamma: float) -> Layout:
     sample = Z[:: max(1, len(Z) // SAMPLE)]
     scale = float(np.sqrt(2.0 * gamma * np.log2(np.e)))
     if Z.shape[1] > 8:
-        common = np.sort(sample, axis=0)[len(sample) // 2]
+        common = np.sort(np.ascontiguousarray(sample.T), axis=1)[:, len(sample) // 2].copy()
         if np.count_nonzero(sample != common) < DENSE * sample.size:
             return Layout(common, scale, sparse=True)
     return Layout(Z.mean(axis=0), scale, sparse=False)
@@ -232,7 +233,7 @@ def is_compiled(precision: type) -> bool:
 
 def _aligned(shape: tuple[int, ...], precision: type) -> Values:
     """Return an uninitialised array whose first byte is aligned to a cache line."""
-    count = int(np.prod(shape))
+    count = math.prod(shape)
     raw = np.empty(count * np.dtype(precision).itemsize + CACHE_LINE, np.uint8)
     first = -raw.ctypes.data % CACHE_LINE
     made: Values = raw[first : first + count * np.dtype(precision).itemsize].view(precision).reshape(shape)

@@ -10,7 +10,7 @@ Invariant: same points, same bits, whatever their place in memory and the number
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numba import njit
@@ -88,6 +88,13 @@ def sparse_rows(Z: Float, y: Float) -> SignedRows | None:
     return SignedRows(y, common, True, np.empty((0, 0)), start, feature, value)
 
 
+def rows_of_csr(Z: Any, y: Float) -> SignedRows:
+    """Store the rows of a CSR array as they are, with 0 as the common value of every feature."""
+    start = Z.indptr.astype(np.int64)
+    value = Z.data * np.repeat(y, np.diff(start))
+    return SignedRows(y, np.zeros(Z.shape[1]), True, np.empty((0, 0)), start, Z.indices.astype(np.int64), value)
+
+
 def spanned(rows: SignedRows) -> SignedRows:
     """Return points of few, in the coordinates of their own span: the rows of a Cholesky factor of their products.
 
@@ -129,7 +136,8 @@ def _common(Z: Float) -> Float | None:
         return None
     sample = Z[:: max(1, len(Z) // SAMPLE)]
     middle = len(sample) // 2
-    common = np.ascontiguousarray(np.partition(sample, middle, axis=0)[middle])
+    # Sorting, of a contiguous line a feature: numpy's partition finds the same value in twenty times the time.
+    common = np.sort(np.ascontiguousarray(sample.T), axis=1)[:, middle].copy()
     return common if np.count_nonzero(sample != common) <= DENSE * sample.size else None
 
 

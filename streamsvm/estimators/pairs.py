@@ -1,0 +1,221 @@
+"""One machine for each pair of classes, as SVC has them, and Platt's probabilities of each pair.
+
+Invariants: of a pair (i, j), i < j, a decision value is positive on the side of class i, as in LIBSVM; machines stand
+in the order (0, 1), (0, 2), ..., (1, 2), ....
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.metrics.pairwise import rbf_kernel
+
+from streamsvm.model.kernels import Float, Kernel, LinearKernel, RbfKernel
+from streamsvm.model.machine import BLOCK_ROWS
+from streamsvm.model.probability import Sigmoid
+from streamsvm.svm.block.product_kernels import PolynomialKernel, products
+from streamsvm.svm.fit_probability import fit_probability
+from streamsvm.svm.problem import Problem, Solution
+from streamsvm.svm.solvers import StdaSolver
+
+FOLDS: Final = 5
+"""Parts of the cross-validation behind SVC's probabilities."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Task:
+    """What the machines are trained on.
+
+    Attributes
+    ----------
+    Z : ndarray of shape (n, d), float64, or CSR array
+    label : ndarray of shape (n,), int
+        From 0.
+    upper : ndarray of shape (n,), float64
+        C times weights, at least 0; a point of 0 takes no part.
+    kernel : Kernel or PolynomialKernel
+    tolerance : float
+    max_iterations : int
+    """
+
+    Z: Any
+    label: NDArray[np.intp]
+    upper: Float
+    kernel: Kernel | PolynomialKernel
+    tolerance: float
+    max_iterations: int
+
+    def solve(self, rows: NDArray[np.intp], positive: int) -> Solution:
+        """Train on some points, with +1 for the class `positive` and -1 for the rest."""
+        every = len(rows) == len(self.label)
+        return StdaSolver().solve(
+            Problem(
+                Z=self.Z if every else self.Z[rows],
+                y=np.where(self.label[rows] == positive, 1, -1).astype(np.int8),
+                upper=self.upper[rows],
+                kernel=self.kernel,
+                tolerance=self.tolerance,
+                max_iterations=self.max_iterations,
+            )
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Machines:
+    """What was trained, in SVC's order of things.
+
+    Attributes
+    ----------
+    support : ndarray of shape (s,), int32
+        Points that support any machine, by class and then by place.
+    counts : ndarray of shape (k,), int32
+        How many of each class.
+    dual : ndarray of shape (k - 1, s)
+        Of a point of class c, row r is for the machine of c and r (r < c), or of c and r + 1; + for the pair's first
+        class.
+    intercepts : ndarray of shape (k (k - 1) / 2,)
+    iterations : ndarray of shape (k (k - 1) / 2,), int32
+    converged : bool
+    """
+
+    support: NDArray[np.int32]
+    counts: NDArray[np.int32]
+    dual: Float
+    intercepts: Float
+    iterations: NDArray[np.int32]
+    converged: bool
+
+
+def train(task: Task, classes: int) -> Machines:
+    """Train every pair; every class has a point."""
+    solutions = [task.solve(_of_pair(task.label, i, j), j) for i, j in combinations(range(classes), 2)]
+    dual = np.zeros((classes - 1, len(task.label)))
+    for (i, j), solution in zip(combinations(range(classes), 2), solutions, strict=True):
+        rows = _of_pair(task.label, i, j)
+        assert solution.alpha is not None
+        first = task.label[rows] == i
+        dual[j - 1, rows[first]] = solution.alpha[first]
+        dual[i, rows[~first]] = -solution.alpha[~first]
+    supporting = np.flatnonzero(dual.any(axis=0))
+    support = supporting[np.argsort(task.label[supporting], kind="stable")]
+    return Machines(
+        support=support.astype(np.int32),
+        counts=np.bincount(task.label[support], minlength=classes).astype(np.int32),
+        dual=np.ascontiguousarray(dual[:, support]),
+        intercepts=-np.array([solution.intercept for solution in solutions]),
+        iterations=np.array([solution.iterations for solution in solutions], np.int32),
+        converged=all(solution.converged for solution in solutions),
+    )
+
+
+def decide(K: Float, counts: NDArray[np.int32], dual: Float, intercepts: Float) -> Float:
+    """Return the decision values of every pair, shape (m, k (k - 1) / 2).
+
+    Parameters
+    ----------
+    K : ndarray of shape (m, s)
+        Kernel values of points with the support vectors.
+    counts, dual, intercepts
+        As in `Machines`.
+    """
+    ends = np.cumsum(counts)
+    # A class's share in all its machines is one product, which no other class needs.
+    shares = [K[:, end - count : end] @ dual[:, end - count : end].T for count, end in zip(counts, ends, strict=True)]
+    pairs = enumerate(combinations(range(len(counts)), 2))
+    columns = [shares[i][:, j - 1] + shares[j][:, i] + intercepts[at] for at, (i, j) in pairs]
+    return np.column_stack(columns)
+
+
+def planes(support_vectors: Any, counts: NDArray[np.int32], dual: Float) -> Float:
+    """Return the coefficients of every pair's linear machine, shape (k (k - 1) / 2, d)."""
+    ends = np.cumsum(counts)
+    slices = [slice(end - count, end) for count, end in zip(counts, ends, strict=True)]
+    shares = [np.asarray(dual[:, part] @ support_vectors[part]) for part in slices]
+    return np.array([shares[i][j - 1] + shares[j][i] for i, j in combinations(range(len(counts)), 2)])
+
+
+def votes(decision: Float, classes: int) -> NDArray[np.intp]:
+    """Return the class with most won pairs, the first of several, shape (m,); a value of 0 is the second class's."""
+    won = np.zeros((len(decision), classes), np.intp)
+    for at, (i, j) in enumerate(combinations(range(classes), 2)):
+        first = decision[:, at] > 0.0
+        won[:, i] += first
+        won[:, j] += ~first
+    return np.asarray(won.argmax(axis=1))
+
+
+def kernel_values(X: Any, support_vectors: Any, kernel: Kernel | PolynomialKernel) -> Iterator[tuple[slice, Float]]:
+    """Yield rows, `BLOCK_ROWS` at a time, and their kernel values with support vectors; both dense, or both CSR."""
+    for start in range(0, X.shape[0], BLOCK_ROWS):
+        rows = slice(start, min(start + BLOCK_ROWS, X.shape[0]))
+        if isinstance(kernel, LinearKernel):
+            yield rows, products(X[rows], support_vectors)
+        elif isinstance(kernel, RbfKernel) and not isinstance(X, np.ndarray):
+            yield rows, rbf_kernel(X[rows], support_vectors, gamma=kernel.gamma)
+        else:
+            yield rows, kernel.gram(X[rows], support_vectors)
+
+
+def platt(task: Task, classes: int, seed: int) -> tuple[Float, Float]:
+    """Return a and b of P(first class) = 1 / (1 + exp(a f + b)) of every pair, by cross-validation inside the pair.
+
+    Folds are those of LIBSVM with this seed, so the probabilities are SVC's up to the machines' tolerance. LIBSVM sets
+    its generator to the seed before each machine that it trains, so every pair begins with the same numbers.
+    """
+    found = [_platt_of_pair(task, i, j, seed) for i, j in combinations(range(classes), 2)]
+    return np.array([a for a, _ in found]), np.array([b for _, b in found])
+
+
+def _platt_of_pair(task: Task, i: int, j: int, seed: int) -> tuple[float, float]:
+    counts = task.upper > 0
+    members = np.concatenate([np.flatnonzero(counts & (task.label == one)) for one in (i, j)])
+    order = members[shuffled(len(members), seed)]
+    decision = np.empty(len(order))
+    for fold in range(FOLDS):
+        begin, end = fold * len(order) // FOLDS, (fold + 1) * len(order) // FOLDS
+        rest = np.sort(np.concatenate((order[:begin], order[end:])))
+        solution = task.solve(rest, i)
+        decision[begin:end] = _decide(task, rest, i, solution, order[begin:end])
+    y = np.where(task.label[order] == i, 1, -1).astype(np.int8)
+    sigmoid = fit_probability("sigmoid", decision, y, np.ones(len(y)))
+    assert isinstance(sigmoid, Sigmoid)
+    return sigmoid.a, sigmoid.b
+
+
+def _decide(task: Task, rows: NDArray[np.intp], first: int, solution: Solution, targets: NDArray[np.intp]) -> Float:
+    """Return decision values of a machine of some rows, positive on the side of the class `first`."""
+    assert solution.alpha is not None
+    support = np.flatnonzero(solution.alpha)
+    signed = np.where(task.label[rows[support]] == first, 1.0, -1.0) * solution.alpha[support]
+    values = np.full(len(targets), solution.intercept)
+    if len(support):
+        for part, K in kernel_values(task.Z[targets], task.Z[rows[support]], task.kernel):
+            values[part] += K @ signed
+    return values
+
+
+def shuffled(count: int, seed: int) -> NDArray[np.intp]:
+    """Return the places 0 to count - 1 in LIBSVM's random order: Fisher-Yates by a Mersenne twister of that seed.
+
+    A number below a limit is the high half of its product with 32 random bits; those of the few products that would
+    make some numbers likelier are drawn again (Lemire 2019).
+    """
+    twister = np.random.RandomState(seed)
+    order = np.arange(count)
+    for i in range(count):
+        limit = count - i
+        product = int(twister.randint(0, 1 << 32, dtype=np.uint32)) * limit
+        while product % (1 << 32) < (1 << 32) % limit:
+            product = int(twister.randint(0, 1 << 32, dtype=np.uint32)) * limit
+        j = i + (product >> 32)
+        order[i], order[j] = order[j], order[i]
+    return order
+
+
+def _of_pair(label: NDArray[np.intp], i: int, j: int) -> NDArray[np.intp]:
+    return np.flatnonzero((label == i) | (label == j))

@@ -1,0 +1,148 @@
+"""Kernels that are functions of products <a, b>: polynomial, over dense and sparse points, and RBF over sparse ones.
+
+The dense RBF kernel has compiled code of its own (`rbf_tiles`). These are made by products of matrices, in float64,
+some columns at a time.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from streamsvm.linalg import Index
+from streamsvm.model.kernels import Float, RbfKernel
+
+VALUES: Final = 1 << 20
+"""Kernel values that are made at a time: 8 MB."""
+DENSE_VALUES: Final = 1 << 22
+"""Values of sparse points that are made dense at a time: 32 MB."""
+
+
+@dataclass(frozen=True, slots=True)
+class PolynomialKernel:
+    """k(a, b) = (gamma <a, b> + coef0)^degree.
+
+    Attributes
+    ----------
+    degree : int
+        At least 0.
+    gamma : float
+        At least 0.
+    coef0 : float
+        At least 0: otherwise the kernel is not positive semidefinite.
+    """
+
+    degree: int
+    gamma: float
+    coef0: float
+
+    def gram(self, A: Any, B: Any) -> Float:
+        """Return the (len(A), len(B)) block of kernel values, of dense or sparse rows."""
+        return self.of_products(products(A, B))
+
+    def of_products(self, values: Float) -> Float:
+        """Return the kernel values of products, which are overwritten."""
+        values *= self.gamma
+        values += self.coef0
+        return _power(values, self.degree)
+
+
+def products(A: Any, B: Any) -> Float:
+    """Return <a, b> of all rows, dense or sparse, as a dense array of shape (len(A), len(B))."""
+    found = A @ B.T
+    return np.asarray(found if isinstance(found, np.ndarray) else found.toarray(), dtype=np.float64)
+
+
+def squares(Z: Any) -> Float:
+    """Return <z, z> of all rows, dense or sparse, shape (n,)."""
+    return np.einsum("ij,ij->i", Z, Z) if isinstance(Z, np.ndarray) else np.asarray(Z.multiply(Z).sum(axis=1)).ravel()
+
+
+class ProductBlocks:
+    """A kernel of a set of points, all in float64, in units of `scale`.
+
+    Parameters
+    ----------
+    Z : ndarray or CSR array of shape (n, d), float64
+    kernel : RbfKernel or PolynomialKernel
+
+    Attributes
+    ----------
+    scale : float
+        A power of two: values are divided by it, so that those of `gram` have a diagonal of at most 1, and products
+        with it lose no bit.
+    computed : int
+        Columns of the whole kernel matrix that were computed so far.
+    largest : float
+        Largest value on the diagonal after the division.
+    """
+
+    def __init__(self, Z: Any, kernel: RbfKernel | PolynomialKernel) -> None:
+        self._Z, self._kernel, self._squares = Z, kernel, squares(Z)
+        self._sparse = not isinstance(Z, np.ndarray)
+        self.computed = 0
+        highest = 1.0
+        if isinstance(kernel, PolynomialKernel):
+            highest = float(kernel.of_products(self._squares.copy()).max())
+        self.scale = float(2.0 ** np.ceil(np.log2(highest))) if 0.0 < highest < np.inf else 1.0
+        self.largest = highest / self.scale
+
+    def gram(self, members: Index) -> Float:
+        """Return the kernel values among some points, shape (m, m)."""
+        K = np.empty((len(members), len(members)))
+        for part in self._parts(len(members), len(members)):
+            K[part] = self._values(members[part], members)
+        return K
+
+    def add(self, members: Index, change: Float, F: Float) -> None:
+        """Add to every F_j the sum over members i of change_i k_ij."""
+        self.computed += len(members)
+        for part in self._parts(len(members), len(F)):
+            F += change[part] @ self._values(members[part], None)
+
+    def scores(self, members: Index, weights: Float, targets: Index) -> Float:
+        """Return sum_i weights_i k_ij for some points j, from scratch, shape (len(targets),)."""
+        scores = np.zeros(len(targets))
+        others = None if len(targets) == self._Z.shape[0] else targets
+        for part in self._parts(len(members), len(targets)):
+            scores += weights[part] @ self._values(members[part], others)
+        return scores
+
+    def _values(self, rows: Index, columns: Index | None) -> Float:
+        """Return the kernel values of some points with others, or with all, shape (len(rows), len(columns))."""
+        others, other_squares = self._Z, self._squares
+        if columns is not None:
+            others, other_squares = others[columns], other_squares[columns]
+        if self._sparse:
+            # Sparse times dense is a loop along the lines of the dense matrix; sparse times sparse is not.
+            found = (others @ np.ascontiguousarray(self._Z[rows].toarray().T)).T
+        else:
+            found = self._Z[rows] @ others.T
+        if isinstance(self._kernel, PolynomialKernel):
+            found = self._kernel.of_products(found)
+            return found if self.scale == 1.0 else np.divide(found, self.scale, out=found)
+        found *= 2.0
+        found -= self._squares[rows][:, None]
+        found -= other_squares
+        np.minimum(found, 0.0, out=found)
+        found *= self._kernel.gamma
+        return np.asarray(np.exp(found, out=found), dtype=np.float64)
+
+    def _parts(self, rows: int, columns: int) -> list[slice]:
+        """Divide rows so that neither their kernel values nor the rows themselves, made dense, take much memory."""
+        size = max(1, VALUES // max(1, columns))
+        if self._sparse:
+            size = max(1, min(size, DENSE_VALUES // self._Z.shape[1]))
+        return [slice(start, min(rows, start + size)) for start in range(0, rows, size)]
+
+
+def _power(values: Float, exponent: int) -> Float:
+    """Return a whole power, by squares; `numpy.power` takes ten times as long."""
+    result = np.ones_like(values) if exponent % 2 == 0 else values.copy()
+    for bit in range(1, exponent.bit_length()):
+        values *= values
+        if exponent >> bit & 1:
+            result *= values
+    return result

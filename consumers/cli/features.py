@@ -51,7 +51,7 @@ def infer(
     if not events:
         raise ConfigurationError(f"{file} holds no events", "The file must have at least one row.")
     try:
-        made = proposal(events, None if label is None else path_of(label))
+        made = proposal(events, path_of(label) if label else None)
     except ValueError as error:
         raise ConfigurationError(str(error), "Give the field of a label with two values: --label FIELD.") from None
     for line in _lines(made, file):

@@ -309,7 +309,8 @@ class Session:
 
     def _postpone(self, error: StreamsvmError) -> None:
         self._due_at = self._monotonic() + self._backoff.next_s(self._random.random())
-        self.trouble = error.what
+        # What a person has to do stands where people look first.
+        self.trouble = str(error) if isinstance(error, PersonNeeded) else error.what
 
 
 def _alias(settings: Settings, key: str, value: bytes) -> Message:

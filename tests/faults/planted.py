@@ -215,10 +215,15 @@ def jumps_over_removed_records() -> None:
         first[partition], end = original(cluster, topic, partition)
         return 0, end
 
+    def leader_epoch(original: Any, cluster: Cluster, topic: str, partition: int, offset: int) -> int | None:
+        epoch: int | None = None if offset < first.get(partition, 0) else original(cluster, topic, partition, offset)
+        return epoch
+
     def assign(original: Any, reader: Input, positions: dict[int, int]) -> None:
         original(reader, {partition: max(offset, first.get(partition, 0)) for partition, offset in positions.items()})
 
     wrap(Cluster, "log_range", log_range)
+    wrap(Cluster, "leader_epoch", leader_epoch)
     wrap(Input, "assign", assign)
 
 

@@ -23,7 +23,7 @@ from tests.histories.operators import Operator
 from tests.histories.processes import Daemon, Unit
 from tests.histories.readers import Follower, Place, TailReader, Watcher, read_to_end, tell_positions
 from tests.histories.scores import source_of_headers
-from tests.interop.programs import COMMITTED, NODE, node_packages
+from tests.interop.programs import NODE, SHARED, node_packages
 
 MODELS: Final = "models"
 GROUP: Final = "scorers"
@@ -306,7 +306,7 @@ class World:
         except CannotRun as missing:
             self.skipped.append(f"no reader in Node.js: {missing}")
             return
-        for program in (Path(__file__).with_name("reader.mjs"), NODE / COMMITTED):
+        for program in (Path(__file__).with_name("reader.mjs"), *(NODE / name for name in SHARED)):
             shutil.copy(program, self.directory)
         topics = [MODELS, f"{MODELS}.aliases", f"{MODELS}.audit", SCORES]
         command = ["node", str(self.directory / "reader.mjs"), self.brokers.direct, *topics]

@@ -74,8 +74,9 @@ class Daemon:
         self._reader.start()
 
     def _read(self) -> None:
-        for line in self._process.stderr:
-            self._lines.put(line)
+        with self._process.stderr as told:  # closed at its end, whether or not anybody waits for the process
+            for line in told:
+                self._lines.put(line)
         self._lines.put(None)
 
     def _pass_on(self) -> None:
@@ -182,4 +183,3 @@ class Daemon:
         while (line := self._lines.get()) is not None:
             self.log.append(line)
         self._lines.put(None)
-        self._process.stderr.close()

@@ -60,9 +60,7 @@ def rows_of(value: bytes, most_rows: int, most_bytes: int, unread: UnreadFields)
     InvalidPoint
         If the value cannot be parsed into rows, or could take more memory.
     """
-    _refuse_deep(value)
-    if len(value) * MOST_FOR_A_BYTE > most_bytes:
-        refuse_expansion(_decoded_bytes(value), most_bytes)
+    _refuse_costly(value, most_bytes)
     many = is_array(value)
     rows = _decode_at_once(value, unread, many=many)
     if rows is None:
@@ -79,9 +77,7 @@ def events_of(value: bytes, most_rows: int, most_bytes: int) -> list[dict[str, A
     InvalidPoint
         If the value cannot be parsed into rows, or could take more memory.
     """
-    _refuse_deep(value)
-    if len(value) * MOST_FOR_A_BYTE > most_bytes:
-        refuse_expansion(_decoded_bytes(value), most_bytes)
+    _refuse_costly(value, most_bytes)
     many = is_array(value)
     if not has_far_exponent(value):
         with suppress(msgspec.DecodeError, UnicodeDecodeError):
@@ -102,6 +98,12 @@ def event_of(value: bytes) -> dict[str, Any] | None:
     except (msgspec.DecodeError, UnicodeDecodeError):
         return None
     return found if type(found) is dict else None
+
+
+def _refuse_costly(value: bytes, most_bytes: int) -> None:
+    _refuse_deep(value)
+    if len(value) * MOST_FOR_A_BYTE > most_bytes:
+        refuse_expansion(_decoded_bytes(value), most_bytes)
 
 
 def _event(row: Any) -> dict[str, Any] | InvalidPoint:

@@ -1,7 +1,8 @@
 """A flood of hostile records: `python -m tests.faults.hostile_records --records 10000000 [--json FILE]`.
 
 A trainer and a scorer, each a process, read one topic of a real broker, into which the fuzzers' cases go as fast as a
-process can write them: JSON, arrays of it, Arrow and Avro in equal shares, and among them one good record in a hundred.
+process can write them: JSON, arrays of it, Arrow and Avro in equal shares, in runs of 1 to 256, and among them one good
+record in a hundred.
 After each chunk everything is accounted for, from what both daemons wrote and from what they say of themselves:
 
 - each offset is scored, or a dead letter of the scorer, or in part each; and a dead letter only once;
@@ -105,6 +106,9 @@ class Flood:
     """Makes records: each a pure function of the seed and its number."""
 
     KINDS: Final = ("json", "array", "arrow", "avro")
+    RUNS: Final = (1, 4, 16, 64, 256)
+    """How many records of one kind follow each other, in turn: decoders take a run at once, and alone each."""
+    RUNS_EVERY: Final = 1_024
 
     def __init__(self, seed: int) -> None:
         self._seed = seed
@@ -117,9 +121,14 @@ class Flood:
             return self.good(number)
         return self.hostile(number)
 
+    def kind(self, number: int) -> str:
+        """Return of which kind a hostile record is."""
+        run = self.RUNS[number // self.RUNS_EVERY % len(self.RUNS)]
+        return self.KINDS[number // run % len(self.KINDS)]
+
     def hostile(self, number: int) -> Made:
         """Return a case of the fuzzers, or an array of some."""
-        kind = self.KINDS[number % len(self.KINDS)]
+        kind = self.kind(number)
         if kind == "array":
             first = number * 4
             cases = [self._mutators["json"].case(self._seed + 1, first + index) for index in range(1 + number // 4 % 4)]
@@ -463,7 +472,7 @@ class Attack:
         self._settle(chunk, before, counted=True)
         count.seconds = round(count.seconds + time.monotonic() - begun, 1)
         for number in range(count.records, count.records + size):
-            kind = "good" if number % GOOD_ONE_IN == GOOD_ONE_IN - 1 else Flood.KINDS[number % len(Flood.KINDS)]
+            kind = "good" if number % GOOD_ONE_IN == GOOD_ONE_IN - 1 else self._flood.kind(number)
             count.by_kind[kind] = count.by_kind.get(kind, 0) + 1
         count.records += size
         count.records_per_s = round(count.records / count.seconds, 1)

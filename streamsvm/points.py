@@ -170,6 +170,9 @@ class Rows:
 
     def index_of(self, position: Position) -> int:
         """Return the index of the first row at or past `position` (n if all lie before it)."""
+        # Nearly always the rows follow what is learned: then nothing is searched.
+        if not len(self) or (int(self.offset[0]), int(self.row[0])) >= position:
+            return 0
         first = int(np.searchsorted(self.offset, position.offset, side="left"))
         after = int(np.searchsorted(self.offset, position.offset, side="right"))
         return first + int(np.searchsorted(self.row[first:after], position.row, side="left"))

@@ -174,6 +174,8 @@ class Pipeline:
             If the log passes the newest version's cut without standing at it.
         """
         published = self._delivery.published_cut if self._again else {}
+        # Once a turn: a row of the backlog counts as much as in a leaf, and what a cut below keeps counts at the next.
+        self.held_peak = max(self.held_peak, self.points_held() + max(map(len, self.backlog), default=0))
         while True:
             # Before any further row: a cut belongs to the leaf that made it due, not to the batch that the leaf ended
             # in.
@@ -193,9 +195,8 @@ class Pipeline:
         """Learn from rows what is new in them, up to the newest version's cut or the next due one."""
         # After a restart the first batch may begin before the position: a record is fetched whole, and rows of it may
         # be learned.
-        known = rows.index_of(self.learner.positions[rows.partition])
+        known = rows.index_of(self.learner.position(rows.partition))
         done = self.learner.learn(rows, until=published.get(rows.partition))
-        self.held_peak = max(self.held_peak, self.points_held() + len(rows))
         rest = rows.slice(done, len(rows))
         # While reading again, what lies past the cut is dropped: it is read once more when the cut has been met.
         if len(rest) and not (self._again and self._reached(rows.partition)):
@@ -207,7 +208,7 @@ class Pipeline:
         return Learned(rows.slice(known, done), self._again)
 
     def _reached(self, partition: int) -> bool:
-        return self.learner.positions[partition] >= self._delivery.published_cut[partition]
+        return self.learner.position(partition) >= self._delivery.published_cut[partition]
 
     def refuse_missing_end(self, ends: Ends) -> None:
         """Refuse to wait for the last records of the newest version's cut where the log ends without them.
@@ -221,11 +222,11 @@ class Pipeline:
         for partition in self._fetched:
             end, cut = ends.get(partition), self._delivery.published_cut[partition]
             # The end was met and no row came for the rest of the cut: waiting longer would wait for ever.
-            if end is not None and Position(end) >= cut > self.learner.positions[partition]:
+            if end is not None and Position(end) >= cut > self.learner.position(partition):
                 self._refuse_gap(partition, f"ends at offset {end}")
 
     def _refuse_gap(self, partition: int, what_follows: str) -> None:
-        at, cut = self.learner.positions[partition], self._delivery.published_cut[partition]
+        at, cut = self.learner.position(partition), self._delivery.published_cut[partition]
         raise StateError(
             f"{self._name}@{self._delivery.next_number - 1} was made from {self._topic}[{partition}] up to offset "
             f"{cut.offset} row {cut.row}, but after offset {at.offset} row {at.row} the log {what_follows}",

@@ -58,6 +58,10 @@ class Learner:
         """The next row to learn of each partition."""
         return {partition: held.position for partition, held in self._partitions.items()}
 
+    def position(self, partition: int) -> Position:
+        """Return the next row to learn of one partition."""
+        return self._partitions[partition].position
+
     @property
     def cut_due(self) -> bool:
         """Whether `take`, `cut` or `decline_cut` must be called before more can be learned."""

@@ -55,14 +55,15 @@ def tuning_of(head: Head | None) -> Tuning | None:
 
 def summary(cut: Cut) -> StreamSummary:
     """Summarise what a cut covers."""
-    negative, positive = (float(weight) for weight in cut.moments.class_weight)
+    learned = cut.learned
+    negative, positive = (float(weight) for weight in learned.class_weight)
     return StreamSummary(
-        rows=cut.rows,
-        points=cut.moments.count,
-        weight=cut.moments.weight,
+        rows=learned.rows,
+        points=learned.count,
+        weight=negative + positive,
         class_weight=(negative, positive),
-        first_time_ms=cut.first_time_ms,
-        last_time_ms=cut.last_time_ms,
+        first_time_ms=learned.first_time_ms,
+        last_time_ms=learned.last_time_ms,
     )
 
 

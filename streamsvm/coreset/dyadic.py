@@ -1,10 +1,10 @@
 """The structure of a partition that forgets: two buckets a level, each a function of its own range of the log.
 
 A *span* is a range of so many rows, and the leaf of this structure. Its first leaf of rows is held whole, as a bucket
-of level 0, and screens the rest (`streamsvm.learning.partition`). When the span is full, both become a bucket of level 1.
-A bucket of level l > 1 is made of two siblings, the numbers 2 k and 2 k + 1 of level l - 1, as soon as a third of that
-level follows them. So of n spans every suffix of 2^i is held, but for less than a half of it: a counter, which merges
-two at once, has none but the whole after 2^k spans.
+of level 0, and screens the rest (`streamsvm.learning.partition`). When the span is full, both become a bucket of level
+1. A bucket of level l > 1 is made of two siblings, the numbers 2 k and 2 k + 1 of level l - 1, as soon as a third of
+that level follows them. So for any length there is a border between it and twice it from the end: a counter, which
+merges two at once, has none but the beginning after 2^k spans.
 
 Invariant: a bucket is a pure function of its own range of the log, of where that lies, the configuration and the seed.
 What came before changes nothing in it, and neither does what is dropped. The exception is a partition that has more

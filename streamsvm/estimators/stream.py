@@ -91,6 +91,10 @@ class Stream:
         self._warn_of_outliers(stacklevel=4)
         self._warn_of_the_coreset(stacklevel=4)
 
+    def horizons(self) -> tuple[Horizon, ...]:
+        """Return what a model of everything learned so far is of, the longest first; empty if of all of it."""
+        return self.learner.horizons()[0]
+
     def made(self) -> Machines:
         """Return the machines of everything learned so far."""
         if self._made is None:

@@ -29,7 +29,6 @@ from streamsvm.learning.tasks import Task
 from streamsvm.learning.voting import Voting
 from streamsvm.points import Position, Rows
 
-
 LATEST_MS: Final = (1 << 53) - 1
 """Milliseconds since the epoch: the year 287,396."""
 

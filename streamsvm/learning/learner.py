@@ -13,6 +13,7 @@ import numpy as np
 from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig
 from streamsvm.coreset import audit_sample as audit
 from streamsvm.coreset import screening
+from streamsvm.coreset.forgetting import Horizon
 from streamsvm.coreset.leaf import Leaf
 from streamsvm.coreset.moments import Moments
 from streamsvm.coreset.outliers import Tally
@@ -109,6 +110,12 @@ class Learner:
     def buckets(self) -> dict[int, tuple[Bucket, ...]]:
         """Return the buckets of each partition, the oldest first."""
         return {partition: held.structure.buckets for partition, held in self._partitions.items()}
+
+    def horizons(self) -> dict[int, tuple[Horizon, ...]]:
+        """Return what a cut would be of now, in each partition, the longest first; empty where nothing is forgotten."""
+        standings = {partition: held.standing() for partition, held in self._partitions.items()}
+        now_ms = max(standing.now_ms for standing in standings.values())
+        return {partition: standing.horizons(now_ms) for partition, standing in standings.items()}
 
     def open_leaves(self) -> dict[int, OpenLeaf]:
         """Return how full each partition's open leaf is; costs nothing that grows with the points."""

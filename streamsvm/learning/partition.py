@@ -184,7 +184,7 @@ class Standing:
             moments=whole,
             audit=tuple(self._sampled(factors, whole.class_weight, config, task)),
             found=found,
-            horizons=self._horizons(factors),
+            horizons=self.horizons(now_ms),
         )
 
     def _stretches(self) -> list[Stretch]:
@@ -204,16 +204,16 @@ class Standing:
         found = self.forgetting.factors(self._stretches(), now_ms)
         return found + found[-1:] * (len(self.state.buckets) + 1 - len(found))
 
-    def _horizons(self, factors: Sequence[float]) -> tuple[Horizon, ...]:
-        if self.forgetting is None:
-            return ()
+    def horizons(self, now_ms: int) -> tuple[Horizon, ...]:
+        """Return the newest rows that count, and their share, the longest first; empty where nothing is forgotten."""
         state = self.state
-        if state.forgetful is not None and state.forgetful.voting is not None:
+        if self.forgetting is None or state.forgetful is None:
+            return ()
+        if state.forgetful.voting is not None:
             return state.forgetful.voting.horizons(state.leaf_extent)
-        held = [*state.buckets, None]
-        counting = [bucket for bucket, factor in zip(held, factors, strict=True) if factor > 0.0]
-        rows = sum((state.leaf_extent if bucket is None else bucket.extent).rows for bucket in counting)
-        return (Horizon(rows, 1.0),)
+        stretches = self._stretches()
+        pairs = zip(stretches, self.forgetting.factors(stretches, now_ms), strict=True)
+        return (Horizon(sum(stretch.rows for stretch, factor in pairs if factor > 0.0), 1.0),)
 
     def oldest(self, now_ms: int) -> tuple[Position, Learned]:
         """Return where the oldest rows that count begin, and what was learned before them; only where some do not."""

@@ -1,6 +1,8 @@
-"""The structure that forgets: two buckets a level, each a function of its own range; what is dropped, and what decays."""
+"""The structure that forgets: two buckets a level, each a function of its own range; what is dropped, what decays."""
 
 from __future__ import annotations
+
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -149,7 +151,7 @@ def test_merged_samples_are_the_sample_of_all_rows(sizes: list[int], capacity: i
     points = gaussian(sum(sizes))
     rows, borders = rows_of(points), np.cumsum([0, *sizes])
     parts = []
-    for begin, end in zip(borders, borders[1:], strict=False):
+    for begin, end in pairwise(borders):
         part = Reservoir(capacity, 0, 1, DIMENSION, np.dtype(np.float32))
         part.add(rows.slice(int(begin), int(end)))
         parts.append(part.state().scaled(factor))

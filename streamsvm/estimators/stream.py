@@ -14,6 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from streamsvm.config import ModelConfig
 from streamsvm.coreset.conditions import MEANINGS, Seldom
+from streamsvm.coreset.forgetting import Horizon
 from streamsvm.coreset.outliers import TELLING
 from streamsvm.estimators.persistence import Machines, Plain, from_plain, to_plain
 from streamsvm.learning.learner import Learner

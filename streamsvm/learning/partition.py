@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,6 +45,8 @@ from streamsvm.learning.tasks import Task
 from streamsvm.learning.voting import Voting
 from streamsvm.points import Points, Position, Rows
 
+LEAST_TIMES: Final = 5
+"""Rows of a known time that an open span must have before it has one: of fewer, a strange one may be the median."""
 Places = tuple[NDArray[np.int64], NDArray[np.int64]]
 """Offsets and rows of accepted points, in their order."""
 
@@ -192,7 +194,8 @@ class Standing:
         state = self.state
         full = [bucket for bucket in state.buckets if bucket.level != OPEN]
         rows = state.leaf_extent.rows + sum(bucket.extent.rows for bucket in state.buckets[len(full) :])
-        times = NO_TIMES if state.forgetful is None else span_times(state.forgetful.times)
+        known = np.empty(0, np.int64) if state.forgetful is None else state.forgetful.times
+        times = span_times(known) if len(known) >= LEAST_TIMES else NO_TIMES
         return [*map(stretch_of, full), Stretch(rows, times)]
 
     def _factors(self, now_ms: int, leaf: Moments) -> list[float]:

@@ -5,3 +5,4 @@ from __future__ import annotations
 from typing import Literal
 
 ReducerName = Literal["uniform", "sensitivity", "calibrated"]
+MemoryName = Literal["all", "window", "decay", "adaptive"]

@@ -32,7 +32,7 @@ from pydantic import (
 )
 
 from streamsvm import memory
-from streamsvm.choices import ReducerName
+from streamsvm.choices import MemoryName, ReducerName
 from streamsvm.features.columns import columns_of
 from streamsvm.features.declaring import declared, tables
 from streamsvm.features.recipe import Recipe, recipe_of
@@ -116,6 +116,12 @@ class Section(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
+_LENGTHS: Final = {"window": ("window_points", "window_s"), "decay": ("half_life_points", "half_life_s")}
+"""The options of which each memory needs one."""
+_INSTEAD: Final = {
+    "clip_sd": ", and no standard deviation of the rows before it",
+    "screening": " (coreset.span_rows says how long its rows are screened)",
+}
 LARGEST_EXPANSION: Final = 256
 """Default of `max_decoded_bytes`, per byte of `max_record_bytes`. Plain points take 10 to 70 bytes for each byte."""
 SectionType = TypeVar("SectionType", bound=Section)
@@ -314,6 +320,40 @@ class CoresetConfig(Section):
         description="Number of buckets of one level that merge into a bucket of the next level. Used only without "
         "`buckets`. The value 2 gives Alg. 2 of the paper.",
     )
+    memory: MemoryName = Field(
+        default="all",
+        description="Which rows a model is of. `all`: of everything since the beginning, all rows alike. `window`: of "
+        "the newest rows, `window_points` or `window_s`. `decay`: a row counts half as much after each half-life, "
+        "`half_life_points` or `half_life_s`. `adaptive`: of several horizons, by how models of each did on rows that "
+        "they had not learned; for a stream that changes, nobody knows how fast. Each partition forgets by its own "
+        "rows. An idle stream forgets nothing.",
+    )
+    window_points: Annotated[int, Field(ge=8, le=1 << 40)] | None = Field(
+        default=None,
+        description="Rows of the window of each partition, with `memory = window`; at least eight leaves of "
+        "`leaf_rows`. With a memory budget, leaves follow from both.",
+    )
+    window_s: Annotated[float, Field(gt=0, le=1e10)] | None = Field(
+        default=None,
+        description="Seconds of the window, with `memory = window`, by the timestamps of the records: a leaf is as old "
+        "as the median of its rows.",
+    )
+    half_life_points: Annotated[int, Field(ge=8, le=1 << 40)] | None = Field(
+        default=None,
+        description="Rows of a partition after which a row counts half, with `memory = decay`; at least eight leaves "
+        "of `leaf_rows`, or weights are those of leaves, not of rows.",
+    )
+    half_life_s: Annotated[float, Field(gt=0, le=1e10)] | None = Field(
+        default=None,
+        description="Seconds after which a row counts half, with `memory = decay`, by the timestamps of the records.",
+    )
+    span_rows: Annotated[int, Field(ge=1, le=1 << 40)] | None = Field(
+        default=None,
+        description="Rows after which a bucket is made, unless `memory` is `all`. The first `leaf_rows` of them are "
+        "held whole, and a model of these screens the others. A multiple of `leaf_rows`. Fewer rows follow a change "
+        "sooner and take more time. Default: eight leaves, at most an eighth of the window or half-life; one leaf "
+        "where leaves cannot be screened.",
+    )
     leaf_rows: Annotated[int, Field(ge=1, le=1 << 24)] = Field(
         default=2_000,
         description="Number of rows, accepted or not, after which a leaf is sealed, unless the leaf is screened. "
@@ -373,6 +413,18 @@ class CoresetConfig(Section):
         "stays bounded.",
     )
 
+    SPAN_LEAVES: ClassVar[int] = 8
+    """Leaves of a span by default."""
+    HORIZON_BUCKETS: ClassVar[int] = 24
+    """Most buckets of a partition that never drops one: of 2,000 spans, every one that doubling makes. In a longer
+    stream the oldest two become one again and again."""
+    TIMED_BUCKETS: ClassVar[int] = 40
+    """Most buckets of a window of time, where the rows that come in it are not known before."""
+    HORIZON_POINTS: ClassVar[int] = 500
+    """Points of a bucket with `adaptive` by default, but 15 for each feature: what is gained with more is nearness to
+    the optimum of rows of which nobody knows whether they still hold."""
+    AUDITED_A_BUCKET: ClassVar[float] = 0.1
+    """Share of `audit_points` that a bucket has, where each has its own audit sample."""
     CHAIN_BUCKET_SHARE: ClassVar[float] = 0.7
     """The bucket's share of a partition's memory in a chain; the rest is the leaf. Measured from 0.3 to 0.85: a larger
     bucket comes nearer to the optimum and loses less on sorted streams; a larger leaf is reduced less often, which
@@ -411,6 +463,10 @@ class CoresetConfig(Section):
 
     def _rule_of_merging(self) -> Self:
         """Let `buckets` be none wherever another rule holds. If `structure` is not given, `settled` does this again."""
+        if self.forgets:
+            self._refuse_rules_of_remembering()
+            object.__setattr__(self, "buckets", None)
+            return self
         asked = "buckets" in self.model_fields_set and self.buckets is not None
         if asked and self.fan_in != type(self).model_fields["fan_in"].default:
             raise ValueError("coreset.fan_in and coreset.buckets are both given; give only one")
@@ -424,6 +480,92 @@ class CoresetConfig(Section):
             object.__setattr__(self, "buckets", None)
         return self
 
+    def _refuse_rules_of_remembering(self) -> None:
+        """Refuse options that have no meaning where something is forgotten."""
+        for option in ("structure", "buckets", "fan_in", "screening", "clip_sd"):
+            default = None if option == "buckets" else type(self).model_fields[option].default
+            if option in self.model_fields_set and getattr(self, option) != default:
+                raise ValueError(
+                    f"coreset.{option} = {getattr(self, option)} needs coreset.memory = all, but it is {self.memory}: "
+                    f"there every bucket depends on its own rows alone{_INSTEAD.get(option, '')}; remove {option}"
+                )
+
+    @model_validator(mode="after")
+    def _lengths_of_the_memory(self) -> Self:
+        for kind, options in _LENGTHS.items():
+            given = [option for option in options if getattr(self, option) is not None]
+            if self.memory != kind and given:
+                raise ValueError(f"coreset.{given[0]} needs coreset.memory = {kind}, but it is {self.memory}")
+            if self.memory == kind and len(given) != 1:
+                which = "both are" if given else "neither is"
+                raise ValueError(
+                    f"coreset.memory = {kind} needs one of coreset.{options[0]} and coreset.{options[1]}, but {which} "
+                    "given"
+                )
+        if self.span_rows is not None and not self.forgets:
+            raise ValueError("coreset.span_rows needs coreset.memory = window, decay or adaptive, but it is all")
+        return self
+
+    @property
+    def forgets(self) -> bool:
+        """Whether rows may lose weight."""
+        return self.memory != "all"
+
+    @property
+    def length_rows(self) -> int | None:
+        """Rows of the window or half-life; None if it is one of time, or there is none."""
+        return self.window_points or self.half_life_points
+
+    def _span_of(self, leaf: int, *, screened: bool) -> int:
+        """Return the rows of a span by default."""
+        leaves = self.SPAN_LEAVES if screened else 1
+        if self.length_rows is not None:
+            leaves = max(1, min(leaves, self.length_rows // (memory.GRAIN * leaf)))
+        return leaves * leaf
+
+    def _buckets_of(self, leaf: int, *, screened: bool) -> int:
+        """Return the most buckets of a structure that forgets, with leaves of so many rows."""
+        span = self.span_rows or self._span_of(leaf, screened=screened)
+        if self.window_points is not None:
+            return memory.windowed_buckets(self.window_points, span)
+        if self.half_life_points is not None:
+            return memory.doubling_buckets(memory.MOST_HALF_LIVES * self.half_life_points, span)
+        return self.TIMED_BUCKETS if self.window_s is not None else self.HORIZON_BUCKETS
+
+    @property
+    def dyadic_buckets(self) -> int:
+        """The most buckets of a structure that forgets; its span must be settled."""
+        return self._buckets_of(self.leaf_rows, screened=self.screens)
+
+    @property
+    def bucket_audit_points(self) -> int:
+        """Points of the audit sample of each bucket of a structure that forgets."""
+        return min(self.audit_points, max(2, int(self.audit_points * self.AUDITED_A_BUCKET)))
+
+    def _settled_to_forget(self, points: PointsConfig, kernel: str, classes: int = 2) -> CoresetConfig:  # noqa: ARG002
+        """Return this section with span and bucket that follow where something is forgotten."""
+        screened = self.screens and kernel == "linear"
+        chosen = self
+        budget = self.memory_points is not None or self.memory_bytes is not None
+        if self.memory == "adaptive" and not budget and "bucket_points" not in self.model_fields_set:
+            size = max(self.HORIZON_POINTS, 15 * points.dimension)
+            chosen = _with_defaults(chosen, {"bucket_points": min(size, self.bucket_points)})
+        chosen = chosen._sizes_of_the_memory()._sizes_of_the_bytes(points)
+        leaf = chosen.leaf_rows
+        span = chosen.span_rows or chosen._span_of(leaf, screened=screened)
+        if span % leaf:
+            raise ValueError(
+                f"coreset.span_rows = {span} is not a multiple of coreset.leaf_rows = {leaf}: give "
+                f"{-(-span // leaf) * leaf}"
+            )
+        if chosen.length_rows is not None and chosen.length_rows < memory.GRAIN * span:
+            option = "window_points" if chosen.window_points is not None else "half_life_points"
+            raise ValueError(
+                f"coreset.{option} = {chosen.length_rows} is less than eight times the {span} rows of a span: give "
+                f"{memory.GRAIN * span} or more, or lower coreset.leaf_rows, or coreset.span_rows"
+            )
+        return _with_defaults(chosen, {"span_rows": span})
+
     @model_validator(mode="after")
     def _settled_by_the_memory(self) -> Self:
         return self._sizes_of_the_memory()
@@ -433,26 +575,39 @@ class CoresetConfig(Section):
 
         If `structure` is not given either, `settled` does this later.
         """
-        if self.memory_points is None or self.structure is None:
+        if self.memory_points is None or (self.structure is None and not self.forgets):
             return self
         own = self.memory_points // self.max_partitions
         if "audit_points" not in self.model_fields_set:
             object.__setattr__(self, "audit_points", min(self.audit_points, int(own * self.AUDIT_SHARE)))
-        for name, size in zip(("leaf_rows", "bucket_points"), self._sizes_of(own - self.audit_points), strict=True):
+        points = own if self.forgets else own - self.audit_points
+        for name, size in zip(("leaf_rows", "bucket_points"), self._sizes_of(points), strict=True):
             object.__setattr__(self, name, size)
         if min(self.leaf_rows, self.bucket_points) < 1 or self.partition_points > own:
             raise ValueError(
                 f"coreset.memory_points = {self.memory_points} is too little: each of coreset.max_partitions = "
-                f"{self.max_partitions} gets {own} points, too few for a {self.structure} of these sizes. Raise it, "
+                f"{self.max_partitions} gets {own} points, too few for {self._of_these_sizes}. Raise it, "
                 "or lower max_partitions, leaf_rows, bucket_points or audit_points"
             )
         return self
+
+    @property
+    def _of_these_sizes(self) -> str:
+        if not self.forgets:
+            return f"a {self.structure} of these sizes"
+        least = memory.smallest_budget(lambda points: min(self._sizes_of(points)) >= 1)
+        return f"coreset.memory = {self.memory}, which takes {least} a partition, {least * self.max_partitions} in all"
 
     def _sizes_of(self, points: int) -> tuple[int, int]:
         """Return leaf and bucket of a structure that holds so many points."""
         leaf, bucket = (
             getattr(self, name) if name in self.model_fields_set else None for name in ("leaf_rows", "bucket_points")
         )
+        if self.forgets:
+            audit = self.bucket_audit_points
+            return memory.dyadic_sizes(
+                points, lambda rows: self._buckets_of(rows, screened=self.screens), leaf, bucket, audit
+            )
         if self.structure == "chain":
             return memory.chain_sizes(points, self.CHAIN_BUCKET_SHARE, leaf, bucket)
         if self.buckets is not None:
@@ -467,6 +622,9 @@ class CoresetConfig(Section):
     @property
     def partition_points(self) -> int:
         """The most points that a partition holds at once, its audit sample included."""
+        if self.forgets:
+            audit = self.bucket_audit_points
+            return memory.dyadic_points(self.dyadic_buckets, self.leaf_rows, self.bucket_points, audit)
         if self.structure == "chain":
             return memory.chain_points(self.leaf_rows, self.bucket_points) + self.audit_points
         if self.buckets is not None:
@@ -474,15 +632,24 @@ class CoresetConfig(Section):
         return memory.counter_points(self.fan_in, self.leaf_rows, self.bucket_points) + self.audit_points
 
     @property
+    def audit_held(self) -> int:
+        """The most points of a partition's audit samples."""
+        if not self.forgets:
+            return self.audit_points
+        return (self.dyadic_buckets + 1) * self.bucket_audit_points
+
+    @property
     def coreset_points(self) -> int:
         """The most points that the buckets and open leaves of all partitions hold at once."""
-        return self.max_partitions * (self.partition_points - self.audit_points)
+        return self.max_partitions * (self.partition_points - self.audit_held)
 
     @property
     def reduced_points(self) -> int:
         """The most points of one reduction or pilot: of a node, of all partitions, or of one partition's screen."""
-        if self.structure == "chain" or self.buckets is not None:  # a pilot is of everything that is held
-            node = self.partition_points - self.audit_points
+        if self.structure == "chain" or self.buckets is not None or self.memory == "adaptive":
+            node = self.partition_points - self.audit_held  # a pilot, or an expert, is of everything that is held
+        elif self.forgets:
+            node = max(self.leaf_rows + max(self.leaf_rows, self.bucket_points), 2 * self.bucket_points)
         else:
             node = max(self.leaf_rows, self.fan_in * self.bucket_points)
             if self.screens:  # the pilot of a screen is solved on all buckets of a partition
@@ -491,7 +658,7 @@ class CoresetConfig(Section):
 
     def largest_bytes(self, points: PointsConfig) -> int:
         """Return the most bytes that all partitions, a running reduction and a training set take together."""
-        audited = self.max_partitions * self.audit_points
+        audited = self.max_partitions * self.audit_held
         buckets = self.max_partitions + self.coreset_points // self.bucket_points
         held = (self.coreset_points + audited) * points.point_bytes + audited * self.AUDIT_BYTES
         held += buckets * (16 * points.dimension + self.BUCKET_BYTES)
@@ -511,6 +678,8 @@ class CoresetConfig(Section):
         ValueError
             If the budget is too small. For `memory_bytes` the message names the smallest sufficient budget.
         """
+        if self.forgets:
+            return self._settled_to_forget(points, kernel)
         if self.structure is not None:
             return self._sizes_of_the_bytes(points)
         has_budget = self.memory_points is not None or self.memory_bytes is not None
@@ -548,9 +717,9 @@ class CoresetConfig(Section):
         if made is None:
             raise ValueError(
                 f"coreset.memory_bytes = {self.memory_bytes} is too little for coreset.max_partitions = "
-                f"{self.max_partitions} and points of {points.dimension} features: the smallest {self.structure} "
-                f"takes {_least_bytes(of, points)} bytes. Raise it, or lower max_partitions, leaf_rows, "
-                "bucket_points or audit_points"
+                f"{self.max_partitions} and points of {points.dimension} features: the smallest "
+                f"{self.structure or 'structure'} takes {_least_bytes(of, points)} bytes. Raise it, or lower "
+                "max_partitions, leaf_rows, bucket_points or audit_points"
             )
         sizes = {name: getattr(made, name) for name in ("leaf_rows", "bucket_points", "audit_points")}
         return _with_defaults(self, sizes)
@@ -744,8 +913,18 @@ def require_audit(svm: SvmConfig, coreset: CoresetConfig) -> None:
         )
 
 
-BEFORE_THERE_WAS: Final[Mapping[str, Mapping[str, bool | None]]] = {
-    "coreset": {"max_leverage": None, "audit_by_label": False, "buckets": None},
+BEFORE_THERE_WAS: Final[Mapping[str, Mapping[str, bool | str | None]]] = {
+    "coreset": {
+        "max_leverage": None,
+        "audit_by_label": False,
+        "buckets": None,
+        "memory": "all",
+        "window_points": None,
+        "window_s": None,
+        "half_life_points": None,
+        "half_life_s": None,
+        "span_rows": None,
+    },
     "svm": {"cost": None, "target": None},
 }
 """Options added after versions had been published, each with the value that leaves models as they were before it, by
@@ -774,6 +953,11 @@ class ModelConfig(Section):
     def _settled(self) -> Self:
         object.__setattr__(self, "coreset", self.coreset.settled(self.points, self.svm.kernel))
         require_audit(self.svm, self.coreset)
+        if self.coreset.forgets and self.svm.C is not None:
+            raise ValueError(
+                f"svm.C is fixed, but coreset.memory is {self.coreset.memory}: C is the penalty of all rows of the "
+                "stream together, and what is held here is a part of them; give svm.alpha"
+            )
         return self
 
     def canonical(self) -> dict[str, Any]:

@@ -11,6 +11,11 @@ from typing import Final
 
 LONGEST_STREAM: Final = 1 << 40
 """Rows of a partition for which a counter's levels are counted."""
+GRAIN: Final = 8
+"""Parts of a window, or of a half-life, that may not be told apart. More parts take more buckets; with fewer, more of
+the window lies in the bucket that is half inside."""
+MOST_HALF_LIVES: Final = 40
+"""Age, in half-lives, at which rows are dropped: they count for 1e-12 of what they did."""
 SMALLEST_BUDGET: Final = 16
 LARGEST_BUDGET: Final = 1 << 30
 """Points; no budget in bytes is given more."""
@@ -80,6 +85,54 @@ def chain_sizes(memory: int, bucket_share: float, leaf: int | None, bucket: int 
     if leaf is None:
         leaf = memory - (int(memory * bucket_share) if bucket is None else bucket)
     return leaf, memory - leaf if bucket is None else bucket
+
+
+def dyadic_points(buckets: int, leaf: int, bucket: int, audit: int) -> int:
+    """Return the most points that a dyadic structure of so many buckets, each with so large an audit sample, holds.
+
+    Its open span has a leaf, what was sealed of the span, and an audit sample.
+    """
+    return leaf + max(leaf, bucket) + audit + buckets * (bucket + audit)
+
+
+def dyadic_sizes(
+    memory: int, buckets_of: Callable[[int], int], leaf: int | None, bucket: int | None, audit: int
+) -> tuple[int, int]:
+    """Return leaf and bucket of a dyadic structure that holds `memory` points; parameters as of `counter_sizes`.
+
+    Parameters
+    ----------
+    memory : int
+    buckets_of : callable
+        Returns the most buckets of a structure with leaves of so many rows.
+    leaf, bucket : int or None
+        A leaf is as large as a bucket where it is not given.
+    audit : int
+        As of `dyadic_points`; `memory` includes it.
+    """
+    found = memory // 4 if bucket is None else bucket
+    while bucket is None and found:
+        own = found if leaf is None else leaf
+        if dyadic_points(buckets_of(own), own, found, audit) <= memory:
+            break
+        found -= max(1, found // 100)
+    return found if leaf is None else leaf, found
+
+
+def windowed_buckets(window: int, span: int) -> int:
+    """Return the most buckets of a window of so many rows, none of which is longer than a grain of it."""
+    levels, longest = 0, span
+    while 2 * longest * GRAIN <= window:
+        levels, longest = levels + 1, 2 * longest
+    return 2 * levels + -(-window // longest) + 2
+
+
+def doubling_buckets(rows: int, span: int) -> int:
+    """Return the most buckets, two a level, of so many rows."""
+    levels = 1
+    while span << levels <= rows:
+        levels += 1
+    return 2 * levels + 2
 
 
 def largest_budget(fits: Callable[[int], bool]) -> int | None:

@@ -75,6 +75,10 @@ class Points:
         """Return the same points under other weights."""
         return Points(self.X, self.y, weight)
 
+    def scaled(self, factor: float) -> Points:
+        """Return the same points, each of so many times its weight."""
+        return self if factor == 1.0 else self.reweighted(self.weight * factor)
+
     def class_weighted(self, class_weight: tuple[float, ...]) -> Points:
         """Return the same points, weights times the first number where y = -1, times the second where y = +1.
 

@@ -119,13 +119,13 @@ def sealed(body: bytes) -> bytes:
 @pytest.mark.parametrize(
     ("version", "told"),
     [
-        (0, r"format version is 0, which no build writes; this build reads the versions 1, 2, 3, 4, 5, 6"),
+        (0, r"format version is 0, which no build writes; this build reads the versions 1, 2, 3, 4, 5, 6, 7"),
         (
-            7,
-            r"is 7, newer than this build's; this build reads the versions 1, 2, 3, 4, 5, 6\. "
+            8,
+            r"is 8, newer than this build's; this build reads the versions 1, 2, 3, 4, 5, 6, 7\. "
             r"Use the build that wrote the file, or a newer one\.",
         ),
-        (9, r"format version is 9, newer than this build's; this build reads the versions 1, 2, 3, 4, 5, 6"),
+        (9, r"format version is 9, newer than this build's; this build reads the versions 1, 2, 3, 4, 5, 6, 7"),
     ],
 )
 def test_another_format_version_is_named(version: int, told: str) -> None:

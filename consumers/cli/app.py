@@ -395,6 +395,21 @@ def evaluate_command(
             "--plot", metavar="FILE.png", help="Draw the gap against several memory sizes into this PNG file."
         ),
     ] = None,
+    prequential: Annotated[
+        bool,
+        typer.Option(
+            "--prequential",
+            help="Instead: keep the file's order, predict each row before it is learned, and compare every "
+            "coreset.memory with others. For a stream that changes.",
+        ),
+    ] = False,
+    lag: Annotated[
+        int | None,
+        typer.Option(help="With --prequential: labels come so many rows at a time. Default: those of a leaf."),
+    ] = None,
+    leaf_rows: Annotated[
+        int | None, typer.Option(help="With --prequential: rows of a leaf, and between two versions. Default: 2000.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the figures as JSON.")] = False,
 ) -> None:
     """Learn a file's points in one shuffled pass with a chosen memory, and compare; needs no broker.
@@ -409,13 +424,17 @@ def evaluate_command(
     from consumers.cli.file_options import LeftOut, events_of, in_flags, source_of
     from consumers.evaluate import (
         Plan,
+        PrequentialPlan,
         check_plot,
         describe,
+        describe_prequential,
         describe_thresholds,
         evaluate,
+        evaluate_prequentially,
         headline,
         notes,
         plot,
+        plot_over_time,
         progress_bar,
     )
 
@@ -425,6 +444,8 @@ def evaluate_command(
         )
     if plot_file is not None:
         check_plot(plot_file)
+    if not prequential and (lag is not None or leaf_rows is not None):
+        raise ConfigurationError("--lag and --leaf-rows are options of --prequential", "Add --prequential.")
     plan = Plan(
         memory_points=memory_points,
         alpha=alpha,
@@ -461,7 +482,19 @@ def evaluate_command(
                 dimension=dimension,
                 on_incomplete=on_incomplete,
             )
-        report = evaluate(source, plan, curve=plot_file is not None, step=step)
+        if prequential:
+            order = PrequentialPlan(leaf_rows=leaf_rows or 2_000, lag=lag, kernel=kernel, alpha=alpha, seed=seed)
+            found = evaluate_prequentially(source, order, step)
+        else:
+            report = evaluate(source, plan, curve=plot_file is not None, step=step)
+    if prequential:
+        if plot_file is not None:
+            plot_over_time(found, plot_file)
+        if as_json:
+            typer.echo(json.dumps(found.plain(), indent=2))
+        else:
+            Console().print(describe_prequential(found))
+        return
     if plot_file is not None:
         plot(report, plot_file)
     if as_json:

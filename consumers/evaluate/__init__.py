@@ -6,22 +6,27 @@ Nothing here needs a broker. Times are of this machine and this moment: compare 
 from consumers.evaluate.peers import resolve
 from consumers.evaluate.picture import check_plot, plot
 from consumers.evaluate.plan import EvaluationReport, EvaluationRow, Plan
+from consumers.evaluate.prequential import PrequentialPlan, evaluate_prequentially, plot_over_time
 from consumers.evaluate.reading import load
 from consumers.evaluate.run import evaluate
-from consumers.evaluate.table import describe, describe_thresholds, headline, notes, progress_bar
+from consumers.evaluate.table import describe, describe_prequential, describe_thresholds, headline, notes, progress_bar
 
 __all__ = [
     "EvaluationReport",
     "EvaluationRow",
     "Plan",
+    "PrequentialPlan",
     "check_plot",
     "describe",
+    "describe_prequential",
     "describe_thresholds",
     "evaluate",
+    "evaluate_prequentially",
     "headline",
     "load",
     "notes",
     "plot",
+    "plot_over_time",
     "progress_bar",
     "resolve",
 ]

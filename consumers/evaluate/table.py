@@ -11,6 +11,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 from rich.table import Table
 
 from consumers.evaluate.plan import REMARK, EvaluationReport, EvaluationRow, Step
+from consumers.evaluate.prequential import PrequentialReport
 
 
 def headline(report: EvaluationReport) -> str:
@@ -44,6 +45,26 @@ def describe(report: EvaluationReport) -> Table:
             *(map(_share, (None, None) if said is None else (said.brier, said.log_loss)) if judged else ()),
             "-" if row.points_per_s is None else f"{row.points_per_s:,.0f}",
             *(() if judged else ("-" if row.points_held is None else f"{row.points_held:,}",)),
+        )
+    return table
+
+
+def describe_prequential(report: PrequentialReport) -> Table:
+    """Return how every contender did, in the order in which they ran."""
+    table = Table(
+        title=f"{report.source}: {report.rows_judged:,} rows, each predicted before it was learned; labels "
+        f"{report.lag:,} rows at a time",
+        title_justify="left",
+    )
+    for heading in ("", "labels", "accuracy", "seconds", "note"):
+        table.add_column(heading, justify="right" if heading in ("accuracy", "seconds") else "left")
+    for row in report.rows:
+        table.add_row(
+            f"{row.contender}{', rbf' if row.kernel == 'rbf' else ''}",
+            "at once" if row.lag == 1 else f"{row.lag:,} late",
+            _share(row.accuracy),
+            "-" if row.seconds is None else f"{row.seconds:.1f}",
+            row.note,
         )
     return table
 

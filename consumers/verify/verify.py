@@ -235,7 +235,7 @@ class _Replayed:
         if self._recomputation is not None and self._source is not None and self._recomputation.admits(version):
             return self._recomputation, self._source
         self._drop()
-        self._recomputation = Recomputation(version, self._ids[topic] or "")
+        self._recomputation = Recomputation(version, self._ids[topic] or "", self._logs[topic])
         self._threads.enter_context(limited(self._recomputation.config.svm))
         self._source = _Source(self._cluster, self._recomputation, self._timeout_s, self._schemas)
         return self._recomputation, self._source

@@ -1,4 +1,4 @@
-"""Checkpoints as bytes: format 6.
+"""Checkpoints as bytes: format 6, or 7 where something is forgotten.
 
 ======  ====  =========================================================================
 offset  size  content
@@ -34,18 +34,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamsvm.coreset.audit_sample import Held, Sampled
+from streamsvm.coreset.forgetting import Horizon
 from streamsvm.coreset.moments import Moments
 from streamsvm.coreset.screening import Screen, Screened
-from streamsvm.coreset.structure import Bucket, Extent
+from streamsvm.coreset.shares import Shares
+from streamsvm.coreset.structure import Bucket, Extent, Learned
 from streamsvm.errors import CorruptCheckpoint
-from streamsvm.learning.cutting import Cut, LearnerState
-from streamsvm.learning.partition import PartitionState
+from streamsvm.learning.cutting import Cut, HeldOfCut, HeldOfPartition, LearnerState
+from streamsvm.learning.partition import Forgetful, PartitionState
+from streamsvm.learning.voting import Expert, Voting
 from streamsvm.model.pointers import Head
 from streamsvm.model.version import PartitionCut, partition_cuts, positions
 from streamsvm.points import Points, Position
 
 MAGIC: Final = b"SSVMCKPT"
 FORMAT: Final = 6
+FORGETFUL_FORMAT: Final = 7
+"""Of partitions that forget: their buckets have their own audit samples and say what was learned before them."""
 _PREFIX: Final = struct.Struct("<8sIQ")
 _CHECKSUM_BYTES: Final = 32
 LARGEST_LENGTH: Final = 1 << 40
@@ -137,6 +142,14 @@ class _Bucket(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     extent: _Extent
 
 
+class _Learned(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    rows: int
+    count: int
+    class_weight: _Array
+    first_time_ms: int
+    last_time_ms: int
+
+
 class _Screened(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     rows: int
     rate: float
@@ -159,6 +172,39 @@ class _Held(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     threshold: float
 
 
+class _OwnBucket(_Bucket, frozen=True, forbid_unknown_fields=True):
+    audit: tuple[_Held, ...]
+    times: tuple[int, int]
+    before: _Learned
+
+
+class _Expert(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    border: int
+    trained_at: int
+    coefficients: _Array
+    intercepts: _Array
+
+
+class _Shares(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    slots: tuple[float, ...]
+    borders: tuple[int, ...]
+    starts: tuple[float, ...]
+    mix: tuple[float, float]
+
+
+class _Voting(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    span: int
+    experts: tuple[_Expert, ...]
+    shares: _Shares
+    end: int
+
+
+class _Forgetful(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    learned: _Learned
+    times: _Array
+    voting: _Voting | None
+
+
 class _Partition1(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     partition: int
     sealed: int
@@ -178,6 +224,11 @@ class _Partition(_Partition1, frozen=True, forbid_unknown_fields=True, kw_only=T
     audit: tuple[_Held, ...]
 
 
+class _Partition7(_Partition, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    buckets: tuple[_OwnBucket, ...]
+    forgetful: _Forgetful
+
+
 class _Sampled(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     points: _Points
     threshold: float
@@ -195,6 +246,22 @@ class _Cut1(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
 
 class _Cut(_Cut1, frozen=True, forbid_unknown_fields=True, kw_only=True):
     audit: tuple[_Sampled, ...]
+
+
+class _HeldOfPartition(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    partition: int
+    oldest: tuple[int, int]
+    before: _Learned
+    horizons: tuple[tuple[int, float], ...]
+
+
+class _Held7(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    learned: _Learned
+    partitions: tuple[_HeldOfPartition, ...]
+
+
+class _Cut7(_Cut, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    held: _Held7
 
 
 class _Header1(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -239,12 +306,24 @@ class _Header(_Header2, frozen=True, forbid_unknown_fields=True, kw_only=True):
     taken: tuple[_Taken, ...] | None
 
 
+class _Taken7(_Taken, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    buckets: tuple[int | _OwnBucket, ...]
+    forgetful: _Forgetful
+
+
+class _Header7(_Header, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    partitions: tuple[_Partition7, ...]
+    pending: _Cut7 | None
+    taken: tuple[_Taken7, ...] | None
+
+
 def encode(snapshot: Snapshot) -> bytes:
     """Encode a snapshot: the same snapshot gives the same bytes."""
     writer = _Writer()
     learner, pending = snapshot.learner, snapshot.pending
+    forgets = any(state.forgetful is not None for state in learner.partitions.values())
     header = msgspec.json.encode(
-        _Header(
+        (_Header7 if forgets else _Header)(
             name=snapshot.name,
             incarnation=snapshot.incarnation,
             sequence=snapshot.sequence,
@@ -265,7 +344,8 @@ def encode(snapshot: Snapshot) -> bytes:
         ),
         order="deterministic",
     )
-    body = b"".join([_PREFIX.pack(MAGIC, FORMAT, len(header)), header, *writer.parts])
+    form = FORGETFUL_FORMAT if forgets else FORMAT
+    body = b"".join([_PREFIX.pack(MAGIC, form, len(header)), header, *writer.parts])
     return body + hashlib.sha256(body).digest()
 
 
@@ -292,7 +372,7 @@ def decode(content: bytes) -> Snapshot:
 
 def _unknown(version: int) -> CorruptCheckpoint:
     read = f"this build reads the versions {', '.join(str(known) for known in sorted(_DECODERS))}"
-    if version > FORMAT:
+    if version > FORGETFUL_FORMAT:
         return CorruptCheckpoint(
             f"the file's format version is {version}, newer than this build's; {read}",
             "Use the build that wrote the file, or a newer one.",
@@ -330,6 +410,11 @@ def _decode_6(content: memoryview, header_bytes: int) -> Snapshot:
     return _decoded(content, header_bytes, _Header)
 
 
+def _decode_7(content: memoryview, header_bytes: int) -> Snapshot:
+    """Decode the bytes between prefix and checksum of format 7."""
+    return _decoded(content, header_bytes, _Header7)
+
+
 def _decoded(content: memoryview, header_bytes: int, kind: type[_Header1]) -> Snapshot:
     if header_bytes > len(content):
         raise CorruptCheckpoint("the file's header is longer than the file")
@@ -350,8 +435,9 @@ _DECODERS: Final[dict[int, Callable[[memoryview, int], Snapshot]]] = {
     4: _decode_4,
     5: _decode_5,
     6: _decode_6,
+    7: _decode_7,
 }
-"""The decoder of each format that can be read; only the newest format is written."""
+"""The decoder of each format that can be read; only formats 6 and 7 are written."""
 
 
 class _Writer:
@@ -389,7 +475,8 @@ class _Writer:
         )
 
     def partition(self, partition: int, state: PartitionState) -> _Partition:
-        return _Partition(
+        forgetful = state.forgetful
+        return (_Partition if forgetful is None else _Partition7)(
             partition=partition,
             sealed=state.sealed,
             leader_epoch=state.leader_epoch,
@@ -398,10 +485,45 @@ class _Writer:
             leaf_extent=self.extent(state.leaf_extent),
             screened=None if state.screened is None else self.screened(state.screened),
             audit=tuple(self.held(held) for held in state.audit),
+            **self.forgotten(forgetful),
+        )
+
+    def forgotten(self, state: Forgetful | None) -> dict[str, _Forgetful]:
+        """Write what a partition that forgets knows besides; nothing of another."""
+        if state is None:
+            return {}
+        learned, times = self.learned(state.learned), self.array(state.times.astype(np.float64))
+        return {"forgetful": _Forgetful(learned=learned, times=times, voting=self.voting(state.voting))}
+
+    def voting(self, voting: Voting | None) -> _Voting | None:
+        if voting is None:
+            return None
+        shares = voting.shares
+        return _Voting(
+            span=voting.span,
+            experts=tuple(
+                _Expert(one.border, one.trained_at, self.array(one.coefficients), self.array(one.intercepts))
+                for one in voting.experts
+            ),
+            shares=_Shares(slots=shares.slots, borders=shares.borders, starts=shares.starts, mix=shares.mix),
+            end=voting.end,
+        )
+
+    def learned(self, learned: Learned) -> _Learned:
+        return _Learned(
+            rows=learned.rows,
+            count=learned.count,
+            class_weight=self.array(learned.class_weight),
+            first_time_ms=learned.first_time_ms,
+            last_time_ms=learned.last_time_ms,
         )
 
     def bucket(self, bucket: Bucket) -> _Bucket:
-        return _Bucket(bucket.level, bucket.index, self.points(bucket.points), self.extent(bucket.extent))
+        points, extent = self.points(bucket.points), self.extent(bucket.extent)
+        if bucket.before is None:
+            return _Bucket(bucket.level, bucket.index, points, extent)
+        audit = tuple(self.held(held) for held in bucket.audit)
+        return _OwnBucket(bucket.level, bucket.index, points, extent, audit, bucket.times, self.learned(bucket.before))
 
     def taken(self, then: LearnerState, now: LearnerState) -> tuple[_Taken, ...]:
         """Write what the learner was, by reference to what it is where that is still the same."""
@@ -415,7 +537,7 @@ class _Writer:
         known = [places.get((bucket.level, bucket.index), -1) for bucket in then.buckets]
         held = len(then.leaf_points)
         leaf_is_known = _same(then.leaf_points, now.leaf_points.take(slice(0, held)))
-        return _Taken(
+        return (_Taken if then.forgetful is None else _Taken7)(
             partition=partition,
             sealed=then.sealed,
             leader_epoch=then.leader_epoch,
@@ -427,6 +549,7 @@ class _Writer:
             leaf_extent=self.extent(then.leaf_extent),
             screened=None if then.screened is None else self.screened(then.screened),
             audit=tuple(self.taken_audit(old, new) for old, new in zip(then.audit, now.audit, strict=True)),
+            **self.forgotten(then.forgetful),
         )
 
     def taken_audit(self, then: Held, now: Held) -> bool | _Held:
@@ -459,7 +582,7 @@ class _Writer:
         return _Sampled(self.points(part.points), part.threshold, self.array(part.class_weight))
 
     def cut(self, cut: Cut) -> _Cut:
-        return _Cut(
+        return (_Cut if cut.held is None else _Cut7)(
             cut=partition_cuts(cut.positions, cut.leader_epochs),
             points=self.points(cut.points),
             moments=self.moments(cut.moments),
@@ -467,7 +590,20 @@ class _Writer:
             first_time_ms=cut.first_time_ms,
             last_time_ms=cut.last_time_ms,
             audit=tuple(self.sampled(part) for part in cut.audit),
+            **self.held_of_cut(cut.held),
         )
+
+    def held_of_cut(self, held: HeldOfCut | None) -> dict[str, _Held7]:
+        """Write what a cut is of, where that is not everything."""
+        if held is None:
+            return {}
+        partitions = tuple(
+            _HeldOfPartition(
+                partition=partition, oldest=one.oldest, before=self.learned(one.before), horizons=one.horizons
+            )
+            for partition, one in sorted(held.partitions.items())
+        )
+        return {"held": _Held7(learned=self.learned(held.learned), partitions=partitions)}
 
 
 def _same(one: Points, other: Points) -> bool:
@@ -539,10 +675,51 @@ class _Reader:
             if isinstance(placed, (_Partition3, _Partition)) and placed.screened is not None
             else None,
             audit=tuple(self.held(held) for held in _held_by(placed)),
+            forgetful=self.forgetful(placed.forgetful) if isinstance(placed, _Partition7) else None,
+        )
+
+    def forgetful(self, placed: _Forgetful) -> Forgetful:
+        learned, times = self.learned(placed.learned), self.array(placed.times)
+        if times.ndim != 1:
+            raise CorruptCheckpoint(f"the times of a span have the shape {times.shape}")
+        return Forgetful(
+            learned=learned,
+            times=times.astype(np.int64),
+            voting=None if placed.voting is None else self.voting(placed.voting),
+        )
+
+    def voting(self, placed: _Voting) -> Voting:
+        shares = placed.shares
+        experts = tuple(
+            Expert(one.border, one.trained_at, self.array(one.coefficients), self.array(one.intercepts))
+            for one in placed.experts
+        )
+        if not len(experts) == len(shares.borders) == len(shares.starts):
+            raise CorruptCheckpoint(f"there are {len(experts)} experts, but {len(shares.borders)} borders")
+        if any(one.coefficients.ndim != 2 or len(one.coefficients) != one.intercepts.size for one in experts):
+            raise CorruptCheckpoint("an expert has arrays of different lengths")
+        return Voting(
+            placed.span,
+            experts,
+            Shares(slots=shares.slots, borders=shares.borders, starts=shares.starts, mix=shares.mix),
+            placed.end,
+        )
+
+    def learned(self, placed: _Learned) -> Learned:
+        return Learned(
+            rows=placed.rows,
+            count=placed.count,
+            class_weight=self.array(placed.class_weight),
+            first_time_ms=placed.first_time_ms,
+            last_time_ms=placed.last_time_ms,
         )
 
     def bucket(self, placed: _Bucket) -> Bucket:
-        return Bucket(placed.level, placed.index, self.points(placed.points), self.extent(placed.extent))
+        points, extent = self.points(placed.points), self.extent(placed.extent)
+        if not isinstance(placed, _OwnBucket):
+            return Bucket(placed.level, placed.index, points, extent)
+        audit = tuple(self.held(held) for held in placed.audit)
+        return Bucket(placed.level, placed.index, points, extent, audit, placed.times, self.learned(placed.before))
 
     def taken(self, placed: _Taken, now: PartitionState | None) -> PartitionState:
         if now is None:
@@ -558,6 +735,7 @@ class _Reader:
             leaf_extent=self.extent(placed.leaf_extent),
             screened=None if placed.screened is None else self.screened(placed.screened),
             audit=self.taken_audit(placed, now),
+            forgetful=self.forgetful(placed.forgetful) if isinstance(placed, _Taken7) else None,
         )
 
     def screened(self, placed: _Screened) -> Screened:
@@ -607,7 +785,18 @@ class _Reader:
             first_time_ms=placed.first_time_ms,
             last_time_ms=placed.last_time_ms,
             audit=tuple(self.sampled(part) for part in placed.audit) if isinstance(placed, _Cut) else (),
+            held=self.held_of_cut(placed.held) if isinstance(placed, _Cut7) else None,
         )
+
+    def held_of_cut(self, placed: _Held7) -> HeldOfCut:
+        # In the order in which they were written: the totals of the whole come after those of the partitions.
+        partitions = {
+            one.partition: HeldOfPartition(
+                Position(*one.oldest), self.learned(one.before), tuple(Horizon(*horizon) for horizon in one.horizons)
+            )
+            for one in placed.partitions
+        }
+        return HeldOfCut(self.learned(placed.learned), partitions)
 
     def pending(self, header: _Header1, now: LearnerState) -> Cut | LearnerState | None:
         taken = header.taken if isinstance(header, _Header) else None

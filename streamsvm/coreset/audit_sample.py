@@ -13,6 +13,9 @@ is a simple random sample of k rows.
 positive in a thousand a common sample holds one positive, too few for whatever asks about positives: thresholds,
 probabilities, recall. Each label's sample is one as above, of that label's rows.
 
+*Merged*: samples of several ranges of a log make the sample of all of them (`merged`), whatever factor the weights of
+each are multiplied by.
+
 Invariant: the sample is a pure function of the partition's rows and the seed. Which rows are held does not depend on
 their order. The places in which they are held do depend on it, and so do the bytes of a checkpoint.
 
@@ -22,6 +25,7 @@ the threshold); Steele, Lea and Flood 2014 (the hash: SplitMix64's finaliser).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -70,6 +74,32 @@ class Held:
             Exact weight of each label over all rows of the sample's label, or labels.
         """
         return Sampled(self.points, self.threshold, class_weight.copy())
+
+    def scaled(self, factor: float) -> Held:
+        """Return the sample of the same rows, each of so many times its weight, positive: the same rows are drawn."""
+        if factor == 1.0:
+            return self
+        return Held(self.points.scaled(factor), self.priority * factor, self.threshold * factor)
+
+
+def merged(parts: Sequence[Held], capacity: int) -> Held:
+    """Return the sample of all rows that several samples of other rows were drawn from, as if drawn at once.
+
+    A row that one part could not hold has a priority of at most that part's threshold. So the greatest threshold is
+    that of the whole, and what lies above it is known completely. Fewer than `capacity` points may be left.
+
+    Parameters
+    ----------
+    parts : sequence of Held
+        At least one; of rows that follow one another, the oldest first.
+    capacity : int
+    """
+    points, priority = Points.union([part.points for part in parts]), np.concatenate([part.priority for part in parts])
+    threshold = max(part.threshold for part in parts)
+    if np.count_nonzero(priority > threshold) > capacity:
+        threshold = max(threshold, float(np.partition(priority, -capacity - 1)[-capacity - 1]))
+    kept = priority > threshold
+    return Held(points.take(kept), priority[kept], threshold)
 
 
 @dataclass(frozen=True, slots=True)

@@ -84,6 +84,12 @@ class Moments:
             self.square + later.square + shift * shift * (self.weight * share),
         )
 
+    def scaled(self, factor: float) -> Moments:
+        """Return the moments of the same points, each of so many times its weight."""
+        if factor == 1.0:
+            return self
+        return Moments(self.count, self.class_weight * factor, self.mean, self.square * factor)
+
     def distance(self, other: Moments) -> float:
         """Return how far two sets lie apart: the greatest squared difference of means, over variances.
 

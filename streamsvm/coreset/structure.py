@@ -4,12 +4,13 @@ Invariant: the structure is a pure function of the partition's rows in log order
 seals after a count of rows *seen*, accepted or not, never of points kept; so neither batches nor the clock can move a
 border, and two readers of one log build the same bytes.
 
-There are three structures. A *counter* is the paper's tree: a point passes one reduction per level, and memory grows
-with the logarithm of the stream. A *tree* has a bounded number of buckets: when there is one too many, the two
-neighbours that stand for the least weight become one. Its memory is used all the time, while a counter has room for a
-bucket on every level of a stream that never comes, and holds half of them. A *chain* has one bucket, which is reduced
-again together with every leaf. There an old point passes as many reductions as leaves came after it; but each reduction
-sees everything known of the partition, and bucket and leaf can each take a large share of the memory.
+Three structures remember everything; `streamsvm.coreset.dyadic` has the one that forgets. A *counter* is the paper's
+tree: a point passes one reduction per level, and memory grows with the logarithm of the stream. A *tree* has a bounded
+number of buckets: when there is one too many, the two neighbours that stand for the least weight become one. Its memory
+is used all the time, while a counter has room for a bucket on every level of a stream that never comes, and holds half
+of them. A *chain* has one bucket, which is reduced again together with every leaf. There an old point passes as many
+reductions as leaves came after it; but each reduction sees everything known of the partition, and bucket and leaf can
+each take a large share of the memory.
 
 Source: Alg. 2 of Tukan, Baykal, Feldman and Rus 2020 (a counter of fan-in 2). Where we differ: the stream has no end,
 so there is no root, and the union of all buckets and the open leaf represents the stream at any moment. A leaf's bucket
@@ -23,12 +24,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from streamsvm.coreset.audit_sample import Held
 from streamsvm.coreset.moments import Moments
 from streamsvm.coreset.reducers.base import Purpose, Reducer, generator, reduce_for
 from streamsvm.points import Points, Position
@@ -59,16 +61,30 @@ class Extent:
 
     def join(self, later: Extent) -> Extent:
         """Return the extent of this one and the one that follows it."""
-        # -1 stands for no time, and would win every minimum.
-        times = [time for time in (self.first_time_ms, later.first_time_ms) if time >= 0]
         return Extent(
             start=self.start,
             end=later.end,
             rows=self.rows + later.rows,
-            first_time_ms=min(times, default=-1),
+            first_time_ms=_earliest(self.first_time_ms, later.first_time_ms),
             last_time_ms=max(self.last_time_ms, later.last_time_ms),
             moments=self.moments.merge(later.moments),
         )
+
+    @property
+    def learned(self) -> Learned:
+        """The totals alone."""
+        return Learned(
+            rows=self.rows,
+            count=self.moments.count,
+            class_weight=self.moments.class_weight,
+            first_time_ms=self.first_time_ms,
+            last_time_ms=self.last_time_ms,
+        )
+
+
+def _earliest(one: int, other: int) -> int:
+    """Return the lesser of two times; -1 stands for none, and would win every minimum."""
+    return max(one, other) if min(one, other) < 0 else min(one, other)
 
 
 def joined(extents: Sequence[Extent]) -> Extent:
@@ -77,6 +93,47 @@ def joined(extents: Sequence[Extent]) -> Extent:
     for later in extents[1:]:
         whole = whole.join(later)
     return whole
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Learned:
+    """Totals of rows that were learned, whether or not anything is still held of them.
+
+    Attributes
+    ----------
+    rows : int
+        Rows seen, rejected ones included.
+    count : int
+        Valid points among them.
+    class_weight : ndarray of shape (2,), or (n_classes,)
+        Their exact weight, each label's.
+    first_time_ms, last_time_ms : int
+        As of `Extent`.
+    """
+
+    rows: int
+    count: int
+    class_weight: NDArray[np.float64]
+    first_time_ms: int
+    last_time_ms: int
+
+    @staticmethod
+    def nothing(classes: int) -> Learned:
+        """Return the totals of no rows."""
+        return Learned(rows=0, count=0, class_weight=np.zeros(classes), first_time_ms=-1, last_time_ms=-1)
+
+    def join(self, later: Learned) -> Learned:
+        """Return the totals of these rows and later ones; the order of joining is part of the weights' bits."""
+        return Learned(
+            rows=self.rows + later.rows,
+            count=self.count + later.count,
+            class_weight=self.class_weight + later.class_weight,
+            first_time_ms=_earliest(self.first_time_ms, later.first_time_ms),
+            last_time_ms=max(self.last_time_ms, later.last_time_ms),
+        )
+
+
+NO_TIMES: Final = (-1, -1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,12 +149,22 @@ class Bucket:
         sealed before it was made. Partition, level and index name the node.
     points : Points
     extent : Extent
+    audit : tuple of Held
+        The audit sample of its rows, or that of each label, under the weights of `points`; empty where the partition
+        keeps one sample of its whole stream.
+    times : tuple of (int, int)
+        Least and greatest of the times of its leaves, in milliseconds; -1 where none has one, or nobody asks.
+    before : Learned or None
+        What the partition had learned where the bucket begins; None where nothing is ever forgotten.
     """
 
     level: int
     index: int
     points: Points
     extent: Extent
+    audit: tuple[Held, ...] = ()
+    times: tuple[int, int] = NO_TIMES
+    before: Learned | None = None
 
 
 @njit(cache=True, nogil=True)
@@ -169,7 +236,20 @@ class Structure(ABC):
         self.points_held = sum(len(bucket.points) for bucket in buckets)
         self.count = sum(bucket.extent.moments.count for bucket in buckets)
 
-    def insert(self, points: Points, extent: Extent, pilot_of: PilotOf | None = None) -> None:
+    @property
+    def known(self) -> tuple[Bucket, ...]:
+        """The buckets by which the next leaf is bounded and screened, the oldest first."""
+        return self._buckets
+
+    def insert(
+        self,
+        points: Points,
+        extent: Extent,
+        pilot_of: PilotOf | None = None,
+        *,
+        audit: tuple[Held, ...] = (),
+        times: tuple[int, int] = NO_TIMES,
+    ) -> None:
         """Add a sealed leaf, and merge buckets.
 
         Parameters
@@ -179,24 +259,36 @@ class Structure(ABC):
         extent : Extent
         pilot_of : callable, optional
             Called for every node that must be reduced, if the reducer needs a pilot.
+        audit, times
+            As of `Bucket`, of the leaf; only for a structure that forgets.
         """
-        self._hold(self._with(points, extent, pilot_of))
+        self._hold(self._with(Bucket(0, self._sealed, points, extent, audit, times), pilot_of))
         self._sealed += 1
 
     @abstractmethod
-    def _with(self, points: Points, extent: Extent, pilot_of: PilotOf | None) -> list[Bucket]:
+    def _with(self, leaf: Bucket, pilot_of: PilotOf | None) -> list[Bucket]:
         """Return the buckets after leaf number `sealed` is added."""
 
-    def _node(self, level: int, index: int, points: Points, extent: Extent, pilot_of: PilotOf | None) -> Bucket:
+    def _node(
+        self,
+        level: int,
+        index: int,
+        points: Points,
+        extent: Extent,
+        pilot_of: PilotOf | None,
+        most: int | None = None,
+    ) -> Bucket:
+        """Return a node of at most so many points; of `bucket_points` by default."""
+        most = most or self._bucket_points
         # A set that fits is kept as it is: no pilot is trained for it, and no error is added.
-        if len(points) <= self._bucket_points:
+        if len(points) <= most:
             # `union` copies: the points are views into a leaf's buffer, which the next leaf overwrites.
             return Bucket(level, index, Points.union([points]), extent)
         pilot = pilot_of(points, extent) if pilot_of is not None and self._reducer.needs_pilot else None
         # The generator is made from the node's name, not carried along: a restart then draws the same numbers without
         # any generator state in the checkpoint.
         random = generator(self._seed, Purpose.NODE, (self._partition, level, index))
-        return Bucket(level, index, reduce_for(self._reducer, points, self._bucket_points, random, pilot), extent)
+        return Bucket(level, index, reduce_for(self._reducer, points, most, random, pilot), extent)
 
 
 class Counter(Structure):
@@ -214,9 +306,9 @@ class Counter(Structure):
         super().__init__(partition, seed, bucket_points, reducer)
         self._fan_in = fan_in
 
-    def _with(self, points: Points, extent: Extent, pilot_of: PilotOf | None) -> list[Bucket]:
-        level, index = 0, self._sealed
-        buckets = [*self._buckets, self._node(level, index, points, extent, pilot_of)]
+    def _with(self, leaf: Bucket, pilot_of: PilotOf | None) -> list[Bucket]:
+        level, index = leaf.level, leaf.index
+        buckets = [*self._buckets, self._node(level, index, leaf.points, leaf.extent, pilot_of)]
         # Levels never increase, so the last `fan_in` buckets are all of this level or there are too few of it.
         while [node.level for node in buckets[-self._fan_in :]] == [level] * self._fan_in:
             siblings = buckets[-self._fan_in :]
@@ -247,8 +339,8 @@ class Tree(Structure):
         super().__init__(partition, seed, bucket_points, reducer)
         self._most = most
 
-    def _with(self, points: Points, extent: Extent, pilot_of: PilotOf | None) -> list[Bucket]:
-        buckets = [*self._buckets, Bucket(0, self._sealed, points, extent)]
+    def _with(self, leaf: Bucket, pilot_of: PilotOf | None) -> list[Bucket]:
+        buckets = [*self._buckets, leaf]
         groups = [slice(at, at + 1) for at in range(len(buckets))]
         if len(buckets) > self._most:
             at = lightest_neighbours([bucket.extent.moments.weight for bucket in buckets])
@@ -293,7 +385,8 @@ def lightest_neighbours(weights: Sequence[float]) -> int:
 class Chain(Structure):
     """One bucket of level 0, reduced again together with every leaf; its index is that of its newest leaf."""
 
-    def _with(self, points: Points, extent: Extent, pilot_of: PilotOf | None) -> list[Bucket]:
+    def _with(self, leaf: Bucket, pilot_of: PilotOf | None) -> list[Bucket]:
+        points, extent = leaf.points, leaf.extent
         for bucket in self._buckets:
             points, extent = Points.union([bucket.points, points]), bucket.extent.join(extent)
         return [self._node(0, self._sealed, points, extent, pilot_of)]

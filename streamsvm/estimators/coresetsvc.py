@@ -21,6 +21,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, column_or_1d, validate_data
 
 from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig
+from streamsvm.coreset.forgetting import Horizon
 from streamsvm.estimators.persistence import Plain
 from streamsvm.estimators.stream import Stream
 from streamsvm.ingest.decoder import LARGEST_FEATURE, LARGEST_WEIGHT, SMALLEST_WEIGHT
@@ -49,6 +50,9 @@ ALLOWED: Final = {
     "class_weight": "a dict of positive numbers, 'balanced' or None",
     "standardize": "True or False",
     "probability": "'sigmoid', 'isotonic' or None",
+    "memory": "'all', 'window', 'decay' or 'adaptive'",
+    "window_points": "a whole number, at least 8, or None",
+    "half_life_points": "a whole number, at least 8, or None",
     "structure": "'tree' or 'chain'",
     "reducer": "'calibrated', 'sensitivity' or 'uniform'",
     "train_points": "a whole number, at least 2",
@@ -97,8 +101,13 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         sample, as that of `probability`, of which what is said there holds; see `streamsvm.svm.fit_threshold`.
     target : dict of one entry, optional
         Instead of `cost`: {"precision": p}, {"recall": r} or {"alarm_rate": a}, which `predict` is to reach.
+    memory : "all", "window", "decay" or "adaptive", default "all"
+        Which points count: all alike; the newest `window_points`; each half as much after every `half_life_points`; or
+        as much of the past as did best on points that were not learned yet, for a stream that changes.
+    window_points, half_life_points : int, optional
+        With the `memory` of that kind, which needs it.
     structure : "tree" or "chain", default "chain"
-        How buckets merge; see the option of that name.
+        How buckets merge; see the option of that name. Only with `memory="all"`.
     reducer : "calibrated", "sensitivity" or "uniform", default "calibrated"
         How many points are reduced to few; see the option of that name.
     train_points : int, default 20,000
@@ -140,6 +149,8 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         Scaler and machine, as a trainer would publish them.
     coef_ : ndarray of shape (1, n_features), or (n_classes, n_features)
         Over raw features, with the linear kernel only.
+    horizons_ : tuple of Horizon
+        The newest rows that the model is of, so many, and their share of its weight; empty with `memory="all"`.
     intercept_ : ndarray of shape (1,), or (n_classes,)
         Over raw features, with the linear kernel only.
     n_features_in_ : int
@@ -181,6 +192,9 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         probability: Literal["sigmoid", "isotonic"] | None = None,
         cost: tuple[float, float] | None = None,
         target: dict[Literal["precision", "recall", "alarm_rate"], float] | None = None,
+        memory: Literal["all", "window", "decay", "adaptive"] = "all",
+        window_points: int | None = None,
+        half_life_points: int | None = None,
         structure: Literal["tree", "chain"] = "chain",
         reducer: Literal["calibrated", "sensitivity", "uniform"] = "calibrated",
         train_points: int = 20_000,
@@ -202,6 +216,9 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.probability = probability
         self.cost = cost
         self.target = target
+        self.memory = memory
+        self.window_points = window_points
+        self.half_life_points = half_life_points
         self.structure = structure
         self.reducer = reducer
         self.train_points = train_points
@@ -350,6 +367,12 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return self._stream.made().machines[0].model.threshold
 
     @property
+    def horizons_(self) -> tuple[Horizon, ...]:
+        """See the class."""
+        check_is_fitted(self)
+        return self._stream.horizons()
+
+    @property
     def tuning_(self) -> tuple[Score, ...]:
         """See the class."""
         check_is_fitted(self)
@@ -475,7 +498,10 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 points=PointsConfig(dimension=dimension, dtype=dtype, **self._labels()),
                 coreset=CoresetConfig(
                     reducer=self.reducer,
-                    structure=self.structure,
+                    memory=self.memory,
+                    window_points=self.window_points,
+                    half_life_points=self.half_life_points,
+                    structure=self.structure if self.memory == "all" else None,
                     memory_points=self.memory_points,
                     max_partitions=1,
                     train_points=self.train_points,

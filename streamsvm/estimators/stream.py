@@ -14,6 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from streamsvm.config import ModelConfig
 from streamsvm.coreset.conditions import MEANINGS, Seldom
+from streamsvm.coreset.forgetting import Horizon
 from streamsvm.coreset.outliers import TELLING
 from streamsvm.estimators.persistence import Machines, Plain, from_plain, to_plain
 from streamsvm.learning.learner import Learner
@@ -90,6 +91,10 @@ class Stream:
         self._made = None
         self._warn_of_outliers(stacklevel=4)
         self._warn_of_the_coreset(stacklevel=4)
+
+    def horizons(self) -> tuple[Horizon, ...]:
+        """Return what a model of everything learned so far is of, the longest first; empty if of all of it."""
+        return self.learner.horizons()[0]
 
     def made(self) -> Machines:
         """Return the machines of everything learned so far."""

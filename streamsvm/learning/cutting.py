@@ -18,10 +18,12 @@ import numpy as np
 
 from streamsvm.config import ModelConfig
 from streamsvm.coreset.audit_sample import Sampled
+from streamsvm.coreset.forgetting import Horizon
 from streamsvm.coreset.moments import Moments
 from streamsvm.coreset.outliers import Found, Tally
 from streamsvm.coreset.reducers.base import Observed, Purpose, generator, reduce_for
-from streamsvm.learning.partition import Partition, PartitionState, Standing, note_in_leaf
+from streamsvm.coreset.structure import Learned
+from streamsvm.learning.partition import Partition, PartitionState, Parts, Standing, note_in_leaf
 from streamsvm.learning.tasks import Task
 from streamsvm.points import Points, Position, Positions
 
@@ -55,6 +57,40 @@ class Met:
     first_leaves: Mapping[int, tuple[int, Tally]] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class HeldOfPartition:
+    """What a cut is of, in one partition.
+
+    Attributes
+    ----------
+    oldest : Position
+        Of the oldest row that the cut depends on.
+    before : Learned
+        What was learned before that.
+    horizons : tuple of Horizon
+        The longest first; their shares sum to 1.
+    """
+
+    oldest: Position
+    before: Learned
+    horizons: tuple[Horizon, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class HeldOfCut:
+    """What a cut is of, where that is not everything that was learned.
+
+    Attributes
+    ----------
+    learned : Learned
+        Totals of everything that was.
+    partitions : mapping of partition to HeldOfPartition
+    """
+
+    learned: Learned
+    partitions: Mapping[int, HeldOfPartition]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cut:
     """A vector of positions and everything that a model of the stream up to there is made from.
@@ -67,14 +103,17 @@ class Cut:
     points : Points
         The training set, raw, at most `coreset.train_points` points in partition order.
     moments : Moments
-        Exact moments of all accepted points up to the cut, merged in partition order.
+        Exact moments of all accepted points up to the cut, or of what is not forgotten of them under the weights that
+        it has now, merged in partition order.
     rows : int
-        Rows seen, rejected ones included.
+        Rows learned, rejected ones included.
     first_time_ms, last_time_ms : int
         Least and greatest record timestamp; -1 if unknown.
     audit : tuple of Sampled
         The audit sample of each partition that has one, or of each of its labels, in partition order: what a model of
-        this cut is judged by.
+        this cut is judged by; under the same weights.
+    held : HeldOfCut or None
+        What it is of; None: of everything that was learned.
     met : Met or None
         Of a cut that was made just now.
     """
@@ -87,7 +126,21 @@ class Cut:
     first_time_ms: int
     last_time_ms: int
     audit: tuple[Sampled, ...] = ()
+    held: HeldOfCut | None = None
     met: Met | None = field(default=None, compare=False)
+
+    @property
+    def learned(self) -> Learned:
+        """Totals of everything that was learned up to the cut."""
+        if self.held is not None:
+            return self.held.learned
+        return Learned(
+            rows=self.rows,
+            count=self.moments.count,
+            class_weight=self.moments.class_weight,
+            first_time_ms=self.first_time_ms,
+            last_time_ms=self.last_time_ms,
+        )
 
     @property
     def points_held(self) -> int:
@@ -151,33 +204,47 @@ DueCut = Cut | TakenCut
 
 
 def _made(standings: Mapping[int, Standing], config: ModelConfig, task: Task) -> Cut:
-    opened = {partition: standing.open_points(config, task) for partition, standing in standings.items()}
-    extents = {partition: extent for partition, (_, extent, _) in opened.items()}
-    parts = [
-        part
-        for partition, standing in standings.items()
-        for part in (*(bucket.points for bucket in standing.state.buckets), opened[partition][0])
-        if len(part)
-    ]
+    now_ms = max(standing.now_ms for standing in standings.values())
+    parts = {partition: standing.parts(config, task, now_ms) for partition, standing in standings.items()}
     moments = Moments.zero(config.points.dimension, task.classes)
-    for extent in extents.values():
-        moments = moments.merge(extent.moments)
+    for part in parts.values():
+        moments = moments.merge(part.moments)
+    learned = Learned.nothing(task.classes)
+    for standing in standings.values():
+        learned = learned.join(standing.state.learned)
     positions = {partition: standing.state.position for partition, standing in standings.items()}
-    met = Met(first_leaves=_first_leaves(standings, {partition: found for partition, (*_, found) in opened.items()}))
+    met = Met(first_leaves=_first_leaves(standings, {partition: part.found for partition, part in parts.items()}))
+    points = [points for part in parts.values() for points in part.points]
     return Cut(
         positions=positions,
         leader_epochs={partition: standing.state.leader_epoch for partition, standing in standings.items()},
-        points=_training_set(parts, moments, positions, config, task, met.observed),
+        points=_training_set(points, moments, positions, config, task, met.observed),
         moments=moments,
-        rows=sum(extent.rows for extent in extents.values()),
-        first_time_ms=min((one.first_time_ms for one in extents.values() if one.first_time_ms >= 0), default=-1),
-        last_time_ms=max(extent.last_time_ms for extent in extents.values()),
-        audit=tuple(
-            sampled
-            for partition, standing in standings.items()
-            for sampled in standing.sampled(extents[partition].moments.class_weight, config, task)
-        ),
+        rows=learned.rows,
+        first_time_ms=learned.first_time_ms,
+        last_time_ms=learned.last_time_ms,
+        audit=tuple(sampled for part in parts.values() for sampled in part.audit),
+        held=_held(standings, parts, learned, config, now_ms),
         met=met,
+    )
+
+
+def _held(
+    standings: Mapping[int, Standing],
+    parts: Mapping[int, Parts],
+    learned: Learned,
+    config: ModelConfig,
+    now_ms: int,
+) -> HeldOfCut | None:
+    """Return what a cut is of, where that is not everything that was learned."""
+    if not config.coreset.forgets:
+        return None
+    return HeldOfCut(
+        learned=learned,
+        partitions={
+            partition: HeldOfPartition(*standings[partition].oldest(now_ms), part.horizons)
+            for partition, part in parts.items()
+        },
     )
 
 

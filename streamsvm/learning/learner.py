@@ -6,20 +6,22 @@ never a promise about a later state.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
 from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig
 from streamsvm.coreset import audit_sample as audit
 from streamsvm.coreset import screening
+from streamsvm.coreset.forgetting import Horizon
 from streamsvm.coreset.leaf import Leaf
 from streamsvm.coreset.moments import Moments
 from streamsvm.coreset.outliers import Tally
 from streamsvm.coreset.reducers.base import Observed, Purpose, generator
-from streamsvm.coreset.structure import Bucket, time_range
+from streamsvm.coreset.structure import Bucket, Learned, time_range
 from streamsvm.learning import pilots, training
 from streamsvm.learning.cutting import Cut, DueCut, LearnerState, Met, TakenCut
+from streamsvm.learning.forgetful import partition_of
 from streamsvm.learning.partition import OpenLeaf, Partition
 from streamsvm.learning.tasks import Task, TwoClasses
 from streamsvm.points import Points, Position, Positions, Rows
@@ -40,18 +42,30 @@ class Learner:
         Sealed leaves, over all partitions, after which a cut is due.
     task : Task, optional
         What the labels are for; to tell two classes apart.
+    before : mapping of partition to Learned, optional
+        What was learned before the base, where that is not the beginning. Only of partitions that forget, and only
+        where a span begins: from there on they hold what they would have held.
     """
 
-    def __init__(self, config: ModelConfig, base: Positions, every_leaves: int, task: Task | None = None) -> None:
+    def __init__(
+        self,
+        config: ModelConfig,
+        base: Positions,
+        every_leaves: int,
+        task: Task | None = None,
+        before: Mapping[int, Learned] | None = None,
+    ) -> None:
         self._config = config
         self._task = task or TwoClasses()
         self._every_leaves = every_leaves
         self._leaves_since_cut = 0
         self._of_cuts = Observed()
         self._partitions = {partition: self._begun(partition, base) for partition in sorted(base)}
+        for partition, learned in (before or {}).items():
+            self._partitions[partition].begin_after(learned)
 
     def _begun(self, partition: int, base: Positions) -> Partition:
-        return Partition(partition, base[partition], self._config, self._task)
+        return partition_of(partition, base[partition], self._config, self._task)
 
     @property
     def positions(self) -> dict[int, Position]:
@@ -85,18 +99,12 @@ class Learner:
     @property
     def rows(self) -> int:
         """Rows seen since the base, rejected ones included."""
-        return sum(
-            held.leaf.rows + sum(bucket.extent.rows for bucket in held.structure.buckets)
-            for held in self._partitions.values()
-        )
+        return sum(held.learned.rows for held in self._partitions.values())
 
     @property
     def weight(self) -> float:
         """Total weight of the valid points learned since the base."""
-        return sum(
-            held.leaf.extent.moments.weight + sum(bucket.extent.moments.weight for bucket in held.structure.buckets)
-            for held in self._partitions.values()
-        )
+        return sum(float(held.learned.class_weight.sum()) for held in self._partitions.values())
 
     @property
     def leaves_sealed(self) -> int:
@@ -106,6 +114,12 @@ class Learner:
     def buckets(self) -> dict[int, tuple[Bucket, ...]]:
         """Return the buckets of each partition, the oldest first."""
         return {partition: held.structure.buckets for partition, held in self._partitions.items()}
+
+    def horizons(self) -> dict[int, tuple[Horizon, ...]]:
+        """Return what a cut would be of now, in each partition, the longest first; empty where nothing is forgotten."""
+        standings = {partition: held.standing() for partition, held in self._partitions.items()}
+        now_ms = max(standing.now_ms for standing in standings.values())
+        return {partition: standing.horizons(now_ms) for partition, standing in standings.items()}
 
     def open_leaves(self) -> dict[int, OpenLeaf]:
         """Return how full each partition's open leaf is; costs nothing that grows with the points."""
@@ -158,7 +172,7 @@ class Learner:
 
     def _anything_sealed(self) -> bool:
         """Tell whether a valid point was ever sealed: before that there is nothing to train on, and no leaf counts."""
-        return any(held.structure.count for held in self._partitions.values())
+        return any(held.sealed_count for held in self._partitions.values())
 
     def take(self) -> TakenCut:
         """Take a cut at the present positions; the next one is due `every_leaves` leaves later.
@@ -188,7 +202,7 @@ class Learner:
         standings = {}
         for partition in sorted(state.partitions):
             saved = state.partitions[partition]
-            held = Partition(partition, saved.position, self._config, self._task)
+            held = partition_of(partition, saved.position, self._config, self._task)
             held.restore(saved)
             standings[partition] = held.standing()
         return TakenCut(standings, self._config, self._task)

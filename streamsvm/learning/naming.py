@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import msgspec
+import numpy as np
 
 from streamsvm.config import ModelConfig
+from streamsvm.coreset.structure import Learned
 from streamsvm.features.columns import columns_of
 from streamsvm.features.examples import examples_of
 from streamsvm.learning.cutting import Cut
@@ -17,12 +21,19 @@ from streamsvm.model.threshold import LARGEST_BYTES as THRESHOLD_BYTES
 from streamsvm.model.version import (
     LINKS_BYTES,
     PARTITION_BYTES,
+    HeldOfPartition,
+    Memory,
     PartitionCut,
     StreamSummary,
     TuningInForce,
     partition_cuts,
     positions,
 )
+
+HELD_BYTES: Final = 400
+"""Most characters of what a lineage says of a partition that forgets, without its horizons."""
+HORIZON_BYTES: Final = 48
+"""Most characters of a horizon."""
 
 
 def in_force(tuning: Tuning | None) -> TuningInForce | None:
@@ -54,15 +65,48 @@ def tuning_of(head: Head | None) -> Tuning | None:
 
 
 def summary(cut: Cut) -> StreamSummary:
-    """Summarise what a cut covers."""
-    negative, positive = (float(weight) for weight in cut.moments.class_weight)
+    """Summarise what was learned up to a cut."""
+    return _summary(cut.learned)
+
+
+def _summary(learned: Learned) -> StreamSummary:
+    negative, positive = (float(weight) for weight in learned.class_weight)
     return StreamSummary(
-        rows=cut.rows,
-        points=cut.moments.count,
-        weight=cut.moments.weight,
+        rows=learned.rows,
+        points=learned.count,
+        weight=negative + positive,
         class_weight=(negative, positive),
-        first_time_ms=cut.first_time_ms,
-        last_time_ms=cut.last_time_ms,
+        first_time_ms=learned.first_time_ms,
+        last_time_ms=learned.last_time_ms,
+    )
+
+
+def memory_of(cut: Cut, config: ModelConfig) -> Memory | msgspec.UnsetType:
+    """Write what a cut is of, for the lineage; unset where that is everything."""
+    if cut.held is None:
+        return msgspec.UNSET
+    return Memory(
+        kind=config.coreset.memory,
+        partitions=tuple(
+            HeldOfPartition(
+                partition=partition,
+                oldest=(held.oldest.offset, held.oldest.row),
+                before=_summary(held.before),
+                horizons=tuple((one.rows, one.share) for one in held.horizons),
+            )
+            for partition, held in sorted(cut.held.partitions.items())
+        ),
+    )
+
+
+def learned_of(summary: StreamSummary) -> Learned:
+    """Read back what was learned before the oldest row of a version."""
+    return Learned(
+        rows=summary.rows,
+        count=summary.points,
+        class_weight=np.array(summary.class_weight),
+        first_time_ms=summary.first_time_ms,
+        last_time_ms=summary.last_time_ms,
     )
 
 
@@ -71,6 +115,8 @@ def largest_bytes(config: ModelConfig) -> int:
     points, partitions = config.points, config.coreset.max_partitions
     cuts = 2 if config.svm.tune is None else 3
     fixed = 8_192 + LINKS_BYTES + len(msgspec.json.encode(config.canonical())) + cuts * partitions * PARTITION_BYTES
+    if config.coreset.forgets:
+        fixed += partitions * (HELD_BYTES + config.coreset.dyadic_buckets * HORIZON_BYTES)
     fixed += probability_part.largest_bytes(config.svm.probability)
     fixed += THRESHOLD_BYTES if config.svm.goal is not None else 0
     if config.features is not None:

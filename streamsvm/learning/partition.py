@@ -1,34 +1,88 @@
 """One partition of the input: its open leaf, its structure, its audit sample.
 
+What a partition has *learned* only grows: rows, points, their weight. What it *holds* is what a cut is made of: all of
+that, or what is not forgotten of it. A structure that forgets (`streamsvm.coreset.dyadic`) has nodes that know their
+own rows only; then the open span is bounded, screened and audited by itself, as the first leaf of a stream is.
+
 Invariant: the content of a partition is a pure function of its log, the configuration and the seed. Other partitions
 have no influence on it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from streamsvm.config import CoresetConfig, ModelConfig
-from streamsvm.coreset.audit_sample import EVERY_LABEL, LABELS, Held, Reservoir, Sampled, shares
+from streamsvm.coreset.audit_sample import EVERY_LABEL, LABELS, Held, Reservoir, Sampled, merged, shares
 from streamsvm.coreset.clipping import Bounds, freed_of_outliers
+from streamsvm.coreset.dyadic import OPEN, stretch_of
+from streamsvm.coreset.forgetting import Forgetting, Horizon, Stretch, latest
 from streamsvm.coreset.leaf import Leaf
 from streamsvm.coreset.moments import Moments, merge_all
 from streamsvm.coreset.outliers import Found, Outlier, OutlierBounds, Tally
 from streamsvm.coreset.reducers.base import Observed, Pilot, Purpose, generator
 from streamsvm.coreset.screening import LEAST_CAPACITY, Screen, Screened, Screener, calibrated, make_screen, turned
 from streamsvm.coreset.shift import ShiftWatch
-from streamsvm.coreset.structure import Bucket, Chain, Counter, Extent, Structure, Tree, joined
+from streamsvm.coreset.structure import (
+    NO_TIMES,
+    Bucket,
+    Chain,
+    Counter,
+    Extent,
+    Learned,
+    PilotOf,
+    Structure,
+    Tree,
+    joined,
+)
 from streamsvm.learning.pilots import linear_pilot
 from streamsvm.learning.tasks import Task
+from streamsvm.learning.voting import Voting
 from streamsvm.points import Points, Position, Rows
 
+LEAST_TIMES: Final = 5
+"""Rows of a known time that an open span must have before it has one: of fewer, a strange one may be the median."""
 Places = tuple[NDArray[np.int64], NDArray[np.int64]]
 """Offsets and rows of accepted points, in their order."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Forgetful:
+    """What a partition that forgets knows besides what it holds.
+
+    Attributes
+    ----------
+    learned : Learned
+        Of everything sealed since the base.
+    times : ndarray of shape (k,), int64
+        Times of some rows of the open span, whose median is that of the span; empty where age is not counted in time.
+    voting : Voting or None
+        Experts and shares of horizons, if they say what counts.
+    """
+
+    learned: Learned
+    times: NDArray[np.int64]
+    voting: Voting | None = None
+
+
+def span_times(times: NDArray[np.int64]) -> tuple[int, int]:
+    """Return the time of a span, twice: the (lower) median of its rows' times; -1 of none."""
+    if not len(times):
+        return NO_TIMES
+    median = int(np.partition(times, (len(times) - 1) // 2)[(len(times) - 1) // 2])
+    return median, median
+
+
+def learned(forgetful: Forgetful | None, buckets: Sequence[Bucket], leaf: Extent) -> Learned:
+    """Return the totals of all rows that a partition learned."""
+    if forgetful is not None:
+        return forgetful.learned.join(leaf.learned)
+    return joined([bucket.extent for bucket in buckets] + [leaf]).learned
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +102,10 @@ class PartitionState:
     screened : Screened or None
         The state of the open leaf's screen, if it is screened.
     audit : tuple of Held
-        The audit sample, or that of each label; none if `audit_points` is 0.
+        The audit sample, or that of each label; none if `audit_points` is 0. Where buckets have their own: that of the
+        open span.
+    forgetful : Forgetful or None
+        What a partition that forgets knows besides.
     """
 
     sealed: int
@@ -58,6 +115,7 @@ class PartitionState:
     leaf_extent: Extent
     screened: Screened | None = None
     audit: tuple[Held, ...] = ()
+    forgetful: Forgetful | None = None
 
     @property
     def position(self) -> Position:
@@ -65,14 +123,14 @@ class PartitionState:
         return self.leaf_extent.end
 
     @property
-    def extent(self) -> Extent:
-        """The extent of all rows learned since the base."""
-        return joined([bucket.extent for bucket in self.buckets] + [self.leaf_extent])
+    def learned(self) -> Learned:
+        """Totals of all rows learned since the base."""
+        return learned(self.forgetful, self.buckets, self.leaf_extent)
 
     @property
     def rows_accepted(self) -> int:
         """Number of rows learned so far, without rejected rows."""
-        return sum(extent.moments.count for extent in (self.leaf_extent, *(one.extent for one in self.buckets)))
+        return self.learned.count
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,44 +148,151 @@ class Standing:
         None before anything was sealed.
     places : tuple of (offsets, rows)
         Where the points of a first leaf stand in the log; empty where that is not known.
+    forgetting : Forgetting or None
+        None where nothing is forgotten.
     """
 
     state: PartitionState
     bounds: Bounds | None
     outlier_bounds: OutlierBounds | None
     places: tuple[Places, ...]
+    forgetting: Forgetting | None = None
 
-    def open_points(self, config: ModelConfig, task: Task) -> tuple[Points, Extent, Found | None]:
-        """Return points of the open leaf, a first leaf clipped as if sealed; the extent of all rows; and the outliers.
+    @property
+    def now_ms(self) -> int:
+        """The latest time of a span; -1 where none has one, or age is not counted in time."""
+        return latest(self._stretches())[-1]
 
-        The outliers are those of an open first leaf.
+    def parts(self, config: ModelConfig, task: Task, now_ms: int) -> Parts:
+        """Return everything that is held, under the weights that it has in a cut.
+
+        Parameters
+        ----------
+        config : ModelConfig
+        task : Task
+        now_ms : int
+            The latest time of all partitions.
         """
+        state = self.state
+        points, moments, found = self._open_points(config, task)
+        factors = self._factors(now_ms, moments)
+        held = [(bucket.points, bucket.extent.moments) for bucket in state.buckets] + [(points, moments)]
+        counting = [(*one, factor) for one, factor in zip(held, factors, strict=True) if factor > 0.0]
+        whole = Moments.zero(config.points.dimension, task.classes)
+        for _, own, factor in counting:
+            whole = whole.merge(own.scaled(factor))
+        return Parts(
+            points=tuple(own.scaled(factor) for own, _, factor in counting if len(own)),
+            moments=whole,
+            audit=tuple(self._sampled(factors, whole.class_weight, config, task)),
+            found=found,
+            horizons=self.horizons(now_ms),
+        )
+
+    def _stretches(self) -> list[Stretch]:
+        """Return what is held as a rule of forgetting sees it, the open span as one."""
+        state = self.state
+        full = [bucket for bucket in state.buckets if bucket.level != OPEN]
+        rows = state.leaf_extent.rows + sum(bucket.extent.rows for bucket in state.buckets[len(full) :])
+        known = np.empty(0, np.int64) if state.forgetful is None else state.forgetful.times
+        times = span_times(known) if len(known) >= LEAST_TIMES else NO_TIMES
+        return [*map(stretch_of, full), Stretch(rows, times)]
+
+    def _factors(self, now_ms: int, leaf: Moments) -> list[float]:
+        """Return by what the weights of each bucket, and of the open leaf, count."""
+        if self.forgetting is None:
+            return [1.0] * (len(self.state.buckets) + 1)
+        if self.state.forgetful is not None and self.state.forgetful.voting is not None:
+            return self.state.forgetful.voting.factors(self.state.buckets, leaf)
+        found = self.forgetting.factors(self._stretches(), now_ms)
+        return found + found[-1:] * (len(self.state.buckets) + 1 - len(found))
+
+    def horizons(self, now_ms: int) -> tuple[Horizon, ...]:
+        """Return the newest rows that count, and their share, the longest first; empty where nothing is forgotten."""
+        state = self.state
+        if self.forgetting is None or state.forgetful is None:
+            return ()
+        if state.forgetful.voting is not None:
+            return state.forgetful.voting.horizons(state.leaf_extent)
+        stretches = self._stretches()
+        pairs = zip(stretches, self.forgetting.factors(stretches, now_ms), strict=True)
+        return (Horizon(sum(stretch.rows for stretch, factor in pairs if factor > 0.0), 1.0),)
+
+    def oldest(self, now_ms: int) -> tuple[Position, Learned]:
+        """Return where the oldest rows that count begin, and what was learned before them; only where some do not."""
+        assert self.forgetting is not None
+        assert self.state.forgetful is not None
+        factors = self.forgetting.factors(self._stretches(), now_ms)
+        for bucket, factor in zip(self.state.buckets, factors, strict=False):
+            if factor > 0.0:
+                assert bucket.before is not None
+                return bucket.extent.start, bucket.before
+        return self.state.leaf_extent.start, self.state.forgetful.learned
+
+    def _open_points(self, config: ModelConfig, task: Task) -> tuple[Points, Moments, Found | None]:
+        """Return points and moments of the open leaf, a first leaf clipped as if sealed; and the outliers of that."""
         state = self.state
         bounds = self._first_bounds(config)
         if bounds is None:
             points = state.leaf_points
             calm = points if state.screened is None else calibrated(points, state.screened, Observed())
-            return calm, state.extent, None
+            return calm, state.leaf_extent.moments, None
         points, found = bounds.draw_in(state.leaf_points)
         if found is None:
-            return points, state.extent, None
-        within = replace(state.leaf_extent, moments=Moments.zero(points.dimension, task.classes).add(points))
-        return points, joined([bucket.extent for bucket in state.buckets] + [within]), found
+            return points, state.leaf_extent.moments, None
+        return points, Moments.zero(points.dimension, task.classes).add(points), found
 
-    def sampled(self, class_weight: NDArray[np.float64], config: ModelConfig, task: Task) -> Iterator[Sampled]:
+    def _sampled(
+        self, factors: Sequence[float], class_weight: NDArray[np.float64], config: ModelConfig, task: Task
+    ) -> Iterator[Sampled]:
+        """Yield the audit sample, or that of each label, of everything that counts."""
+        more = config.coreset.audit_points // (config.coreset.bucket_audit_points or 1)
+        shares = audit_shares(config, task)
+        for place, ((label, most), own) in enumerate(zip(shares.items(), self.clipped_audit(config), strict=True)):
+            older = [
+                bucket.audit[place].scaled(factor)
+                for bucket, factor in zip(self.state.buckets, factors, strict=False)
+                if factor > 0.0 and bucket.audit
+            ]
+            held = merged([*older, own.scaled(factors[-1])], more * most) if older else own
+            yield held.sampled(
+                class_weight if label == EVERY_LABEL else np.where(np.equal(LABELS, label), class_weight, 0.0)
+            )
+
+    def clipped_audit(self, config: ModelConfig) -> Iterator[Held]:
         """Yield the audit sample, or that of each label, clipped like the next row: models learn clipped points."""
         outliers = self.outlier_bounds or self._first_bounds(config)
-        for label, held in zip(audit_shares(config, task), self.state.audit, strict=True):
-            points = held.points
-            if self.bounds is not None:
-                points = self.bounds.clip(points)[0]
-            if outliers is not None:
-                points = outliers.draw_in(points)[0]
-            own = class_weight if label == EVERY_LABEL else np.where(np.equal(LABELS, label), class_weight, 0.0)
-            yield replace(held, points=points).sampled(own)
+        for held in self.state.audit:
+            points = held.points if self.bounds is None else self.bounds.clip(held.points)[0]
+            yield replace(held, points=points if outliers is None else outliers.draw_in(points)[0])
 
     def _first_bounds(self, config: ModelConfig) -> OutlierBounds | None:
         return first_bounds(config.coreset, self.outlier_bounds, self.state.leaf_points)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parts:
+    """What a partition brings to a cut, under the weights that it has there.
+
+    Attributes
+    ----------
+    points : tuple of Points
+        The oldest first; none is empty.
+    moments : Moments
+        Of the rows that they stand for.
+    audit : tuple of Sampled
+        The audit sample of these rows, or that of each label.
+    found : Found or None
+        The outliers of an open first leaf.
+    horizons : tuple of Horizon
+        What they are of; empty where nothing is forgotten.
+    """
+
+    points: tuple[Points, ...]
+    moments: Moments
+    audit: tuple[Sampled, ...]
+    found: Found | None
+    horizons: tuple[Horizon, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -178,9 +343,12 @@ class Partition:
         self.clipped = 0
         self.leader_epoch = -1
         self.leaf = Leaf(base, coreset.leaf_rows, points.dimension, points.numpy_dtype, task.classes)
-        self.structure = make_structure(partition, config.seed, coreset, task)
+        self.structure = self._empty_structure()
         self._shift = ShiftWatch(points.dimension, task.classes)
         self.audit = make_reservoirs(partition, config, task)
+
+    def _empty_structure(self) -> Structure:
+        return make_structure(self._partition, self._config.seed, self._config.coreset, self._task)
 
     @property
     def position(self) -> Position:
@@ -195,7 +363,30 @@ class Partition:
     @property
     def count(self) -> int:
         """Valid points learned since the base."""
-        return self.structure.count + self.leaf.count
+        return self.sealed_count + self.leaf.count
+
+    @property
+    def sealed_count(self) -> int:
+        """Valid points sealed since the base."""
+        return self.structure.count
+
+    @property
+    def learned(self) -> Learned:
+        """Totals of all rows learned since the base."""
+        return learned(self._forgetful(), self.structure.buckets, self.leaf.extent)
+
+    @property
+    def forgetting(self) -> Forgetting | None:
+        """The rule by which rows are forgotten; None: none is."""
+        return None
+
+    def begin_after(self, learned: Learned) -> None:
+        """Take what was learned before the base for granted; only a partition that forgets can."""
+        raise AssertionError(f"{learned.rows} rows cannot be left out: everything counts here")
+
+    def _forgetful(self) -> Forgetful | None:
+        """Return what is known besides what is held; None where nothing is forgotten."""
+        return None
 
     def add(self, rows: Rows) -> int:
         """Add rows that fit into the leaf; return how many multiples of `leaf_rows` rows this completed."""
@@ -214,20 +405,29 @@ class Partition:
 
     def _seal(self) -> None:
         self._look_for_shift()
-        points, extent = self._sealed_leaf()
-        sealed = [bucket.extent.moments for bucket in self.structure.buckets]
-        seen = merge_all([*sealed, extent.moments], points.dimension)
         solved: dict[tuple[Position, Position], Any] = {}
-
-        def pilot_of(points: Points, extent: Extent) -> Any:
-            solved[extent.start, extent.end] = self._task.pilot(points, extent.moments.weight, seen, self._config)
-            return solved[extent.start, extent.end]
-
-        self.structure.insert(points, extent, pilot_of)
+        self._insert(solved)
         self.bound()
         screen = self._next_screen(solved)
         if screen is not None:
             self.leaf.screen(Screener.begin(screen, *self._leaf_name))
+
+    def _insert(self, solved: dict[tuple[Position, Position], Any]) -> None:
+        """Put the full leaf into the structure; take in the pilots that this solves."""
+        points, extent = self._sealed_leaf()
+        sealed = [bucket.extent.moments for bucket in self.structure.buckets]
+        seen = merge_all([*sealed, extent.moments], points.dimension)
+        self.structure.insert(points, extent, self._pilots(solved, seen))
+
+    def _pilots(self, solved: dict[tuple[Position, Position], Any], seen: Moments | None) -> PilotOf:
+        """Return what solves pilots, of nodes that are a part of what was seen; None: that know themselves only."""
+
+        def pilot_of(points: Points, extent: Extent) -> Any:
+            found = self._task.pilot(points, extent.moments.weight, seen or extent.moments, self._config)
+            solved[extent.start, extent.end] = found
+            return found
+
+        return pilot_of
 
     def open_leaf(self) -> OpenLeaf:
         """Return how full the open leaf is."""
@@ -257,9 +457,11 @@ class Partition:
         `solved` holds the pilots that sealing has just solved, by the rows that their points represent. If one of them
         covers all rows, it is used instead of solving the same pilot again.
         """
-        coreset, buckets = self._config.coreset, self.structure.buckets
+        coreset, buckets = self._config.coreset, self.structure.known
+        if not buckets:
+            return None
         whole = joined([bucket.extent for bucket in buckets])
-        span = int(whole.rows * coreset.screening) // coreset.leaf_rows * coreset.leaf_rows
+        span = self._rows_to_screen(whole.rows)
         if not self._screens or span < 2 * coreset.leaf_rows or not whole.moments.class_weight.all():
             return None
         points, moments = Points.union([bucket.points for bucket in buckets]), whole.moments
@@ -268,8 +470,14 @@ class Partition:
             pilot = linear_pilot(points, moments.weight, moments, self._config.svm)
         if pilot.lower_bound <= 0.0:
             return None
-        random = generator(self._config.seed, Purpose.SKETCH, (self._partition, self.structure.sealed, 0))
+        seed, partition, leaf = self._leaf_name
+        random = generator(seed, Purpose.SKETCH, (partition, leaf, 0))
         return make_screen(points, pilot, moments, span, span * moments.count / whole.rows, coreset.leaf_rows, random)
+
+    def _rows_to_screen(self, known: int) -> int:
+        """Return how many rows the next leaf may span, given the rows that are known to it."""
+        coreset = self._config.coreset
+        return int(known * coreset.screening) // coreset.leaf_rows * coreset.leaf_rows
 
     @property
     def _screens(self) -> bool:
@@ -293,12 +501,14 @@ class Partition:
                 leaf_extent=extent,
                 screened=screened,
                 audit=tuple(reservoir.state() for reservoir in self.audit),
+                forgetful=self._forgetful(),
             )
             self._standing = Standing(
                 state=state,
                 bounds=self._bounds,
                 outlier_bounds=self._outlier_bounds,
                 places=tuple(self._places or ()),
+                forgetting=self.forgetting,
             )
         return self._standing
 
@@ -337,11 +547,12 @@ class Partition:
         coreset = self._config.coreset
         if coreset.clip_sd is None and coreset.max_leverage is None:
             return
-        moments = merge_all([bucket.extent.moments for bucket in self.structure.buckets], self._config.points.dimension)
+        known = self.structure.known
+        moments = merge_all([bucket.extent.moments for bucket in known], self._config.points.dimension)
         if coreset.clip_sd is not None:
             self._bounds = Bounds.of(moments, coreset.clip_sd) if moments.count else None
         if coreset.max_leverage is not None:
-            held = [bucket.points for bucket in self.structure.buckets]
+            held = [bucket.points for bucket in known]
             share = coreset.max_leverage
             self._outlier_bounds = OutlierBounds.of(moments, held, share) if moments.count else None
 
@@ -404,7 +615,8 @@ class Partition:
             sealed = merge_all([bucket.extent.moments for bucket in buckets], len(leaf.mean))
             shifted = self._shift.shifted(sealed, leaf, self.leaf.points)
             if self.leaf.screened is not None:
-                shifted |= turned(self.leaf.screened, Points.union([bucket.points for bucket in buckets]))
+                known = Points.union([bucket.points for bucket in self.structure.known])
+                shifted |= turned(self.leaf.screened, known)
             self.structure.reducer.observed.shifted += shifted
 
 
@@ -428,9 +640,10 @@ def make_reservoirs(partition: int, config: ModelConfig, task: Task) -> tuple[Re
 
 
 def audit_shares(config: ModelConfig, task: Task) -> dict[int, int]:
-    """Return how many points the audit sample of a partition holds, of each label or of all together."""
+    """Return how many points the audit sample of a partition, or of a span, holds, of each label or of all together."""
     coreset = config.coreset
-    return shares(coreset.audit_points, coreset.audit_by_label and task.classes == len(LABELS))
+    capacity = coreset.bucket_audit_points if coreset.forgets else coreset.audit_points
+    return shares(capacity, coreset.audit_by_label and task.classes == len(LABELS))
 
 
 def first_bounds(coreset: CoresetConfig, sealed: OutlierBounds | None, leaf: Points) -> OutlierBounds | None:

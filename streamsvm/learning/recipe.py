@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from streamsvm.config import ModelConfig, SvmConfig
 from streamsvm.coreset.moments import Moments
 from streamsvm.learning.cutting import Cut, DueCut
-from streamsvm.learning.naming import summary, tuned_at
+from streamsvm.learning.naming import memory_of, summary, tuned_at
 from streamsvm.learning.tasks import Task, TwoClasses
 from streamsvm.learning.training import Trained, audit_scores, audited, limited, train, with_probability, with_threshold
 from streamsvm.learning.tuning import Score, Tuning, is_due, tune
@@ -177,6 +177,7 @@ def version_of(made: Made, config: ModelConfig, origin: Origin) -> Version:
         tuned_at=tuned_at(made.tuning),
         build=dict(origin.build),
         links=origin.links,
+        memory=memory_of(cut, config),
     )
     return Version(
         name=origin.name,

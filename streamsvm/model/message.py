@@ -26,6 +26,10 @@ format  added
         with the columns that a reader must make of them (see `streamsvm.features.examples`)
 ======  ===================================================================================================
 
+`lineage.memory` stands in a version of any of these formats whose trainer forgets (`coreset.memory`), and is left out
+of every other: it says what the version is of, changes nothing in how a reader scores, and one that does not check
+lineages need not know it.
+
 For other languages `schemas/model-4.schema.json` to `schemas/model-6.schema.json`, beside this module, describe these
 as JSON Schemas; the header `ce_dataschema` names the one of the value.
 """

@@ -31,6 +31,44 @@ class PartitionCut(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     leader_epoch: int
 
 
+class StreamSummary(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What a version covers: rows seen, valid points among them, their exact weight, and when they were written."""
+
+    rows: int
+    points: int
+    weight: float
+    class_weight: tuple[float, float]
+    first_time_ms: int
+    last_time_ms: int
+
+
+class HeldOfPartition(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What of a partition counts in a version that forgets.
+
+    Attributes
+    ----------
+    partition : int
+    oldest : tuple of (int, int)
+        Offset and row of the oldest row that the version depends on.
+    before : StreamSummary
+        What was learned before that row. A log that no longer holds it cannot show it: it is taken for granted then.
+    horizons : tuple of (int, float)
+        The newest rows, so many, and their share of the training weight; the longest first.
+    """
+
+    partition: int
+    oldest: tuple[int, int]
+    before: StreamSummary
+    horizons: tuple[tuple[int, float], ...]
+
+
+class Memory(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What a version is of, where that is not everything that was learned; `kind` is the option `coreset.memory`."""
+
+    kind: str
+    partitions: tuple[HeldOfPartition, ...]
+
+
 class LineageOfFormat1(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """A lineage as formats 1 to 3 write it: without links."""
 
@@ -70,9 +108,12 @@ class Lineage(LineageOfFormat1, frozen=True, forbid_unknown_fields=True, kw_only
     links : tuple of Ancestor
         The versions of `streamsvm.model.ancestry.linked` whose hashes were known: all, unless the chain is older than
         format 4.
+    memory : Memory, or unset
+        What the version is of; left out where nothing is forgotten.
     """
 
     links: tuple[Ancestor, ...] = ()
+    memory: Memory | msgspec.UnsetType = msgspec.UNSET
 
     @property
     def ancestors(self) -> tuple[str, ...]:
@@ -81,20 +122,10 @@ class Lineage(LineageOfFormat1, frozen=True, forbid_unknown_fields=True, kw_only
 
 
 class LineageOfFormat4(LineageOfFormat1, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A lineage as format 4 writes it: the links must be there, even if there are none."""
+    """A lineage as format 4 writes it: the links must be there, even if there are none; `memory` only where needed."""
 
     links: tuple[Ancestor, ...]
-
-
-class StreamSummary(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What a version covers: rows seen, valid points among them, their exact weight, and when they were written."""
-
-    rows: int
-    points: int
-    weight: float
-    class_weight: tuple[float, float]
-    first_time_ms: int
-    last_time_ms: int
+    memory: Memory | msgspec.UnsetType = msgspec.UNSET
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

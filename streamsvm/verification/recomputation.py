@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
+from types import MappingProxyType
 
 from pydantic import ValidationError
 
 from streamsvm.config import ModelConfig
+from streamsvm.coreset.structure import Learned
 from streamsvm.errors import StateError
 from streamsvm.learning import naming
 from streamsvm.learning.learner import Learner
 from streamsvm.learning.recipe import Origin, make, version_of
 from streamsvm.learning.tuning import Tuning, tune
 from streamsvm.model import message as model_codec
-from streamsvm.model.version import Lineage, PartitionCut, Version, positions
+from streamsvm.model.version import Lineage, Memory, PartitionCut, Version, positions
 from streamsvm.points import Position, Positions, Rows, precedes
 
 
@@ -43,6 +45,9 @@ class Recomputation:
         The first one to recompute.
     topic_id : str
         The input topic's id now.
+    log : mapping of partition to (int, int), optional
+        First offset and end of each partition now. Where the beginning is gone, a version that forgets is made from the
+        oldest row that it depends on; what was learned before that row is then taken from its lineage.
 
     Raises
     ------
@@ -50,7 +55,9 @@ class Recomputation:
         If the lineage's configuration is not one that this build can run.
     """
 
-    def __init__(self, version: Version, topic_id: str) -> None:
+    def __init__(
+        self, version: Version, topic_id: str, log: Mapping[int, tuple[int, int]] = MappingProxyType({})
+    ) -> None:
         lineage = version.lineage
         self.config = configuration_of(lineage)
         self.topic = lineage.topic
@@ -59,7 +66,12 @@ class Recomputation:
         base = positions(lineage.base)
         first = positions(lineage.tuned_at or ()) if tuned_before(lineage) else base
         self._base = {partition: at for partition, at in base.items() if partition in first}
-        self._learner = _learner(self.config, self._base)
+        begun = {partition: begin for partition, begin in _beginnings(lineage, log).items() if partition in first}
+        before = {partition: learned for partition, (_, learned) in begun.items() if learned is not None}
+        span = self.config.coreset.span_rows or 1
+        if any(learned.rows % span for learned in before.values()):
+            raise NotRecomputable("the version's lineage.memory begins where no span does")
+        self._learner = _learner(self.config, {partition: at for partition, (at, _) in begun.items()}, before)
         self._tunings: dict[tuple[PartitionCut, ...], Tuning] = {}
         self.input_rows = 0
 
@@ -177,9 +189,23 @@ class Recomputation:
                 )
 
 
-def _learner(config: ModelConfig, base: Positions) -> Learner:
+def _learner(config: ModelConfig, base: Positions, before: Mapping[int, Learned] | None = None) -> Learner:
     """Return a learner to which no cut falls due: when they fell due is the business of whoever published."""
-    return Learner(config, base, every_leaves=sys.maxsize)
+    return Learner(config, base, sys.maxsize, before=before)
+
+
+def _beginnings(lineage: Lineage, log: Mapping[int, tuple[int, int]]) -> dict[int, tuple[Position, Learned | None]]:
+    """Return where learning a version must begin, and what is taken for granted there; None: it is the base."""
+    found: dict[int, tuple[Position, Learned | None]] = {
+        partition: (at, None) for partition, at in positions(lineage.base).items()
+    }
+    if isinstance(lineage.memory, Memory):
+        for held in lineage.memory.partitions:
+            oldest = Position(*held.oldest)
+            at, _ = found.get(held.partition, (oldest, None))
+            if held.partition in log and log[held.partition][0] > at.offset and oldest > at:
+                found[held.partition] = oldest, naming.learned_of(held.before)
+    return found
 
 
 def configuration_of(lineage: Lineage) -> ModelConfig:
@@ -220,14 +246,15 @@ def missing_input(version: Version, topic_id: str | None, log: Mapping[int, tupl
     base, cut = positions(lineage.base), positions(lineage.cut)
     if base.keys() != cut.keys() or not all(Position(0) <= base[partition] <= cut[partition] for partition in cut):
         return "the version's base and cut do not fit together"
-    gone = []
+    gone, begun = [], _beginnings(lineage, log)
     for partition in sorted(partition for partition in cut if cut[partition] != base[partition]):
         if partition not in log:
             gone.append(f"partition {partition} does not exist")
             continue
         first, end = log[partition]
-        if first > base[partition].offset:
-            gone.append(f"partition {partition}: offsets {base[partition].offset:,}-{first - 1:,} were removed")
+        begin, _ = begun[partition]
+        if first > begin.offset:
+            gone.append(f"partition {partition}: offsets {begin.offset:,}-{first - 1:,} were removed")
         if cut[partition] > Position(end):
             gone.append(f"partition {partition} ends at offset {end:,}: the topic was truncated")
     return f"{lineage.topic}: {'; '.join(gone)}" if gone else ""

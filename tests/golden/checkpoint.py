@@ -172,7 +172,11 @@ def _plain(found: Any) -> Any:
     if isinstance(found, dict):
         return {str(key): _plain(value) for key, value in found.items()}
     if dataclasses.is_dataclass(found):
-        return {field.name: _plain(getattr(found, field.name)) for field in dataclasses.fields(found)}
+        fields = {field.name: getattr(found, field.name) for field in dataclasses.fields(found)}
+        if isinstance(found, Bucket) and found.before is None:
+            fields = {name: fields[name] for name in ("level", "index", "points", "extent")}
+        forgets = {name for name in ("forgetful", "held") if fields.get(name, 0) is None}
+        return {name: _plain(value) for name, value in fields.items() if name not in forgets}
     if isinstance(found, msgspec.Struct):
         fields = {name: getattr(found, name) for name in found.__struct_fields__}
         return {name: _plain(value) for name, value in fields.items() if value is not msgspec.UNSET}

@@ -72,6 +72,7 @@ class Purpose(IntEnum):
     SKETCH = 5
     TUNE = 6
     THRESHOLD = 7
+    EXPERT = 8
 
 
 def generator(seed: int, purpose: Purpose, counter: tuple[int, int, int]) -> np.random.Generator:

@@ -6,10 +6,18 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from streamsvm.estimators import STDASVC, CoresetSVC, patch_sklearn, unpatch_sklearn
+    from streamsvm.estimators import STDASVC, CoresetSVC, EventVectorizer, patch_sklearn, unpatch_sklearn
     from streamsvm.registry.subscriber import ModelSubscriber
 
-__all__ = ["STDASVC", "CoresetSVC", "ModelSubscriber", "__version__", "patch_sklearn", "unpatch_sklearn"]
+__all__ = [
+    "STDASVC",
+    "CoresetSVC",
+    "EventVectorizer",
+    "ModelSubscriber",
+    "__version__",
+    "patch_sklearn",
+    "unpatch_sklearn",
+]
 
 __version__ = "0.1.0"
 
@@ -22,7 +30,7 @@ def __getattr__(name: str) -> Any:
     ImportError
         If the name is an estimator's or a patch's, and only the wheel `streamsvm-reader`, which has none, is installed.
     """
-    if name in ("STDASVC", "CoresetSVC", "patch_sklearn", "unpatch_sklearn"):
+    if name in ("STDASVC", "CoresetSVC", "EventVectorizer", "patch_sklearn", "unpatch_sklearn"):
         if find_spec("streamsvm.estimators") is None:
             raise ImportError(
                 f"streamsvm.{name} is not part of streamsvm-reader, which follows and scores models only. "

@@ -17,7 +17,8 @@ a topic of one partition (`streamsvm replay pulsars.csv --topic TOPIC --create 1
 """
 
 from streamsvm.estimators.coresetsvc import CoresetSVC
+from streamsvm.estimators.events import EventVectorizer
 from streamsvm.estimators.patching import patch_sklearn, unpatch_sklearn
 from streamsvm.estimators.stdasvc import STDASVC
 
-__all__ = ["STDASVC", "CoresetSVC", "patch_sklearn", "unpatch_sklearn"]
+__all__ = ["STDASVC", "CoresetSVC", "EventVectorizer", "patch_sklearn", "unpatch_sklearn"]

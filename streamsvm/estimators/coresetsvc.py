@@ -9,9 +9,11 @@ too, by the same learner, one against the rest over one shared structure (`strea
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Final, Literal, Self
 
+import msgspec
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from pydantic import ValidationError
@@ -20,13 +22,16 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, column_or_1d, validate_data
 
-from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig
+from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig, points_of
 from streamsvm.coreset.forgetting import Horizon
+from streamsvm.estimators.events import points_given, recipe_given
 from streamsvm.estimators.persistence import Plain
 from streamsvm.estimators.stream import Stream
+from streamsvm.features.recipe import Recipe
 from streamsvm.ingest.decoder import LARGEST_FEATURE, LARGEST_WEIGHT, SMALLEST_WEIGHT
 from streamsvm.learning.tasks import MOST_CLASSES, OneVsRest, Task, TwoClasses
 from streamsvm.learning.tuning import Score
+from streamsvm.model.features import features_of_events
 from streamsvm.model.fit import Fit
 from streamsvm.model.kernels import Float
 from streamsvm.model.machine import LinearMachine, Model
@@ -124,6 +129,11 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     alphas, gammas : sequence of float, optional
         Candidates for `tune`. Default: 1/100 to 100 times `alpha` (or `C`), and 1/16 to 16 times `gamma`.
     seed : int, default 0
+    features : mapping, str, Path or Recipe, optional
+        Learn raw events by these features: the table `[features]`, the path of a configuration file, whose `[events]`
+        is read, too, or the recipe of a version. `X` is then a list of mappings or a data frame everywhere. Without `y`
+        the labels come from the field that `events.label` names, and `classes_` are its negative and positive one;
+        without `sample_weight` weights come from `events.weight`. An event that a trainer would reject is an error.
 
     Attributes
     ----------
@@ -204,6 +214,7 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         alphas: Sequence[float] | None = None,
         gammas: Sequence[float] | None = None,
         seed: int = 0,
+        features: Recipe | Mapping[str, Any] | str | Path | None = None,
     ) -> None:
         self.memory_points = memory_points
         self.alpha = alpha
@@ -228,15 +239,16 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.alphas = alphas
         self.gammas = gammas
         self.seed = seed
+        self.features = features
 
-    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+    def fit(self, X: Any, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None) -> Self:
         """Forget everything, and learn these points in their order.
 
         Parameters
         ----------
-        X : array-like of shape (n, d)
+        X : array-like of shape (n, d); with `features` n raw events
         y : array-like of shape (n,)
-            Labels of two classes or more, at most 128.
+            Labels of two classes or more, at most 128. Only with `features` they may be left out.
         sample_weight : array-like of shape (n,), optional
             0, or from 1e-15 to 1e15.
 
@@ -252,8 +264,8 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def partial_fit(
         self,
-        X: ArrayLike,
-        y: ArrayLike,
+        X: Any,
+        y: ArrayLike | None = None,
         classes: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
     ) -> Self:
@@ -261,7 +273,7 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
         Parameters
         ----------
-        X : array-like of shape (n, d)
+        X : array-like of shape (n, d); with `features` n raw events
         y : array-like of shape (n,)
         classes : array-like of shape (n_classes,), optional
             All labels that will come; needed with the first call unless all are among its points.
@@ -395,6 +407,14 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """See the class."""
         return np.array([b for _, b in self._raw_planes()])
 
+    def __sklearn_tags__(self) -> Any:
+        """Say that rows are mappings where there are features."""
+        tags = super().__sklearn_tags__()
+        if self.features is not None:
+            tags.input_tags.two_d_array = False
+            tags.input_tags.dict = True
+        return tags
+
     def __sklearn_is_fitted__(self) -> bool:
         """Whether anything was learned."""
         return hasattr(self, "_stream")
@@ -413,31 +433,39 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             self._stream = Stream.of(stream)
 
     def _learn(self, X: Any, y: Any, classes: Any, sample_weight: Any, *, first: bool) -> None:
-        features, y = validate_data(self, X, y, dtype=[np.float64, np.float32], order="C", reset=first)
+        recipe = None if self.features is None else recipe_given(self.features)
+        if recipe is None:
+            features, y = validate_data(self, X, y, dtype=[np.float64, np.float32], order="C", reset=first)
+        else:
+            given = points_given(X, y, recipe)
+            features, y = given.X, given.y
+            classes = given.classes if classes is None else classes
+            sample_weight = given.weight if sample_weight is None else sample_weight
         labels = column_or_1d(y, warn=True)
         weight = _check_sample_weight(sample_weight, features, dtype=np.float64, ensure_non_negative=True)
         present = weight > 0
         features, labels, weight = features[present], labels[present], weight[present]
         _check_sizes(features, weight, np.flatnonzero(present))
         if first:
-            self._begin(features, labels, classes)
+            self._begin(features, labels, classes, recipe)
         else:
-            self._check_unchanged()
+            self._check_unchanged(recipe)
             stored = self._stream.config.points.numpy_dtype
             _check_features(features, np.flatnonzero(present), np.dtype(stored).name)
-        if not first and classes is not None and list(np.unique(classes)) != list(self.classes_):
+        if not first and classes is not None and list(np.unique(classes)) != list(np.unique(self.classes_)):
             given = np.asarray(classes).tolist()
             raise ValueError(f"classes = {given} differs from the first call's classes, {self.classes_.tolist()}")
         unknown = ~np.isin(labels, self.classes_)
         if unknown.any():
             first_of_them = labels[unknown].tolist()[0]
             raise ValueError(f"y holds {first_of_them!r}, which is not one of the classes {self.classes_.tolist()}")
-        y = np.searchsorted(self.classes_, labels).astype(np.int8)
+        ascending = np.argsort(self.classes_)
+        y = ascending[np.searchsorted(self.classes_, labels, sorter=ascending)].astype(np.int8)
         if len(self.classes_) == 2:
             y = 2 * y - 1
         self._stream.learn(Points(features.astype(self._stream.config.points.numpy_dtype), y, weight))
 
-    def _begin(self, features: NDArray[Any], labels: NDArray[Any], classes: Any) -> None:
+    def _begin(self, features: NDArray[Any], labels: NDArray[Any], classes: Any, recipe: Recipe | None) -> None:
         if classes is None:
             check_classification_targets(labels)
         found = np.unique(labels if classes is None else classes)
@@ -448,21 +476,25 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 f"tune = {self.tune!r} supports two classes only, but {len(found)} classes were given: put this "
                 "classifier into sklearn.model_selection.GridSearchCV"
             )
-        self.classes_ = found
+        self.classes_ = found[::-1] if recipe is not None and _is_other_way_round(recipe, found) else found
         dtype: Literal["float32", "float64"] = "float32" if features.dtype == np.float32 else "float64"
-        self._stream = Stream(self._configuration(features.shape[1], dtype), self._task())
+        self._stream = Stream(self._configuration(features.shape[1], dtype, recipe), self._task())
 
-    def _check_unchanged(self) -> None:
+    def _check_unchanged(self, recipe: Recipe | None) -> None:
         """Refuse parameters that were changed in mid-stream: what was learned so far was learned with the others."""
         points = self._stream.config.points
-        now = self._configuration(points.dimension, points.dtype).model_dump()
-        before = self._stream.config.model_dump()
+        config = self._configuration(points.dimension, points.dtype, recipe)
+        if recipe is not None:  # newer rules of time zones are no change
+            config = config.continuing(self._stream.config.canonical())
+        now, before = config.model_dump(), self._stream.config.model_dump()
         changed = [
             f"{name} from {before[part][name]!r} to {value!r}"
             for part in ("points", "coreset", "svm")
             for name, value in now[part].items()
             if value != before[part][name]
         ]
+        if now["features"] != before["features"]:
+            changed = ["features"]
         if now["seed"] != before["seed"]:
             changed.append(f"seed from {before['seed']} to {now['seed']}")
         if isinstance(self._stream.task, OneVsRest) and self._task() != self._stream.task:
@@ -488,14 +520,19 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 raise ValueError(f"class_weight has the label {label!r}, which is not one of the classes {known}")
         return tuple(float(self.class_weight.get(label, 1.0)) for label in self.classes_)
 
-    def _configuration(self, dimension: int, dtype: Literal["float32", "float64"]) -> ModelConfig:
+    def _configuration(
+        self, dimension: int, dtype: Literal["float32", "float64"], recipe: Recipe | None
+    ) -> ModelConfig:
         weights: Any = self._class_weights() if len(self.classes_) == 2 else None
         goal = self.cost is not None or self.target is not None
         if goal and len(self.classes_) != 2:
             raise ValueError(f"cost and target are for two classes, but there are {len(self.classes_)}")
         try:
+            learned = None if recipe is None else _with_a_label_of(recipe, self.classes_.tolist())
+            own = {"dimension": dimension} if learned is None else points_of(learned)
             return ModelConfig(
-                points=PointsConfig(dimension=dimension, dtype=dtype, **self._labels()),
+                points=PointsConfig(dtype=dtype, **{**self._labels(), **own}),
+                features=learned,
                 coreset=CoresetConfig(
                     reducer=self.reducer,
                     memory=self.memory,
@@ -550,6 +587,8 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _features(self, X: ArrayLike) -> NDArray[Any]:
         check_is_fitted(self)
+        if self._stream.columns is not None:
+            return features_of_events(self._stream.columns, X)
         return np.asarray(validate_data(self, X, dtype=[np.float64, np.float32], order="C", reset=False))
 
     @property
@@ -564,6 +603,20 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 raise AttributeError("coef_ and intercept_ exist with the linear kernel only")
             w = model.machine.coefficients / model.scaler.scale
             yield w, model.machine.intercept - float(w @ model.scaler.mean)
+
+
+def _is_other_way_round(recipe: Recipe, classes: NDArray[Any]) -> bool:
+    """Tell whether two classes, in ascending order, are a recipe's labels, and the positive one comes first."""
+    label = recipe.label
+    return label is not None and classes.tolist() == [label.positive[0], label.negative[0]]
+
+
+def _with_a_label_of(recipe: Recipe, classes: list[Any]) -> Recipe:
+    """Return a recipe without its label where the classes are others: nothing then stands for them in an event."""
+    label = recipe.label
+    if label is None or classes == [label.negative[0], label.positive[0]]:
+        return recipe
+    return msgspec.structs.replace(recipe, label=None)
 
 
 def _numbers(values: Sequence[Any] | None) -> tuple[Any, ...]:

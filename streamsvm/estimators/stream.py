@@ -17,6 +17,7 @@ from streamsvm.coreset.conditions import MEANINGS, Seldom
 from streamsvm.coreset.forgetting import Horizon
 from streamsvm.coreset.outliers import TELLING
 from streamsvm.estimators.persistence import Machines, Plain, from_plain, to_plain
+from streamsvm.features.columns import columns_of
 from streamsvm.learning.learner import Learner
 from streamsvm.learning.recipe import make
 from streamsvm.learning.tasks import OneVsRest, Task, TwoClasses
@@ -56,10 +57,16 @@ class Stream:
     ----------
     config : ModelConfig
     task : TwoClasses or OneVsRest
+
+    Attributes
+    ----------
+    columns : FeatureColumns or None
+        The recipe of raw events, compiled; None where points are learned.
     """
 
     def __init__(self, config: ModelConfig, task: Task) -> None:
         self.config, self.task = config, task
+        self.columns = None if config.features is None else columns_of(config.features)
         self.learner = Learner(config, {0: Position(0, 0)}, NO_CUT, task)
         self._made: Machines | None = None
         self._warned = 0

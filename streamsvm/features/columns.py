@@ -248,13 +248,21 @@ def _number_filler(feature: Number, _: Recipe) -> Fill:
 
 
 def _category_filler(feature: Category, _: Recipe) -> Fill:
-    path, index, other = feature.field, {value: at for at, value in enumerate(feature.values)}, len(feature.values)
+    path, index = feature.field, _Places({value: at for at, value in enumerate(feature.values)})
 
     def fill(out: Float, values: Sequence[Sequence[Any]], faults: Faults) -> None:
-        at = np.array([index.get(text, other) for text in texts(values[0], path, faults)], np.intp)
+        found = texts(values[0], path, faults)
+        at = np.fromiter(map(index.__getitem__, found), np.intp, len(found))
         out[np.arange(len(at)), at] = 1.0
 
     return fill
+
+
+class _Places(dict[str, int]):
+    """Columns by a vocabulary's values; the one behind them for all other values, which are not kept."""
+
+    def __missing__(self, _: str) -> int:
+        return len(self)
 
 
 def _hash_filler(feature: Hash, _: Recipe) -> Fill:

@@ -78,8 +78,12 @@ def picked(events: Sequence[Mapping[str, Any]], path: Path) -> list[Any]:
 
     An `Unreachable` stands where what should hold the field is neither an object nor an array.
     """
-    values: list[Any] = [event.get(path[0]) for event in events]  # type: ignore[arg-type]
-    for at, step in enumerate(path[1:], 1):
+    return followed([event.get(path[0]) for event in events], path, 1)  # type: ignore[arg-type]
+
+
+def followed(values: list[Any], path: Path, depth: int) -> list[Any]:
+    """Follow the rest of a path from what stands under so many of its first steps, as `picked` does."""
+    for at, step in enumerate(path[depth:], depth):
         values = [_inside(value, step, path[:at]) for value in values]
     return values
 

@@ -195,11 +195,11 @@ def _alike(values: Sequence[Any]) -> NDArray[np.int64] | None:
     if shape is None or set(map(len, values)) != {len(shape)} or not text.isascii():
         return None
     letters = np.frombuffer(text.encode(), np.uint8).reshape(len(values), len(shape))
-    digits = letters.astype(np.int64) - ord("0")
-    for at, letter in enumerate(shape):
-        right = (digits[:, at] >= 0) & (digits[:, at] <= 9) if letter == "d" else letters[:, at] == ord(letter)
-        if not right.all():
-            return None
+    least = np.array([ord("0" if letter == "d" else letter) for letter in shape], np.uint8)
+    digits = letters - least  # of what is less it is far more
+    if (digits > np.array([9 if letter == "d" else 0 for letter in shape], np.uint8)).any():
+        return None
+    digits = np.ascontiguousarray(digits.T)
     year = _figure(digits, 0, 4)
     month, day, hour, minute, second = (_figure(digits, at, 2) for at in (5, 8, 11, 14, 17))
     fraction = [at for at, letter in enumerate(shape) if at > 19 and letter == "d"]
@@ -214,9 +214,12 @@ def _alike(values: Sequence[Any]) -> NDArray[np.int64] | None:
     return np.asarray(seconds * MICROSECONDS + micros, np.int64)
 
 
-def _figure(digits: NDArray[np.int64], at: int, count: int) -> NDArray[np.int64]:
-    """Return the number that some digits in a row write, shape (n,)."""
-    return digits[:, at : at + count] @ 10 ** np.arange(count - 1, -1, -1)
+def _figure(digits: NDArray[np.uint8], at: int, count: int) -> NDArray[np.int64]:
+    """Return the number that some digits in a row write, shape (n,); `digits` has a row for each place."""
+    made = digits[at].astype(np.int64)
+    for place in digits[at + 1 : at + count]:
+        made = made * 10 + place
+    return made
 
 
 def _counted(values: Sequence[Any], path: Path, faults: Faults, factor: float) -> NDArray[np.int64]:

@@ -33,6 +33,7 @@ from streamsvm.ingest.avro import AvroReader, Schemas
 from streamsvm.ingest.bounds import ENTRY_BYTES, LISTED_ENTRY_BYTES, ROW_BYTES, refuse_expansion, too_many_rows
 from streamsvm.ingest.columns import RawRecord, Run, by_partition
 from streamsvm.ingest.events import NO_ABSENCES, Absences, EventReader
+from streamsvm.ingest.json_fields import FieldsDecoder
 from streamsvm.ingest.json_rows import (
     CONTENT_TYPE,
     DEEPEST_NESTING,
@@ -209,6 +210,7 @@ class PointDecoder:
         self._events = (
             None if recipe is None else EventReader(recipe, config, LARGEST_FEATURE[config.dtype], labeled=labeled)
         )
+        self._fields = None if self._events is None else FieldsDecoder(self._events.paths)
         self._plain_signs = dict(zip(config.labels, (-1, 1), strict=True))
         self._signs = {(_kind(label), label): sign for label, sign in zip(config.labels, (-1, 1), strict=True)}
 
@@ -401,25 +403,31 @@ class PointDecoder:
         """Decode JSON records of one event each, all at once; one that is not plain JSON is decoded by itself."""
         most = self._most_plain_bytes
         try:
-            parsed = [json_rows.event_of(value) if value and len(value) <= most else None for value in run.values]
-            made = reader.read([event for event in parsed if event is not None])
+            fields = None if self._fields is None else self._fields.read(run.values, most)
+            if fields is not None:
+                plain = [True] * len(run)
+                made = reader.read_fields(fields, len(run))
+            else:
+                parsed = [json_rows.event_of(value) if value and len(value) <= most else None for value in run.values]
+                plain = [event is not None for event in parsed]
+                made = reader.read([event for event in parsed if event is not None])
         except MemoryError:
             raise
         except Exception:  # noqa: BLE001 - a record is at fault: decoding one by one finds out which
             for index in range(len(run)):
                 self._one("json", run, index, builder)
             return
-        if None not in parsed and not made.faults:
+        if all(plain) and not made.faults:
             builder.add(run, None, made.points, made.ids)
             return
-        place = np.cumsum([event is not None for event in parsed]) - 1
-        bad = [index for index, event in enumerate(parsed) if event is None or int(place[index]) in made.faults]
+        place = np.cumsum(plain) - 1
+        bad = [index for index in range(len(run)) if not plain[index] or int(place[index]) in made.faults]
         start = 0
         for index in [*bad, len(run)]:
             if start < index:
                 rows = slice(int(place[start]), int(place[start]) + index - start)
                 builder.add(run.slice(start, index), None, made.points.take(rows), made.ids[rows])
-            if index < len(run) and parsed[index] is None:
+            if index < len(run) and not plain[index]:
                 self._one("json", run, index, builder)
             elif index < len(run):
                 self._row_by_row(run.records[index], [InvalidPoint(*made.faults[int(place[index])])], builder)

@@ -76,6 +76,11 @@ class EventReader:
         Largest magnitude of a feature.
     labeled : bool
         Whether an event must have a label.
+
+    Attributes
+    ----------
+    paths : tuple of Path
+        The fields that are read, each once.
     """
 
     def __init__(self, recipe: Recipe, config: PointsConfig, largest: float, *, labeled: bool) -> None:
@@ -92,6 +97,8 @@ class EventReader:
             self._signs = dict.fromkeys(label.negative, -1) | dict.fromkeys(label.positive, 1)
         kind = type(next(iter(self._signs), None))
         self._label_types = {int, float} if kind is int else {kind}
+        others = (label.field if label and labeled else None, recipe.weight, None if labeled else recipe.id)
+        self.paths = tuple(dict.fromkeys((*self._columns.paths, *(one for one in others if one is not None))))
 
     def take_absences(self) -> Absences:
         """Return what was counted since the last call."""
@@ -101,13 +108,17 @@ class EventReader:
 
     def read(self, events: Sequence[Mapping[str, Any]]) -> EventPoints:
         """Make points of events, mappings of JSON's types."""
-        rows, dtype = len(events), self._config.numpy_dtype
-        made = self._columns.of_events(events)
+        return self.read_fields({path: picked(events, path) for path in self.paths}, len(events))
+
+    def read_fields(self, fields: Mapping[Path, Sequence[Any]], rows: int) -> EventPoints:
+        """Make points of so many events, of which each of `paths` is given by itself."""
+        dtype = self._config.numpy_dtype
+        made = self._columns.of_fields(fields, rows)
         faults = Faults(dict(made.faults))
         X = self._within_range(made.X, faults) if dtype != np.float64 else made.X
-        signs = self._signs_of(events, faults) if self._labeled else np.ones(rows, np.int8)
-        weight = self._weights_of(events, faults)
-        ids = self._ids_of(events, faults)
+        signs = self._signs_of(fields, rows, faults) if self._labeled else np.ones(rows, np.int8)
+        weight = self._weights_of(fields, rows, faults)
+        ids = self._ids_of(fields, rows, faults)
         self._events += rows
         self._absent.update(made.absent)
         return EventPoints(Points(X.astype(dtype, copy=False), signs, weight), ids, faults.by_row)
@@ -139,13 +150,13 @@ class EventReader:
             X[beyond] = 0.0
         return X
 
-    def _signs_of(self, events: Sequence[Mapping[str, Any]], faults: Faults) -> NDArray[np.int8]:
+    def _signs_of(self, fields: Mapping[Path, Sequence[Any]], rows: int, faults: Faults) -> NDArray[np.int8]:
         label, known = self._recipe.label, self._signs
         if label is None:
-            for row in range(len(events)):
+            for row in range(rows):
                 faults.by_row.setdefault(row, Fault("missing_field", "events.label is not configured"))
-            return np.ones(len(events), np.int8)
-        values = picked(events, label.field)
+            return np.ones(rows, np.int8)
+        values = fields[label.field]
         if set(map(type, values)) <= self._label_types:
             signs = [known.get(value, 0) for value in values]
         else:
@@ -165,22 +176,22 @@ class EventReader:
         known = f"events.label means {sides[0]} as negative and {sides[1]} as positive"
         return Fault("unknown_label", f"{shown(label.field)} is {told(value)}; {known}")
 
-    def _weights_of(self, events: Sequence[Mapping[str, Any]], faults: Faults) -> NDArray[np.float64]:
+    def _weights_of(self, fields: Mapping[Path, Sequence[Any]], rows: int, faults: Faults) -> NDArray[np.float64]:
         path = self._recipe.weight
         if path is None:
-            return np.ones(len(events))
-        weight = numbers([1.0 if value is None else value for value in picked(events, path)], path, faults)
+            return np.ones(rows)
+        weight = numbers([1.0 if value is None else value for value in fields[path]], path, faults)
         beyond = ~((weight >= SMALLEST_WEIGHT) & (weight <= LARGEST_WEIGHT))
         for row in np.flatnonzero(beyond).tolist():
             faults.by_row.setdefault(row, Fault("invalid_weight", f"{shown(path)} is {weight[row]!s}"))
         weight[beyond] = 1.0
         return weight
 
-    def _ids_of(self, events: Sequence[Mapping[str, Any]], faults: Faults) -> list[str | int | None]:
+    def _ids_of(self, fields: Mapping[Path, Sequence[Any]], rows: int, faults: Faults) -> list[str | int | None]:
         path = self._recipe.id
         if path is None or self._labeled:
-            return [None] * len(events)
-        values = picked(events, path)
+            return [None] * rows
+        values = list(fields[path])
         if set(map(type, values)) <= {str, type(None)}:
             return values
         for row, value in enumerate(values):

@@ -18,9 +18,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamsvm.errors import StreamsvmError
+from streamsvm.features.columns import FeatureColumns
+from streamsvm.features.frames import column_names, events_of
 
 MOST_SHOWN: Final = 5
 """Names of features in a message."""
+SENT_OTHERWISE: Final = (
+    "Send the field as the trainer's events have it, or let the feature's option missing allow for it."
+)
 
 
 class InvalidFeatures(StreamsvmError, ValueError):
@@ -50,6 +55,31 @@ def features_of(X: Any, dimension: int, names: Sequence[str] = ()) -> NDArray[An
     if columns is not None:
         return columns
     return _array_of(X, dimension, names)
+
+
+def features_of_events(columns: FeatureColumns, events: Any) -> NDArray[np.float64]:
+    """Return what a recipe makes of raw events, shape (n, d).
+
+    Parameters
+    ----------
+    columns : FeatureColumns
+    events : sequence of mappings, or data frame
+        Of JSON's types, or as `streamsvm.features.frames.events_of` makes them so.
+
+    Raises
+    ------
+    InvalidFeatures
+        If it is neither; else naming the first event that the recipe rejects, and the field.
+    """
+    try:
+        rows = events_of(events)
+    except ValueError as error:
+        raise InvalidFeatures(str(error), "For a single event pass [event].") from None
+    made = columns.of_events(rows)
+    if made.faults:
+        row = min(made.faults)
+        raise InvalidFeatures(f"event {row}: {made.faults[row].what}", SENT_OTHERWISE)
+    return made.X
 
 
 def check_finite(X: NDArray[Any], names: Sequence[str] = ()) -> None:
@@ -97,24 +127,13 @@ def _columns_of(X: Any, dimension: int, names: Sequence[str]) -> NDArray[np.floa
         return _of_mapping(X, dimension, names)
     if isinstance(X, list | tuple) and X and all(isinstance(row, Mapping) for row in X):
         return np.concatenate([_of_mapping(row, dimension, names) for row in X])
-    found = _column_names(X)
+    found = column_names(X)
     if found is None:
         return None
     if found == list(range(len(found))):  # pandas counts columns that were given no name
         return _array_of(np.asarray(X), dimension, names)
     _check_names(found, names, "column")
     return _stacked({name: X[name] for name in names}, dimension)
-
-
-def _column_names(X: Any) -> list[Any] | None:
-    """Return the names of a data frame's columns: of pandas or polars, or of a table of pyarrow."""
-    if isinstance(X, np.ndarray):
-        return None if X.dtype.names is None else list(X.dtype.names)
-    for offered in ("column_names", "columns"):
-        found = getattr(X, offered, None)
-        if found is not None and not callable(found) and hasattr(X, "__getitem__"):
-            return list(found)
-    return None
 
 
 def _of_mapping(X: Mapping[Any, Any], dimension: int, names: Sequence[str]) -> NDArray[np.float64]:

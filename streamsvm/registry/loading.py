@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from types import MappingProxyType
@@ -22,7 +22,7 @@ from streamsvm.model import message as model_codec
 from streamsvm.model import skill as skill_header
 from streamsvm.model.deciles import Deciles
 from streamsvm.model.described import Label, points_fault
-from streamsvm.model.features import InvalidFeatures
+from streamsvm.model.features import features_of_events
 from streamsvm.model.kernels import Float
 from streamsvm.model.pointers import Alias, current_key, pin_key
 from streamsvm.model.skill import Skill
@@ -121,12 +121,12 @@ class Loaded:
         recipe = self.version.recipe
         object.__setattr__(self, "columns", None if recipe is None else columns_of(recipe))
 
-    def features(self, events: Sequence[Mapping[str, Any]]) -> Float:
+    def features(self, events: Any) -> Float:
         """Return what the version's recipe makes of raw events, shape (n, d), for the methods below.
 
         Parameters
         ----------
-        events : sequence of mappings
+        events : sequence of mappings, or data frame
             Of JSON's types. Fields that the recipe does not name are not looked at.
 
         Raises
@@ -141,14 +141,7 @@ class Loaded:
                 f"{self.version.key} has no recipe, because it learned points and not raw events",
                 "Pass features to decision_function, or train with [features].",
             )
-        made = self.columns.of_events(events)
-        if made.faults:
-            row = min(made.faults)
-            raise InvalidFeatures(
-                f"event {row}: {made.faults[row].what}",
-                "Send the field as the trainer's events have it, or let the feature's option missing allow for it.",
-            )
-        return made.X
+        return features_of_events(self.columns, events)
 
     def score(self, event: Mapping[str, Any]) -> Answer:
         """Score one raw event; raises the errors of `features`."""

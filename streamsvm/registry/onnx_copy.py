@@ -3,7 +3,8 @@
 The graph is of plain operators in float64. Input `X`, shape (n, d): raw features in the order of the points, the scaler
 is inside. Outputs: `decision_function`, shape (n,); `label`, shape (n,), the labels as they stand in the records, the
 second one above the version's threshold; `probability`, shape (n,), of the second label, if the version has one. An RBF
-graph makes an array of n rows and as many columns as there are support vectors: score in batches.
+graph makes an array of n rows and as many columns as there are support vectors: score in batches. On request a graph
+takes the fields of raw events instead of `X` (`streamsvm.registry.onnx_events`).
 
 The JSON stays the record of truth: the graph's metadata name the version and the SHA-256 of its JSON value, whose
 lineage, hash and probes say whether to trust it. So with ``output.model_format = "onnx"`` the trainer goes on writing
@@ -21,7 +22,7 @@ from __future__ import annotations
 
 import json
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,17 +34,17 @@ from streamsvm.model.message import SHA256_HEADER, encode, sha256
 from streamsvm.model.probability import Isotonic, Probability, Sigmoid
 from streamsvm.model.version import Version
 from streamsvm.registry.cloud_events import cloudevent
-
-if TYPE_CHECKING:
-    from onnx import NodeProto, TensorProto
+from streamsvm.registry.onnx_events import columns_by
+from streamsvm.registry.onnx_graph import ML_DOMAIN, Graph
 
 CONTENT_TYPE: Final = "application/x-onnx"
 EVENT_TYPE: Final = "io.streamsvm.model.onnx"
 MODEL_SHA256_HEADER: Final = "streamsvm.model.sha256"
 """SHA-256 of the JSON value of the version; `SHA256_HEADER` is that of the ONNX bytes themselves."""
 OPSET: Final = 17
+ML_OPSET: Final = 2
 IR_VERSION: Final = 8
-"""Both of 2022, so that runtimes older than this package load the graph."""
+"""All of 2022 or earlier, so that runtimes older than this package load the graph."""
 
 
 def require_onnx() -> None:
@@ -63,7 +64,7 @@ def require_onnx() -> None:
         ) from None
 
 
-def export(version: Version, value_sha256: str | None = None) -> bytes:
+def export(version: Version, value_sha256: str | None = None, *, events: bool = False) -> bytes:
     """Return a version as an ONNX model.
 
     Parameters
@@ -72,28 +73,42 @@ def export(version: Version, value_sha256: str | None = None) -> bytes:
     value_sha256 : str, optional
         SHA-256 of the version's record, for the metadata; default: of the value that `encode` gives, which is another
         one if the record is of an older format.
+    events : bool
+        Let the graph take the fields of raw events, by the version's recipe; see `streamsvm.registry.onnx_events`.
 
     Raises
     ------
     ConfigurationError
-        If the extra is not installed.
+        If the extra is not installed, or ONNX cannot evaluate a feature of the recipe.
     """
     require_onnx()
     from onnx import TensorProto, helper
 
-    graph = _Graph()
+    graph = Graph()
     model, labels = version.model, np.array(version.labels, _label_dtype(version))
-    _decide(graph, "X", model.scaler, model.machine, "decision_function")
-    _choose(graph, "decision_function", model.border, labels, "label")
     outputs = {"decision_function": TensorProto.DOUBLE, "label": helper.np_dtype_to_tensor_dtype(labels.dtype)}
+    if events:
+        taken = columns_by(graph, version)
+        inputs = [helper.make_tensor_value_info(name, kind, ["n"]) for name, kind in taken.inputs.items()]
+        _decide(graph, taken.columns, model.scaler, model.machine, "decision")
+        _unless(graph, taken.rejected, "decision", "decision_function")
+        graph.node("Identity", taken.rejected, output="rejected")
+        outputs["rejected"] = TensorProto.BOOL
+    else:
+        inputs = [helper.make_tensor_value_info("X", TensorProto.DOUBLE, ["n", model.dimension])]
+        _decide(graph, "X", model.scaler, model.machine, "decision_function")
+    decision = "decision" if events else "decision_function"
+    _choose(graph, decision, model.border, labels, "label")
     if model.probability is not None:
-        _calibrate(graph, "decision_function", model.probability, "probability")
+        _calibrate(graph, decision, model.probability, "likelihood" if events else "probability")
+        if events:
+            _unless(graph, "rejected", "likelihood", "probability")
         outputs["probability"] = TensorProto.DOUBLE
     made = helper.make_model(
         helper.make_graph(
             graph.nodes,
             version.name,
-            [helper.make_tensor_value_info("X", TensorProto.DOUBLE, ["n", model.dimension])],
+            inputs,
             [helper.make_tensor_value_info(name, kind, ["n"]) for name, kind in outputs.items()],
             graph.constants,
         ),
@@ -102,7 +117,10 @@ def export(version: Version, value_sha256: str | None = None) -> bytes:
         domain="io.streamsvm",
         model_version=version.number,
         doc_string=f"{version.key} of streamsvm",
-        opset_imports=[helper.make_opsetid("", OPSET)],
+        opset_imports=[
+            helper.make_opsetid("", OPSET),
+            *([helper.make_opsetid(ML_DOMAIN, ML_OPSET)] if events else []),
+        ],
         ir_version=IR_VERSION,
     )
     helper.set_model_props(made, _metadata(version, value_sha256 or sha256(encode(version))))
@@ -144,35 +162,7 @@ def _label_dtype(version: Version) -> type[Any]:
     return {bool: np.bool_, int: np.int64}.get(kind, np.object_)
 
 
-class _Graph:
-    """Nodes and constants in the order in which they are added; names are numbered."""
-
-    def __init__(self) -> None:
-        from onnx import TensorProto, helper, numpy_helper
-
-        self.nodes: list[NodeProto] = []
-        self.constants: list[TensorProto] = []
-        self._integer = TensorProto.INT64
-        self._make = helper.make_node
-        self._from_array = numpy_helper.from_array
-
-    def constant(self, name: str, array: Any, dtype: type[Any] = np.float64) -> str:
-        """Add an array, or a number, under a name, and return the name."""
-        self.constants.append(self._from_array(np.array(array, dtype, order="C"), name))
-        return name
-
-    def node(self, operator: str, *inputs: str, output: str = "", **attributes: Any) -> str:
-        """Add a node, and return the name of its output."""
-        made = output or f"{operator}_{len(self.nodes)}"
-        self.nodes.append(self._make(operator, list(inputs), [made], **attributes))
-        return made
-
-    def integers(self, truth: str) -> str:
-        """Turn false and true into 0 and 1."""
-        return self.node("Cast", truth, to=self._integer)
-
-
-def _decide(graph: _Graph, X: str, scaler: Scaler, machine: Machine, output: str) -> None:
+def _decide(graph: Graph, X: str, scaler: Scaler, machine: Machine, output: str) -> None:
     """Scale, weigh and sum; of a product and a sum, not a matrix product, where that could follow the scaling.
 
     onnxruntime fuses a matrix product with a division by a single number, of one feature's scale for example, into an
@@ -191,12 +181,12 @@ def _decide(graph: _Graph, X: str, scaler: Scaler, machine: Machine, output: str
     graph.node("Add", weighted, graph.constant("intercept", machine.intercept), output=output)
 
 
-def _weighed(graph: _Graph, Z: str, coefficients: Float) -> str:
+def _weighed(graph: Graph, Z: str, coefficients: Float) -> str:
     terms = graph.node("Mul", Z, graph.constant("coefficients", coefficients))
     return graph.node("ReduceSum", terms, "columns", keepdims=0)
 
 
-def _kernel(graph: _Graph, Z: str, machine: KernelMachine) -> str:
+def _kernel(graph: Graph, Z: str, machine: KernelMachine) -> str:
     """Expand the squared distance about the mean of the support vectors, as `RbfKernel.gram` does."""
     kernel: RbfKernel = machine.kernel
     centre = machine.support.mean(axis=0)
@@ -211,13 +201,18 @@ def _kernel(graph: _Graph, Z: str, machine: KernelMachine) -> str:
     return graph.node("Exp", graph.node("Mul", positive, graph.constant("minus_gamma", -kernel.gamma)))
 
 
-def _choose(graph: _Graph, decision: str, border: float, labels: NDArray[Any], output: str) -> None:
+def _unless(graph: Graph, rejected: str, values: str, output: str) -> None:
+    """Answer NaN of what is rejected."""
+    graph.node("Where", rejected, graph.constant(f"no_{output}", np.nan), values, output=output)
+
+
+def _choose(graph: Graph, decision: str, border: float, labels: NDArray[Any], output: str) -> None:
     above = graph.node("Greater", decision, graph.constant("zero" if border == 0.0 else "threshold", border))
     chosen = graph.constant("labels", labels, labels.dtype.type)
     graph.node("Gather", chosen, graph.integers(above), output=output)
 
 
-def _calibrate(graph: _Graph, decision: str, probability: Probability, output: str) -> None:
+def _calibrate(graph: Graph, decision: str, probability: Probability, output: str) -> None:
     if isinstance(probability, Sigmoid):
         sloped = graph.node("Mul", decision, graph.constant("minus_a", -probability.a))
         shifted = graph.node("Sub", sloped, graph.constant("b", probability.b))
@@ -226,7 +221,7 @@ def _calibrate(graph: _Graph, decision: str, probability: Probability, output: s
         _interpolate(graph, decision, probability, output)
 
 
-def _interpolate(graph: _Graph, decision: str, knots: Isotonic, output: str) -> None:
+def _interpolate(graph: Graph, decision: str, knots: Isotonic, output: str) -> None:
     """Interpolate between the knots, having found the one to the left by counting those that are not above."""
     x, y = (knots.x, knots.y) if len(knots.x) > 1 else (np.append(knots.x, knots.x + 1.0), np.repeat(knots.y, 2))
     width = np.diff(x)

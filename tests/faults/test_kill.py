@@ -10,7 +10,7 @@ import os
 import random
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -68,15 +68,17 @@ def finish(stage: Stage, number: int, tmp_path: Path, planted: str = "") -> None
     check_counts(check_promise(stage.connection, stage.settings))
 
 
-def kill_everywhere(stage: Stage, points: list[str], tmp_path: Path) -> None:
+def kill_everywhere(
+    stage: Stage, points: Sequence[str], tmp_path: Path, life: Callable[[int], list[bytes]] = life
+) -> None:
     """One life for each point, each with new records to learn."""
     stage.create()
     versions = 0
     for number, point in enumerate(points):
-        stage.feed(life(seed=number))
+        stage.feed(life(number))
         versions += ROWS_A_LIFE // ROWS_A_VERSION
         kill_at(stage, point, versions)
-    stage.feed(life(seed=len(points)))
+    stage.feed(life(len(points)))
     finish(stage, versions + 2, tmp_path)
 
 

@@ -68,7 +68,7 @@ def answers(directory: Path, threshold: Threshold | None = None) -> Answers:
     (directory / "model.json").write_bytes(value)
     (directory / "points.json").write_text(f"[{','.join(POINTS.values())}]")
     given = ["--check", str(directory / "model.json"), str(directory / "points.json")]
-    programs = {"Node.js": node_program("subscriber.mjs", directory), "Java": java_program("Subscriber.java")}
+    programs = {"Node.js": node_program("subscriber.mjs", directory), "Java": java_program("Subscriber", directory)}
     found = {"Python": in_python(value)}
     for language, command in programs.items():
         ran = subprocess.run([*command, *given], capture_output=True, text=True, timeout=300, check=False)

@@ -24,6 +24,7 @@ JAVA = HERE / "java"
 SHARED = ("committed.mjs", "features.mjs")
 """The client library as readers need it, and what a recipe makes of events."""
 INSTALL_TIMEOUT_S = 300.0
+COMPILE_TIMEOUT_S = 120.0
 STOP_TIMEOUT_S = 20.0
 
 
@@ -50,11 +51,15 @@ def node_program(name: str, directory: Path) -> list[str]:
     return ["node", str(directory / name)]
 
 
-def java_program(name: str) -> list[str]:
-    """Return the command that compiles and runs a program of `java/`, which is one file."""
+def java_program(name: str, directory: Path) -> list[str]:
+    """Return the command that runs a class of `java/`, compiled into `directory`."""
     if shutil.which("javac") is None:
         raise CannotRun("javac is not installed")
-    return ["java", "-XX:TieredStopAtLevel=1", "-cp", str(kafka_jars() / "*"), str(JAVA / name)]
+    classes, jars = directory / "classes", str(kafka_jars() / "*")
+    if not classes.exists():
+        sources = map(str, sorted(JAVA.glob("*.java")))
+        subprocess.run(["javac", "-d", str(classes), "-cp", jars, *sources], check=True, timeout=COMPILE_TIMEOUT_S)
+    return ["java", "-XX:TieredStopAtLevel=1", "-cp", f"{classes}:{jars}", name]
 
 
 class Program:

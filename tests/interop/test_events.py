@@ -1,4 +1,4 @@
-"""Raw events score alike in Python and in Node.js, by the recipe that the message carries."""
+"""Raw events score alike in Python, Node.js and Java, by the recipe that the message carries."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import shutil
 import subprocess
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -18,11 +19,45 @@ from streamsvm.model.features import InvalidFeatures
 from streamsvm.model.machine import LinearMachine, Model, Scaler
 from streamsvm.model.version import Version
 from streamsvm.registry.loading import Loaded
+from tests.brokers.jvm import CannotRun
 from tests.features.recipes import payment, payments
 from tests.golden import model as golden
+from tests.interop.programs import NODE, java_program
 
 EVENTS = 10_000
-FEATURES = Path(__file__).parent / "node" / "features.mjs"
+WRONG: list[dict[str, Any]] = [
+    {"amount": "1"},
+    {"vip": None},
+    {"ts": "2026-02-30"},
+    {"card": 5},
+    {"merchant": 2**53},
+    {"items": {}},
+    {"amount": 10**400},
+    {"channel": 1.5},
+    {"vip": 2},
+    {"ts": "0000-01-01"},
+    {"customer": {"since": None}},
+    {"ts": "0001-01-01T00:00:00+01:00"},
+    {"ts": "2026-01-01T24:00:00Z"},
+    {"risk": True},
+]
+UNUSUAL: list[dict[str, Any]] = [
+    {"ts": "2026-03-29T02:30:00"},
+    {"ts": "2026-10-25T02:30:00"},
+    {"ts": "1850-06-01T12:00"},
+    {"ts": "9999-12-31T23:59:59,123456789+00:00"},
+    {"ts": "2026-10-25 01:59:59.999999Z"},
+    {"merchant": 4711.0},
+    {"merchant": "\u00e9\u4e2d\U0001f600"},
+    {"merchant": -0.0},
+    {"channel": True},
+    {"vip": 1.0},
+    {"amount": -12},
+    {"amount": 1e100},
+    {"card": None},
+    {"items": [None]},
+    {"customer": {"since": "2025-02-28T23:59:59-0330", "age": -3}},
+]
 
 
 def version() -> Version:
@@ -44,39 +79,55 @@ def version() -> Version:
     )
 
 
-def test_ten_thousand_raw_events_score_alike(tmp_path: Path) -> None:
-    """Within 1e-12 of the decision value, or 1e-10; what one rejects the other does, too."""
+def evaluator(language: str, directory: Path) -> list[str]:
+    """Return the command that scores raw events, or skip with the reason why there is none."""
+    try:
+        if language == "Java":
+            return java_program("Features", directory)
+    except CannotRun as missing:
+        pytest.skip(f"no reader in Java: {missing}")
     if shutil.which("node") is None:
         pytest.skip("there is no node")
+    return ["node", str(NODE / "features.mjs")]
+
+
+@pytest.mark.parametrize("language", ["Node.js", "Java"])
+def test_ten_thousand_raw_events_score_alike(tmp_path: Path, language: str) -> None:
+    """Within 1e-12 of what a decision value is summed of; what one rejects the other does, too."""
     made = version()
     events = [payment(index) for index in range(EVENTS)]
     for index in range(0, EVENTS, 97):  # what is wrong, in turns
-        wrong = ({"amount": "1"}, {"vip": None}, {"ts": "2026-02-30"}, {"card": 5}, {"merchant": 2**53}, {"items": {}})
-        events[index] |= wrong[index // 97 % len(wrong)]
+        events[index] |= WRONG[index // 97 % len(WRONG)]
+    for index in range(1, EVENTS, 89):  # what is unusual, and right
+        events[index] |= UNUSUAL[index // 89 % len(UNUSUAL)]
     (tmp_path / "model.json").write_bytes(codec.encode(made))
     (tmp_path / "events.jsonl").write_text("".join(json.dumps(event) + "\n" for event in events))
-    command = ["node", str(FEATURES), str(tmp_path / "model.json"), str(tmp_path / "events.jsonl")]
+    command = [*evaluator(language, tmp_path), str(tmp_path / "model.json"), str(tmp_path / "events.jsonl")]
     ran = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
     answers = [json.loads(line) for line in ran.stdout.splitlines()]
     assert len(answers) == EVENTS
     loaded = Loaded(version=made, sha256="", offset=0, loaded_at=0.0)
+    machine, scaler = made.model.machine, made.model.scaler
+    assert isinstance(machine, LinearMachine)
     rejected = 0
     for event, answer in zip(events, answers, strict=True):
         try:
-            own = loaded.score(event).score
+            (x,) = loaded.features([event])
         except InvalidFeatures:
-            assert "error" in answer
+            assert "error" in answer, event
             rejected += 1
             continue
-        assert answer["decision"] == pytest.approx(own, rel=1e-12, abs=1e-10), event
+        summed = float(np.abs((x - scaler.mean) / scaler.scale * machine.coefficients).sum())
+        assert answer["decision"] == pytest.approx(loaded.score(event).score, rel=0, abs=1e-12 * max(1.0, summed)), (
+            event
+        )
     assert rejected == len(range(0, EVENTS, 97))
 
 
+@pytest.mark.parametrize("language", ["Node.js", "Java"])
 @pytest.mark.parametrize("broken", ["log1p", "seed", "zone"])
-def test_another_evaluation_is_found_by_the_examples(tmp_path: Path, broken: str) -> None:
+def test_another_evaluation_is_found_by_the_examples(tmp_path: Path, broken: str, language: str) -> None:
     """A reader whose recipe means something else does not begin to score."""
-    if shutil.which("node") is None:
-        pytest.skip("there is no node")
     value = json.loads(codec.encode(version()))
     by_name = {feature["name"]: feature for feature in value["recipe"]["features"]}
     if broken == "log1p":
@@ -87,7 +138,7 @@ def test_another_evaluation_is_found_by_the_examples(tmp_path: Path, broken: str
         by_name["ts"]["zone"] = "UTC"
     (tmp_path / "model.json").write_text(json.dumps(value))
     (tmp_path / "events.jsonl").write_text("{}\n")
-    command = ["node", str(FEATURES), str(tmp_path / "model.json"), str(tmp_path / "events.jsonl")]
+    command = [*evaluator(language, tmp_path), str(tmp_path / "model.json"), str(tmp_path / "events.jsonl")]
     ran = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
     assert ran.returncode == 1
     assert "in the message" in ran.stderr

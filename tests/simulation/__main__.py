@@ -31,6 +31,9 @@ SMALLEST: dict[str, Profile] = {
     "a gate that says no": Profile(
         "every", 1, 4, 400, {"gate refuses": 2, "kill": 2, "unanswered": 1, "late": 1, "deliver": 1}
     ),
+    "raw events": Profile(
+        "every", 1, 3, 400, {"kill": 3, "power loss": 1, "unanswered": 1, "deliver": 1}, features=True
+    ),
     "a gap": Profile("every", 1, 3, 400, {"truncate": 1, "trim": 1, "kill": 2, "oldest kept": 1}),
 }
 """Worlds that are searched in full."""

@@ -6,7 +6,7 @@ import json
 import random
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from tests.simulation.choices import Chance, Chooser, Deviations, Script, Search
@@ -124,7 +124,7 @@ _judges: dict[str, Judge] = {}
 
 def judge_of(profile: Profile) -> Judge:
     """Return the judge for a profile's settings; one process keeps it, since its memory makes it fast."""
-    models = settings_for(profile.policy).models()
+    models = settings_for(profile.policy, features=profile.features).models()
     if models.sha256() not in _judges:
         _judges[models.sha256()] = Judge(Reference(models))
     return _judges[models.sha256()]
@@ -174,7 +174,7 @@ def drawn(seed: int) -> tuple[Profile, Mapping[str, float]]:
     rates = {kind: chance.choice((0.0, 0.1, 0.3, 0.6)) for kind in KINDS}
     rates |= {"event": chance.choice((0.02, 0.05, 0.1, 0.2)), "unsafe name": 0.5, "unsafe content": 0.5}
     rates |= {"survivor": 0.5, "which markers": 0.7}
-    return profile, rates
+    return replace(profile, features=chance.random() < 0.3), rates
 
 
 def by_chance(seed: int, design: Design = SHIPPED) -> tuple[World, str]:

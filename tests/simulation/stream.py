@@ -15,8 +15,9 @@ from typing import Any
 import numpy as np
 
 from consumers.settings import CheckpointConfig, InputConfig, OutputConfig, Settings, TrainingConfig
-from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig
+from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig, points_of, recipe_from
 from streamsvm.coreset.moments import Moments
+from streamsvm.features.recipe import Recipe
 from streamsvm.ingest.decoder import PointDecoder
 from streamsvm.kafka import Record
 from streamsvm.learning.cutting import Cut
@@ -62,24 +63,33 @@ def _sha256(config: _Models) -> str:
 
 class _Settings(Settings):
     def models(self) -> ModelConfig:
-        return _models(self.seed)
+        return _models(self.seed, self.features is not None)
 
 
 @cache
-def _models(seed: int) -> _Models:
-    settings = settings_for("every")
-    return _Models(points=settings.points, coreset=settings.coreset, svm=settings.svm, seed=seed)
+def _models(seed: int, features: bool) -> _Models:
+    own = settings_for("every", features=features)
+    return _Models(points=own.points, coreset=own.coreset, svm=own.svm, seed=seed, features=own.features)
 
 
 @cache
-def settings_for(policy: str, every_leaves: int = 1, on_gap: str = "fail") -> Settings:
-    """Return settings under which two rows seal a leaf."""
+def _recipe() -> Recipe:
+    """Return features of the records of `value`, taken as raw events."""
+    label = {"field": "y", "negative": [-1], "positive": [1]}
+    features = {"x": {"as": "number", "field": "x[0]"}, "mark": {"as": "hash", "field": "x[0]", "bits": 1}}
+    return recipe_from(features, {"label": label})
+
+
+@cache
+def settings_for(policy: str, every_leaves: int = 1, on_gap: str = "fail", *, features: bool = False) -> Settings:
+    """Return settings under which two rows seal a leaf; with features the same records are raw events."""
     return _Settings.model_construct(
         **{field: info.get_default(call_default_factory=True) for field, info in Settings.model_fields.items()}
         | {
             "name": NAME,
             "input": InputConfig(topic=INPUT, batch_records=3, on_gap=on_gap, watch_interval_s=WATCH_INTERVAL_S),
-            "points": PointsConfig(dimension=1),
+            "points": PointsConfig(**points_of(_recipe())) if features else PointsConfig(dimension=1),
+            "features": _recipe() if features else None,
             "coreset": CoresetConfig(
                 reducer="uniform", leaf_rows=2, bucket_points=2, audit_points=2, train_points=3, max_partitions=4
             ),
@@ -152,7 +162,7 @@ class Reference:
 
     def __init__(self, config: ModelConfig) -> None:
         self.config = self._config = config
-        self._decoder = PointDecoder(config.points)
+        self._decoder = PointDecoder(config.points, recipe=config.features)
         self._known: dict[object, object] = {}
 
     def expected(self, base: Positions, cut: Positions, editions: Editions) -> Expected:

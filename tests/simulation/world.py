@@ -81,6 +81,8 @@ class Profile:
         Leaves that make a version.
     on_gap : str
         `fail` or `reset`.
+    features : bool
+        Whether the input's records are raw events, and features are declared.
     """
 
     policy: str = "every"
@@ -91,6 +93,7 @@ class Profile:
     two: bool = False
     every_leaves: int = 1
     on_gap: str = "fail"
+    features: bool = False
 
 
 @dataclass
@@ -157,7 +160,9 @@ class World:
 
     def __init__(self, profile: Profile, chooser: Chooser, ports: Any) -> None:
         self.profile, self.chooser, self.ports = profile, chooser, ports
-        self.settings: Settings = settings_for(profile.policy, profile.every_leaves, profile.on_gap)
+        self.settings: Settings = settings_for(
+            profile.policy, profile.every_leaves, profile.on_gap, features=profile.features
+        )
         self.broker = Broker()
         self.broker.create(INPUT, profile.partitions)
         for topic in (MODELS, ALIASES, AUDIT, LETTERS):

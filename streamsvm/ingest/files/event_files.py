@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import csv
-import math
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from datetime import date, datetime
-from decimal import Decimal
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -18,6 +15,7 @@ import pyarrow.parquet as pq
 
 from streamsvm.config import PointsConfig, points_of
 from streamsvm.errors import ConfigurationError
+from streamsvm.features.frames import plain
 from streamsvm.features.paths import shown
 from streamsvm.features.recipe import LARGEST_NUMBER, Category, Hash, Recipe, Time
 from streamsvm.ingest.events import EventReader
@@ -199,19 +197,4 @@ def _parquet(path: Path) -> Iterator[Event]:
             raise empty(path)
         for batch in file.iter_batches(CHUNK, use_threads=False):
             for row in batch.to_pylist():
-                yield {name: _plain(value) for name, value in row.items() if value is not None}
-
-
-def _plain(value: Any) -> Any:
-    """Return a value of a Parquet file as JSON has it; NaN is how such files write a missing number."""
-    if isinstance(value, float) and math.isnan(value):
-        return None
-    if isinstance(value, datetime | date):
-        return value.isoformat()
-    if isinstance(value, Decimal):
-        return float(value)
-    if isinstance(value, Mapping):
-        return {str(name): _plain(one) for name, one in value.items()}
-    if isinstance(value, Sequence) and not isinstance(value, str | bytes):
-        return [_plain(one) for one in value]
-    return value.hex() if isinstance(value, bytes) else value
+                yield {name: plain(value) for name, value in row.items() if value is not None}

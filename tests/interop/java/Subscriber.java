@@ -1,11 +1,13 @@
 // A subscriber of the model topic in Java (kafka-clients, Jackson): it follows `current`, or the pin if there is one,
 // takes no version whose SHA-256, probes or signature are wrong, and prints one line of JSON for each that it serves.
 //
-//     java -cp 'jars/*' Subscriber.java BOOTSTRAP MODELS_TOPIC NAME POINTS.json [PUBLIC_KEYS.pem]
+//     javac -d classes -cp 'jars/*' Subscriber.java Features.java
+//     java -cp 'classes:jars/*' Subscriber BOOTSTRAP MODELS_TOPIC NAME POINTS.json [PUBLIC_KEYS.pem]
 // With public keys (Ed25519) it takes only versions that one of them signed.
-// POINTS.json is an array of raw feature vectors; each line has the decision value of each.
+// POINTS.json is an array of raw feature vectors, or of raw events where versions have recipes; each line has the decision
+// value of each.
 //
-//     java -cp 'jars/*' Subscriber.java --check MODEL.json POINTS.json
+//     java -cp 'classes:jars/*' Subscriber --check MODEL.json POINTS.json
 // prints what the value of a version's record makes of each point, which may be an object of names, too, or why nothing.
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
@@ -23,13 +25,15 @@ import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 
 public class Subscriber {
     static final ObjectMapper JSON = new ObjectMapper();
+    static final List<String> FORMATS = List.of("streamsvm.model/4", "streamsvm.model/5", "streamsvm.model/6");
+
     public static void main(String[] args) throws Exception {
         if (args[0].equals("--check")) {
             check(JSON.readTree(new File(args[1])), JSON.readTree(new File(args[2])));
             return;
         }
         String models = args[1], name = args[2], serving = "";
-        double[][] points = JSON.readValue(new File(args[3]), double[][].class);
+        JsonNode points = JSON.readTree(new File(args[3]));
         List<PublicKey> keys = args.length > 4 ? keys(Files.readString(Path.of(args[4]))) : null;
         Map<String, Object> options = Map.of("bootstrap.servers", args[0], "isolation.level", "read_committed");
         TopicPartition versions = new TopicPartition(models, 0), aliases = new TopicPartition(models + ".aliases", 0);
@@ -85,7 +89,7 @@ public class Subscriber {
     }
 
     /** Print the scores of a version that is what the alias names and scores its own probes as it says. */
-    static void serve(ConsumerRecord<byte[], byte[]> record, JsonNode alias, String name, double[][] points, List<PublicKey> keys)
+    static void serve(ConsumerRecord<byte[], byte[]> record, JsonNode alias, String name, JsonNode points, List<PublicKey> keys)
             throws Exception {
         String found = HexFormat.of().formatHex(MessageDigest.getInstance("SHA-256").digest(record.value()));
         String header = new String(record.headers().lastHeader("streamsvm.sha256").value());
@@ -93,7 +97,7 @@ public class Subscriber {
         String key = name + "@" + alias.get("number");
         require(keys == null || signed(record, key, found, keys), "it is signed by none of the trusted keys");
         JsonNode message = JSON.readTree(record.value());
-        require(List.of("streamsvm.model/4", "streamsvm.model/5").contains(message.get("format").asText()) && message.get("name").asText().equals(name)
+        require(FORMATS.contains(message.get("format").asText()) && message.get("name").asText().equals(name)
             && message.get("version").equals(alias.get("number")), "it is not what was asked for");
         ToDoubleFunction<double[]> machine = machine(message);
         JsonNode probes = message.get("probes");
@@ -101,17 +105,26 @@ public class Subscriber {
         for (int i = 0; i < x.length; i++)
             require(Math.abs(machine.applyAsDouble(x[i]) - probes.get("decision").get(i).asDouble())
                 <= probes.get("tolerance").get(i).asDouble(), "probe " + i + " is scored otherwise");
-        double[] decision = Arrays.stream(points).mapToDouble(machine).toArray();
+        Features recipe = message.hasNonNull("recipe") ? Features.checked(message) : null;
+        List<Object> decision = new ArrayList<>();
+        for (JsonNode point : points) {
+            try {
+                decision.add(machine.applyAsDouble(columns(point, message, recipe)));
+            } catch (IllegalArgumentException rejection) {
+                decision.add(null);
+            }
+        }
         System.out.println(JSON.writeValueAsString(Map.of("version", message.get("version"), "sha256", found, "decision", decision)));
     }
 
     /** Print the score of each point, or why it has none. */
     static void check(JsonNode message, JsonNode points) throws Exception {
         ToDoubleFunction<double[]> machine = machine(message);
+        Features recipe = message.hasNonNull("recipe") ? Features.checked(message) : null;
         for (JsonNode x : points) {
             Map<String, Object> told;
             try {
-                double decision = machine.applyAsDouble(ordered(x, message.get("features")));
+                double decision = machine.applyAsDouble(columns(x, message, recipe));
                 told = Map.of("decision", decision, "label", label(message, decision));
             } catch (IllegalArgumentException refusal) {
                 told = Map.of("error", refusal.getMessage());
@@ -124,6 +137,11 @@ public class Subscriber {
     static JsonNode label(JsonNode message, double decision) {
         double threshold = message.path("threshold").path("value").asDouble(0);
         return message.get("labels").get(decision > threshold ? 1 : 0);
+    }
+
+    /** Return the columns of a raw event where the version has a recipe, else a point's features. */
+    static double[] columns(JsonNode x, JsonNode message, Features recipe) {
+        return recipe != null && x.isObject() ? recipe.columns(x) : ordered(x, message.get("features"));
     }
 
     /** Return a point's features in the model's order, given as an array or as an object of names. */

@@ -3,7 +3,8 @@
 //
 //     node subscriber.mjs BOOTSTRAP MODELS_TOPIC NAME POINTS.json [PUBLIC_KEYS.pem]
 // With public keys (Ed25519) it takes only versions that one of them signed.
-// POINTS.json is an array of raw feature vectors; each line has the decision value of each, from the JSON and from ONNX.
+// POINTS.json is an array of raw feature vectors, or of raw events where versions have recipes; each line has the decision
+// value of each, from the JSON and from ONNX.
 //
 //     node subscriber.mjs --check MODEL.json POINTS.json
 // prints what the value of a version's record makes of each point, which may be an object of names, too, or why nothing.
@@ -12,7 +13,7 @@ import { readFileSync } from "node:fs";
 import { setTimeout } from "node:timers/promises";
 import { decompress } from "fzstd";
 import kafkajs from "./committed.mjs";
-import { checkExamples } from "./features.mjs";
+import { checkExamples, columnsOf } from "./features.mjs";
 import * as ort from "onnxruntime-node";
 
 const [bootstrap, models, name, pointsFile, keysFile] = process.argv.slice(2);
@@ -41,9 +42,16 @@ function ordered(x, { names, dimension }) {
   return x;
 }
 
-/** Return the decision function of a message: raw features in, a number out. */
-function machine({ features, features: { mean, scale }, model }) {
-  const scaled = (x) => ordered(x, features).map((value, j) => (value - mean[j]) / scale[j]);
+/** Return a function from a point, or a raw event where the version has a recipe, to its columns; it may throw. */
+function columnsBy({ features, recipe }) {
+  const columns = recipe && columnsOf(recipe);
+  return (x) => (columns && typeof x === "object" && x !== null && !Array.isArray(x) ? columns(x) : ordered(x, features));
+}
+
+/** Return the decision function of a message: a point or a raw event in, a number out. */
+function machine(message) {
+  const { features: { mean, scale }, model } = message, columns = columnsBy(message);
+  const scaled = (x) => columns(x).map((value, j) => (value - mean[j]) / scale[j]);
   if (model.kernel === "linear")
     return (x) => scaled(x).reduce((sum, z, j) => sum + z * model.coefficients[j], model.intercept);
   const support = floats(model.support_vectors), dual = floats(model.dual_coefficients), d = mean.length;
@@ -89,6 +97,7 @@ function checked(record, alias) {
 
 if (bootstrap === "--check") {
   const message = read(models), decide = machine(message); // the file
+  if (message.recipe) checkExamples(message);
   for (const x of read(name)) {
     try {
       const decision = decide(x);
@@ -102,10 +111,21 @@ if (bootstrap === "--check") {
 
 const points = read(pointsFile);
 
-/** Score the points by the ONNX graph. */
-async function byOnnx(graph) {
+/** Return what a function makes of each point; null where it is rejected. */
+const each = (decide) => points.map((x) => {
+  try {
+    return decide(x);
+  } catch (error) {
+    if (error instanceof RangeError) return null;
+    throw error;
+  }
+});
+
+/** Score the points that are not rejected by the ONNX graph. */
+async function byOnnx(graph, message) {
   const session = await ort.InferenceSession.create(graph);
-  const input = new ort.Tensor("float64", Float64Array.from(points.flat()), [points.length, points[0].length]);
+  const rows = each(columnsBy(message)).filter((row) => row !== null);
+  const input = new ort.Tensor("float64", Float64Array.from(rows.flat()), [rows.length, message.features.dimension]);
   const output = await session.run({ [session.inputNames[0]]: input }, ["decision_function"]);
   return Array.from(output.decision_function.data);
 }
@@ -118,8 +138,8 @@ async function serve(record) {
   if (alias.sha256 === serving) return;
   serving = alias.sha256;
   while (!graphs.has(serving)) await setTimeout(20); // of the same transaction, on another topic
-  const onnx = await byOnnx(graphs.get(serving));
-  console.log(JSON.stringify({ version: message.version, sha256: serving, decision: points.map(decide), onnx }));
+  const onnx = await byOnnx(graphs.get(serving), message);
+  console.log(JSON.stringify({ version: message.version, sha256: serving, decision: each(decide), onnx }));
 }
 
 /** Read partition 0 of a topic, in a group of no meaning since this client knows none without. */

@@ -1,0 +1,283 @@
+// What a version's recipe makes of raw events, in Java with Jackson; format 6 of the messages has a recipe.
+//
+//     javac -d classes -cp 'jars/*' Features.java && java -cp 'classes:jars/*' Features MODEL.json EVENTS.jsonl
+// prints a line of JSON for each event: the decision value of a linear version, or why the event is rejected. It first makes
+// the columns of the message's examples, and ends with status 1 if one is another.
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.ObjectMapper;
+import com.fasterxml.jackson.databind.node.MissingNode;
+import java.io.File;
+import java.math.BigInteger;
+import java.nio.ByteBuffer;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.*;
+import java.security.*;
+import java.time.*;
+import java.util.*;
+import java.util.regex.*;
+import java.util.stream.IntStream;
+
+public final class Features {
+    static final ObjectMapper JSON = new ObjectMapper();
+    static final long MICROS = 1_000_000, DAY = 86_400, FIRST = -62_135_596_800L, END = 253_402_300_800L;
+    static final long LARGEST_EXACT = (1L << 53) - 1;
+    static final Pattern ISO = Pattern.compile("(\\d{4})-(\\d\\d)-(\\d\\d)(?:[T ]([01]\\d|2[0-3]):([0-5]\\d)"
+        + "(?::([0-5]\\d)(?:[.,](\\d{1,9}))?)?(?:(Z)|([+-])([01]\\d|2[0-3]):?([0-5]\\d))?)?");
+
+    /** Makes the columns of one feature, of an event and of the columns of the features before it. */
+    interface Part { double[] of(JsonNode event, Map<String, double[]> before); }
+
+    /** Makes the columns of one feature, of the values of its fields. */
+    interface Kind { double[] of(List<JsonNode> values); }
+
+    private final Map<String, Part> parts = new LinkedHashMap<>();
+
+    Features(JsonNode recipe) {
+        for (JsonNode feature : recipe.get("features")) {
+            boolean crosses = feature.get("as").asText().equals("cross");
+            parts.put(feature.get("name").asText(), crosses ? crossed(feature) : ofFields(feature, recipe.path("zones")));
+        }
+    }
+
+    /** Return the columns of an event; IllegalArgumentException says why the recipe rejects it. */
+    double[] columns(JsonNode event) {
+        Map<String, double[]> made = new LinkedHashMap<>();
+        parts.forEach((name, part) -> made.put(name, part.of(event, made)));
+        return made.values().stream().flatMapToDouble(Arrays::stream).toArray();
+    }
+
+    /** Return the recipe of a message, which makes of the message's examples the columns that they should have. */
+    static Features checked(JsonNode message) {
+        Features features = new Features(message.get("recipe"));
+        List<String> names = new ArrayList<>();
+        message.get("features").get("names").forEach(name -> names.add(name.asText()));
+        int index = 0;
+        for (JsonNode example : message.get("examples")) {
+            double[] made = features.columns(example.get("event"));
+            if (made.length != names.size()) throw new IllegalStateException("the recipe has " + made.length + " columns, not " + names.size());
+            for (int i = 0; i < made.length; i++) {
+                double expected = example.get("columns").path(names.get(i)).asDouble(0);
+                if (!(Math.abs(made[i] - expected) <= 1e-12 * Math.max(1, Math.abs(expected))))
+                    throw new IllegalStateException("example " + index + ": " + names.get(i) + " is " + made[i] + " here, " + expected + " in the message");
+            }
+            index++;
+        }
+        return features;
+    }
+
+    static Part crossed(JsonNode feature) {
+        String first = feature.get("of").get(0).asText(), second = feature.get("of").get(1).asText();
+        return (event, before) -> Arrays.stream(before.get(first))
+            .flatMap(x -> Arrays.stream(before.get(second)).map(z -> x * z)).toArray();
+    }
+
+    static Part ofFields(JsonNode feature, JsonNode zones) {
+        List<JsonNode> paths = new ArrayList<>(List.of(feature.get("field")));
+        if (feature.hasNonNull("since")) paths.add(feature.get("since"));
+        Kind kind = kind(feature, zones);
+        JsonNode missing = feature.path("missing");
+        boolean indicates = missing.asText().equals("indicator"), isTime = feature.get("as").asText().equals("time");
+        return (event, before) -> {
+            List<JsonNode> values = paths.stream().map(path -> follow(event, path)).toList();
+            boolean gone = values.stream().anyMatch(JsonNode::isMissingNode);
+            if (gone && !indicates && !missing.has("constant")) throw rejected(paths + " is missing");
+            if (gone && indicates) {
+                if (isTime) // the field that is there must still be a time
+                    values.stream().filter(value -> !value.isMissingNode()).forEach(value -> micros(value, format(feature), zone(feature, zones)));
+                double[] own = new double[width(feature) + 1];
+                own[own.length - 1] = 1;
+                return own;
+            }
+            double[] own = kind.of(gone ? List.of(missing.get("constant")) : values);
+            return indicates ? Arrays.copyOf(own, own.length + 1) : own;
+        };
+    }
+
+    static int width(JsonNode feature) {
+        return switch (feature.get("as").asText()) {
+            case "number" -> feature.path("buckets").size() + 1;
+            case "category" -> feature.get("values").size() + 1;
+            case "hash" -> 1 << feature.get("bits").asInt();
+            case "time" -> IntStream.range(0, feature.get("parts").size())
+                .map(i -> feature.get("parts").get(i).asText().equals("age") ? 1 : 2).sum();
+            default -> 1;
+        };
+    }
+
+    static Kind kind(JsonNode feature, JsonNode zones) {
+        int width = width(feature);
+        switch (feature.get("as").asText()) {
+            case "number":
+                double[] clip = array(feature.path("clip")), borders = array(feature.path("buckets"));
+                double unit = feature.path("unit").asDouble(1);
+                boolean log1p = feature.path("log1p").asBoolean();
+                return values -> {
+                    double v = number(values.get(0));
+                    double x = (clip.length > 0 ? Math.min(Math.max(v, clip[0]), clip[1]) : v) / unit;
+                    if (borders.length > 0) return oneOf(width, (int) Arrays.stream(borders).filter(border -> x >= border).count(), 1);
+                    return new double[] {log1p ? Math.copySign(Math.log1p(Math.abs(x)), x) : x};
+                };
+            case "category":
+                Map<String, Integer> places = new HashMap<>();
+                feature.get("values").forEach(value -> places.put(value.asText(), places.size()));
+                return values -> oneOf(width, places.getOrDefault(text(values.get(0)), width - 1), 1);
+            case "hash":
+                String seed = feature.path("seed").asText("0");
+                return values -> {
+                    byte[] digest = sha256(seed + ":" + text(values.get(0)));
+                    return oneOf(width, ByteBuffer.wrap(digest).getInt() & (width - 1), digest[4] % 2 == 0 ? 1 : -1);
+                };
+            case "flag":
+                return values -> {
+                    JsonNode value = values.get(0);
+                    if (value.isBoolean()) return new double[] {value.booleanValue() ? 1 : 0};
+                    if (value.isNumber() && (value.doubleValue() == 0 || value.doubleValue() == 1)) return new double[] {value.doubleValue() + 0.0};
+                    throw rejected(value + " is not true or false");
+                };
+            case "time":
+                long[][] table = zone(feature, zones);
+                return values -> {
+                    double[] made = new double[width];
+                    long time = micros(values.get(0), format(feature), table), seconds = Math.floorDiv(time, MICROS);
+                    int at = 0;
+                    for (JsonNode part : feature.get("parts")) {
+                        double[] own = part.asText().equals("age")
+                            ? new double[] {(time - micros(values.get(1), format(feature), table)) / (double) (DAY * MICROS)}
+                            : wave(part.asText(), seconds + offset(table, seconds));
+                        for (double value : own) made[at++] = value;
+                    }
+                    return made;
+                };
+            default:
+                throw new IllegalStateException("the recipe has a feature of the unknown kind " + feature.get("as"));
+        }
+    }
+
+    /** Return what stands under a path; a missing node where it, or what should hold it, is absent or null. */
+    static JsonNode follow(JsonNode value, JsonNode path) {
+        for (JsonNode step : path) {
+            if (value.isMissingNode() || value.isNull()) return MissingNode.getInstance();
+            if (step.isNumber() ? !value.isArray() : !value.isObject()) throw rejected(path + " cannot be read");
+            value = step.isNumber() ? value.path(step.intValue()) : value.path(step.asText());
+        }
+        return value.isNull() ? MissingNode.getInstance() : value;
+    }
+
+    static double number(JsonNode value) {
+        if (!value.isNumber() || !(Math.abs(value.doubleValue()) <= 1e100)) throw rejected(value + " is not a number up to 1e100");
+        return value.doubleValue();
+    }
+
+    /** Return the text by which a category or a hash compares a value. */
+    static String text(JsonNode value) {
+        if (value.isTextual()) return value.textValue();
+        if (value.isBoolean()) return value.asText();
+        if (value.isIntegralNumber() && value.bigIntegerValue().abs().compareTo(BigInteger.valueOf(LARGEST_EXACT)) <= 0) return value.bigIntegerValue().toString();
+        if (value.isFloatingPointNumber() && Math.abs(value.doubleValue()) <= LARGEST_EXACT && value.doubleValue() == Math.rint(value.doubleValue()))
+            return Long.toString((long) value.doubleValue());
+        throw rejected(value + " is not text, an integer of 53 bits or a boolean");
+    }
+
+    static long[][] zone(JsonNode feature, JsonNode zones) {
+        String name = feature.path("zone").asText("UTC");
+        return name.equals("UTC") ? new long[][] {{0, 0}} : JSON.convertValue(zones.get(name), long[][].class);
+    }
+
+    static String format(JsonNode feature) {
+        return feature.path("format").asText("iso8601");
+    }
+
+    /** Return a zone's offset from UTC, in seconds, at a time in seconds. */
+    static long offset(long[][] table, long seconds) {
+        long found = table[0][1];
+        for (long[] since : table) if (since[0] <= seconds) found = since[1];
+        return found;
+    }
+
+    /** Return a time in microseconds since the epoch. */
+    static long micros(JsonNode value, String format, long[][] table) {
+        if (!format.equals("iso8601")) {
+            double found = Math.floor(number(value) * (format.equals("s") ? 1e6 : format.equals("ms") ? 1e3 : 1));
+            if (!(found >= FIRST * MICROS && found <= END * MICROS - 1)) throw rejected(value + " is out of range");
+            return (long) found;
+        }
+        Matcher found = ISO.matcher(value.isTextual() ? value.textValue() : "");
+        if (!found.matches()) throw rejected(value + " is not a time");
+        long seconds;
+        try {
+            int year = figure(found, 1);
+            if (year == 0) throw new DateTimeException("there is no year 0");
+            seconds = LocalDateTime.of(year, figure(found, 2), figure(found, 3), figure(found, 4), figure(found, 5), figure(found, 6))
+                .toEpochSecond(ZoneOffset.UTC);
+        } catch (DateTimeException impossible) {
+            throw rejected(value + " is not a time");
+        }
+        String fraction = found.group(7) == null ? "" : found.group(7);
+        long rest = Long.parseLong((fraction + "000000").substring(0, 6));
+        if (found.group(9) != null) {
+            seconds -= (found.group(9).equals("-") ? -1 : 1) * (figure(found, 10) * 3600L + figure(found, 11) * 60L);
+            if (seconds < FIRST || seconds >= END) throw rejected(value + " is out of range");
+        } else if (found.group(8) == null) {
+            seconds -= offset(table, seconds - offset(table, seconds));
+        }
+        return seconds * MICROS + rest;
+    }
+
+    static int figure(Matcher found, int group) {
+        return found.group(group) == null ? 0 : Integer.parseInt(found.group(group));
+    }
+
+    /** Return sine and cosine of a part of the time that a zone's clocks show, in seconds. */
+    static double[] wave(String part, long local) {
+        long step, steps;
+        switch (part) {
+            case "hour": step = Math.floorMod(Math.floorDiv(local, 60L), 1440L); steps = 1440; break;
+            case "weekday": step = Math.floorMod(Math.floorDiv(local, DAY) + 3, 7L); steps = 7; break;
+            case "month": step = LocalDate.ofEpochDay(Math.floorDiv(local, DAY)).getMonthValue() - 1; steps = 12; break;
+            default: throw new IllegalStateException("the recipe has the unknown part " + part + " of a time");
+        }
+        double angle = 2 * Math.PI * step / steps;
+        return new double[] {Math.sin(angle), Math.cos(angle)};
+    }
+
+    static double[] oneOf(int width, int at, double value) {
+        double[] made = new double[width];
+        made[at] = value;
+        return made;
+    }
+
+    static double[] array(JsonNode values) {
+        return IntStream.range(0, values.size()).mapToDouble(i -> values.get(i).asDouble()).toArray();
+    }
+
+    static byte[] sha256(String text) {
+        try {
+            return MessageDigest.getInstance("SHA-256").digest(text.getBytes(StandardCharsets.UTF_8));
+        } catch (NoSuchAlgorithmException impossible) {
+            throw new AssertionError(impossible);
+        }
+    }
+
+    static IllegalArgumentException rejected(String what) {
+        return new IllegalArgumentException(what);
+    }
+
+    public static void main(String[] args) throws Exception {
+        JsonNode message = JSON.readTree(new File(args[0])), model = message.get("model");
+        Features features = checked(message);
+        double[] mean = array(message.get("features").get("mean")), scale = array(message.get("features").get("scale"));
+        double[] coefficients = array(model.get("coefficients"));
+        for (String line : Files.readAllLines(Path.of(args[1]))) {
+            Map<String, Object> told;
+            try {
+                double[] x = features.columns(JSON.readTree(line));
+                double sum = model.get("intercept").asDouble();
+                for (int i = 0; i < x.length; i++) sum += (x[i] - mean[i]) / scale[i] * coefficients[i];
+                told = Map.of("decision", sum);
+            } catch (IllegalArgumentException rejection) {
+                told = Map.of("error", rejection.getMessage());
+            }
+            System.out.println(JSON.writeValueAsString(told));
+        }
+    }
+}
